@@ -1,0 +1,3 @@
+//! The `contend` command: parses arguments, calls the rooms, prints.
+
+fn main() {}

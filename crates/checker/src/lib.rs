@@ -1,0 +1,1 @@
+//! Exploration of all executions under weak memory models, and litmus tests.

@@ -1,0 +1,1 @@
+//! Curves of throughput against cores, with units and provenance.

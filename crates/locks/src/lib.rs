@@ -1,0 +1,1 @@
+//! Spin, queue, blocking and reader-writer locks, generic over the machine.

@@ -1,0 +1,1 @@
+//! The queueing model of a contended lock.

@@ -1,0 +1,1 @@
+//! The shared object that stands in for the pthread lock functions.

@@ -1,0 +1,1 @@
+//! The profile file: records, container, symbol names, lock table.

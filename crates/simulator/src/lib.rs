@@ -1,0 +1,1 @@
+//! A cache-coherent machine of 1 to 1,024 cores, simulated.

@@ -1,0 +1,1 @@
+//! Workloads and lock clients, generic over machine and lock.

@@ -1,1 +1,219 @@
 //! What a lock may ask of the world, and the hardware's answer.
+//!
+//! A lock is written once, generic over a [`Machine`]. The machine gives it shared words with the C11 ordering
+//! at each access, named ways of waiting, plain cells, memory for queue nodes, places and time. [`Native`] is the
+//! hardware: everything inlines to the bare instruction. [`Patient`] is the hardware too, but every wait becomes a
+//! yield and then a sleep after a bound, for programs with more threads than cores. Simulated and checked machines
+//! live in crates of their own and run the same lock code.
+//!
+//! The state of a machine is ambient: a lock names the type `M`, never a value of it, so that a lock is nothing but
+//! its words and `const fn new()` works on every machine.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub mod host;
+mod memory;
+mod run;
+mod wait;
+mod word;
+
+pub use core::sync::atomic::Ordering;
+
+pub use host::{Host, Native, Patient};
+pub use memory::{Home, LINE_BYTES, Node, Placed, TakenNode};
+pub use run::{Counts, Event, Place, Plan, Run, Topology};
+pub use wait::{Clock, Deadline, GaveUp, Limit, Poll, Slept, Which};
+pub use word::{Integer, Part, Plain, PlainCell, Word};
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// What a lock, a workload or a client may ask of the world.
+///
+/// # Waiting
+///
+/// A lock waits in no other way than by the functions below, since each machine does something else with them:
+///
+/// | function         | hardware                   | simulator                            | checker        |
+/// |------------------|----------------------------|--------------------------------------|----------------|
+/// | [`spin_until`]   | polite spin on one line    | parked until the line is invalidated | an assumption  |
+/// | [`spin_rmw`]     | read-modify-writes in a row| every one of them is traffic         | an assumption  |
+/// | [`poll`]         | load, back off, load       | sleeps its delay, sees no invalidation | an assumption |
+/// | [`spin_until_any`] | polite spin on two lines | parked on either line                | an assumption  |
+/// | [`sleep_while`]  | futex                      | parked, pays the wake-up             | blocked        |
+///
+/// Those with a [`Limit`] give up at a deadline or when a cancel word becomes non-zero.
+///
+/// [`spin_until`]: Machine::spin_until
+/// [`spin_rmw`]: Machine::spin_rmw
+/// [`poll`]: Machine::poll
+/// [`spin_until_any`]: Machine::spin_until_any
+/// [`sleep_while`]: Machine::sleep_while
+pub trait Machine: Sized + Copy + 'static {
+    /// A shared 32-bit word.
+    type U32: Integer<Value = u32>;
+    /// A shared 64-bit word.
+    type U64: Integer<Value = u64>;
+    /// A shared pointer-sized word that holds an address.
+    type Ptr<T: 'static>: Word<Value = *mut T>;
+    /// A shared cell accessed without ordering: two unordered accesses of which one writes are a data race.
+    type Cell<T: Plain>: PlainCell<T>;
+
+    /// An ordering fence, as C11's `atomic_thread_fence`. `Relaxed` is not allowed.
+    #[track_caller]
+    fn fence(ordering: Ordering);
+
+    /// Passes at least `cycles` of this machine without touching shared memory: think time, critical sections,
+    /// back-off.
+    fn delay(cycles: u64);
+
+    /// The cycle counter of this machine. Only differences mean anything.
+    fn now() -> u64;
+
+    /// The time of `clock` in nanoseconds, for making a [`Deadline`].
+    fn clock_ns(clock: Clock) -> u64;
+
+    /// Watches `word` until `ready` accepts a value read from it with `ordering`; gives that value.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `limit` was reached first. A wait whose condition holds at once never gives up.
+    #[track_caller]
+    fn spin_until_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp>;
+
+    /// [`Machine::spin_until_or`] without a limit.
+    #[inline]
+    #[track_caller]
+    fn spin_until<W: Word>(word: &W, ordering: Ordering, ready: impl FnMut(W::Value) -> bool) -> W::Value {
+        never_gives_up(Self::spin_until_or(word, ordering, Limit::NONE, ready))
+    }
+
+    /// Watches two words; says which one's condition held first, the first of the two when both do.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `limit` was reached first.
+    #[track_caller]
+    fn spin_until_any_or<A: Word, B: Word>(
+        first: (&A, Ordering, impl FnMut(A::Value) -> bool),
+        second: (&B, Ordering, impl FnMut(B::Value) -> bool),
+        limit: Limit<'_, Self>,
+    ) -> Result<Which<A::Value, B::Value>, GaveUp>;
+
+    /// [`Machine::spin_until_any_or`] without a limit.
+    #[inline]
+    #[track_caller]
+    fn spin_until_any<A: Word, B: Word>(
+        first: (&A, Ordering, impl FnMut(A::Value) -> bool),
+        second: (&B, Ordering, impl FnMut(B::Value) -> bool),
+    ) -> Which<A::Value, B::Value> {
+        never_gives_up(Self::spin_until_any_or(first, second, Limit::NONE))
+    }
+
+    /// Repeats `attempt`, a read-modify-write of `word`, until it says that it succeeded.
+    ///
+    /// This is how plain test-and-set waits. Every attempt takes the line away from whoever has it; a machine never
+    /// parks such a waiter, because that traffic is what collapses.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `limit` was reached first.
+    #[track_caller]
+    fn spin_rmw_or<W: Word>(
+        word: &W,
+        limit: Limit<'_, Self>,
+        attempt: impl FnMut(&W) -> bool,
+    ) -> Result<(), GaveUp>;
+
+    /// [`Machine::spin_rmw_or`] without a limit.
+    #[inline]
+    #[track_caller]
+    fn spin_rmw<W: Word>(word: &W, attempt: impl FnMut(&W) -> bool) {
+        never_gives_up(Self::spin_rmw_or(word, Limit::NONE, attempt));
+    }
+
+    /// Reads `word` with `ordering`, asks `next` what to do with the value, and backs off as told: a back-off
+    /// sleeps its whole delay and does not wake when the line is invalidated. Gives the value that ended it.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `limit` was reached first.
+    #[track_caller]
+    fn poll_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        next: impl FnMut(W::Value) -> Poll,
+    ) -> Result<W::Value, GaveUp>;
+
+    /// [`Machine::poll_or`] without a limit.
+    #[inline]
+    #[track_caller]
+    fn poll<W: Word>(word: &W, ordering: Ordering, next: impl FnMut(W::Value) -> Poll) -> W::Value {
+        never_gives_up(Self::poll_or(word, ordering, Limit::NONE, next))
+    }
+
+    /// Sleeps while `word` holds `expected`, until a [`wake`](Machine::wake) of the word or the limit. May return
+    /// early for no reason, so the caller looks at the word again.
+    #[track_caller]
+    fn sleep_while(word: &Self::U32, expected: u32, limit: Limit<'_, Self>) -> Slept;
+
+    /// Wakes at most `count` sleepers of the word at this address and says how many. Only the address is used: the
+    /// word may be gone by now, as after a release that let the next owner free the lock.
+    #[track_caller]
+    fn wake(word: *const Self::U32, count: u32) -> u32;
+
+    /// A number of the calling thread, unique among those alive, small, and used again after a thread has ended.
+    fn thread() -> u32;
+
+    /// Where the caller runs now.
+    fn place() -> Place;
+
+    /// What places there are.
+    fn topology() -> Topology;
+
+    /// Takes a free queue node out of the calling thread's pool. The memory outlives the thread. Past the pool's
+    /// size it comes from a slower store and has no name. Its words hold what the last user left there.
+    #[track_caller]
+    fn take_node<T: Node<Self>>() -> TakenNode<T>;
+
+    /// Gives a node back to the pool that it came from; any thread may. No other thread may use it from now on.
+    #[track_caller]
+    fn give_node<T: Node<Self>>(node: &'static T);
+
+    /// The node with this name, which a lock keeps where a pointer has no room. See [`TakenNode::name`].
+    fn named_node<T: Node<Self>>(name: u32) -> &'static T;
+
+    /// How many nodes of a thread have names.
+    const NAMED_NODES: u32;
+
+    /// Memory for shared objects, at `home`, not initialised. [`Placed`] is the safe form.
+    fn alloc(layout: Layout, home: Home) -> NonNull<u8>;
+
+    /// Returns memory.
+    ///
+    /// # Safety
+    /// `memory` came from [`Machine::alloc`] with the same `layout` and `home`, and is not used any more.
+    unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home);
+
+    /// Runs `body(0)` to `body(threads - 1)` on threads of this machine, placed as the plan says, and waits for all.
+    ///
+    /// # Panics
+    /// When a body panicked, with its message; where the `std` feature is off the process aborts.
+    fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run;
+
+    /// Whether the plan's duration has not passed yet; always true without one.
+    fn running() -> bool;
+
+    /// How a workload or a client announces what it does. Counting is never inside a lock.
+    #[track_caller]
+    fn note(event: Event);
+}
+
+fn never_gives_up<T>(waited: Result<T, GaveUp>) -> T {
+    match waited {
+        Ok(value) => value,
+        Err(GaveUp) => unreachable!("a wait without a limit gave up"),
+    }
+}

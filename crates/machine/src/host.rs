@@ -1,0 +1,255 @@
+//! The hardware as a machine.
+//!
+//! [`Native`] spins as long as it takes. [`Patient`] is for programs with more threads than cores: after a bound a
+//! wait yields, then sleeps on the very word that it watches, and every write of a word wakes who sleeps there. The
+//! two share all code but [`Patience`].
+
+mod futex;
+mod patience;
+mod run;
+pub mod thread;
+mod words;
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
+pub use words::{HostCell, HostPtr, HostU32, HostU64};
+
+use crate::{
+    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
+    TakenNode, Topology, Which, Word,
+};
+
+/// This computer, with a way of waiting.
+pub struct Host<P: Patience>(PhantomData<P>);
+
+/// This computer, spinning.
+pub type Native = Host<Spinning>;
+
+/// This computer, where a long wait yields and then sleeps.
+pub type Patient = Host<Sleeping>;
+
+impl<P: Patience> Clone for Host<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Patience> Copy for Host<P> {}
+
+/// A deadline is looked at once in so many polls, since reading a clock costs more than a poll.
+const POLLS_PER_CLOCK: u32 = 32;
+
+/// Checks a limit now and then while a wait goes on.
+struct Watch<'a, P: Patience> {
+    limit: Limit<'a, Host<P>>,
+    polls: u32,
+}
+
+impl<'a, P: Patience> Watch<'a, P> {
+    #[inline]
+    fn new(limit: Limit<'a, Host<P>>) -> Self {
+        Self { limit, polls: 0 }
+    }
+
+    #[inline]
+    fn reached(&mut self) -> bool {
+        if let Some(cancel) = self.limit.cancel
+            && cancel.load(Ordering::Relaxed) != 0
+        {
+            return true;
+        }
+        let Some(deadline) = self.limit.deadline else { return false };
+        self.polls = self.polls.wrapping_add(1);
+        self.polls % POLLS_PER_CLOCK == 1 && deadline.passed::<Host<P>>()
+    }
+}
+
+impl<P: Patience> Machine for Host<P> {
+    type U32 = HostU32<P>;
+    type U64 = HostU64<P>;
+    type Ptr<T: 'static> = HostPtr<T, P>;
+    type Cell<T: Plain> = HostCell<T>;
+
+    #[inline]
+    fn fence(ordering: Ordering) {
+        core::sync::atomic::fence(ordering);
+    }
+
+    #[inline]
+    fn delay(cycles: u64) {
+        let start = Self::now();
+        while Self::now().wrapping_sub(start) < cycles {
+            core::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    fn now() -> u64 {
+        thread::cycle_counter()
+    }
+
+    fn clock_ns(clock: Clock) -> u64 {
+        futex::clock_ns(clock)
+    }
+
+    #[inline]
+    fn spin_until_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        let mut watch = Watch::new(limit);
+        let mut round = P::round();
+        loop {
+            let value = word.load(ordering);
+            if ready(value) {
+                return Ok(value);
+            }
+            if watch.reached() {
+                return Err(GaveUp);
+            }
+            P::pause(&mut round, word, value, limit.deadline);
+        }
+    }
+
+    #[inline]
+    fn spin_until_any_or<A: Word, B: Word>(
+        (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
+        (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
+        limit: Limit<'_, Self>,
+    ) -> Result<Which<A::Value, B::Value>, GaveUp> {
+        let mut watch = Watch::new(limit);
+        let mut round = P::round();
+        loop {
+            let value = first.load(first_ordering);
+            if first_ready(value) {
+                return Ok(Which::First(value));
+            }
+            let value = second.load(second_ordering);
+            if second_ready(value) {
+                return Ok(Which::Second(value));
+            }
+            if watch.reached() {
+                return Err(GaveUp);
+            }
+            P::pause_between(&mut round);
+        }
+    }
+
+    #[inline]
+    fn spin_rmw_or<W: Word>(
+        word: &W,
+        limit: Limit<'_, Self>,
+        mut attempt: impl FnMut(&W) -> bool,
+    ) -> Result<(), GaveUp> {
+        if attempt(word) {
+            return Ok(());
+        }
+        let mut watch = Watch::new(limit);
+        let mut round = P::round();
+        loop {
+            if watch.reached() {
+                return Err(GaveUp);
+            }
+            // Only a waiter about to sleep loads the word: one that spins does nothing but read-modify-writes.
+            let seen = if P::may_sleep(&round) { word.load(Ordering::Relaxed) } else { W::Value::ZERO };
+            if attempt(word) {
+                return Ok(());
+            }
+            P::pause(&mut round, word, seen, limit.deadline);
+        }
+    }
+
+    #[inline]
+    fn poll_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut next: impl FnMut(W::Value) -> Poll,
+    ) -> Result<W::Value, GaveUp> {
+        let mut watch = Watch::new(limit);
+        let mut round = P::round();
+        loop {
+            let value = word.load(ordering);
+            let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
+            if watch.reached() {
+                return Err(GaveUp);
+            }
+            if cycles == 0 {
+                P::pause(&mut round, word, value, limit.deadline);
+            } else if P::back_off(&mut round, cycles) {
+                Self::delay(cycles);
+            }
+        }
+    }
+
+    fn sleep_while(word: &HostU32<P>, expected: u32, limit: Limit<'_, Self>) -> Slept {
+        futex::sleep_while(word.as_atomic(), expected, limit.deadline, limit.cancel.map(HostU32::as_atomic))
+    }
+
+    fn wake(word: *const HostU32<P>, count: u32) -> u32 {
+        futex::wake(word.cast(), count)
+    }
+
+    #[inline]
+    fn thread() -> u32 {
+        thread::current().number()
+    }
+
+    fn place() -> Place {
+        run::place()
+    }
+
+    fn topology() -> Topology {
+        run::topology()
+    }
+
+    #[inline]
+    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+        const { thread::assert_fits::<T>() };
+        let (slot, name) = thread::take_slot();
+        // SAFETY: a slot is zeroed memory of the size and alignment of a line that is never unmapped, and any bit
+        // pattern that a former user left is one of words and cells of this machine.
+        TakenNode { node: unsafe { slot.cast::<T>().as_ref() }, name }
+    }
+
+    #[inline]
+    fn give_node<T: Node<Self>>(node: &'static T) {
+        thread::give_slot(NonNull::from(node).cast());
+    }
+
+    #[inline]
+    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+        const { thread::assert_fits::<T>() };
+        // SAFETY: as in `take_node`.
+        unsafe { thread::named_slot(name).cast::<T>().as_ref() }
+    }
+
+    const NAMED_NODES: u32 = thread::SLOTS as u32;
+
+    fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
+        run::alloc(layout, home)
+    }
+
+    unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
+        // SAFETY: passed on.
+        unsafe { run::free(memory, layout, home) }
+    }
+
+    fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
+        run::run(plan, body)
+    }
+
+    fn running() -> bool {
+        run::running()
+    }
+
+    #[inline]
+    fn note(event: Event) {
+        run::note(event);
+    }
+}

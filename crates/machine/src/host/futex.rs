@@ -1,0 +1,169 @@
+//! Linux: sleeping, waking, clocks, yielding, fences in other threads.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use libc::{c_long, timespec};
+
+use crate::{Clock, Deadline, Slept};
+
+/// How often a sleeper with a cancel word looks at it, in nanoseconds: a futex watches one word.
+const CANCEL_CHECK_NS: u64 = 500_000;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+fn clock_id(clock: Clock) -> libc::clockid_t {
+    match clock {
+        Clock::Monotonic => libc::CLOCK_MONOTONIC,
+        Clock::Realtime => libc::CLOCK_REALTIME,
+    }
+}
+
+pub(super) fn clock_ns(clock: Clock) -> u64 {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` can be written; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock_id(clock), &raw mut now) };
+    // A wall clock before 1970 counts as 1970.
+    u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(NS_PER_S) + now.tv_nsec as u64
+}
+
+pub(super) fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
+/// Sleeps so long, or until a signal.
+pub(super) fn nap(ns: u64) {
+    let errno = Errno::save();
+    let time = timespec { tv_sec: 0, tv_nsec: ns as _ };
+    // SAFETY: the raw call, because glibc's wrapper is a cancellation point; the time is read only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_clock_nanosleep,
+            libc::CLOCK_MONOTONIC,
+            0,
+            &raw const time,
+            core::ptr::null_mut::<timespec>(),
+        )
+    };
+    errno.restore();
+}
+
+/// The caller's errno, which a wait inside a lock must not change.
+struct Errno(i32);
+
+impl Errno {
+    fn save() -> Self {
+        // SAFETY: the location belongs to the calling thread.
+        Self(unsafe { *libc::__errno_location() })
+    }
+
+    fn get() -> i32 {
+        Self::save().0
+    }
+
+    fn restore(self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// Waits on a private futex until the deadline, which is absolute on its clock. False once it has passed.
+fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Result<(), i32> {
+    let time = deadline.map(|deadline| timespec {
+        tv_sec: (deadline.at_ns / NS_PER_S) as _,
+        tv_nsec: (deadline.at_ns % NS_PER_S) as _,
+    });
+    let clock_flag = match deadline {
+        Some(Deadline { clock: Clock::Realtime, .. }) => libc::FUTEX_CLOCK_REALTIME,
+        _ => 0,
+    };
+    // SAFETY: word and time outlive the call; WAIT_BITSET takes an absolute time.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag,
+            expected,
+            time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref),
+            core::ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(Errno::get()) }
+}
+
+pub(super) fn sleep_while(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: Option<Deadline>,
+    cancel: Option<&AtomicU32>,
+) -> Slept {
+    let errno = Errno::save();
+    let slept = loop {
+        if cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed) != 0) {
+            break Slept::GaveUp;
+        }
+        let slice = cancel.map(|_| within(deadline, CANCEL_CHECK_NS));
+        match wait(word, expected, slice.or(deadline)) {
+            Ok(()) | Err(libc::EINTR) => break Slept::Woken,
+            Err(libc::ETIMEDOUT) if slice.is_some() && deadline != slice => {}
+            Err(libc::ETIMEDOUT) => break Slept::GaveUp,
+            Err(_) => break Slept::Changed,
+        }
+    };
+    errno.restore();
+    slept
+}
+
+/// Sleeps on `word` while it holds `seen`, no longer than `bound_ns`, whatever ends it.
+pub(super) fn sleep_bounded(word: &AtomicU32, seen: u32, deadline: Option<Deadline>, bound_ns: u64) {
+    let errno = Errno::save();
+    let _ = wait(word, seen, Some(within(deadline, bound_ns)));
+    errno.restore();
+}
+
+/// `deadline`, or `ns` from now where that is sooner.
+fn within(deadline: Option<Deadline>, ns: u64) -> Deadline {
+    let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
+    let at_ns = clock_ns(clock) + ns;
+    Deadline { clock, at_ns: deadline.map_or(at_ns, |deadline| deadline.at_ns.min(at_ns)) }
+}
+
+/// Wakes sleepers of a private futex. Only the address is used.
+pub(super) fn wake(word: *const AtomicU32, count: u32) -> u32 {
+    let errno = Errno::save();
+    let count = count.min(i32::MAX as u32);
+    // SAFETY: the kernel uses the address as a key and reads nothing.
+    let woken =
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
+    errno.restore();
+    u32::try_from(woken).unwrap_or(0)
+}
+
+const MEMBARRIER_UNKNOWN: u8 = 0;
+const MEMBARRIER_READY: u8 = 1;
+const MEMBARRIER_REFUSED: u8 = 2;
+static MEMBARRIER: AtomicU8 = AtomicU8::new(MEMBARRIER_UNKNOWN);
+
+/// From linux/membarrier.h.
+const MEMBARRIER_CMD_PRIVATE_EXPEDITED: c_long = 1 << 3;
+const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: c_long = 1 << 4;
+
+/// Puts a full fence into every thread of the process that runs now. Does nothing where the kernel refuses.
+pub(super) fn fence_everyone() {
+    let errno = Errno::save();
+    if MEMBARRIER.load(Ordering::Relaxed) == MEMBARRIER_UNKNOWN {
+        let registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+        MEMBARRIER.store(if registered { MEMBARRIER_READY } else { MEMBARRIER_REFUSED }, Ordering::Relaxed);
+    }
+    // A child of fork is registered like its parent, since the kernel copies that with the memory map.
+    if MEMBARRIER.load(Ordering::Relaxed) == MEMBARRIER_READY {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    }
+    errno.restore();
+}
+
+fn membarrier(command: c_long) -> bool {
+    // SAFETY: takes numbers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}

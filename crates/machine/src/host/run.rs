@@ -1,0 +1,294 @@
+//! Running threads on this computer, and its topology and memory nodes.
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::futex;
+use crate::{Clock, Counts, Event, Home, Place, Plan, Run, Topology, thread_block};
+
+/// What a thread knows of the run that it belongs to.
+#[derive(Clone, Copy)]
+struct Part {
+    counts: Counts,
+    /// When `running` turns false, on the monotonic clock; zero: never.
+    until_ns: u64,
+}
+
+thread_block!(fn part_of_thread -> Cell<Part>, symbol = "contend_machine_run");
+
+fn part() -> &'static Cell<Part> {
+    // SAFETY: the thread's own cell, which lives as long as the thread and is not sent elsewhere.
+    unsafe { &*part_of_thread() }
+}
+
+pub(super) fn running() -> bool {
+    let until = part().get().until_ns;
+    until == 0 || futex::clock_ns(Clock::Monotonic) < until
+}
+
+#[inline]
+pub(super) fn note(event: Event) {
+    let mut now = part().get();
+    now.counts.count(event);
+    part().set(now);
+}
+
+/// One thread of a run and what it is told.
+struct Worker<'a> {
+    index: usize,
+    core: Option<u32>,
+    body: &'a (dyn Fn(usize) + Sync),
+    waiting: &'a AtomicU32,
+    go: &'a AtomicU32,
+    until_ns: &'a AtomicU64,
+    counts: Counts,
+    panicked: bool,
+}
+
+pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
+    let waiting = AtomicU32::new(0);
+    let go = AtomicU32::new(0);
+    let until_ns = AtomicU64::new(0);
+    let mut workers = (0..plan.threads)
+        .map(|index| Worker {
+            index,
+            core: plan.cores.get(index).copied(),
+            body,
+            waiting: &waiting,
+            go: &go,
+            until_ns: &until_ns,
+            counts: Counts::default(),
+            panicked: false,
+        })
+        .collect::<Vec<_>>();
+    let threads = workers.iter_mut().map(start).collect::<Vec<_>>();
+
+    while (waiting.load(Ordering::Acquire) as usize) < plan.threads {
+        futex::yield_now();
+    }
+    let started_ns = futex::clock_ns(Clock::Monotonic);
+    until_ns
+        .store(plan.duration_ns.map_or(0, |duration| started_ns.saturating_add(duration)), Ordering::Relaxed);
+    go.store(1, Ordering::Release);
+    futex::wake(&raw const go, u32::MAX);
+    for thread in threads {
+        // SAFETY: created by `start` and joined once.
+        unsafe { libc::pthread_join(thread, null_mut()) };
+    }
+    let elapsed_ns = futex::clock_ns(Clock::Monotonic) - started_ns;
+    if let Some(worker) = workers.iter().find(|worker| worker.panicked) {
+        panic!("thread {} of the run panicked", worker.index);
+    }
+    Run { counts: workers.iter().map(|worker| worker.counts).collect(), elapsed_ns }
+}
+
+fn start(worker: &mut Worker<'_>) -> libc::pthread_t {
+    let mut thread = 0;
+    // SAFETY: the worker outlives the thread, since `run` joins it.
+    let error = unsafe {
+        libc::pthread_create(&raw mut thread, core::ptr::null(), work, core::ptr::from_mut(worker).cast())
+    };
+    assert!(error == 0, "cannot start thread {}: error {error} of pthread_create", worker.index);
+    thread
+}
+
+extern "C" fn work(worker: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `start` passed a worker that nobody else touches until the thread is joined.
+    let worker = unsafe { &mut *worker.cast::<Worker<'_>>() };
+    if let Some(core) = worker.core {
+        pin_to(core);
+    }
+    worker.waiting.fetch_add(1, Ordering::Release);
+    while worker.go.load(Ordering::Acquire) == 0 {
+        futex::sleep_while(worker.go, 0, None, None);
+    }
+    part().set(Part { counts: Counts::default(), until_ns: worker.until_ns.load(Ordering::Relaxed) });
+    worker.panicked = panics(|| (worker.body)(worker.index));
+    worker.counts = part().get().counts;
+    null_mut()
+}
+
+#[cfg(feature = "std")]
+fn panics(body: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err()
+}
+
+#[cfg(not(feature = "std"))]
+fn panics(body: impl FnOnce()) -> bool {
+    body();
+    false
+}
+
+/// Binds the calling thread to a core; a core that does not exist, or is not allowed, leaves it where it is.
+fn pin_to(core: u32) {
+    // SAFETY: an empty set is a valid set, and the number is inside it.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        if (core as usize) < 8 * size_of::<libc::cpu_set_t>() {
+            libc::CPU_SET(core as usize, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    }
+}
+
+pub(super) fn place() -> Place {
+    // SAFETY: no arguments.
+    let core = u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+    let known = places();
+    known.iter().find(|place| place.core == core).copied().unwrap_or(Place { core, ..Place::default() })
+}
+
+pub(super) fn topology() -> Topology {
+    Topology { places: places().to_vec() }
+}
+
+#[cfg(feature = "std")]
+fn places() -> &'static [Place] {
+    static PLACES: std::sync::OnceLock<Vec<Place>> = std::sync::OnceLock::new();
+    PLACES.get_or_init(|| sysfs::read("/sys/devices/system"))
+}
+
+#[cfg(not(feature = "std"))]
+fn places() -> &'static [Place] {
+    &[]
+}
+
+/// The topology as the kernel shows it.
+#[cfg(feature = "std")]
+mod sysfs {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{Place, Vec};
+
+    /// One place for each core that is online; a machine that hides its topology has one socket and one die.
+    pub(super) fn read(system: &str) -> Vec<Place> {
+        let system = Path::new(system);
+        let online = fs::read_to_string(system.join("cpu/online")).unwrap_or_default();
+        let cores = match parse_list(&online) {
+            cores if cores.is_empty() => {
+                let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                (0..count as u32).collect()
+            }
+            cores => cores,
+        };
+        cores.into_iter().map(|core| place_of(system, core)).collect()
+    }
+
+    fn place_of(system: &Path, core: u32) -> Place {
+        let cpu = system.join(format!("cpu/cpu{core}"));
+        let number = |file: &str| {
+            fs::read_to_string(cpu.join(file)).ok().and_then(|text| text.trim().parse::<u32>().ok())
+        };
+        // A die is named by its first core, whose number is unique over the machine.
+        let last_level = (0..8).rev().find_map(|index| {
+            fs::read_to_string(cpu.join(format!("cache/index{index}/shared_cpu_list"))).ok()
+        });
+        let die = last_level.and_then(|list| parse_list(&list).first().copied()).unwrap_or(0);
+        let node = fs::read_dir(&cpu).ok().and_then(|entries| {
+            entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+        });
+        Place {
+            socket: number("topology/physical_package_id").unwrap_or(0),
+            die,
+            core,
+            node: node.unwrap_or(0),
+        }
+    }
+
+    /// A list such as `0-3,8,10-11`.
+    fn parse_list(list: &str) -> Vec<u32> {
+        let ranges = list.trim().split(',').filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+        });
+        ranges.flatten().collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn lists_of_cores_are_read() {
+            assert_eq!(parse_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+            assert_eq!(parse_list(""), Vec::<u32>::new());
+        }
+
+        #[test]
+        fn a_hidden_topology_still_has_cores() {
+            assert!(!read("/nonexistent").is_empty());
+        }
+    }
+}
+
+pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
+    let memory = match home {
+        Home::FirstTouch => {
+            // SAFETY: a layout's alignment is a power of two, and at least a pointer's after this.
+            unsafe {
+                let mut memory = null_mut();
+                let align = layout.align().max(size_of::<usize>());
+                let error = libc::posix_memalign(&raw mut memory, align, layout.size().max(1));
+                if error == 0 { memory } else { null_mut() }
+            }
+        }
+        Home::Node(node) => map_on(node, layout.size()),
+    };
+    match NonNull::new(memory.cast()) {
+        Some(memory) => memory,
+        None => panic!("no memory for {} bytes", layout.size()),
+    }
+}
+
+/// Fresh pages bound to a memory node. Where the kernel refuses the binding the pages lie where it likes.
+fn map_on(node: u32, bytes: usize) -> *mut libc::c_void {
+    /// From linux/mempolicy.h.
+    const MPOL_BIND: libc::c_long = 2;
+    // SAFETY: a fresh private mapping; the mask outlives the call.
+    unsafe {
+        let memory = libc::mmap(
+            null_mut(),
+            bytes.max(1),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if memory == libc::MAP_FAILED {
+            return null_mut();
+        }
+        if node < u64::BITS {
+            let mask = 1_u64 << node;
+            libc::syscall(
+                libc::SYS_mbind,
+                memory,
+                bytes.max(1),
+                MPOL_BIND,
+                &raw const mask,
+                u64::BITS + 1,
+                0,
+            );
+        }
+        memory
+    }
+}
+
+/// # Safety
+/// As [`Machine::free`](crate::Machine::free).
+pub(super) unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
+    // SAFETY: each kind of memory goes back where it came from.
+    unsafe {
+        match home {
+            Home::FirstTouch => libc::free(memory.as_ptr().cast()),
+            Home::Node(_) => {
+                libc::munmap(memory.as_ptr().cast(), layout.size().max(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Threads of this computer: their numbers, and their pools of queue nodes.
+//!
+//! A thread's block lives in memory that is never unmapped, so that a successor may touch a node whose thread has
+//! ended. Blocks are numbered and used again. The thread finds its block through initial-exec thread-local storage,
+//! declared in assembly, since the compiler offers no such model on stable: three instructions, no call, usable
+//! in a preloaded library before any constructor has run.
+
+use core::cell::Cell;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use crate::LINE_BYTES;
+
+/// Queue nodes in a thread's pool; those past it come from an overflow store.
+pub(super) const SLOTS: usize = 4;
+
+/// Blocks in a chunk of memory.
+const CHUNK_BLOCKS: usize = 64;
+/// Chunks at most; so at most 65,536 threads alive at once.
+const CHUNKS: usize = 1024;
+
+/// Declares a zeroed block of initial-exec thread-local storage and a function that gives its address in the
+/// calling thread.
+///
+/// ```
+/// contend_machine::thread_block!(
+///     /// A number a thread.
+///     fn my_number -> u64, symbol = "example_my_number"
+/// );
+///
+/// fn main() {
+///     // SAFETY: the address of the thread's own number.
+///     assert_eq!(unsafe { my_number().read() }, 0);
+/// }
+/// ```
+///
+/// The type must be valid when all its bytes are zero, must not need dropping, and must not be aligned to more than
+/// 64 bytes.
+#[macro_export]
+macro_rules! thread_block {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
+        ::core::arch::global_asm!(
+            concat!(".pushsection .tbss.", $symbol, ",\"awT\",@nobits"),
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ",@object"),
+            concat!(".size ", $symbol, ",{bytes}"),
+            ".p2align 6",
+            concat!($symbol, ":"),
+            ".zero {bytes}",
+            ".popsection",
+            bytes = const ::core::mem::size_of::<$type>(),
+        );
+
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name() -> *mut $type {
+            const { assert!(::core::mem::align_of::<$type>() <= 64 && !::core::mem::needs_drop::<$type>()) };
+            let block: *mut $type;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: reads the offset of the block from the global offset table and adds the thread pointer.
+            unsafe {
+                ::core::arch::asm!(
+                    concat!("mov {block}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "add {block}, qword ptr fs:[0]",
+                    block = out(reg) block,
+                    options(pure, readonly, nostack),
+                );
+            }
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above, with this architecture's registers.
+            unsafe {
+                ::core::arch::asm!(
+                    concat!("adrp {block}, :gottprel:", $symbol),
+                    concat!("ldr {block}, [{block}, :gottprel_lo12:", $symbol, "]"),
+                    "mrs {pointer}, tpidr_el0",
+                    "add {block}, {block}, {pointer}",
+                    block = out(reg) block,
+                    pointer = out(reg) _,
+                    options(pure, readonly, nostack),
+                );
+            }
+            block
+        }
+    };
+}
+
+thread_block!(fn current_block -> Cell<*mut Block>, symbol = "contend_machine_thread");
+
+#[repr(C, align(64))]
+struct Slot([u8; LINE_BYTES]);
+
+/// What a thread owns: a line of book-keeping, then its queue nodes, a line each.
+#[repr(C, align(64))]
+pub struct Block {
+    number: AtomicU32,
+    /// Next in the list of free blocks, as number + 1.
+    next_free: AtomicU32,
+    taken: [AtomicU8; SLOTS],
+    slots: [Slot; SLOTS],
+}
+
+impl Block {
+    /// See [`Machine::thread`](crate::Machine::thread).
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+}
+
+/// The blocks by number. A chunk is mapped when its first block is asked for.
+static BLOCKS: [AtomicPtr<Block>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
+/// Blocks handed out so far, free ones included.
+static BLOCK_COUNT: AtomicU32 = AtomicU32::new(0);
+/// Free blocks: number + 1 of the first in the low half, a tag against re-use in the high half.
+static FREE_BLOCKS: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread's block.
+#[inline]
+pub fn current() -> &'static Block {
+    // SAFETY: the thread's own cell; what it holds is null or a block, which is never unmapped.
+    unsafe { (*current_block()).get().as_ref() }.unwrap_or_else(|| adopt_block())
+}
+
+#[cold]
+fn adopt_block() -> &'static Block {
+    let block = pop_free_block().unwrap_or_else(new_block);
+    // SAFETY: the thread's own cell.
+    unsafe { (*current_block()).set(core::ptr::from_ref(block).cast_mut()) };
+    return_at_exit(block);
+    block
+}
+
+fn block(number: u32) -> &'static Block {
+    let chunk = BLOCKS[number as usize / CHUNK_BLOCKS].load(Ordering::Acquire);
+    // SAFETY: whoever knows the number got it from a block, so that the chunk is mapped.
+    unsafe { &*chunk.add(number as usize % CHUNK_BLOCKS) }
+}
+
+fn new_block() -> &'static Block {
+    let number = BLOCK_COUNT.fetch_add(1, Ordering::Relaxed);
+    let chunk = &BLOCKS[number as usize / CHUNK_BLOCKS];
+    if chunk.load(Ordering::Acquire).is_null() {
+        let fresh = map_zeroed(CHUNK_BLOCKS * size_of::<Block>()).cast::<Block>().as_ptr();
+        if chunk.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: mapped just above, and nobody has seen it.
+            unsafe { libc::munmap(fresh.cast(), CHUNK_BLOCKS * size_of::<Block>()) };
+        }
+    }
+    let block = block(number);
+    block.number.store(number, Ordering::Relaxed);
+    block
+}
+
+fn pop_free_block() -> Option<&'static Block> {
+    let mut head = FREE_BLOCKS.load(Ordering::Acquire);
+    loop {
+        let first = block((head as u32).checked_sub(1)?);
+        let next = u64::from(first.next_free.load(Ordering::Relaxed));
+        match FREE_BLOCKS.compare_exchange_weak(
+            head,
+            tagged(head, next),
+            Ordering::Acquire,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => return Some(first),
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn push_free_block(block: &Block) {
+    let mut head = FREE_BLOCKS.load(Ordering::Relaxed);
+    loop {
+        block.next_free.store(head as u32, Ordering::Relaxed);
+        let new = tagged(head, u64::from(block.number() + 1));
+        match FREE_BLOCKS.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn tagged(head: u64, number_plus_one: u64) -> u64 {
+    ((head >> 32).wrapping_add(1) << 32) | number_plus_one
+}
+
+/// Key of the destructor that returns blocks, plus one; zero while there is none.
+static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+fn return_at_exit(block: &'static Block) {
+    let mut key = EXIT_KEY.load(Ordering::Acquire);
+    if key == 0 {
+        let mut fresh = 0;
+        // SAFETY: the destructor is a plain function. Without a key blocks are simply not used again.
+        if unsafe { libc::pthread_key_create(&raw mut fresh, Some(thread_ended)) } != 0 {
+            return;
+        }
+        key = match EXIT_KEY.compare_exchange(0, fresh + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh + 1,
+            Err(theirs) => {
+                // SAFETY: created above and used by nobody.
+                unsafe { libc::pthread_key_delete(fresh) };
+                theirs
+            }
+        };
+    }
+    // SAFETY: the key exists.
+    unsafe { libc::pthread_setspecific(key - 1, core::ptr::from_ref(block).cast()) };
+}
+
+/// Returns the block, unless the thread has left a node in a queue. Destructors that run later and lock something
+/// adopt a block anew, and glibc calls this again for it.
+extern "C" fn thread_ended(block: *mut libc::c_void) {
+    // SAFETY: the value set in `return_at_exit`.
+    let block = unsafe { &*block.cast::<Block>() };
+    // SAFETY: the thread's own cell.
+    unsafe { (*current_block()).set(null_mut()) };
+    if block.taken.iter().all(|taken| taken.load(Ordering::Acquire) == 0) {
+        push_free_block(block);
+    }
+}
+
+/// Fails to compile when a node of type `T` does not fit into a slot.
+pub(super) const fn assert_fits<T>() {
+    assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES && !core::mem::needs_drop::<T>());
+}
+
+#[inline]
+pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
+    let block = current();
+    for (index, taken) in block.taken.iter().enumerate() {
+        // Only the thread itself takes, so no read-modify-write. Acquire: the last use by a neighbour is over.
+        if taken.load(Ordering::Acquire) == 0 {
+            taken.store(1, Ordering::Relaxed);
+            let name = block.number() * SLOTS as u32 + index as u32;
+            return (NonNull::from(&block.slots[index]).cast(), Some(name));
+        }
+    }
+    (take_overflow_slot(), None)
+}
+
+#[inline]
+pub(super) fn give_slot(slot: NonNull<u8>) {
+    let own = current_pool();
+    let offset = (slot.as_ptr() as usize).wrapping_sub(own);
+    if offset < SLOTS * LINE_BYTES {
+        current().taken[offset / LINE_BYTES].store(0, Ordering::Release);
+    } else {
+        give_foreign_slot(slot);
+    }
+}
+
+#[inline]
+fn current_pool() -> usize {
+    current().slots.as_ptr() as usize
+}
+
+/// Gives back a node of another thread's pool, or of the overflow store.
+#[cold]
+fn give_foreign_slot(slot: NonNull<u8>) {
+    for chunk in &BLOCKS {
+        let start = chunk.load(Ordering::Acquire);
+        if start.is_null() {
+            continue;
+        }
+        let offset = (slot.as_ptr() as usize).wrapping_sub(start as usize);
+        if offset < CHUNK_BLOCKS * size_of::<Block>() {
+            // SAFETY: inside the chunk.
+            let block = unsafe { &*start.add(offset / size_of::<Block>()) };
+            let index = (slot.as_ptr() as usize - block.slots.as_ptr() as usize) / LINE_BYTES;
+            block.taken[index].store(0, Ordering::Release);
+            return;
+        }
+    }
+    give_overflow_slot(slot);
+}
+
+#[inline]
+pub(super) fn named_slot(name: u32) -> NonNull<u8> {
+    NonNull::from(&block(name / SLOTS as u32).slots[name as usize % SLOTS]).cast()
+}
+
+/// A node past a thread's pool, with the flag that says whether somebody uses it.
+#[repr(C, align(64))]
+struct OverflowSlot {
+    slot: Slot,
+    taken: AtomicU32,
+    next: AtomicPtr<OverflowSlot>,
+}
+
+/// All overflow nodes ever made. They are used again and never unmapped.
+static OVERFLOW: AtomicPtr<OverflowSlot> = AtomicPtr::new(null_mut());
+
+#[cold]
+fn take_overflow_slot() -> NonNull<u8> {
+    let mut at = OVERFLOW.load(Ordering::Acquire);
+    // SAFETY: null or a node of the list, which is never unmapped.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return NonNull::from(&node.slot).cast();
+        }
+        at = node.next.load(Ordering::Relaxed);
+    }
+    let fresh = map_zeroed(size_of::<OverflowSlot>()).cast::<OverflowSlot>();
+    // SAFETY: zeroed memory is a valid node, and nobody has seen it.
+    let node = unsafe { fresh.as_ref() };
+    node.taken.store(1, Ordering::Relaxed);
+    let mut head = OVERFLOW.load(Ordering::Relaxed);
+    loop {
+        node.next.store(head, Ordering::Relaxed);
+        match OVERFLOW.compare_exchange_weak(head, fresh.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return NonNull::from(&node.slot).cast(),
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn give_overflow_slot(slot: NonNull<u8>) {
+    // SAFETY: a slot that is in no pool is the first field of an overflow node.
+    unsafe { slot.cast::<OverflowSlot>().as_ref() }.taken.store(0, Ordering::Release);
+}
+
+/// Zeroed memory from the kernel. Ends the process when there is none: a lock has no way to fail.
+fn map_zeroed(bytes: usize) -> NonNull<u8> {
+    // SAFETY: a fresh private mapping.
+    let memory = unsafe {
+        libc::mmap(
+            null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        const MESSAGE: &[u8] = b"contend: no memory for a queue node; ending the process\n";
+        // SAFETY: writes a constant, then ends.
+        unsafe {
+            libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len());
+            libc::abort();
+        }
+    }
+    NonNull::new(memory.cast()).expect("the kernel maps nothing at address zero")
+}
+
+/// The processor's cycle counter.
+#[inline]
+pub fn cycle_counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: present on every x86-64.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: readable by user programs on Linux.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    }
+}

@@ -1,0 +1,81 @@
+//! Memory of a machine: placed objects and queue nodes.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use crate::Machine;
+
+/// The size of a cache line that layouts assume.
+pub const LINE_BYTES: usize = 64;
+
+/// Where memory lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Home {
+    /// Near the first thread that touches it.
+    #[default]
+    FirstTouch,
+    /// On this memory node (a socket or a die, as the machine counts them).
+    Node(u32),
+}
+
+/// A queue node: what a waiter shares with its neighbours in a queue.
+///
+/// # Safety
+/// All-zero memory is a valid value; at most [`LINE_BYTES`] long and aligned; nothing to drop; made of words and cells
+/// of `M` only.
+pub unsafe trait Node<M: Machine>: Sync + Sized + 'static {}
+
+/// A queue node taken out of a thread's pool.
+pub struct TakenNode<T: 'static> {
+    /// The node.
+    pub node: &'static T,
+    /// Its name for [`Machine::named_node`]: `thread × NAMED_NODES + index`; none for a node past the pool.
+    pub name: Option<u32>,
+}
+
+/// A value in memory of the machine `M`, at a chosen home, on lines of its own.
+pub struct Placed<T: Sync, M: Machine> {
+    value: NonNull<T>,
+    home: Home,
+    machine: PhantomData<fn() -> M>,
+}
+
+impl<T: Sync, M: Machine> Placed<T, M> {
+    /// Moves `value` into memory at `home`.
+    pub fn new(value: T, home: Home) -> Self {
+        let memory = M::alloc(Self::layout(), home).cast::<T>();
+        // SAFETY: freshly allocated with the layout of T.
+        unsafe { memory.write(value) };
+        Self { value: memory, home, machine: PhantomData }
+    }
+
+    fn layout() -> Layout {
+        let layout = Layout::new::<T>().align_to(LINE_BYTES).expect("a line is a valid alignment");
+        layout.pad_to_align()
+    }
+}
+
+impl<T: Sync, M: Machine> Deref for Placed<T, M> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: initialised in `new`, and owned until dropped.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T: Sync, M: Machine> Drop for Placed<T, M> {
+    fn drop(&mut self) {
+        // SAFETY: initialised, dropped once, and allocated with this layout and home.
+        unsafe {
+            self.value.drop_in_place();
+            M::free(self.value.cast(), Self::layout(), self.home);
+        }
+    }
+}
+
+// SAFETY: it owns a T that is shared between threads by design.
+unsafe impl<T: Sync + Send, M: Machine> Send for Placed<T, M> {}
+// SAFETY: it gives out &T only.
+unsafe impl<T: Sync, M: Machine> Sync for Placed<T, M> {}

@@ -1,0 +1,104 @@
+//! Limits of waiting, and what a wait ends with.
+
+use crate::Machine;
+
+/// The clock of a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`: does not jump.
+    Monotonic,
+    /// `CLOCK_REALTIME`: the wall clock, which an administrator can set.
+    Realtime,
+}
+
+/// A point in time on a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Deadline {
+    /// The clock that decides.
+    pub clock: Clock,
+    /// Nanoseconds since that clock's zero.
+    pub at_ns: u64,
+}
+
+impl Deadline {
+    /// `wait_ns` from now on the monotonic clock of `M`.
+    #[must_use]
+    pub fn after_ns<M: Machine>(wait_ns: u64) -> Self {
+        let clock = Clock::Monotonic;
+        Self { clock, at_ns: M::clock_ns(clock).saturating_add(wait_ns) }
+    }
+
+    /// Whether it has passed on `M`.
+    #[must_use]
+    pub fn passed<M: Machine>(&self) -> bool {
+        M::clock_ns(self.clock) >= self.at_ns
+    }
+}
+
+/// When a wait gives up.
+pub struct Limit<'a, M: Machine> {
+    /// Gives up once this has passed.
+    pub deadline: Option<Deadline>,
+    /// Gives up once this word is not zero.
+    pub cancel: Option<&'a M::U32>,
+}
+
+impl<M: Machine> Limit<'_, M> {
+    /// Waits for ever.
+    pub const NONE: Self = Self { deadline: None, cancel: None };
+
+    /// Gives up at `deadline`.
+    #[must_use]
+    pub const fn at(deadline: Deadline) -> Self {
+        Self { deadline: Some(deadline), cancel: None }
+    }
+}
+
+impl<'a, M: Machine> Limit<'a, M> {
+    /// Gives up once `word` is not zero.
+    #[must_use]
+    pub const fn cancelled_by(word: &'a M::U32) -> Self {
+        Self { deadline: None, cancel: Some(word) }
+    }
+}
+
+impl<M: Machine> Clone for Limit<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Limit<'_, M> {}
+
+/// A wait ended at its limit, not because its condition held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GaveUp;
+
+/// What a poll does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// The wait is over.
+    Ready,
+    /// Back off for so many cycles, then look again; zero looks again at once.
+    BackOff(u64),
+}
+
+/// Which of two words ended a wait, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<A, B> {
+    /// The first.
+    First(A),
+    /// The second.
+    Second(B),
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slept {
+    /// A wake-up came, or a signal, or nothing at all: look at the word again.
+    Woken,
+    /// The word did not hold the expected value to begin with.
+    Changed,
+    /// The deadline passed or the cancel word was set.
+    GaveUp,
+}

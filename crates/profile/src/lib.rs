@@ -1,1 +1,14 @@
 //! The profile file: records, container, symbol names, lock table.
+//!
+//! Two halves. The *writing* half ([`format`], [`histogram`], [`arena`], [`record`]) runs inside the profiled program:
+//! no_std, no dependency, nothing allocated on a lock path. The *reading* half (feature `read`, on by default) opens a
+//! finished or a live file, names its locks and turns it into the lock table, differences and exports.
+//!
+//! The file is its own journal: threads count straight into the shared mapping of it, so a program that is killed leaves
+//! everything it had counted, and nothing is written at exit that a reader could not do without.
+#![cfg_attr(not(feature = "read"), no_std)]
+
+pub mod arena;
+pub mod format;
+pub mod histogram;
+pub mod record;

@@ -1,0 +1,470 @@
+//! The layout of a profile file.
+//!
+//! ```text
+//! offset 0      Header, padded to PAGE bytes
+//! offset PAGE   blocks, each a multiple of PAGE long and PAGE-aligned:
+//!                 BlockHeader (64 bytes), then records one after another
+//! ```
+//!
+//! A *record* is a sequence of little-endian 64-bit words. The first word describes it ([`head`]): type, version and
+//! length in bytes. A reader skips types it does not know, and reads fields that an older writer did not have as zero;
+//! so a type may grow at its end without a new file version.
+//!
+//! A *section* is everything that one process image wrote: its blocks carry the section number, which is the position of
+//! its [`Process`] block. Positions inside the file are counted in units of [`UNIT`] bytes, so that 32 bits are enough.
+//! A lock's number is the position of its [`Lock`] record: unique in the file, so that a forked child goes on using the
+//! numbers that its parent left in the lock objects.
+//!
+//! A block that was allocated by a thread that died before it wrote the block's header reads as zeros; the reader goes
+//! on with the next page.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::histogram::BUCKETS;
+
+/// The first eight bytes of a profile file.
+pub const MAGIC: [u8; 8] = *b"\x89contend";
+
+/// The version of the container. Readers refuse newer ones; new record types and longer records do not change it.
+pub const VERSION: u64 = 1;
+
+/// Bytes; the granularity of blocks and the length of the file's header.
+pub const PAGE: u64 = 4096;
+
+/// Bytes; the granularity of positions of records. A cache line, so that no two threads write the same one.
+pub const UNIT: u64 = 64;
+
+/// The mark of a block header, in its first word's low half: `blok`.
+pub const BLOCK_MARK: u32 = u32::from_le_bytes(*b"blok");
+
+/// Return addresses kept of the call that first touched a lock.
+pub const FRAMES: usize = 16;
+
+/// Reasons for leaving an object to the C library, as indices of [`Process`]'s `untouched_*` words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Refusal {
+    /// The object is shared between processes.
+    ProcessShared = 0,
+    /// A robust mutex.
+    Robust = 1,
+    /// A mutex with priority inheritance.
+    PriorityInheriting = 2,
+    /// A mutex with a priority ceiling.
+    PriorityProtected = 3,
+    /// A condition variable that is shared between processes, or waits with a mutex left to the C library.
+    Condition = 4,
+    /// Any other reason: an object in a state that only the C library knows.
+    Other = 5,
+}
+
+/// Declares a record twice: as it lies in the mapping (atomic words, one writer each) and as plain values.
+macro_rules! words {
+    ($(#[$meta:meta])* $live:ident, $plain:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Debug, Default)]
+        pub struct $live { $($(#[$doc])* pub $field: AtomicU64,)* }
+
+        #[doc = concat!("The values of a [`", stringify!($live), "`].")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $plain { $($(#[$doc])* pub $field: u64,)* }
+
+        impl $live {
+            /// A record of zeros, which is no record at all until its head is written.
+            pub const ZERO: Self = Self { $($field: AtomicU64::new(0),)* };
+            /// Length in bytes.
+            pub const LENGTH: usize = size_of::<Self>();
+
+            /// The present values; each word is whole, but they may belong to different moments.
+            pub fn values(&self) -> $plain {
+                $plain { $($field: self.$field.load(Relaxed),)* }
+            }
+
+            /// Stores every word.
+            pub fn store(&self, values: &$plain) {
+                $(self.$field.store(values.$field, Relaxed);)*
+            }
+        }
+
+        impl $plain {
+            /// Reads the fields that `bytes` has room for; the rest is zero.
+            pub fn decode(bytes: &[u8]) -> Self {
+                let mut words = bytes
+                    .chunks_exact(8)
+                    .map(|word| u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]]));
+                Self { $($field: words.next().unwrap_or(0),)* }
+            }
+        }
+    };
+}
+
+words! {
+    /// The head of the file.
+    Header, HeaderValues {
+        /// [`MAGIC`].
+        magic,
+        /// [`VERSION`] in the low half, the length of the header ([`PAGE`]) in the high half.
+        version,
+        /// The file may not grow past this many bytes.
+        limit,
+        /// Bytes given out so far, the header included.
+        allocated,
+        /// Bytes that are known to exist on the disk.
+        grown,
+        /// Bytes of [`Lock`] records.
+        lock_bytes,
+        /// Bytes of histograms.
+        histogram_bytes,
+        /// Times are taken on one pair in this many, at random; 1 means on every pair.
+        sample_period,
+        /// Ticks at creation.
+        clock_first_ticks,
+        /// `CLOCK_MONOTONIC` at creation, ns.
+        clock_first_ns,
+        /// Ticks, not long ago.
+        clock_last_ticks,
+        /// `CLOCK_MONOTONIC` at the same moment, ns.
+        clock_last_ns,
+        /// `CLOCK_REALTIME` at creation, ns.
+        started_realtime_ns,
+        /// Events that were not recorded because the file could not grow.
+        dropped,
+        /// The error number with which growing failed first, or 0.
+        growth_error,
+    }
+}
+
+words! {
+    /// The head of a block.
+    BlockHeader, BlockHeaderValues {
+        /// [`BLOCK_MARK`] in the low half, length of the block in bytes in the high half. Written last.
+        mark,
+        /// The section that the block belongs to.
+        section,
+        /// Position of the [`Thread`] record whose thread writes the block, or 0.
+        thread,
+        /// Bytes of records, from the end of this header.
+        used,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+        /// Not used.
+        reserved_3,
+    }
+}
+
+words! {
+    /// A process image: the first record of its section.
+    Process, ProcessValues {
+        /// See [`head`].
+        head,
+        /// Process identifier.
+        pid,
+        /// The parent's process identifier.
+        parent_pid,
+        /// Section of the image that forked this one, or 0.
+        parent_section,
+        /// `CLOCK_REALTIME` at the start of the section, ns.
+        started_realtime_ns,
+        /// Ticks at the start of the section.
+        clock_first_ticks,
+        /// `CLOCK_MONOTONIC` at the same moment, ns.
+        clock_first_ns,
+        /// Ticks at the end of the section; 0 if the image was killed, or replaced by another.
+        clock_last_ticks,
+        /// `CLOCK_MONOTONIC` at the same moment, ns.
+        clock_last_ns,
+        /// Recorder's own cost of a pair with times, 1/1024 ticks.
+        cost_timed,
+        /// Recorder's own cost of a pair without times, 1/1024 ticks.
+        cost_untimed,
+        /// The part of `cost_timed` that is inside the measured hold time, 1/1024 ticks.
+        cost_in_hold,
+        /// The part of `cost_timed` that is inside the measured think time, 1/1024 ticks.
+        cost_in_think,
+        /// Threads that touched a lock.
+        threads,
+        /// Pairs of thread and lock that were merged into their thread's row of merged locks.
+        merged_pairs,
+        /// Locks that got no record of their own.
+        merged_locks,
+        /// First address of the recorder's own code.
+        own_start,
+        /// First address after the recorder's own code.
+        own_end,
+        /// Objects left to the C library, by [`Refusal`].
+        untouched_process_shared,
+        /// See [`Refusal::Robust`].
+        untouched_robust,
+        /// See [`Refusal::PriorityInheriting`].
+        untouched_priority_inheriting,
+        /// See [`Refusal::PriorityProtected`].
+        untouched_priority_protected,
+        /// See [`Refusal::Condition`].
+        untouched_condition,
+        /// See [`Refusal::Other`].
+        untouched_other,
+    }
+}
+
+impl Process {
+    /// The counter of objects left to the C library for `reason`.
+    pub fn untouched(&self, reason: Refusal) -> &AtomicU64 {
+        match reason {
+            Refusal::ProcessShared => &self.untouched_process_shared,
+            Refusal::Robust => &self.untouched_robust,
+            Refusal::PriorityInheriting => &self.untouched_priority_inheriting,
+            Refusal::PriorityProtected => &self.untouched_priority_protected,
+            Refusal::Condition => &self.untouched_condition,
+            Refusal::Other => &self.untouched_other,
+        }
+    }
+}
+
+words! {
+    /// A thread, or several that came one after another: the first record of its first block.
+    Thread, ThreadValues {
+        /// See [`head`].
+        head,
+        /// Kernel's thread identifier, of the last thread that used the record.
+        tid,
+        /// Number of the record within its section, from 1.
+        number,
+        /// Threads that have used the record. More than 1 only past the bound on thread records.
+        lives,
+        /// `CLOCK_MONOTONIC` at the thread's first acquisition, ns (summed backwards over lives: last minus first).
+        started_ns,
+        /// `CLOCK_MONOTONIC` at the thread's end, ns; 0 while it lives.
+        ended_ns,
+        /// Time on a core at the thread's end, ns (from schedstat); summed over lives.
+        running_ns,
+        /// Time on a run queue at the thread's end, ns (from schedstat); summed over lives.
+        queued_ns,
+        /// Age at its end, ns; summed over lives.
+        age_ns,
+        /// The thread's name, first half.
+        name_0,
+        /// The thread's name, second half.
+        name_1,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+        /// Not used.
+        reserved_3,
+        /// Not used.
+        reserved_4,
+    }
+}
+
+words! {
+    /// A lock, and in [`FRAMES`] more words the stack of the call that first touched it, innermost first.
+    Lock, LockValues {
+        /// See [`head`].
+        head,
+        /// Where the object is.
+        address,
+        /// [`Kind`](crate::record::Kind) in the low half; how often the same call site made a lock of this kind at this
+        /// address, minus one, in the high half.
+        kind,
+        /// Ticks at the first touch.
+        first_ticks,
+        /// Position of the [`Thread`] record of the thread that first touched it.
+        thread,
+        /// Return addresses that follow.
+        frames,
+        /// Ticks when it was destroyed; 0 before.
+        destroyed_ticks,
+        /// Not used.
+        reserved,
+    }
+}
+
+words! {
+    /// What one thread did with one lock in one mode. Written by that thread alone.
+    Pair, PairValues {
+        /// See [`head`].
+        head,
+        /// Number of the lock, shifted left by one; the low bit is set for shared acquisitions.
+        /// Number 0 stands for the locks that were merged past the bound.
+        key,
+        /// Position of the pair's [`Histograms`]; 0 while it is cold.
+        histograms,
+        /// Acquisitions by calls of the lock functions.
+        acquisitions,
+        /// Live: ticks of the present timed acquisition, or 0.
+        hold_started,
+        /// Live: ticks of the thread's last timed release, or 0.
+        released,
+        /// Live: see [`record`](crate::record).
+        state,
+        /// Acquisitions whose last holder was another thread.
+        owner_changes,
+        /// Timed holds after a holder on the same core.
+        hold_same_count,
+        /// Their ticks.
+        hold_same_ticks,
+        /// Timed holds after a holder on another core.
+        hold_other_count,
+        /// Their ticks.
+        hold_other_ticks,
+        /// Timed gaps from a release to the same thread's next acquisition.
+        think_count,
+        /// Their ticks.
+        think_ticks,
+        /// Acquisitions that had to wait; all of them are timed.
+        contended,
+        /// Ticks that they waited.
+        wait_ticks,
+        /// Contended acquisitions whose last holder's release was stamped.
+        handover_count,
+        /// Ticks from those releases to the acquisitions.
+        handover_ticks,
+        /// Try calls that found the lock held.
+        try_failures,
+        /// Timed calls that gave up.
+        timeouts,
+        /// Condition waits with this mutex.
+        condition_waits,
+        /// Ticks from their beginning until the mutex was back.
+        condition_ticks,
+        /// Condition waits that timed out.
+        condition_timeouts,
+        /// Acquisitions of a lock that the thread held already.
+        nested,
+    }
+}
+
+/// The distributions of a [`Pair`] that has turned warm: bucket counts by [`crate::histogram::bucket`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Histograms {
+    /// See [`head`].
+    pub head: AtomicU64,
+    /// Position of the pair.
+    pub pair: AtomicU64,
+    /// Not used.
+    pub reserved: [AtomicU64; 6],
+    /// Bucket counts by [`Quantity`].
+    pub buckets: [[AtomicU64; BUCKETS]; QUANTITIES],
+}
+
+/// What a histogram counts, as index of [`Histograms`]' buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Quantity {
+    /// Holds after a holder on the same core.
+    HoldSame = 0,
+    /// Holds after a holder on another core.
+    HoldOther = 1,
+    /// From a release to the same thread's next acquisition.
+    Think = 2,
+    /// From the call to the acquisition, of contended acquisitions.
+    Wait = 3,
+    /// From the last holder's release to the acquisition, of contended acquisitions.
+    Handover = 4,
+}
+
+/// The number of [`Quantity`] values.
+pub const QUANTITIES: usize = 5;
+
+words! {
+    /// What the launching process saw of the whole run. Written by it, at the end.
+    Run, RunValues {
+        /// See [`head`].
+        head,
+        /// From start to end, ns.
+        elapsed_ns,
+        /// Time on cores of the program and its children, ns.
+        cpu_ns,
+        /// Time that the hypervisor took from the machine's cores in the meantime, ns.
+        stolen_ns,
+        /// Cores that the program may use.
+        cores,
+        /// Operations that the program did; 0 if nothing counted them.
+        operations,
+        /// 1 if the program ended by itself, 2 if by a signal.
+        ended,
+        /// Exit status, or the signal's number.
+        status,
+    }
+}
+
+words! {
+    /// Last sight of a thread's scheduling, taken by the launching process.
+    Task, TaskValues {
+        /// See [`head`].
+        head,
+        /// Process identifier.
+        pid,
+        /// Thread identifier.
+        tid,
+        /// When it started, ns of `CLOCK_BOOTTIME`: with `tid`, who it is.
+        started_ns,
+        /// From its start to the last sight, ns.
+        age_ns,
+        /// Time on a core, ns.
+        running_ns,
+        /// Time on a run queue, ns.
+        queued_ns,
+        /// Not used.
+        reserved,
+    }
+}
+
+/// Types of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Type {
+    /// [`Process`].
+    Process = 1,
+    /// Bytes: the arguments, each ended by a zero.
+    Arguments = 2,
+    /// Bytes: the path of the program.
+    Executable = 3,
+    /// Bytes: lines of `/proc/self/maps` that name a file.
+    Mappings = 4,
+    /// Bytes: start address (8), length (1) and build identifier of a mapped file, one after another.
+    BuildIds = 5,
+    /// [`Thread`].
+    Thread = 6,
+    /// [`Lock`] and its stack.
+    Lock = 7,
+    /// [`Pair`].
+    Pair = 8,
+    /// [`Histograms`].
+    Histograms = 9,
+    /// [`Run`].
+    Run = 10,
+    /// [`Task`].
+    Task = 11,
+}
+
+/// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
+pub const fn head(what: Type, length: usize) -> u64 {
+    what as u64 | 1 << 16 | (length as u64) << 32
+}
+
+/// Type number and length in bytes of the record with this first word.
+pub const fn split_head(head: u64) -> (u16, u64) {
+    (head as u16, head >> 32)
+}
+
+/// Length in bytes of a [`Lock`] record with its stack.
+pub const LOCK_LENGTH: usize = Lock::LENGTH + FRAMES * 8;
+
+// Positions are multiples of UNIT, and a pair fills whole cache lines.
+const _: () = {
+    assert!(size_of::<BlockHeader>() as u64 == UNIT);
+    assert!(Thread::LENGTH as u64 % UNIT == 0);
+    assert!(Pair::LENGTH as u64 % UNIT == 0);
+    assert!(LOCK_LENGTH as u64 % UNIT == 0);
+    assert!(size_of::<Histograms>() as u64 % UNIT == 0);
+    assert!(Header::LENGTH as u64 <= PAGE);
+};

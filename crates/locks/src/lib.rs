@@ -1,1 +1,87 @@
-//! Spin, queue, blocking and reader-writer locks, generic over the machine.
+//! Locks, each in one file, generic over the machine that they run on.
+//!
+//! The interface of a lock says what its algorithm can do and nothing else: every lock is a [`RawLock`]; one that
+//! can refuse is a [`TryLock`]; one whose waiters can give up without harm is a [`TimedLock`]; one that lets readers
+//! share is a [`RawRwLock`]. The [`catalogue`] names them all.
+//!
+//! A lock in its initial state is all zero bits, so that zero-filled memory and `NEW` mean the same.
+
+#![no_std]
+
+pub mod catalogue;
+mod ticket;
+
+pub use ticket::Ticket;
+
+use machine::{GaveUp, Limit, Machine};
+
+/// A lock that one thread at a time holds.
+///
+/// The caller of [`release`](RawLock::release) holds the lock; whoever breaks that may break the exclusion of the
+/// lock, or make its waiters wait for ever, but not memory.
+pub trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
+    /// The lock, free. All its bits are zero.
+    const NEW: Self;
+
+    /// Waits until the caller holds the lock.
+    #[track_caller]
+    fn acquire(&self);
+
+    /// Lets the next one in. After the write that does so the lock is not touched any more: its memory may be gone.
+    #[track_caller]
+    fn release(&self);
+
+    /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
+    /// have effects outside the machine.
+    #[inline]
+    #[track_caller]
+    fn critical<R>(&self, mut body: impl FnMut() -> R) -> R {
+        self.acquire();
+        let result = body();
+        self.release();
+        result
+    }
+}
+
+/// A lock that can be asked for without waiting.
+pub trait TryLock<M: Machine>: RawLock<M> {
+    /// Takes the lock if that needs no waiting.
+    #[track_caller]
+    fn try_acquire(&self) -> bool;
+}
+
+/// A lock whose waiters can give up.
+pub trait TimedLock<M: Machine>: TryLock<M> {
+    /// Waits until the caller holds the lock or the limit is reached.
+    ///
+    /// # Errors
+    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
+    #[track_caller]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+}
+
+/// A lock that readers share; its exclusive side is that of [`RawLock`].
+pub trait RawRwLock<M: Machine>: RawLock<M> {
+    /// Waits until the caller holds the lock together with other readers. A thread that reads already may say so,
+    /// and is then let in even while a writer waits: it would wait for itself otherwise.
+    #[track_caller]
+    fn acquire_shared(&self, reads_already: bool);
+
+    /// Takes the lock shared if that needs no waiting.
+    #[track_caller]
+    fn try_acquire_shared(&self, reads_already: bool) -> bool;
+
+    /// Gives up a shared hold.
+    #[track_caller]
+    fn release_shared(&self);
+}
+
+/// A reader-writer lock whose waiters can give up; its exclusive side is that of [`TimedLock`].
+pub trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
+    /// Waits until the caller shares the lock or the limit is reached.
+    ///
+    /// # Errors
+    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
+    #[track_caller]
+    fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+}

@@ -163,8 +163,8 @@ mod parts {
     pub(super) unsafe fn store_byte(at: *mut u8, value: u8) {
         // SAFETY: a plain store of x86 is a release store; the asm block is a compiler barrier for memory.
         unsafe {
-            asm!("mov byte ptr [{}], {}", in(reg) at, in(reg_byte) value, options(nostack, preserves_flags))
-        };
+            asm!("mov byte ptr [{}], {}", in(reg) at, in(reg_byte) value, options(nostack, preserves_flags));
+        }
     }
 
     /// # Safety
@@ -173,8 +173,8 @@ mod parts {
     pub(super) unsafe fn store_half(at: *mut u8, value: u16) {
         // SAFETY: as above.
         unsafe {
-            asm!("mov word ptr [{}], {:x}", in(reg) at, in(reg) value, options(nostack, preserves_flags))
-        };
+            asm!("mov word ptr [{}], {:x}", in(reg) at, in(reg) value, options(nostack, preserves_flags));
+        }
     }
 }
 

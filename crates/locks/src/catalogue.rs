@@ -1,0 +1,132 @@
+//! Every lock by name: what it is, what it needs, what it can do.
+//!
+//! The names are what `contend run --lock`, `simulate`, `check` and `bench` take. Facts that follow from the type
+//! (size, abilities) are derived from it, so that the table cannot disagree with the code.
+
+use machine::Machine;
+
+use crate::{RawLock, RawRwLock, Ticket, TimedLock, TimedRwLock, TryLock};
+
+/// How the hand-over time of a lock grows with its waiters. Names the model's families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Every waiter polls by read-modify-write or rushes at a release: the hand-over grows with all waiters.
+    TestAndSet,
+    /// Every waiter reads one word: the hand-over grows with half the waiters on average.
+    Ticket,
+    /// Waiters stay away from the word for a while.
+    BackOff,
+    /// Every waiter watches a word of its own: the hand-over is constant.
+    Queue,
+    /// Waiters sleep in the kernel.
+    Blocking,
+}
+
+/// What a lock is, beyond what its type says.
+#[derive(Clone, Copy, Debug)]
+pub struct Lock {
+    /// The name that commands take.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Where the algorithm comes from.
+    pub source: &'static str,
+    /// How its hand-over grows.
+    pub family: Family,
+    /// What bounds how often a waiter is bypassed.
+    pub fairness: &'static str,
+    /// What each waiting thread needs besides the lock.
+    pub per_thread: &'static str,
+    /// Another thread than the acquirer may release it.
+    pub any_thread_releases: bool,
+    /// Size of the lock in bytes.
+    pub bytes: usize,
+    /// It can be asked for without waiting.
+    pub tries: bool,
+    /// Its waiters can give up.
+    pub timed: bool,
+    /// Readers share it.
+    pub shared: bool,
+}
+
+/// Somebody who wants to use a lock by its name, with its type. Each lock calls the most able of the functions that
+/// its type allows; by default an ability that the visitor does not care for is dropped.
+pub trait Visitor<M: Machine> {
+    /// What the visit gives.
+    type Output;
+    /// A lock with no other ability.
+    fn exclusive<L: RawLock<M>>(self, lock: &Lock) -> Self::Output;
+    /// A lock that can be tried.
+    fn tried<L: TryLock<M>>(self, lock: &Lock) -> Self::Output;
+    /// A lock whose waiters can give up.
+    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output;
+    /// A reader-writer lock that can be tried on both sides.
+    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output;
+    /// A reader-writer lock whose waiters can give up.
+    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Self::Output;
+}
+
+macro_rules! catalogue {
+    ($($name:literal: $ability:ident $type:ident {
+        summary: $summary:literal, source: $source:literal, family: $family:ident, fairness: $fairness:literal,
+        per_thread: $per_thread:literal, any_thread_releases: $any:literal $(,)?
+    })*) => {
+        /// Every lock, in the order in which tables show them.
+        pub const LOCKS: &[Lock] = &[$(Lock {
+            name: $name,
+            summary: $summary,
+            source: $source,
+            family: Family::$family,
+            fairness: $fairness,
+            per_thread: $per_thread,
+            any_thread_releases: $any,
+            bytes: size_of::<$type<machine::Native>>(),
+            tries: abilities::$ability.tries,
+            timed: abilities::$ability.timed,
+            shared: abilities::$ability.shared,
+        }),*];
+
+        /// Calls the visitor with the type of the lock of this name; none if there is no such lock.
+        pub fn visit<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
+            let lock = find(name)?;
+            match name {
+                $($name => Some(visitor.$ability::<$type<M>>(lock)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+/// What each kind of visit means for the table.
+mod abilities {
+    #![allow(non_upper_case_globals)] // named as the visitor's functions
+
+    pub(super) struct Abilities {
+        pub(super) tries: bool,
+        pub(super) timed: bool,
+        pub(super) shared: bool,
+    }
+
+    pub(super) const exclusive: Abilities = Abilities { tries: false, timed: false, shared: false };
+    pub(super) const tried: Abilities = Abilities { tries: true, timed: false, shared: false };
+    pub(super) const timed: Abilities = Abilities { tries: true, timed: true, shared: false };
+    pub(super) const shared: Abilities = Abilities { tries: true, timed: false, shared: true };
+    pub(super) const timed_shared: Abilities = Abilities { tries: true, timed: true, shared: true };
+}
+
+/// The lock of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Lock> {
+    LOCKS.iter().find(|lock| lock.name == name)
+}
+
+catalogue! {
+    "ticket": tried Ticket {
+        summary: "draw a number, wait until it is served; all waiters watch one word",
+        source: "Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1",
+        family: Ticket,
+        fairness: "first in, first out",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+}

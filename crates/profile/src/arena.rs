@@ -171,7 +171,14 @@ impl Block {
 /// Writes the head of a new profile file.
 ///
 /// `limit` is rounded down to whole pages. The first [`PAGE`] bytes count as grown.
-pub fn write_header(header: &Header, limit: u64, sample_period: u32, ticks: u64, now_ns: u64, realtime_ns: u64) {
+pub fn write_header(
+    header: &Header,
+    limit: u64,
+    sample_period: u32,
+    ticks: u64,
+    now_ns: u64,
+    realtime_ns: u64,
+) {
     let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
     set(&header.version, VERSION | PAGE << 32);
     set(&header.limit, limit / PAGE * PAGE);

@@ -236,15 +236,16 @@ words! {
         number,
         /// Threads that have used the record. More than 1 only past the bound on thread records.
         lives,
-        /// `CLOCK_MONOTONIC` at the thread's first acquisition, ns (summed backwards over lives: last minus first).
+        /// `CLOCK_MONOTONIC` at the first acquisition of the last thread that used the record, ns.
         started_ns,
-        /// `CLOCK_MONOTONIC` at the thread's end, ns; 0 while it lives.
+        /// `CLOCK_MONOTONIC` at its end, ns; 0 while it lives.
         ended_ns,
-        /// Time on a core at the thread's end, ns (from schedstat); summed over lives.
+        /// Time on a core since the first acquisition, ns (from schedstat). Valid once the thread has ended. Summed
+        /// over lives.
         running_ns,
-        /// Time on a run queue at the thread's end, ns (from schedstat); summed over lives.
+        /// Time on a run queue since the first acquisition, ns (from schedstat). Valid and summed as `running_ns`.
         queued_ns,
-        /// Age at its end, ns; summed over lives.
+        /// From the first acquisition to the end, ns. Summed over lives.
         age_ns,
         /// The thread's name, first half.
         name_0,

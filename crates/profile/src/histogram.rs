@@ -33,7 +33,9 @@ mod tests {
 
     #[test]
     fn every_value_is_inside_its_bucket_and_bounds_meet() {
-        for value in (0..4096).chain((12..41).flat_map(|e| [(1u64 << e) - 1, 1 << e, (1 << e) + 1, 3 << (e - 1)])) {
+        for value in
+            (0..4096).chain((12..41).flat_map(|e| [(1u64 << e) - 1, 1 << e, (1 << e) + 1, 3 << (e - 1)]))
+        {
             let b = bucket(value);
             assert!(lower_bound(b) <= value && value < lower_bound(b + 1), "value {value}, bucket {b}");
         }

@@ -24,8 +24,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Re
 
 use crate::arena::{Arena, Block, Grow};
 use crate::format::{
-    FRAMES, Header, Histograms, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Refusal, Thread, Type, UNIT,
-    head,
+    FRAMES, Header, Histograms, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Refusal, Thread,
+    Type, UNIT, head,
 };
 use crate::histogram::bucket;
 
@@ -344,7 +344,9 @@ impl<H: Host> Recorder<H> {
         let Some(header) = self.arena.header() else { return false };
         self.period.store(header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32, Relaxed);
         let texts = image.arguments.len() + image.executable.len() + 64;
-        let Some(block) = self.arena.allocate(&self.host, 0, 0, Process::LENGTH + texts) else { return false };
+        let Some(block) = self.arena.allocate(&self.host, 0, 0, Process::LENGTH + texts) else {
+            return false;
+        };
         let section = self.arena.position_of(block.header());
         block.header().section.store(section, Relaxed);
         let Some(start) = block.take(Process::LENGTH) else { return false };
@@ -417,7 +419,14 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline]
-    fn count_acquisition(&self, t: &PerThread, trace: &Trace, pair: &Pair, mode: Mode, wait_started: Option<u64>) {
+    fn count_acquisition(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        pair: &Pair,
+        mode: Mode,
+        wait_started: Option<u64>,
+    ) {
         let acquisitions = pair.acquisitions.load(Relaxed).wrapping_add(1);
         pair.acquisitions.store(acquisitions, Relaxed);
         if acquisitions.is_multiple_of(WARM) {
@@ -492,7 +501,13 @@ impl<H: Host> Recorder<H> {
         }
         if released != 0 {
             pair.released.store(0, Relaxed);
-            self.measured(pair, Quantity::Think, &pair.think_count, &pair.think_ticks, now.saturating_sub(released));
+            self.measured(
+                pair,
+                Quantity::Think,
+                &pair.think_count,
+                &pair.think_ticks,
+                now.saturating_sub(released),
+            );
         }
         let moved = u64::from((place >> 48) as u32 != H::core());
         pair.state.store(state & !MOVED | moved, Relaxed);
@@ -542,7 +557,8 @@ impl<H: Host> Recorder<H> {
                 return;
             }
         }
-        let place = u64::from(lock) | u64::from(t.number.get() as u16) << 32 | u64::from(H::core() as u16) << 48;
+        let place =
+            u64::from(lock) | u64::from(t.number.get() as u16) << 32 | u64::from(H::core() as u16) << 48;
         trace.place.store(place, Relaxed);
         let started = pair.hold_started.load(Relaxed);
         if started == 0 {
@@ -637,7 +653,14 @@ impl<H: Host> Recorder<H> {
     }
 
     /// The caller's pair with a lock, made if need be; `None` when it cannot have one.
-    fn pair<'t>(&self, t: &'t PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) -> Option<&'t Pair> {
+    fn pair<'t>(
+        &self,
+        t: &'t PerThread,
+        trace: &Trace,
+        what: Kind,
+        mode: Mode,
+        address: usize,
+    ) -> Option<&'t Pair> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
@@ -743,7 +766,8 @@ impl<H: Host> Recorder<H> {
                     return Some(room);
                 }
             }
-            let block = self.arena.allocate(&self.host, self.section_number(), 0, LOCK_BLOCK - UNIT as usize)?;
+            let block =
+                self.arena.allocate(&self.host, self.section_number(), 0, LOCK_BLOCK - UNIT as usize)?;
             // If another thread was faster this block stays empty, which a reader does not mind.
             let _ = self.locks.compare_exchange(current, block.start(), Ordering::AcqRel, Relaxed);
         }
@@ -771,6 +795,10 @@ impl<H: Host> Recorder<H> {
         thread.tid.store(u64::from(tid), Relaxed);
         thread.number.store(u64::from(slot_ref.number), Relaxed);
         thread.started_ns.store(self.host.monotonic_ns(), Relaxed);
+        // What it ran before its first acquisition does not count; the end is added when it comes.
+        let (running, queued) = self.host.schedule(tid).unwrap_or((0, 0));
+        add(&thread.running_ns, running.wrapping_neg());
+        add(&thread.queued_ns, queued.wrapping_neg());
         thread.ended_ns.store(0, Relaxed);
         let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
         thread.name_0.store(half(0), Relaxed);
@@ -858,11 +886,10 @@ impl<H: Host> Recorder<H> {
 
     fn close_thread(&self, thread: &Thread) {
         let now = self.host.monotonic_ns();
-        if let Some((running, queued)) = self.host.schedule(thread.tid.load(Relaxed) as u32) {
-            add(&thread.running_ns, running);
-            add(&thread.queued_ns, queued);
-            add(&thread.age_ns, now.saturating_sub(thread.started_ns.load(Relaxed)));
-        }
+        let (running, queued) = self.host.schedule(thread.tid.load(Relaxed) as u32).unwrap_or((0, 0));
+        add(&thread.running_ns, running);
+        add(&thread.queued_ns, queued);
+        add(&thread.age_ns, now.saturating_sub(thread.started_ns.load(Relaxed)));
         thread.ended_ns.store(now, Relaxed);
     }
 
@@ -902,7 +929,8 @@ impl<H: Host> Recorder<H> {
         }
         // SAFETY: the slot's record lies in the mapping.
         let thread = self.arena.position_of(unsafe { &*slot.thread });
-        slot.block = self.arena.allocate(&self.host, self.section_number(), thread, PAIR_BLOCK - UNIT as usize)?;
+        slot.block =
+            self.arena.allocate(&self.host, self.section_number(), thread, PAIR_BLOCK - UNIT as usize)?;
         new_pair(&slot.block, key)
     }
 
@@ -1011,7 +1039,8 @@ impl<H: Host> Recorder<H> {
     fn histograms(&self, pair: &Pair) -> Option<&Histograms> {
         let position = pair.histograms.load(Relaxed);
         // SAFETY: see `measured`.
-        (position != 0).then(|| unsafe { &*self.arena.base().add((position * UNIT) as usize).cast::<Histograms>() })
+        (position != 0)
+            .then(|| unsafe { &*self.arena.base().add((position * UNIT) as usize).cast::<Histograms>() })
     }
 
     /// Considers a pair for histograms. The more room they have taken, the more acquisitions it needs.
@@ -1050,7 +1079,8 @@ impl<H: Host> Recorder<H> {
         let histograms = (&raw const bench.histograms).addr().wrapping_sub(self.arena.base().addr());
         let t = PerThread::new();
         let key = key_of(1, Mode::Exclusive);
-        let table = [Entry { key: 0, pair: &raw const bench.pair }, Entry { key, pair: &raw const bench.pair }];
+        let table =
+            [Entry { key: 0, pair: &raw const bench.pair }, Entry { key, pair: &raw const bench.pair }];
         t.table.set(table.as_ptr().cast_mut());
         t.mask.set(1);
         t.number.set(1);

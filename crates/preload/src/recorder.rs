@@ -1,0 +1,210 @@
+//! The side of recording that runs inside the profiled program. The algorithm is [`profile::record`]; here are the
+//! process's one recorder and what it asks of Linux.
+//!
+//! # Contract with the interposed functions
+//!
+//! - [`PerThread`] lies in the thread's own block, all zeros at first, and is the first argument of every call.
+//! - [`Trace`] lies in the lock's own object (or where the object's state lies), all zeros at first. Initialising an
+//!   object zeroes it; [`destroyed`] does so too.
+//! - Every function may be called at any time, before [`start`] as well, and then does nothing. Asking [`enabled`]
+//!   first saves the call.
+//! - [`acquired`] comes right after an acquisition by a call of the lock functions, by the thread that now holds the
+//!   lock; `wait_started` is the [`stamp`] taken when the first attempt had failed, `None` when it had not.
+//!   A thread that takes a recursive mutex which it holds already calls [`acquired_again`] instead, and nothing at the
+//!   matching unlock. Nested read locks call [`acquired`] and [`releasing`] each time.
+//! - [`releasing`] comes right before a release, while the caller still holds the lock; also before a condition wait
+//!   gives the mutex up.
+//! - [`cond_waited`] comes when the mutex is back after a condition wait, and stands for [`acquired`] there;
+//!   `started` is the stamp at the beginning of the wait, `relock_started` that of waiting for the mutex, if it had to.
+//! - A release by another thread than the holder's is allowed and costs that hold time, no more.
+//! - [`thread_ends`] is called by the thread from its last destructor (or an earlier one: what comes after is still
+//!   counted), [`process_ends`] at exit, [`forked_child`] in a forked child before any other call.
+
+mod maps;
+mod system;
+
+use core::ffi::CStr;
+
+use profile::format::{Process, ProcessValues};
+use profile::record::{Image, Recorder};
+
+pub(crate) use profile::format::Refusal;
+pub(crate) use profile::record::{Kind, Mode, Outcome, PerThread, Trace};
+use system::Linux;
+
+/// The environment variable that holds the absolute path of the profile file to record to.
+pub(crate) const FILE_VARIABLE: &CStr = c"CONTEND_PROFILE";
+
+static RECORDER: Recorder<Linux> = Recorder::new(Linux);
+
+/// Whether this process records.
+#[inline]
+pub(crate) fn enabled() -> bool {
+    RECORDER.enabled()
+}
+
+/// The time in ticks.
+#[inline]
+pub(crate) fn stamp() -> u64 {
+    system::ticks()
+}
+
+/// A lock was acquired, after a wait that began at `wait_started` if that is given.
+#[inline]
+pub(crate) fn acquired(
+    t: &PerThread,
+    trace: &Trace,
+    what: Kind,
+    mode: Mode,
+    address: usize,
+    wait_started: Option<u64>,
+) {
+    RECORDER.acquired(t, trace, what, mode, address, wait_started);
+}
+
+/// A recursive mutex that the thread holds already was acquired once more.
+#[inline]
+pub(crate) fn acquired_again(t: &PerThread, trace: &Trace) {
+    RECORDER.acquired_again(t, trace);
+}
+
+/// The holder is about to release.
+#[inline]
+pub(crate) fn releasing(t: &PerThread, trace: &Trace, mode: Mode) {
+    RECORDER.releasing(t, trace, mode);
+}
+
+/// A try call found the lock held.
+#[inline]
+pub(crate) fn try_failed(t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
+    RECORDER.try_failed(t, trace, what, mode, address);
+}
+
+/// A timed call gave up.
+#[cold]
+pub(crate) fn timed_out(t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
+    RECORDER.timed_out(t, trace, what, mode, address);
+}
+
+/// A condition wait is over and the mutex is back.
+#[cold]
+pub(crate) fn cond_waited(
+    t: &PerThread,
+    trace: &Trace,
+    address: usize,
+    started: u64,
+    relock_started: Option<u64>,
+    outcome: Outcome,
+) {
+    RECORDER.cond_waited(t, trace, address, started, relock_started, outcome);
+}
+
+/// The lock is gone: whatever comes to its address is another one.
+#[cold]
+pub(crate) fn destroyed(trace: &Trace) {
+    RECORDER.destroyed(trace);
+}
+
+/// An object was left to the C library.
+#[cold]
+pub(crate) fn untouched(reason: Refusal) {
+    RECORDER.untouched(reason);
+}
+
+/// The calling thread is about to end.
+#[cold]
+pub(crate) fn thread_ends(t: &PerThread) {
+    RECORDER.thread_ends(t);
+}
+
+/// The process is about to exit.
+#[cold]
+pub(crate) fn process_ends() {
+    maps::record(&RECORDER);
+    RECORDER.process_ends();
+}
+
+/// Starts recording if the environment names a file. Called once, by the constructor, before there are threads.
+///
+/// A file that cannot be used is an error line on standard error, and the program runs unrecorded.
+#[cold]
+pub(crate) fn start() {
+    let Some(path) = system::variable(FILE_VARIABLE) else { return };
+    system::find_core_word();
+    let base = match system::map_file(path) {
+        Ok(base) => base,
+        Err(what) => return system::complain(path, what),
+    };
+    let (mut arguments, mut executable) = ([0; 4096], [0; 4096]);
+    let image = Image {
+        process: image_of_now(),
+        arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
+        executable: system::read_link(c"/proc/self/exe", &mut executable),
+    };
+    // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
+    if !unsafe { RECORDER.start(base, &image) } {
+        return system::complain(path, "there is no room for another process");
+    }
+    system::warm_unwinder();
+    maps::record(&RECORDER);
+    let costs = RECORDER.measure();
+    if let Some(process) = RECORDER.process() {
+        set_costs(process, costs);
+        let (start, end) = maps::own_range();
+        store(&process.own_start, start as u64);
+        store(&process.own_end, end as u64);
+    }
+}
+
+/// Starts the child's own section. Called by the child of a fork, before it touches a lock.
+#[cold]
+pub(crate) fn forked_child(t: &PerThread) {
+    let Some(parent) = RECORDER.process().map(Process::values) else { return };
+    let now = image_of_now();
+    let process = ProcessValues {
+        pid: now.pid,
+        parent_pid: now.parent_pid,
+        started_realtime_ns: now.started_realtime_ns,
+        clock_first_ticks: now.clock_first_ticks,
+        clock_first_ns: now.clock_first_ns,
+        cost_timed: parent.cost_timed,
+        cost_untimed: parent.cost_untimed,
+        cost_in_hold: parent.cost_in_hold,
+        cost_in_think: parent.cost_in_think,
+        own_start: parent.own_start,
+        own_end: parent.own_end,
+        ..ProcessValues::default()
+    };
+    let (mut arguments, mut executable) = ([0; 4096], [0; 4096]);
+    let image = Image {
+        process,
+        arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
+        executable: system::read_link(c"/proc/self/exe", &mut executable),
+    };
+    // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without room it goes unrecorded.
+    unsafe { RECORDER.start_in_child(t, &image) };
+}
+
+fn image_of_now() -> ProcessValues {
+    // SAFETY: these calls have no preconditions.
+    let (pid, parent_pid) = unsafe { (libc::getpid(), libc::getppid()) };
+    ProcessValues {
+        pid: pid as u64,
+        parent_pid: parent_pid as u64,
+        started_realtime_ns: system::clock_ns(libc::CLOCK_REALTIME),
+        clock_first_ticks: system::ticks(),
+        clock_first_ns: system::clock_ns(libc::CLOCK_MONOTONIC),
+        ..ProcessValues::default()
+    }
+}
+
+fn set_costs(process: &Process, [timed, untimed, in_hold, in_think]: [u64; 4]) {
+    store(&process.cost_timed, timed);
+    store(&process.cost_untimed, untimed);
+    store(&process.cost_in_hold, in_hold);
+    store(&process.cost_in_think, in_think);
+}
+
+fn store(word: &core::sync::atomic::AtomicU64, value: u64) {
+    word.store(value, core::sync::atomic::Ordering::Relaxed);
+}

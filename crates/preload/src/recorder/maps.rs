@@ -1,0 +1,186 @@
+//! Which files lie where in this process, kept in the profile so that addresses can be named later.
+//!
+//! Read at the start, when a stack shows code from an unknown place (after `dlopen`, or generated code), and at exit.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use profile::format::Type;
+use profile::record::{Host, Recorder};
+
+use super::system::{Linux, read_file};
+
+/// Executable ranges that are remembered. Programs with more have their mappings re-read now and then for nothing.
+const RANGES: usize = 1024;
+/// Text of `/proc/self/maps` that is read, bytes.
+const TEXT: usize = 4 << 20;
+/// A build identifier is 20 bytes by default, and 32 at most in practice.
+const BUILD_ID: usize = 64;
+
+static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static OWN_START: AtomicUsize = AtomicUsize::new(0);
+static OWN_END: AtomicUsize = AtomicUsize::new(0);
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Whether an address lies in executable memory that was there when the mappings were last recorded.
+pub(super) fn knows(pc: usize) -> bool {
+    let count = COUNT.load(Ordering::Acquire).min(RANGES);
+    (0..count).any(|i| (STARTS[i].load(Ordering::Relaxed)..ENDS[i].load(Ordering::Relaxed)).contains(&pc))
+}
+
+/// Where the code of this library lies; empty before the first [`record`].
+pub(super) fn own_range() -> (usize, usize) {
+    (OWN_START.load(Ordering::Relaxed), OWN_END.load(Ordering::Relaxed))
+}
+
+/// Writes the present mappings and build identifiers to the profile, if they differ from the last ones written.
+///
+/// Does nothing when another thread is doing it.
+pub(super) fn record(recorder: &Recorder<Linux>) {
+    if !recorder.enabled() || BUSY.swap(true, Ordering::Acquire) {
+        return;
+    }
+    let buffer = recorder.host().zeroed(TEXT);
+    if !buffer.is_null() {
+        // SAFETY: TEXT zeroed bytes that nobody else knows.
+        let buffer = unsafe { core::slice::from_raw_parts_mut(buffer, TEXT) };
+        let length = read_file(c"/proc/self/maps", buffer).len();
+        let (text, ids) = buffer.split_at_mut(length);
+        if let Some((kept, ids)) = note_all(text, ids) {
+            recorder.append(Type::Mappings, &[kept]);
+            recorder.append(Type::BuildIds, &[ids]);
+        }
+        // SAFETY: `zeroed` made it, and the slices are not used any more.
+        unsafe { recorder.host().give_back(buffer.as_mut_ptr(), TEXT) };
+    }
+    BUSY.store(false, Ordering::Release);
+}
+
+/// Remembers the executable ranges of `text`, moves the lines that name a file to its front and collects build
+/// identifiers into `ids`. `None` if nothing is new.
+fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (mut count, mut new) = (0, COUNT.load(Ordering::Relaxed) == 0);
+    let (mut kept, mut ids_length, mut next) = (0, 0, 0);
+    while let Some(length) = text[next..].iter().position(|&byte| byte == b'\n') {
+        let range = next..next + length + 1;
+        next = range.end;
+        let Some(line) = Line::parse(&text[range.clone()]) else { continue };
+        if line.executable && count < RANGES {
+            new |= !knows(line.start);
+            STARTS[count].store(line.start, Ordering::Relaxed);
+            ENDS[count].store(line.end, Ordering::Relaxed);
+            count += 1;
+            if (line.start..line.end).contains(&(record as *const () as usize)) {
+                OWN_START.store(line.start, Ordering::Relaxed);
+                OWN_END.store(line.end, Ordering::Relaxed);
+            }
+        }
+        if !line.names_file {
+            continue;
+        }
+        if line.first {
+            ids_length += write_build_id(line.start, &mut ids[ids_length..]);
+        }
+        text.copy_within(range.clone(), kept);
+        kept += range.len();
+    }
+    COUNT.store(count, Ordering::Release);
+    new.then_some((&text[..kept], &ids[..ids_length]))
+}
+
+/// What matters of a line of `/proc/self/maps`: `start-end rwxp offset device inode path`.
+struct Line {
+    start: usize,
+    end: usize,
+    executable: bool,
+    names_file: bool,
+    /// The mapping starts at the file's beginning.
+    first: bool,
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+        let mut addresses = fields.next()?.split(|&byte| byte == b'-');
+        let start = hexadecimal(addresses.next()?)?;
+        let end = hexadecimal(addresses.next()?)?;
+        let executable = fields.next()?.get(2) == Some(&b'x');
+        let offset = hexadecimal(fields.next()?)?;
+        let path = fields.nth(2).unwrap_or(b"");
+        let names_file = path.first() == Some(&b'/');
+        Some(Self { start, end, executable, names_file, first: names_file && offset == 0 })
+    }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<usize> {
+    usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Writes address, length and build identifier of the ELF file mapped at `start`; nothing if it has none.
+///
+/// The mapping may vanish at any moment, so it is read by a system call that fails then.
+fn write_build_id(start: usize, to: &mut [u8]) -> usize {
+    let mut id = [0u8; BUILD_ID];
+    let Some(length) = build_id(start, &mut id) else { return 0 };
+    let total = 9 + length;
+    if to.len() < total {
+        return 0;
+    }
+    to[..8].copy_from_slice(&(start as u64).to_le_bytes());
+    to[8] = length as u8;
+    to[9..total].copy_from_slice(&id[..length]);
+    total
+}
+
+fn build_id(start: usize, id: &mut [u8; BUILD_ID]) -> Option<usize> {
+    const NOTE_SEGMENT: u32 = 4;
+    const NOTE_BUILD_ID: u32 = 3;
+    let mut header = [0u8; 64];
+    read_memory(start, &mut header)?;
+    if header[..5] != *b"\x7fELF\x02" {
+        return None; // not a 64-bit ELF file
+    }
+    let (segments, size, count) = (word(&header, 32) as usize, half(&header, 54), half(&header, 56));
+    for i in 0..count.min(64) {
+        let mut segment = [0u8; 56];
+        read_memory(start.checked_add(segments)?.checked_add(i * size)?, &mut segment)?;
+        if word(&segment, 0) as u32 != NOTE_SEGMENT {
+            continue;
+        }
+        let mut notes = [0u8; 512];
+        let length = (word(&segment, 32) as usize).min(notes.len());
+        read_memory(start.checked_add(word(&segment, 8) as usize)?, &mut notes[..length])?;
+        let mut rest = &notes[..length];
+        while rest.len() >= 12 {
+            let sizes = word(rest, 0);
+            let (name, content) = (sizes as u32 as usize, (sizes >> 32) as usize);
+            let kind = u32::from_le_bytes([rest[8], rest[9], rest[10], rest[11]]);
+            let content_start = 12 + name.next_multiple_of(4);
+            let found = rest.get(content_start..content_start.checked_add(content)?)?;
+            if kind == NOTE_BUILD_ID && rest.get(12..16) == Some(b"GNU\0") && content <= BUILD_ID {
+                id[..content].copy_from_slice(found);
+                return Some(content);
+            }
+            rest = rest.get(content_start + content.next_multiple_of(4)..)?;
+        }
+    }
+    None
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
+}
+
+fn half(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+}
+
+fn read_memory(start: usize, to: &mut [u8]) -> Option<()> {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: start as *mut c_void, iov_len: to.len() };
+    // SAFETY: the local part is writable and as long as said; the kernel checks the other.
+    let got = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (got == to.len() as isize).then_some(())
+}

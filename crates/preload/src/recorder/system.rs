@@ -1,0 +1,403 @@
+//! What the recorder asks of Linux: stamps, cores, the file, the stack. Nothing here allocates.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::Relaxed};
+
+use profile::arena::Grow;
+use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
+use profile::record::Host;
+
+use super::maps;
+
+/// The running system.
+#[derive(Debug)]
+pub(super) struct Linux;
+
+/// The file grows by at least this much at a time, bytes.
+const GROWTH: u64 = 1 << 20;
+
+/// Where the core number lies, relative to the thread pointer; 0 when the C library registers no such area.
+static CORE_WORD: AtomicIsize = AtomicIsize::new(0);
+
+/// The path of the profile file: a copy, since the program may change its environment at any moment.
+static FILE_PATH: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+
+/// The cycle counter.
+#[inline]
+pub(super) fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the counter, and Linux leaves it readable unless a process forbids it to itself.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: the virtual counter is readable from user space under Linux.
+        unsafe {
+            core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
+        };
+        ticks
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        clock_ns(libc::CLOCK_MONOTONIC)
+    }
+}
+
+/// Finds the restartable-sequences area that glibc 2.35 and later keep for every thread.
+pub(super) fn find_core_word() {
+    const CPU_ID: isize = 4; // struct rseq, include/uapi/linux/rseq.h
+    // SAFETY: plain look-ups; the two objects are constants of the C library, a ptrdiff_t and an unsigned int.
+    unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
+        if !offset.is_null() && !size.is_null() && *size != 0 {
+            CORE_WORD.store(*offset + CPU_ID, Relaxed);
+        }
+    }
+}
+
+#[inline]
+fn core_number() -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let offset = CORE_WORD.load(Relaxed);
+        if offset != 0 {
+            let core: u32;
+            // SAFETY: the offset is that of the C library's own area of this thread, where the kernel writes the core.
+            unsafe {
+                core::arch::asm!("mov {0:e}, dword ptr fs:[{1}]", out(reg) core, in(reg) offset,
+                    options(nostack, preserves_flags, readonly));
+            }
+            return core;
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let offset = CORE_WORD.load(Relaxed);
+        if offset != 0 {
+            let pointer: *const u8;
+            // SAFETY: as above; the thread pointer is readable.
+            unsafe {
+                core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
+                return pointer.offset(offset).cast::<u32>().read_volatile();
+            }
+        }
+    }
+    // SAFETY: no preconditions. An error is as good a core number as any.
+    unsafe { libc::sched_getcpu() as u32 }
+}
+
+/// The time of a clock, ns.
+pub(super) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable; the clocks used here exist.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The value of an environment variable, if it is set and not empty. Valid until the environment changes.
+pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: the name ends with a zero; called by the constructor, before anyone can change the environment.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        if value.is_null() || *value == 0 { None } else { Some(CStr::from_ptr(value)) }
+    }
+}
+
+/// Maps a profile file at its limit, having checked that it is one.
+pub(super) fn map_file(path: &CStr) -> Result<*mut u8, &'static str> {
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
+    if file < 0 {
+        return Err("it cannot be opened");
+    }
+    let mapped = map_open_file(file).and_then(|base| keep_path(path).map(|()| base));
+    // SAFETY: opened above; the mapping outlives the descriptor.
+    unsafe { libc::close(file) };
+    mapped
+}
+
+fn keep_path(path: &CStr) -> Result<(), &'static str> {
+    let bytes = path.to_bytes_with_nul();
+    let copy = Linux.zeroed(bytes.len());
+    if copy.is_null() {
+        return Err("there is no memory");
+    }
+    // SAFETY: the copy is as long as the path, and nobody else knows it yet.
+    unsafe { copy.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
+    FILE_PATH.store(copy, Relaxed);
+    Ok(())
+}
+
+fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
+    let mut bytes = [0u8; 256];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let header = HeaderValues::decode(&bytes);
+    if got != bytes.len() as isize || header.magic != u64::from_le_bytes(MAGIC) {
+        return Err("it is not a profile");
+    }
+    if header.version != VERSION | PAGE << 32 {
+        return Err("it belongs to another version of contend");
+    }
+    // SAFETY: a fresh mapping; pages are only touched once the file has grown over them.
+    let base = unsafe {
+        libc::mmap(
+            null_mut(),
+            header.limit as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED { Err("it cannot be mapped") } else { Ok(base.cast()) }
+}
+
+/// One line on standard error, put together on the stack.
+pub(super) fn complain(path: &CStr, what: &str) {
+    let parts = [b"contend: not recording to ", path.to_bytes(), b": ", what.as_bytes(), b"\n"];
+    let parts = parts
+        .map(|part: &[u8]| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+    // SAFETY: the parts are readable; a failing write has nowhere to be told.
+    unsafe { libc::writev(2, parts.as_ptr(), parts.len() as c_int) };
+}
+
+/// The first bytes of a file, as many as fit; none if it cannot be read.
+pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+    let mut length = 0;
+    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is this function's own.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        while file >= 0 && length < buffer.len() {
+            let got = libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
+            if got <= 0 {
+                break;
+            }
+            length += got as usize;
+        }
+        if file >= 0 {
+            libc::close(file);
+        }
+    }
+    &buffer[..length]
+}
+
+/// Where a symbolic link leads; nothing if it cannot be read.
+pub(super) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+    // SAFETY: the path ends with a zero, the buffer is as long as said.
+    let length = unsafe { libc::readlink(path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
+    &buffer[..usize::try_from(length).unwrap_or(0)]
+}
+
+impl Grow for Linux {
+    /// Opens the file anew each time: programs close descriptors that they do not know, and use their numbers again.
+    fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32> {
+        let saved = errno();
+        let grown = grow_named(known, start, end);
+        set_errno(saved);
+        grown
+    }
+}
+
+fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
+    let path = FILE_PATH.load(Relaxed);
+    if path.is_null() {
+        return Err(libc::ENOENT);
+    }
+    // SAFETY: the path ends with a zero, and is never given back.
+    let file = unsafe { libc::open(path.cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
+    if file < 0 {
+        return Err(errno());
+    }
+    let grown = grow_open(file, known, start, end);
+    // SAFETY: opened above.
+    unsafe { libc::close(file) };
+    grown
+}
+
+fn grow_open(file: c_int, known: u64, start: u64, end: u64) -> Result<u64, i32> {
+    let mut bound = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writable. Growing past the file size limit would be a signal, so it is not tried.
+    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut bound) } == 0 && bound.rlim_cur < end {
+        return Err(libc::EFBIG);
+    }
+    let target = end.next_multiple_of(GROWTH).min(bound.rlim_cur);
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::fallocate(file, 0, known as i64, (target - known) as i64) } == 0 {
+        return Ok(target);
+    }
+    match errno() {
+        // This file system cannot promise room, so the caller's own range is written: that makes it exist.
+        libc::EOPNOTSUPP | libc::ENOSYS => write_zeros(file, start, end).map(|()| known),
+        error => Err(error),
+    }
+}
+
+fn write_zeros(file: c_int, start: u64, end: u64) -> Result<(), i32> {
+    static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+    let mut at = start;
+    while at < end {
+        let length = (end - at).min(PAGE) as usize;
+        // SAFETY: the buffer is long enough; nobody else has this range.
+        let wrote = unsafe { libc::pwrite(file, ZEROS.as_ptr().cast(), length, at as i64) };
+        if wrote <= 0 {
+            return Err(errno());
+        }
+        at += wrote as u64;
+    }
+    Ok(())
+}
+
+fn errno() -> i32 {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(value: i32) {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = value };
+}
+
+impl Host for Linux {
+    #[inline]
+    fn stamp() -> u64 {
+        ticks()
+    }
+
+    #[inline]
+    fn core() -> u32 {
+        core_number()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        clock_ns(libc::CLOCK_MONOTONIC)
+    }
+
+    fn zeroed(&self, bytes: usize) -> *mut u8 {
+        let saved = errno();
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh anonymous mapping.
+        let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
+        set_errno(saved);
+        if start == libc::MAP_FAILED { null_mut() } else { start.cast() }
+    }
+
+    unsafe fn give_back(&self, start: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise: a mapping made by `zeroed`.
+        unsafe { libc::munmap(start.cast(), bytes) };
+    }
+
+    fn stack(&self, frames: &mut [u64; FRAMES]) -> usize {
+        let saved = errno();
+        let mut walk = Walk { frames, length: 0 };
+        // SAFETY: the callback gets the walk and nothing else; both live until the call returns.
+        unsafe { _Unwind_Backtrace(frame, (&raw mut walk).cast()) };
+        let length = walk.length;
+        if frames[..length].iter().any(|&pc| !maps::knows(pc as usize)) {
+            maps::record(&super::RECORDER);
+        }
+        set_errno(saved);
+        length
+    }
+
+    fn identity(&self) -> (u32, [u8; 16]) {
+        let mut name = [0u8; 16];
+        // SAFETY: PR_GET_NAME writes at most 16 bytes.
+        unsafe {
+            libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+            (libc::gettid() as u32, name)
+        }
+    }
+
+    fn schedule(&self, tid: u32) -> Option<(u64, u64)> {
+        let saved = errno();
+        let mut path = [0u8; 48];
+        let mut buffer = [0u8; 96];
+        let text = read_file(schedstat_path(tid, &mut path), &mut buffer);
+        set_errno(saved);
+        let mut numbers = text.split(|byte| !byte.is_ascii_digit()).map(decimal);
+        Some((numbers.next()??, numbers.next()??))
+    }
+
+    fn gone(&self, tid: u32) -> bool {
+        let saved = errno();
+        // SAFETY: signal 0 only asks whether the thread is there.
+        let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as c_int, 0) };
+        let gone = answer != 0 && errno() == libc::ESRCH;
+        set_errno(saved);
+        gone
+    }
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// `/proc/self/task/TID/schedstat`.
+fn schedstat_path(tid: u32, buffer: &mut [u8; 48]) -> &CStr {
+    let mut digits = [0u8; 10];
+    let mut first = digits.len();
+    let mut rest = tid;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let mut length = 0;
+    for part in [b"/proc/self/task/".as_slice(), &digits[first..], b"/schedstat\0"] {
+        buffer[length..length + part.len()].copy_from_slice(part);
+        length += part.len();
+    }
+    CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
+}
+
+struct Walk<'f> {
+    frames: &'f mut [u64; FRAMES],
+    length: usize,
+}
+
+/// Opaque to its users.
+#[repr(C)]
+struct UnwindContext {
+    _private: [u8; 0],
+}
+
+type TraceFunction = extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int;
+
+// The unwinder of the C runtime, which the standard library links anyway. Since GCC 12 it finds a frame's table without
+// a lock of the loader.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(trace: TraceFunction, argument: *mut c_void) -> c_int;
+    fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
+}
+
+extern "C" fn frame(context: *mut UnwindContext, walk: *mut c_void) -> c_int {
+    const CONTINUE: c_int = 0;
+    const STOP: c_int = 5; // _URC_NORMAL_STOP is 4, _URC_END_OF_STACK 5: any but 0 ends the walk
+    // SAFETY: the unwinder passes the context of this call, and the walk that `stack` gave it.
+    let (pc, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk<'_>>()) };
+    let (own_start, own_end) = maps::own_range();
+    if pc == 0 || walk.length == FRAMES {
+        return STOP;
+    }
+    if !(own_start..own_end).contains(&pc) {
+        walk.frames[walk.length] = pc as u64;
+        walk.length += 1;
+    }
+    CONTINUE
+}
+
+/// Walks the stack once, so that whatever the unwinder does only at its first use is done.
+pub(super) fn warm_unwinder() {
+    let mut frames = [0; FRAMES];
+    let mut walk = Walk { frames: &mut frames, length: 0 };
+    // SAFETY: as in `stack`.
+    unsafe { _Unwind_Backtrace(frame, (&raw mut walk).cast()) };
+}

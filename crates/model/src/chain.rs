@@ -1,0 +1,300 @@
+//! The Markov chain of one lock and n cores.
+//!
+//! ```text
+//!        n/a        (n-1)/a             1/a
+//!   ( 0 ) ⇄ ( 1 ) ⇄ ( 2 ) ⇄  …  ⇄ ( n )          state k: k cores hold or wait for the lock
+//!       1/t_1     1/t_2             1/t_n
+//! ```
+//!
+//! Each core outside the lock comes to it after a mean time a; with k cores at the lock a critical section and its
+//! hand-over take a mean time t_k. Balance between neighbours gives the probabilities as a product,
+//! P_k = P_0 · n!/(n-k)! · t_1 … t_k / a^k, which spans far more than a double holds at thousands of cores: it is
+//! kept as logarithms.
+//!
+//! Times at the lock are exponential in this chain. Times outside need not be: a queue of this kind, with an
+//! exponential server and cores that do not get in each other's way outside, has the same probabilities for any
+//! distribution of the time outside with the same mean (Baskett, Chandy, Muntz and Palacios, JACM 1975). So less
+//! variable times outside, alone, move no curve of this model; only less variable times at the lock would.
+
+use crate::{ModelError, ln_add, ln_sum, positive, valid_cores};
+
+/// A solved chain.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    outside: f64,
+    /// t_1 … t_n.
+    times: Vec<f64>,
+    /// ln P_0 … ln P_n.
+    ln_probabilities: Vec<f64>,
+}
+
+/// The two states around which a lock near its collapse lingers, and the one between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Basins {
+    /// The likeliest state of few waiters.
+    pub working: u32,
+    /// The least likely state between the two.
+    pub watershed: u32,
+    /// The likeliest state of many waiters.
+    pub collapsed: u32,
+}
+
+impl Chain {
+    /// Solves the chain of `times.len()` cores; `outside` is a, `times[k - 1]` is t_k.
+    ///
+    /// # Errors
+    ///
+    /// A time that is not finite and above zero; no cores, or more than [`crate::MAX_CORES`].
+    pub fn new(outside: f64, times: Vec<f64>) -> Result<Self, ModelError> {
+        positive("the time outside the lock", outside)?;
+        for &time in &times {
+            positive("the time at the lock", time)?;
+        }
+        let too_many = ModelError::Cores { cores: times.len() as u64 };
+        let cores = valid_cores(u32::try_from(times.len()).map_err(|_| too_many)?)?;
+
+        let mut ln = 0.0;
+        let mut ln_probabilities = Vec::with_capacity(times.len() + 1);
+        ln_probabilities.push(ln);
+        for (&time, away) in times.iter().zip((1..=cores).rev()) {
+            ln += f64::from(away).ln() + time.ln() - outside.ln();
+            ln_probabilities.push(ln);
+        }
+        let ln_total = ln_sum(&ln_probabilities);
+        ln_probabilities.iter_mut().for_each(|ln| *ln -= ln_total);
+        Ok(Self { outside, times, ln_probabilities })
+    }
+
+    /// n.
+    pub fn cores(&self) -> u32 {
+        self.times.len() as u32 // checked when it was made
+    }
+
+    /// P_0 … P_n: the share of time with k cores at the lock.
+    pub fn probabilities(&self) -> impl Iterator<Item = f64> + '_ {
+        self.ln_probabilities.iter().map(|ln| ln.exp())
+    }
+
+    /// The mean number of cores at the lock, the holder included: the paper's w.
+    pub fn at_lock(&self) -> f64 {
+        self.probabilities().enumerate().map(|(k, p)| k as f64 * p).sum()
+    }
+
+    /// The mean number of cores outside: the paper's speed-up n - w, summed so that it stays exact where it is tiny.
+    pub fn away(&self) -> f64 {
+        self.probabilities().zip((0..=self.cores()).rev()).map(|(p, away)| f64::from(away) * p).sum()
+    }
+
+    /// Acquisitions in a unit of time, of all cores.
+    pub fn throughput(&self) -> f64 {
+        self.away() / self.outside
+    }
+
+    /// The chance that a core that comes to the lock finds it free.
+    pub fn found_free(&self) -> f64 {
+        (f64::from(self.cores()).ln() + self.ln_probabilities[0] - self.away().ln()).exp().min(1.0)
+    }
+
+    /// The two basins of a chain that has two likeliest states. `None` where one state stands out: the lock then
+    /// works, or has collapsed, at all times.
+    pub fn basins(&self) -> Option<Basins> {
+        let ln = &self.ln_probabilities;
+        let last = ln.len() - 1;
+        let is_mode = |k: usize| (k == 0 || ln[k - 1] < ln[k]) && (k == last || ln[k] >= ln[k + 1]);
+        let working = (0..=last).find(|&k| is_mode(k))?;
+        let collapsed = (0..=last).rev().find(|&k| is_mode(k))?;
+        let watershed = (working..=collapsed).min_by(|&i, &j| ln[i].total_cmp(&ln[j]))?;
+        (working < watershed && watershed < collapsed).then_some(Basins {
+            working: working as u32,
+            watershed: watershed as u32,
+            collapsed: collapsed as u32,
+        })
+    }
+
+    /// ln of the mean time from having `from` cores at the lock until first having `to`: the mean first passage of a
+    /// birth-death chain (Karlin and Taylor, "A First Course in Stochastic Processes", chapter 4). Minus infinity
+    /// where both are equal.
+    ///
+    /// The logarithm, since the time to fall grows exponentially with cores and soon exceeds a double.
+    ///
+    /// # Panics
+    ///
+    /// If a state is greater than the number of cores.
+    pub fn ln_first_passage(&self, from: u32, to: u32) -> f64 {
+        assert!(from.max(to) <= self.cores(), "states are 0 to the number of cores");
+        let ln_p = |k: u32| self.ln_probabilities[k as usize];
+        // One step up from k takes (P_0 + … + P_k) / (P_k · rate up), one down (P_k + … + P_n) / (P_k · rate down).
+        let mut ln_behind = f64::NEG_INFINITY;
+        let mut ln_time = f64::NEG_INFINITY;
+        if from < to {
+            for k in 0..to {
+                ln_behind = ln_add(ln_behind, ln_p(k));
+                if k >= from {
+                    let ln_rate = f64::from(self.cores() - k).ln() - self.outside.ln();
+                    ln_time = ln_add(ln_time, ln_behind - ln_p(k) - ln_rate);
+                }
+            }
+        } else {
+            for k in (to + 1..=self.cores()).rev() {
+                ln_behind = ln_add(ln_behind, ln_p(k));
+                if k <= from {
+                    let ln_rate = -self.times[k as usize - 1].ln();
+                    ln_time = ln_add(ln_time, ln_behind - ln_p(k) - ln_rate);
+                }
+            }
+        }
+        ln_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Marsaglia's xorshift64*, pinned here so that the tests draw the same numbers for ever.
+    struct Xorshift(u64);
+
+    impl Xorshift {
+        fn exponential(&mut self, mean: f64) -> f64 {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let bits = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
+            -mean * ((bits as f64 + 0.5) / (1u64 << 53) as f64).ln()
+        }
+    }
+
+    fn ticket_times(cores: u32, service: f64, c: f64) -> Vec<f64> {
+        (0..cores).map(|waiters| service + c * f64::from(waiters) / 2.0).collect()
+    }
+
+    fn assert_close(left: f64, right: f64, relative: f64) {
+        assert!((left - right).abs() <= relative * right.abs(), "{left} is not {right} within {relative}");
+    }
+
+    #[test]
+    fn constant_times_are_the_machine_repairman() {
+        // n machines and one repairman (Palm 1947): P_0 = 1 / Σ n!/(n-k)! (s/a)^k.
+        let (n, a, s) = (12_u32, 900.0, 100.0);
+        let mut term = 1.0;
+        let mut total = 1.0;
+        for k in 0..n {
+            term *= f64::from(n - k) * s / a;
+            total += term;
+        }
+        let chain = Chain::new(a, vec![s; n as usize]).unwrap();
+        assert_close(chain.probabilities().next().unwrap(), 1.0 / total, 1e-12);
+        assert_close(chain.throughput(), (1.0 - 1.0 / total) / s, 1e-12);
+        assert_close(chain.at_lock() + chain.away(), f64::from(n), 1e-12);
+    }
+
+    #[test]
+    fn one_core_alternates() {
+        let chain = Chain::new(300.0, vec![100.0]).unwrap();
+        assert_close(chain.away(), 0.75, 1e-15);
+        assert_close(chain.found_free(), 1.0, 1e-15);
+        assert!(chain.basins().is_none());
+    }
+
+    /// Runs `cores` cores that stay away for `outside()` and a server whose rate follows the number waiting.
+    fn simulated_throughput(
+        times: &[f64],
+        transitions: u32,
+        random: &mut Xorshift,
+        mut outside: impl FnMut(&mut Xorshift) -> f64,
+    ) -> f64 {
+        let mut arrivals: Vec<f64> = times.iter().map(|_| outside(random)).collect();
+        let (mut now, mut at_lock, mut served) = (0.0_f64, 0_usize, 0_u32);
+        while served < transitions {
+            let next = (0..arrivals.len()).min_by(|&i, &j| arrivals[i].total_cmp(&arrivals[j]));
+            // The server is memoryless: its remaining time may be drawn afresh whenever its rate changes.
+            let done =
+                if at_lock == 0 { f64::INFINITY } else { now + random.exponential(times[at_lock - 1]) };
+            match next {
+                Some(core) if arrivals[core] < done => {
+                    now = arrivals.swap_remove(core);
+                    at_lock += 1;
+                }
+                _ => {
+                    now = done;
+                    at_lock -= 1;
+                    served += 1;
+                    arrivals.push(now + outside(random));
+                }
+            }
+        }
+        f64::from(served) / now
+    }
+
+    #[test]
+    fn a_monte_carlo_run_of_the_chain_agrees() {
+        let mut random = Xorshift(0x9E37_79B9_7F4A_7C15);
+        for (cores, c) in [(3, 0.0), (8, 200.0), (16, 80.0)] {
+            let times = ticket_times(cores, 121.0, c);
+            let run = simulated_throughput(&times, 200_000, &mut random, |random| random.exponential(1592.0));
+            assert_close(Chain::new(1592.0, times).unwrap().throughput(), run, 0.02);
+        }
+    }
+
+    #[test]
+    fn the_distribution_of_the_time_outside_does_not_matter() {
+        let mut random = Xorshift(0xD1B5_4A32_D192_ED03);
+        let times = ticket_times(8, 121.0, 200.0);
+        let run = simulated_throughput(&times, 200_000, &mut random, |_| 1592.0);
+        assert_close(Chain::new(1592.0, times).unwrap().throughput(), run, 0.02);
+    }
+
+    #[test]
+    fn first_passage_of_two_states_is_by_hand() {
+        // From 0 to 2 with rates up u0 = 2/a, u1 = 1/a and down d1 = 1/t: 1/u0 + (1 + d1/u0) / u1.
+        let (a, t) = (10.0, 4.0);
+        let chain = Chain::new(a, vec![t, t]).unwrap();
+        let expected = a / 2.0 + (1.0 + (a / 2.0) / t) * a;
+        assert_close(chain.ln_first_passage(0, 2).exp(), expected, 1e-12);
+        // From 2 to 0: 1/d2, then from 1: (1 + u1/d2) / d1.
+        let expected = t + (1.0 + t / a) * t;
+        assert_close(chain.ln_first_passage(2, 0).exp(), expected, 1e-12);
+        assert_eq!(chain.ln_first_passage(1, 1), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn first_passages_compose() {
+        let chain = Chain::new(5000.0, ticket_times(64, 100.0, 60.0)).unwrap();
+        for (from, between, to) in [(0, 10, 60), (64, 20, 3)] {
+            let whole = chain.ln_first_passage(from, to).exp();
+            let parts =
+                chain.ln_first_passage(from, between).exp() + chain.ln_first_passage(between, to).exp();
+            assert_close(whole, parts, 1e-9);
+        }
+    }
+
+    #[test]
+    fn near_the_collapse_a_lock_works_for_a_while_and_then_stays_down() {
+        // Few waiters pull the lock back to work, many keep it down: both states last far longer than an operation.
+        let (a, s, c) = (40_000.0, 400.0, 140.0);
+        let chain_of = |cores| Chain::new(a, ticket_times(cores, s, c)).unwrap();
+        let chain = chain_of(48);
+        let basins = chain.basins().expect("two basins");
+        assert!(basins.working < 8 && basins.collapsed > 20, "{basins:?}");
+        let ln_fall = chain.ln_first_passage(basins.working, basins.collapsed);
+        let ln_recovery = chain.ln_first_passage(basins.collapsed, basins.working);
+        assert!(
+            ln_fall.exp() > 10.0 * (a + s) && ln_recovery.exp() > 10.0 * (a + s),
+            "{ln_fall} {ln_recovery}"
+        );
+        // With half the cores it never falls; with twice as many it falls at once and never comes back.
+        assert!(chain_of(24).basins().is_none());
+        let chain = chain_of(96);
+        let basins = chain.basins().expect("two basins");
+        assert!(chain.ln_first_passage(basins.working, basins.collapsed) < ln_fall);
+        assert!(chain.ln_first_passage(basins.collapsed, basins.working) > ln_recovery + 50.0);
+    }
+
+    #[test]
+    fn impossible_times_are_refused() {
+        assert!(Chain::new(0.0, vec![1.0]).is_err());
+        assert!(Chain::new(1.0, vec![f64::NAN]).is_err());
+        assert!(Chain::new(1.0, vec![]).is_err());
+        assert!(Chain::new(1.0, vec![1.0; 4097]).is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! What it costs to hand a lock over, by family of lock, and the published readings of the model.
+
+use crate::{ModelError, not_negative, positive};
+use serde::{Deserialize, Serialize};
+
+/// What sets the cost of a hand-over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// All waiters watch one word with loads and are served in order.
+    Ticket,
+    /// All waiters try to change one word.
+    TestAndSet,
+    /// All waiters try one word, each after a delay.
+    BackOff,
+    /// Each waiter watches a word of its own.
+    Queue,
+    /// Waiters sleep and are woken.
+    Blocking,
+}
+
+impl Family {
+    /// Every family, in the order of the list of locks.
+    pub const ALL: [Self; 5] = [Self::Blocking, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
+
+    /// The family's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ticket => "ticket",
+            Self::TestAndSet => "test-and-set",
+            Self::BackOff => "back-off",
+            Self::Queue => "queue",
+            Self::Blocking => "blocking",
+        }
+    }
+
+    /// The family of a lock by its name in `contend locks` or in the literature, or of a family by its own name.
+    pub fn of_lock(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().replace('_', "-").as_str() {
+            "ticket" => Self::Ticket,
+            "test-and-set" | "tas" | "test-and-test-and-set" | "ttas" | "tatas" => Self::TestAndSet,
+            "back-off" | "backoff" | "proportional" | "exponential" => Self::BackOff,
+            "queue" | "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Self::Queue,
+            "blocking" | "glibc" | "futex" | "mutex" | "rwlock" => Self::Blocking,
+            _ => return None,
+        })
+    }
+
+    /// Whether the cost of a hand-over grows without end as waiters come.
+    pub fn grows_with_waiters(self) -> bool {
+        matches!(self, Self::Ticket | Self::TestAndSet | Self::BackOff)
+    }
+}
+
+/// Which of its published forms the model is used in (the paper writes it three ways).
+///
+/// A fitted c means nothing without the form that it was fitted under: the text's form with 2c is formula (1) with
+/// c but for the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// t_k = s + c (k - 1) / 2: the text's hand-over of ck/2, with k the waiters left behind, as the caption of
+    /// fig. 7 counts them (service rate s_k with k + 1 cores contending).
+    ///
+    /// The default, for three reasons: a core alone then takes s, which is what a profile of one core measures and
+    /// what the speed-up is normalised by; half of the waiters is the mean place of the next holder among readers
+    /// that are answered one by one; and with fig. 3's MEMPOP it gives peak height and end of the published curve
+    /// with one c.
+    #[default]
+    Waiters,
+    /// t_k = s + c k / 2, with k all cores at the lock, the holder included: the text taken with the states of
+    /// fig. 7. A core alone pays c/2.
+    Contenders,
+    /// t_k = s + c k: formula (1) as printed, the product of (s + i c) for i from 1 to k.
+    Formula,
+    /// t_k = s + c (k - 1): formula (1) with the index that balance of the chain gives, i from 0 to k - 1.
+    FormulaBalanced,
+}
+
+impl Reading {
+    /// Every reading, the default first.
+    pub const ALL: [Self; 4] = [Self::Waiters, Self::Contenders, Self::Formula, Self::FormulaBalanced];
+
+    /// The reading's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiters => "waiters",
+            Self::Contenders => "contenders",
+            Self::Formula => "formula",
+            Self::FormulaBalanced => "formula-balanced",
+        }
+    }
+
+    /// t_k of a ticket lock, as a formula.
+    pub fn form(self) -> &'static str {
+        match self {
+            Self::Waiters => "s + c(k-1)/2",
+            Self::Contenders => "s + ck/2",
+            Self::Formula => "s + ck",
+            Self::FormulaBalanced => "s + c(k-1)",
+        }
+    }
+
+    /// The reading of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reading| reading.name() == name)
+    }
+
+    /// What counts as waiters with `at_lock` cores at the lock.
+    fn waiters(self, at_lock: u32) -> f64 {
+        match self {
+            Self::Waiters | Self::FormulaBalanced => f64::from(at_lock.saturating_sub(1)),
+            Self::Contenders | Self::Formula => f64::from(at_lock),
+        }
+    }
+
+    /// The share of its waiters that a ticket lock answers before the next holder.
+    fn ticket_share(self) -> f64 {
+        match self {
+            Self::Waiters | Self::Contenders => 0.5,
+            Self::Formula | Self::FormulaBalanced => 1.0,
+        }
+    }
+}
+
+/// Where the cores are while a lock is handed over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crowd {
+    /// Cores that hold or wait for the lock, k; at least 1.
+    pub at_lock: u32,
+    /// Cores outside, n - k.
+    pub away: u32,
+    /// The mean time a core stays outside.
+    pub outside: f64,
+}
+
+/// The cost of a hand-over: a family and its numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Handover {
+    /// c · k/2: the released line is sent to one waiter after another, and the next holder is half-way on average.
+    Ticket {
+        /// c: what one more waiter adds.
+        waiter_cost: f64,
+    },
+    /// c · k: the release and the winner's change queue behind the attempts of all waiters.
+    TestAndSet {
+        /// c: one attempt's hold on the line.
+        waiter_cost: f64,
+    },
+    /// d/(k + 1) until the first of k waiters looks, plus half of the attempts that overlap, each holding the line
+    /// for c: (c/2) · min(k, k c/d). With no delay it is the ticket lock's c · k/2.
+    BackOff {
+        /// c: one attempt's hold on the line.
+        waiter_cost: f64,
+        /// d: mean delay between a waiter's attempts.
+        delay: f64,
+    },
+    /// A constant: the holder writes the next waiter's own word, and that waiter reads it.
+    Queue {
+        /// That write and read.
+        transfer: f64,
+    },
+    /// The time to wake a sleeper. If the lock may be taken meanwhile by a core that just arrives (barging, as
+    /// glibc's mutex and every futex lock does), whichever comes first.
+    Blocking {
+        /// From the release until a sleeper runs.
+        wake: f64,
+        /// Whether arrivals go ahead of sleepers.
+        barging: bool,
+    },
+}
+
+impl Handover {
+    /// The family that this is the cost of.
+    pub fn family(&self) -> Family {
+        match self {
+            Self::Ticket { .. } => Family::Ticket,
+            Self::TestAndSet { .. } => Family::TestAndSet,
+            Self::BackOff { .. } => Family::BackOff,
+            Self::Queue { .. } => Family::Queue,
+            Self::Blocking { .. } => Family::Blocking,
+        }
+    }
+
+    /// The same family with another cost: c, the transfer, or the time to wake.
+    #[must_use]
+    pub fn with_cost(self, cost: f64) -> Self {
+        match self {
+            Self::Ticket { .. } => Self::Ticket { waiter_cost: cost },
+            Self::TestAndSet { .. } => Self::TestAndSet { waiter_cost: cost },
+            Self::BackOff { delay, .. } => Self::BackOff { waiter_cost: cost, delay },
+            Self::Queue { .. } => Self::Queue { transfer: cost },
+            Self::Blocking { barging, .. } => Self::Blocking { wake: cost, barging },
+        }
+    }
+
+    /// The time from a release to the next holder's start, added to its critical section.
+    pub fn time(&self, crowd: Crowd, reading: Reading) -> f64 {
+        let waiters = reading.waiters(crowd.at_lock);
+        if waiters == 0.0 {
+            return 0.0;
+        }
+        match *self {
+            Self::Ticket { waiter_cost } => reading.ticket_share() * waiter_cost * waiters,
+            Self::TestAndSet { waiter_cost } => waiter_cost * waiters,
+            Self::BackOff { waiter_cost, delay } => {
+                let overlapping = waiters.min(waiters * waiter_cost / delay);
+                delay / (waiters + 1.0) + waiter_cost * overlapping / 2.0
+            }
+            Self::Queue { transfer } => transfer,
+            Self::Blocking { wake, barging } => {
+                let arrivals_while_waking = wake * f64::from(crowd.away) / crowd.outside;
+                if barging { wake / (1.0 + arrivals_while_waking) } else { wake }
+            }
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        match *self {
+            Self::Ticket { waiter_cost } | Self::TestAndSet { waiter_cost } => {
+                not_negative("the cost of a waiter", waiter_cost)?;
+            }
+            Self::BackOff { waiter_cost, delay } => {
+                not_negative("the cost of a waiter", waiter_cost)?;
+                positive("the back-off delay", delay)?;
+            }
+            Self::Queue { transfer } => {
+                not_negative("the cost of a line transfer", transfer)?;
+            }
+            Self::Blocking { wake, .. } => {
+                not_negative("the time to wake a waiter", wake)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(at_lock: u32) -> Crowd {
+        Crowd { at_lock, away: 4, outside: 1000.0 }
+    }
+
+    #[test]
+    fn readings_differ_in_index_and_slope() {
+        let ticket = Handover::Ticket { waiter_cost: 10.0 };
+        let times = |reading| [1, 2, 5].map(|k| ticket.time(crowd(k), reading));
+        assert_eq!(times(Reading::Waiters), [0.0, 5.0, 20.0]);
+        assert_eq!(times(Reading::Contenders), [5.0, 10.0, 25.0]);
+        assert_eq!(times(Reading::Formula), [10.0, 20.0, 50.0]);
+        assert_eq!(times(Reading::FormulaBalanced), [0.0, 10.0, 40.0]);
+    }
+
+    #[test]
+    fn a_lone_core_hands_over_to_nobody() {
+        for handover in [
+            Handover::Ticket { waiter_cost: 9.0 },
+            Handover::TestAndSet { waiter_cost: 9.0 },
+            Handover::BackOff { waiter_cost: 9.0, delay: 50.0 },
+            Handover::Queue { transfer: 9.0 },
+            Handover::Blocking { wake: 9.0, barging: true },
+        ] {
+            assert_eq!(handover.time(crowd(1), Reading::Waiters), 0.0);
+            assert!(handover.time(crowd(2), Reading::Waiters) > 0.0);
+        }
+    }
+
+    #[test]
+    fn back_off_without_delay_is_a_ticket_lock() {
+        let back_off = Handover::BackOff { waiter_cost: 10.0, delay: 1e-9 };
+        let ticket = Handover::Ticket { waiter_cost: 10.0 };
+        let time = |lock: Handover| lock.time(crowd(40), Reading::Waiters);
+        assert!((time(back_off) - time(ticket)).abs() < 1e-6);
+        assert!(time(Handover::BackOff { waiter_cost: 10.0, delay: 1000.0 }) < time(ticket));
+    }
+
+    #[test]
+    fn barging_hides_the_wake_up_behind_arrivals() {
+        let time = |barging, away| {
+            Handover::Blocking { wake: 500.0, barging }
+                .time(Crowd { at_lock: 3, away, outside: 1000.0 }, Reading::Waiters)
+        };
+        assert_eq!(time(true, 0), 500.0);
+        assert_eq!(time(true, 2), 250.0);
+        assert_eq!(time(false, 2), 500.0);
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for family in Family::ALL {
+            assert_eq!(Family::of_lock(family.name()), Some(family));
+        }
+        for reading in Reading::ALL {
+            assert_eq!(Reading::named(reading.name()), Some(reading));
+        }
+        assert_eq!(Family::of_lock("MCS"), Some(Family::Queue));
+        assert_eq!(Family::of_lock("<b>"), None);
+    }
+}

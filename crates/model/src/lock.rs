@@ -1,0 +1,350 @@
+//! One lock and the cores that use it.
+
+use crate::handover::{Crowd, Handover, Reading};
+use crate::{Chain, ModelError, not_negative, positive, share, valid_cores};
+use curve::{Curve, Point, Provenance, Unit};
+
+/// The mean time in the critical section, by where the last holder ran.
+///
+/// What the section touches is in this core's cache if this core held the lock last, and must be fetched otherwise:
+/// that is why a critical section grows with cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Service {
+    /// After a holder on this core.
+    pub same: f64,
+    /// After a holder on another core.
+    pub other: f64,
+}
+
+impl Service {
+    /// A section that takes the same time wherever the last holder ran.
+    pub fn constant(time: f64) -> Self {
+        Self { same: time, other: time }
+    }
+
+    /// The mean when a share `from_other` of acquisitions follows a holder on another core.
+    pub fn mean(self, from_other: f64) -> f64 {
+        self.same + (self.other - self.same) * from_other
+    }
+}
+
+/// What makes a lock a reader-writer lock.
+///
+/// Readers that stand in line next to each other hold the lock together, but each still changes the lock's word
+/// twice, and those changes do not overlap.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Readers {
+    /// Share of the acquisitions that read, 0 to 1.
+    pub share: f64,
+    /// The time that one reader's entry and exit hold the lock's word.
+    pub word: f64,
+}
+
+impl Readers {
+    /// How many hold the lock together when `at_lock` cores are there: the writer at the head of the line, or the
+    /// readers up to the first writer.
+    fn together(self, at_lock: u32) -> f64 {
+        let run = if self.share < 1.0 {
+            self.share * (1.0 - self.share.powi(at_lock as i32)) / (1.0 - self.share)
+        } else {
+            f64::from(at_lock)
+        };
+        (1.0 - self.share) + run
+    }
+}
+
+/// One lock under a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LockModel {
+    /// a: the mean time a core spends *outside* the lock between a release and its next attempt. (The paper defines
+    /// a as the time between acquisitions and uses it as this.)
+    pub outside: f64,
+    /// s: the mean time in the critical section.
+    pub service: Service,
+    /// What a hand-over adds.
+    pub handover: Handover,
+    /// Set for a reader-writer lock.
+    pub readers: Option<Readers>,
+    /// Which form of the model is used.
+    pub reading: Reading,
+}
+
+/// The long-run behaviour of a lock at one number of cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steady {
+    /// n.
+    pub cores: u32,
+    /// Throughput relative to one core: (n - w)(a + s_1)/a, s_1 the critical section of a core alone.
+    pub speedup: f64,
+    /// The paper's n - w, in which a core alone is less than 1, since w counts the holder.
+    pub away: f64,
+    /// Acquisitions in a unit of time, of all cores.
+    pub throughput: f64,
+    /// s at this number of cores.
+    pub service: f64,
+    /// Share of the acquisitions whose last holder was another core.
+    pub from_other: f64,
+}
+
+impl LockModel {
+    /// The solved chain of `cores` cores.
+    ///
+    /// The share of acquisitions that follow another core's comes from the chain itself: a core that waited follows
+    /// another core for certain, and one that found the lock free follows itself once in n, each core being as
+    /// likely to come next. Section and share depend on each other; the chain is solved again until they agree.
+    ///
+    /// # Errors
+    ///
+    /// Inputs that are not finite, negative, or not a share; no cores or too many.
+    pub fn chain(&self, cores: u32) -> Result<Chain, ModelError> {
+        self.settle(cores).map(|(chain, _)| chain)
+    }
+
+    /// The long-run behaviour at `cores` cores.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockModel::chain`].
+    pub fn at(&self, cores: u32) -> Result<Steady, ModelError> {
+        let (chain, from_other) = self.settle(cores)?;
+        let away = chain.away();
+        Ok(Steady {
+            cores,
+            speedup: away * (1.0 + self.service.same / self.outside),
+            away,
+            throughput: chain.throughput(),
+            service: self.service.mean(from_other),
+            from_other,
+        })
+    }
+
+    /// Throughput relative to one core, at each of `cores`.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockModel::chain`].
+    pub fn curve(
+        &self,
+        label: impl Into<String>,
+        cores: impl IntoIterator<Item = u32>,
+    ) -> Result<Curve, ModelError> {
+        let mut points = Vec::new();
+        for cores in cores {
+            points.push(Point::exact(cores, self.at(cores)?.speedup));
+        }
+        let curve =
+            Curve::new(label, Unit::Speedup, Provenance::Predicted).lock(self.handover.family().name());
+        Ok(curve
+            .with_points(points)
+            .expect("speed-ups are finite and callers give each number of cores once"))
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        positive("the time outside the lock", self.outside)?;
+        positive("the critical section after the same core", self.service.same)?;
+        positive("the critical section after another core", self.service.other)?;
+        if let Some(readers) = self.readers {
+            share("the share of reads", readers.share)?;
+            not_negative("the time on a reader-writer lock's word", readers.word)?;
+        }
+        self.handover.check()
+    }
+
+    fn settle(&self, cores: u32) -> Result<(Chain, f64), ModelError> {
+        /// Each round brings the share closer by the slope of a map that is flat but near a watershed.
+        const ROUNDS: usize = 100;
+        self.check()?;
+        valid_cores(cores)?;
+        let mut from_other = 1.0 - 1.0 / f64::from(cores);
+        let mut chain = self.chain_with(cores, from_other)?;
+        for _ in 0..ROUNDS {
+            let next = 1.0 - chain.found_free() / f64::from(cores);
+            let moved = (next - from_other).abs();
+            if moved < 1e-9 || self.service.same == self.service.other {
+                from_other = next;
+                break;
+            }
+            from_other = next;
+            chain = self.chain_with(cores, from_other)?;
+        }
+        Ok((chain, from_other))
+    }
+
+    fn chain_with(&self, cores: u32, from_other: f64) -> Result<Chain, ModelError> {
+        let service = self.service.mean(from_other);
+        let time = |at_lock| {
+            let crowd = Crowd { at_lock, away: cores - at_lock, outside: self.outside };
+            let alone = service + self.handover.time(crowd, self.reading);
+            match self.readers {
+                None => alone,
+                Some(readers) => {
+                    let together = readers.together(at_lock);
+                    alone / together + readers.word * (1.0 - 1.0 / together)
+                }
+            }
+        };
+        Chain::new(self.outside, (1..=cores).map(time).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Family;
+    use proptest::prelude::*;
+
+    /// Fig. 3's MEMPOP: 6852 cycles an operation, 4 acquires of 121 cycles each.
+    fn mempop(c: f64) -> LockModel {
+        LockModel {
+            outside: 6852.0 / 4.0 - 121.0,
+            service: Service::constant(121.0),
+            handover: Handover::Ticket { waiter_cost: c },
+            readers: None,
+            reading: Reading::Waiters,
+        }
+    }
+
+    #[test]
+    fn mempop_with_c_near_200_has_the_published_height_and_end_but_peaks_early() {
+        let curve = mempop(200.0).curve("", 1..=48).unwrap();
+        let peak = curve.peak().unwrap();
+        assert_eq!(peak.cores, 6);
+        assert!((peak.value - 4.8).abs() < 0.05, "{peak:?}");
+        assert!((curve.at(48).unwrap().value - 0.35).abs() < 0.01);
+    }
+
+    #[test]
+    fn twice_c_in_the_text_is_formula_one_but_for_the_index() {
+        let text = LockModel { reading: Reading::Waiters, ..mempop(400.0) };
+        let balanced = LockModel { reading: Reading::FormulaBalanced, ..mempop(200.0) };
+        let printed = LockModel { reading: Reading::Formula, ..mempop(200.0) };
+        for cores in [2, 6, 48] {
+            assert_eq!(text.at(cores), balanced.at(cores));
+            assert!(printed.at(cores).unwrap().speedup < text.at(cores).unwrap().speedup);
+        }
+    }
+
+    #[test]
+    fn one_core_is_one_and_its_own_last_holder() {
+        let lock = LockModel { service: Service { same: 121.0, other: 350.0 }, ..mempop(200.0) };
+        let one = lock.at(1).unwrap();
+        assert!((one.speedup - 1.0).abs() < 1e-12);
+        assert!(one.away < 1.0, "the paper's speed-up counts the holder as waiting");
+        assert!(one.from_other.abs() < 1e-12);
+        assert!((one.service - 121.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_hand_over_cost_throughput_tends_to_amdahls_limit() {
+        let lock = LockModel { handover: Handover::Queue { transfer: 0.0 }, ..mempop(0.0) };
+        let amdahl_limit = (lock.outside + 121.0) / 121.0;
+        let speedup = lock.at(1000).unwrap().speedup;
+        assert!((speedup / amdahl_limit - 1.0).abs() < 1e-9, "{speedup} {amdahl_limit}");
+        // Before it, the law is the lower: it forbids work outside while the lock is held.
+        assert!(lock.at(8).unwrap().speedup > crate::laws::amdahl(1.0 / amdahl_limit, 8));
+    }
+
+    #[test]
+    fn the_section_grows_from_its_own_to_another_cores_value() {
+        let lock = LockModel { service: Service { same: 121.0, other: 350.0 }, ..mempop(50.0) };
+        let service: Vec<f64> = [1, 2, 4, 10, 48].map(|cores| lock.at(cores).unwrap().service).to_vec();
+        assert!(service.is_sorted(), "{service:?}");
+        assert!(service[1] > 121.0 + 0.49 * 229.0, "two cores take turns at least half of the time");
+        assert!(service[4] > 349.0 && service[4] <= 350.0);
+    }
+
+    #[test]
+    fn readers_together_outrun_writers_until_the_word_is_the_limit() {
+        let lock = |share| LockModel {
+            handover: Handover::Queue { transfer: 10.0 },
+            readers: Some(Readers { share, word: 20.0 }),
+            ..mempop(0.0)
+        };
+        let exclusive = LockModel { readers: None, ..lock(0.0) };
+        assert!((lock(0.0).at(32).unwrap().speedup - exclusive.at(32).unwrap().speedup).abs() < 1e-9);
+        let throughputs: Vec<f64> =
+            [0.0, 0.5, 0.9, 1.0].map(|share| lock(share).at(400).unwrap().throughput).to_vec();
+        assert!(throughputs.is_sorted());
+        assert!((throughputs[3] - 1.0 / 20.0).abs() < 0.002, "all readers: one word change every 20");
+    }
+
+    fn any_lock() -> impl Strategy<Value = LockModel> {
+        let time = || (-9.0f64..12.0).prop_map(|exponent| 10f64.powf(exponent));
+        let handover =
+            (0..5usize, time(), time(), any::<bool>()).prop_map(|(family, cost, delay, barging)| {
+                match Family::ALL[family] {
+                    Family::Ticket => Handover::Ticket { waiter_cost: cost },
+                    Family::TestAndSet => Handover::TestAndSet { waiter_cost: cost },
+                    Family::BackOff => Handover::BackOff { waiter_cost: cost, delay },
+                    Family::Queue => Handover::Queue { transfer: cost },
+                    Family::Blocking => Handover::Blocking { wake: cost, barging },
+                }
+            });
+        let readers =
+            proptest::option::of((0.0..=1.0, time()).prop_map(|(share, word)| Readers { share, word }));
+        (time(), time(), 1.0..1e6f64, handover, readers, 0..4usize).prop_map(
+            |(outside, same, growth, handover, readers, reading)| LockModel {
+                outside,
+                service: Service { same, other: same * growth },
+                handover,
+                readers,
+                reading: Reading::ALL[reading],
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn extreme_locks_stay_finite(lock in any_lock(), cores in prop_oneof![1u32..64, Just(4096u32)]) {
+            let chain = lock.chain(cores).unwrap();
+            let total: f64 = chain.probabilities().sum();
+            prop_assert!((total - 1.0).abs() < 1e-9, "{total}");
+            let steady = lock.at(cores).unwrap();
+            prop_assert!(steady.speedup.is_finite() && steady.speedup > 0.0);
+            prop_assert!((chain.at_lock() + chain.away() - f64::from(cores)).abs() < 1e-6 * f64::from(cores));
+            prop_assert!((0.0..=1.0).contains(&steady.from_other));
+            // What comes to the lock leaves it. The probabilities carry rounding of their exponents, which reach
+            // tens of thousands.
+            let served: f64 = chain.throughput();
+            let limit = f64::from(cores) / lock.outside;
+            prop_assert!(served <= limit * (1.0 + 1e-9));
+            prop_assert!(!chain.ln_first_passage(0, cores).is_nan());
+            prop_assert!(!chain.ln_first_passage(cores, 0).is_nan());
+        }
+
+        #[test]
+        fn a_dearer_waiter_never_helps(lock in any_lock(), cores in 1u32..200, cost in 0.0..1e6f64, more in 1.0..100.0f64) {
+            let at = |cost| LockModel { handover: lock.handover.with_cost(cost), ..lock }.at(cores).unwrap().throughput;
+            prop_assert!(at(cost * more) <= at(cost) * (1.0 + 1e-6));
+        }
+
+        #[test]
+        fn constant_hand_over_never_falls_with_cores(outside in 1.0..1e6f64, s in 1.0..1e4f64, cores in 1u32..300) {
+            let lock = LockModel {
+                outside,
+                service: Service::constant(s),
+                handover: Handover::Queue { transfer: 0.0 },
+                readers: None,
+                reading: Reading::Waiters,
+            };
+            let (fewer, more) = (lock.at(cores).unwrap(), lock.at(cores + 1).unwrap());
+            prop_assert!(more.throughput >= fewer.throughput * (1.0 - 1e-12));
+        }
+    }
+
+    #[test]
+    fn impossible_inputs_are_refused() {
+        for lock in [
+            LockModel { outside: f64::INFINITY, ..mempop(1.0) },
+            LockModel { service: Service { same: 1.0, other: -1.0 }, ..mempop(1.0) },
+            LockModel { readers: Some(Readers { share: 1.5, word: 0.0 }), ..mempop(1.0) },
+            mempop(-1.0),
+            mempop(f64::NAN),
+        ] {
+            assert!(lock.at(2).is_err(), "{lock:?}");
+        }
+        assert!(mempop(1.0).at(0).is_err() && mempop(1.0).at(4097).is_err());
+    }
+}

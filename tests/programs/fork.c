@@ -1,0 +1,234 @@
+// fork with waiters queued. The lock is held across the fork by the forking thread, other threads wait for it, and
+// both sides release it: by atfork handlers, or plainly after fork. The waiters do not exist in the child, so a
+// hand-over to one of them leaves the child stuck. Argument: children per case (20).
+//
+// Also: threads that hold and wait for locks the forking thread has nothing to do with, whose own locks must go on
+// working in the child, with new threads; and waiters in condition waits.
+
+#include "stress.h"
+#include <sys/wait.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_spinlock_t spin;
+
+struct lock {
+    const char *name;
+    int (*acquire)(void), (*release)(void), (*try)(void);
+};
+
+static int mutex_lock(void) { return pthread_mutex_lock(&mutex); }
+static int mutex_unlock(void) { return pthread_mutex_unlock(&mutex); }
+static int mutex_try(void) { return pthread_mutex_trylock(&mutex); }
+static int spin_lock(void) { return pthread_spin_lock(&spin); }
+static int spin_unlock(void) { return pthread_spin_unlock(&spin); }
+static int spin_try(void) { return pthread_spin_trylock(&spin); }
+
+static const struct lock locks[] = {
+    {"mutex", mutex_lock, mutex_unlock, mutex_try},
+    {"spin", spin_lock, spin_unlock, spin_try},
+};
+
+static const struct lock *across; // what the atfork handlers take; NULL: nothing
+#define WAITERS 3
+static struct waiter {
+    _Atomic int calling;
+    _Atomic pid_t tid;
+} waiters[WAITERS];
+static const struct lock *waited_for;
+
+static void *wait_for_lock(void *number) {
+    struct waiter *self = &waiters[(long)number];
+    self->tid = gettid();
+    self->calling = 1;
+    MUST(waited_for->acquire());
+    MUST(waited_for->release());
+    self->calling = 0;
+    return NULL;
+}
+
+static struct team *queue_up(const struct lock *lock) {
+    waited_for = lock;
+    for (int i = 0; i < WAITERS; i++) waiters[i].calling = 0;
+    struct team *team = assemble(WAITERS, wait_for_lock);
+    for (int i = 0; i < WAITERS; i++) {
+        while (waiters[i].calling == 0) sched_yield();
+        if (lock != &locks[1]) blocked(&waiters[i].calling, waiters[i].tid);
+    }
+    if (lock == &locks[1]) nap_ns(2 * MS); // a spinning waiter may never sleep
+    return team;
+}
+
+static struct team *queued;
+
+static void prepare(void) {
+    if (across == NULL) return;
+    MUST(across->acquire());
+    queued = queue_up(across);
+}
+
+static void parent(void) {
+    if (across != NULL) MUST(across->release());
+}
+
+static void child(void) {
+    if (across != NULL) MUST(across->release());
+}
+
+static void *use(void *argument) {
+    for (int i = 0; i < 200; i++) {
+        MUST(waited_for->acquire());
+        MUST(waited_for->release());
+    }
+    return argument;
+}
+
+// In the child: the lock is free, works, and works between new threads.
+static void live_on(const struct lock *lock) {
+    alarm(10);
+    MUST(lock->try());
+    if (lock->try() != EBUSY) fail("%s: taken twice in the child", lock->name);
+    MUST(lock->release());
+    MUST(lock->acquire());
+    MUST(lock->release());
+    waited_for = lock;
+    struct team *team = assemble(3, use);
+    disperse(team);
+}
+
+static void reap(pid_t child, const char *what, long number) {
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFSIGNALED(status)) fail("%s: child %ld ended by signal %d", what, number, WTERMSIG(status));
+    if (WEXITSTATUS(status) != 0) fail("%s: child %ld ended with %d", what, number, WEXITSTATUS(status));
+}
+
+static void by_atfork(const struct lock *lock, long children) {
+    for (long i = 0; i < children; i++) {
+        across = lock;
+        pid_t pid = fork();
+        if (pid == 0) {
+            across = NULL;
+            live_on(lock);
+            _exit(0);
+        }
+        across = NULL;
+        reap(pid, "atfork handlers", i);
+        disperse(queued);
+    }
+}
+
+static void plainly(const struct lock *lock, long children) {
+    for (long i = 0; i < children; i++) {
+        MUST(lock->acquire());
+        struct team *team = queue_up(lock);
+        pid_t pid = fork();
+        MUST(lock->release());
+        if (pid == 0) {
+            live_on(lock);
+            _exit(0);
+        }
+        reap(pid, "held across fork", i);
+        disperse(team);
+    }
+}
+
+// Released in the child by a thread that was itself handed the lock out of the queue before it forked.
+static pthread_mutex_t handed = PTHREAD_MUTEX_INITIALIZER;
+
+static void *fork_when_handed(void *number) {
+    MUST(pthread_mutex_lock(&handed));
+    pid_t pid = fork();
+    MUST(pthread_mutex_unlock(&handed));
+    if (pid == 0) {
+        alarm(10);
+        MUST(pthread_mutex_lock(&handed));
+        MUST(pthread_mutex_unlock(&handed));
+        _exit(0);
+    }
+    reap(pid, "forked by a former waiter", (long)number);
+    return NULL;
+}
+
+static void from_the_queue(long children) {
+    for (long i = 0; i < (children + 3) / 4; i++) {
+        MUST(pthread_mutex_lock(&handed));
+        struct team *team = assemble(4, fork_when_handed);
+        nap_ns(MS);
+        MUST(pthread_mutex_unlock(&handed));
+        disperse(team);
+    }
+}
+
+// Others are busy with their locks and waits while this thread forks: its own locks are not touched by that.
+static pthread_mutex_t theirs = PTHREAD_MUTEX_INITIALIZER, signalled = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t their_rwlock = PTHREAD_RWLOCK_INITIALIZER, own_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_cond_t their_cond = PTHREAD_COND_INITIALIZER;
+static _Atomic bool over;
+
+static void *be_busy(void *number) {
+    for (long i = (long)number; !over; i++) {
+        MUST(pthread_mutex_lock(&theirs));
+        MUST(i % 2 == 0 ? pthread_rwlock_wrlock(&their_rwlock) : pthread_rwlock_rdlock(&their_rwlock));
+        if (i % 16 == 0) nap_ns(10000);
+        MUST(pthread_rwlock_unlock(&their_rwlock));
+        MUST(pthread_mutex_unlock(&theirs));
+        MUST(pthread_mutex_lock(&signalled));
+        MUST(pthread_cond_broadcast(&their_cond));
+        struct timespec soon = from_now(CLOCK_REALTIME, MS / 10);
+        pthread_cond_timedwait(&their_cond, &signalled, &soon);
+        MUST(pthread_mutex_unlock(&signalled));
+    }
+    return NULL;
+}
+
+static void among_busy_threads(long children) {
+    over = false;
+    struct team *team = assemble(4, be_busy);
+    for (long i = 0; i < children; i++) {
+        MUST(pthread_rwlock_rdlock(&own_rwlock)); // held across the fork, nobody waits
+        pid_t pid = fork();
+        MUST(pthread_rwlock_unlock(&own_rwlock));
+        if (pid == 0) {
+            live_on(&locks[0]);
+            live_on(&locks[1]);
+            alarm(10);
+            MUST(pthread_rwlock_wrlock(&own_rwlock));
+            MUST(pthread_rwlock_unlock(&own_rwlock));
+            // Theirs is in an unknown state, and only good for being made anew.
+            memset(&theirs, 0, sizeof theirs);
+            MUST(pthread_mutex_init(&theirs, NULL));
+            memset(&their_cond, 0, sizeof their_cond);
+            MUST(pthread_cond_init(&their_cond, NULL));
+            MUST(pthread_mutex_lock(&theirs));
+            struct timespec soon = from_now(CLOCK_REALTIME, MS);
+            int error = pthread_cond_timedwait(&their_cond, &theirs, &soon);
+            if (error != ETIMEDOUT) MUST(error);
+            MUST(pthread_mutex_unlock(&theirs));
+            pid_t grandchild = fork();
+            if (grandchild == 0) {
+                live_on(&locks[0]);
+                _exit(0);
+            }
+            reap(grandchild, "grandchild", i);
+            _exit(0);
+        }
+        reap(pid, "among busy threads", i);
+    }
+    over = true;
+    disperse(team);
+}
+
+int main(int argc, char **argv) {
+    watch(60);
+    long children = number(argc, argv, 1, 20);
+    MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));
+    MUST(pthread_atfork(prepare, parent, child));
+    for (size_t i = 0; i < COUNT(locks); i++) {
+        by_atfork(&locks[i], children);
+        plainly(&locks[i], children);
+    }
+    from_the_queue(children);
+    among_busy_threads(children);
+    printf("ok %ld children of each case\n", children);
+    return 0;
+}

@@ -142,6 +142,22 @@ PASS(mtx_unlock, (mtx_t * lock), (lock), NOTHING)
 PASS(cnd_signal, (cnd_t * cond), (cond), ADD(lock_of(COND, cond), signals))
 PASS(cnd_broadcast, (cnd_t * cond), (cond), ADD(lock_of(COND, cond), signals))
 
+// Counted by nobody, but an old object's condition variable must not be made by one version of these and used by
+// another (they differ in layout before 2.3.2).
+PASS(pthread_cond_init, (pthread_cond_t * cond, const pthread_condattr_t *attribute), (cond, attribute), NOTHING)
+PASS(pthread_cond_destroy, (pthread_cond_t * cond), (cond), NOTHING)
+
+// The names that objects linked before glibc 2.34 bind.
+#define OLD_NAME(entry, type) int __##entry(type *) __attribute__((alias(#entry)))
+OLD_NAME(pthread_mutex_lock, pthread_mutex_t);
+OLD_NAME(pthread_mutex_trylock, pthread_mutex_t);
+OLD_NAME(pthread_mutex_unlock, pthread_mutex_t);
+OLD_NAME(pthread_rwlock_rdlock, pthread_rwlock_t);
+OLD_NAME(pthread_rwlock_wrlock, pthread_rwlock_t);
+OLD_NAME(pthread_rwlock_tryrdlock, pthread_rwlock_t);
+OLD_NAME(pthread_rwlock_trywrlock, pthread_rwlock_t);
+OLD_NAME(pthread_rwlock_unlock, pthread_rwlock_t);
+
 // A wait may end by cancellation and never answer: it is counted when it begins.
 #define PASS_WAIT(entry, parameters, arguments)                                                               \
     int entry parameters {                                                                                    \

@@ -1,0 +1,261 @@
+//! A plot as SVG.
+
+use super::{Plot, dashes, legend};
+use crate::text::{html, prefixed, printable};
+use curve::Provenance;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::element::IntoDynElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
+
+const WIDTH: u32 = 920;
+/// At least so high; more where the legend needs it.
+const HEIGHT: u32 = 460;
+const LEGEND_STEP: u32 = 44;
+/// The strip at the right that holds the legend.
+const LEGEND_WIDTH: u32 = 290;
+/// Characters that fit into the legend: of the names, and of the smaller print.
+const LEGEND_CHARACTERS: [usize; 2] = [32, 40];
+/// At least this many points of the screen between two markers of a curve.
+const MARKER_DISTANCE: f64 = 24.0;
+
+/// Okabe and Ito's colours that can be told apart by everyone, without the yellow that is lost on white.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+
+/// Stands for the colour of text and axes, which the style sheet chooses.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const INK_ATTRIBUTE: &str = "\"#010203\"";
+
+/// Colours of paper and ink for both kinds of reader.
+const STYLE: &str = "<style>.contend-plot{color:#222}.contend-plot .paper{fill:#fff}\
+    @media(prefers-color-scheme:dark){.contend-plot{color:#ddd}.contend-plot .paper{fill:#181818}}</style>\n\
+    <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
+
+pub(super) fn draw(plot: &Plot) -> String {
+    let mut document = String::new();
+    {
+        let height = HEIGHT.max(60 + LEGEND_STEP * plot.curves.len() as u32);
+        let area = SVGBackend::with_string(&mut document, (WIDTH, height)).into_drawing_area();
+        // A string takes whatever is written; plotters' error type has no other source here.
+        draw_on(plot, &area).expect("drawing into memory cannot fail");
+    }
+    finish(plot, &document)
+}
+
+/// Gives the document a name for readers that cannot see it, and colours that follow the reader's choice.
+fn finish(plot: &Plot, document: &str) -> String {
+    let (root, body) = document.split_once('>').expect("an SVG document has a root");
+    let name = html(&plot.title);
+    let coloured = body.replace(INK_ATTRIBUTE, "\"currentColor\"");
+    format!(
+        "{root} class=\"contend-plot\" role=\"img\" aria-label=\"{name}\">\n<title>{name}</title>\n{STYLE}{coloured}"
+    )
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+fn font(size: u32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK)
+}
+
+fn colour(index: usize) -> RGBColor {
+    COLOURS[index % COLOURS.len()]
+}
+
+fn draw_on(plot: &Plot, area: &Area<'_>) -> DrawResult {
+    let centred = font(19).pos(Pos::new(HPos::Center, VPos::Top));
+    area.draw(&Text::new(printable(&plot.title), (WIDTH as i32 / 2, 12), centred))?;
+    let (chart_area, legend_area) = area.margin(38, 6, 6, 6).split_horizontally(WIDTH - LEGEND_WIDTH);
+    draw_chart(plot, &chart_area)?;
+    draw_legend(plot, &legend_area)?;
+    area.present()
+}
+
+fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
+    let axis = plot.cores_axis();
+    let ticks = plot.value_ticks(6);
+    let highest = ticks.last().copied().unwrap_or(1.0);
+    // The axes run over shares, so that any range of values can be drawn.
+    let share = |value: f64| (value / highest).clamp(0.0, 1.0);
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(12)
+        .margin_top(6)
+        .x_label_area_size(46)
+        .y_label_area_size(72)
+        .build_cartesian_2d(
+            Axis(axis.ticks(10).iter().map(|&tick| (axis.position(tick), tick.to_string())).collect()),
+            Axis(ticks.iter().map(|&tick| (share(tick), prefixed(tick))).collect()),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc(printable(&plot.axis))
+        .y_desc(plot.unit.to_string())
+        .axis_style(INK.mix(0.6))
+        .bold_line_style(INK.mix(0.14))
+        .light_line_style(TRANSPARENT)
+        .label_style(font(14))
+        .axis_desc_style(font(15))
+        .draw()?;
+
+    for (index, curve) in plot.curves.iter().enumerate() {
+        let at = |of: fn(&curve::Point) -> f64| -> Vec<(f64, f64)> {
+            curve.points().iter().map(|point| (axis.position(point.cores), share(of(point)))).collect()
+        };
+        let line = at(|point| point.value);
+        if curve.points().iter().any(|point| point.low < point.high) {
+            let mut outline = at(|point| point.low);
+            outline.extend(at(|point| point.high).into_iter().rev());
+            chart.draw_series(std::iter::once(Polygon::new(outline, colour(index).mix(0.16))))?;
+        }
+        let style = colour(index).stroke_width(2);
+        match dashes(curve.provenance) {
+            (_, 0) => chart.draw_series(LineSeries::new(line.clone(), style))?,
+            (drawn, gap) => {
+                chart.draw_series(DashedLineSeries::new(line.clone(), 2 * drawn, 2 * gap, style))?
+            }
+        };
+        let (width, height) = chart.plotting_area().dim_in_pixel();
+        let screen = |point: (f64, f64)| (point.0 * f64::from(width), point.1 * f64::from(height));
+        for point in apart(&line, screen) {
+            chart.plotting_area().draw(&marker(point, index, curve.provenance))?;
+        }
+    }
+    Ok(())
+}
+
+/// An axis from 0 to 1, with its ticks and what is written at them.
+struct Axis(Vec<(f64, String)>);
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
+        start + (value * f64::from(end - start)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.0.iter().map(|(position, _)| *position).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        0.0..1.0
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        self.0
+            .iter()
+            .find(|(position, _)| position == value)
+            .map(|(_, label)| label.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// The points that markers are set at: the first, the last, and those between that keep their distance on screen.
+fn apart(points: &[(f64, f64)], screen: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for (index, &point) in points.iter().enumerate() {
+        let far = kept.last().is_none_or(|&last| {
+            let ((x, y), (last_x, last_y)) = (screen(point), screen(last));
+            (x - last_x).hypot(y - last_y) >= MARKER_DISTANCE
+        });
+        if far || index + 1 == points.len() {
+            kept.push(point);
+        }
+    }
+    kept
+}
+
+/// The marker of a curve: its shape says which curve, filled says measured.
+fn marker<'a, C: Clone + 'a>(
+    at: C,
+    index: usize,
+    provenance: Provenance,
+) -> DynElement<'a, SVGBackend<'a>, C> {
+    let shape: &[(i32, i32)] = match index % 4 {
+        0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2), (-2, -4)],
+        1 => &[(0, -5), (5, 4), (-5, 4), (0, -5)],
+        2 => &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
+        _ => &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
+    };
+    match provenance {
+        Provenance::Measured => {
+            (EmptyElement::at(at) + Polygon::new(shape, colour(index).filled())).into_dyn()
+        }
+        _ => (EmptyElement::at(at) + PathElement::new(shape, colour(index).stroke_width(1))).into_dyn(),
+    }
+}
+
+fn draw_legend(plot: &Plot, area: &Area<'_>) -> DrawResult {
+    for (index, curve) in plot.curves.iter().enumerate() {
+        let top = (16 + LEGEND_STEP * index as u32) as i32;
+        let style = colour(index).stroke_width(2);
+        let (drawn, gap) = dashes(curve.provenance);
+        for start in (0..34).step_by((2 * (drawn + gap)) as usize) {
+            let end = (start + 2 * drawn as i32).min(34);
+            area.draw(&PathElement::new([(start, top), (end, top)], style))?;
+        }
+        area.draw(&marker((17, top), index, curve.provenance))?;
+        let (name, facts) = legend(curve);
+        area.draw(&Text::new(shortened(&name, LEGEND_CHARACTERS[0]), (42, top - 6), font(14)))?;
+        area.draw(&Text::new(shortened(&facts, LEGEND_CHARACTERS[1]), (42, top + 11), font(12)))?;
+    }
+    Ok(())
+}
+
+/// A label cut to so many characters.
+fn shortened(label: &str, characters: usize) -> String {
+    if label.chars().count() <= characters {
+        return label.to_owned();
+    }
+    label.chars().take(characters - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::collapsing;
+    use super::*;
+    use curve::Curve;
+
+    #[test]
+    fn markup_in_names_stays_text() {
+        let hostile = "</text><script>alert(1)</script>&\u{0}\u{1b}";
+        let curve = collapsing(hostile, Provenance::Measured);
+        let svg = Plot::new(hostile, [&curve]).unwrap().axis(hostile).svg();
+        assert!(!svg.contains("<script") && !svg.contains(['\u{0}', '\u{1b}']), "{svg}");
+        assert!(svg.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn a_plot_needs_nothing_else() {
+        let curves = [Provenance::Measured, Provenance::Predicted].map(|from| collapsing("ticket", from));
+        let svg = Plot::new("t", &curves).unwrap().svg();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert_eq!(svg.matches("http").count(), 1, "the name space alone");
+        assert!(!svg.contains(INK_ATTRIBUTE));
+    }
+
+    #[test]
+    fn few_or_extreme_points_are_drawn() {
+        let curve = |points: Vec<curve::Point>| {
+            Curve::new("c", curve::Unit::Speedup, Provenance::Published).with_points(points).unwrap()
+        };
+        let point = curve::Point::exact;
+        for curve in
+            [curve(vec![]), curve(vec![point(7, 0.0)]), curve(vec![point(1, f64::MAX), point(u32::MAX, 1.0)])]
+        {
+            assert!(Plot::new("", [&curve]).unwrap().svg().contains("</svg>"));
+        }
+    }
+}

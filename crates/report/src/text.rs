@@ -1,0 +1,130 @@
+//! Text for people: names made harmless, numbers made short.
+
+use std::fmt::Write;
+
+/// A name as it may be shown: control characters, line breaks and characters that change the direction of text
+/// become escapes such as `\u{1b}`.
+pub fn printable(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for character in name.chars() {
+        if acts(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Whether a character does something other than being seen.
+fn acts(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{200e}' | '\u{200f}' | '\u{061c}'       // marks of direction
+            | '\u{2028}'..='\u{202e}'                  // line breaks, embeddings and overrides
+            | '\u{2066}'..='\u{2069}'                  // isolates
+            | '\u{feff}' | '\u{fffe}' | '\u{ffff}') // not characters of a text
+}
+
+/// A name as text or attribute value of HTML.
+pub(crate) fn html(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for character in printable(name).chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A whole number with its thousands apart: `1,234,567`.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// Three significant digits, more for whole numbers from a thousand on, and powers of ten only at the extremes:
+/// `0.0123`, `1.23`, `12,346`, `1.23e-7`. `-` for what is not a number.
+pub fn short(value: f64) -> String {
+    /// From here on digits stop helping.
+    const HUGE: f64 = 1e15;
+    let size = value.abs();
+    if !value.is_finite() {
+        "-".into()
+    } else if size == 0.0 {
+        "0".into()
+    } else if !(1e-4..HUGE).contains(&size) {
+        format!("{value:.2e}")
+    } else if size >= 999.5 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        format!("{sign}{}", grouped(size.round() as u64))
+    } else {
+        let before_point = size.log10().floor() as i32 + 1;
+        format!("{value:.*}", usize::try_from(3 - before_point).unwrap_or(0))
+    }
+}
+
+/// A value with a decimal prefix, for axes: `0.5`, `12`, `3.4 k`, `1.2 M`.
+pub fn prefixed(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    let size = value.abs();
+    let (unit, prefix) = PREFIXES.into_iter().find(|&(unit, _)| size >= unit).unwrap_or((1.0, ""));
+    let mut shown = format!("{:.3}", value / unit);
+    if size != 0.0 && size < 0.01 || size >= 1e15 {
+        return format!("{value:.1e}");
+    }
+    shown.truncate(shown.trim_end_matches('0').trim_end_matches('.').len());
+    let _ = write!(shown, "{prefix}");
+    shown
+}
+
+/// Columns of the terminal that standard output goes to; `None` when it goes elsewhere.
+pub fn terminal_columns() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_act() {
+        assert_eq!(printable("a\x1b[2Jb\n\u{202e}c\u{9b}é"), "a\\u{1b}[2Jb\\n\\u{202e}c\\u{9b}é");
+        assert_eq!(html("<b a='\"'>&\x07"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\\u{7}");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.0, 0.012345, 1.0, 1.234, 9.999, 12.34, 999.4, 999.6, 12345.6, -1234.0, 1.23e-7, 1e300]
+            .map(short);
+        assert_eq!(
+            shown,
+            [
+                "0", "0.0123", "1.00", "1.23", "10.00", "12.3", "999", "1,000", "12,346", "-1,234",
+                "1.23e-7", "1.00e300"
+            ]
+        );
+        assert_eq!(short(f64::NAN), "-");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn axes_have_prefixes() {
+        assert_eq!(
+            [0.0, 0.25, 1.0, 999.0, 1500.0, 2.5e6, 1e9, 1e300].map(prefixed),
+            ["0", "0.25", "1", "999", "1.5 k", "2.5 M", "1 G", "1.0e300"]
+        );
+    }
+}

@@ -148,7 +148,7 @@ PASS(pthread_cond_init, (pthread_cond_t * cond, const pthread_condattr_t *attrib
 PASS(pthread_cond_destroy, (pthread_cond_t * cond), (cond), NOTHING)
 
 // The names that objects linked before glibc 2.34 bind.
-#define OLD_NAME(entry, type) int __##entry(type *) __attribute__((alias(#entry)))
+#define OLD_NAME(entry, type) int __##entry(type *) __attribute__((alias(#entry), nothrow, nonnull(1)))
 OLD_NAME(pthread_mutex_lock, pthread_mutex_t);
 OLD_NAME(pthread_mutex_trylock, pthread_mutex_t);
 OLD_NAME(pthread_mutex_unlock, pthread_mutex_t);

@@ -1,0 +1,199 @@
+//! What the tests on real programs share: C programs compiled once, the list of locks, and runs with a time limit.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::{Read, Seek};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The command under test.
+pub(crate) const CONTEND: &str = env!("CARGO_BIN_EXE_contend");
+
+/// A lock that `contend locks` offers, with the kinds of object that it can stand in for.
+pub(crate) struct Lock {
+    /// The name that `--lock` takes.
+    pub(crate) name: String,
+    /// Among `mutex`, `rwlock` and `spin`.
+    pub(crate) kinds: Vec<String>,
+}
+
+impl Lock {
+    /// Whether it stands in for any of these kinds; every lock does where a program is about none in particular.
+    pub(crate) fn serves(&self, kinds: &[&str]) -> bool {
+        kinds.is_empty() || self.kinds.iter().any(|kind| kinds.contains(&kind.as_str()))
+    }
+}
+
+/// Every lock of `contend locks --json`, asked for once.
+pub(crate) fn locks() -> &'static [Lock] {
+    static LOCKS: OnceLock<Vec<Lock>> = OnceLock::new();
+    LOCKS.get_or_init(|| {
+        let mut command = Command::new(CONTEND);
+        command.args(["locks", "--json"]);
+        let outcome = run(command, Duration::from_secs(20));
+        assert!(outcome.succeeded(), "contend locks --json: {outcome}");
+        parse_locks(&outcome.stdout).unwrap_or_else(|error| {
+            panic!("contend locks --json is no list of names and kinds: {error}\n{}", outcome.stdout)
+        })
+    })
+}
+
+fn parse_locks(json: &str) -> Result<Vec<Lock>, String> {
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let list = value.as_array().filter(|list| !list.is_empty()).ok_or("not an array with something in it")?;
+    list.iter().map(|lock| parse_lock(lock).ok_or_else(|| format!("no name or kinds in {lock}"))).collect()
+}
+
+fn parse_lock(lock: &serde_json::Value) -> Option<Lock> {
+    let kinds = lock.get("kinds")?.as_array()?;
+    Some(Lock {
+        name: lock.get("name")?.as_str()?.to_owned(),
+        kinds: kinds.iter().map(|kind| kind.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+    })
+}
+
+/// The C or C++ source, in `tests/programs`, of something to compile, and how.
+pub(crate) struct Source<'a> {
+    /// File name; C++ where it ends in `.cc`.
+    pub(crate) file: &'a str,
+    /// Options beside the usual ones, such as `-O0` or `-shared`.
+    pub(crate) options: &'a [&'a str],
+    /// Files to link in, compiled before.
+    pub(crate) with: &'a [&'a Path],
+}
+
+impl<'a> Source<'a> {
+    /// A program of one file, built as usual.
+    pub(crate) fn program(file: &'a str) -> Self {
+        Source { file, options: &[], with: &[] }
+    }
+
+    /// Compiles it unless that was done before, and gives the path of the result.
+    ///
+    /// The name of the result contains a hash of all that goes in. The compiler writes elsewhere and the
+    /// result is moved into place, so tests may ask for the same one at once.
+    pub(crate) fn compile(&self) -> PathBuf {
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let source = programs.join(self.file);
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        fs::create_dir_all(&built).expect("a directory for compiled programs");
+
+        let mut hasher = DefaultHasher::new();
+        (self.options, self.with).hash(&mut hasher);
+        for input in [source.clone(), programs.join("case.h"), programs.join("stress.h")] {
+            fs::read(&input).unwrap_or_else(|error| panic!("{}: {error}", input.display())).hash(&mut hasher);
+        }
+        let stem = source.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let result = built.join(format!("{stem}-{:016x}", hasher.finish()));
+        if !result.exists() {
+            let directory = tempfile::tempdir_in(&built).expect("a place to compile in");
+            let fresh = directory.path().join(stem);
+            self.run_compiler(&source, &fresh);
+            fs::rename(&fresh, &result).expect("the compiled program moved into place");
+        }
+        result
+    }
+
+    fn run_compiler(&self, source: &Path, output: &Path) {
+        let cxx = source.extension().is_some_and(|extension| extension == "cc");
+        let mut compiler = Command::new(if cxx { "c++" } else { "cc" });
+        compiler.arg(if cxx { "-std=gnu++17" } else { "-std=gnu17" });
+        compiler.args(["-O2", "-g", "-pthread", "-Wall", "-Wextra", "-Werror"]);
+        compiler.args(self.options).arg(source).args(self.with).arg("-o").arg(output);
+        let outcome = run(compiler, Duration::from_secs(60));
+        assert!(outcome.succeeded(), "compiling {}: {outcome}", source.display());
+    }
+}
+
+/// How a run ended and what it printed.
+pub(crate) struct Outcome {
+    /// `None` when it was killed at its time limit.
+    pub(crate) status: Option<ExitStatus>,
+    /// Standard output, as text.
+    pub(crate) stdout: String,
+    /// Standard error, as text.
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    /// Whether it ended by itself, with status 0.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.status {
+            None => write!(out, "still ran at its time limit")?,
+            // The programs set an alarm, so this is how they hang; a shell adds 128 to the signal.
+            Some(status) if status.signal() == Some(14) || status.code() == Some(128 + 14) => {
+                write!(out, "hung, and was ended by its own alarm")?;
+            }
+            Some(status) => write!(out, "ended with {status}")?,
+        }
+        write!(
+            out,
+            "; the last it printed:\n{}\n{}",
+            last_lines(&self.stdout, 5),
+            last_lines(&self.stderr, 15)
+        )
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// Runs a command to its end, or kills it and its children at the limit.
+///
+/// It gets a process group of its own, since `contend` and the program it runs need not be one process. Output goes
+/// to files: a program that outlives its parent could keep a pipe open.
+pub(crate) fn run(mut command: Command, limit: Duration) -> Outcome {
+    let mut stdout = tempfile::tempfile().expect("a file for standard output");
+    let mut stderr = tempfile::tempfile().expect("a file for standard error");
+    command
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone().expect("a second handle"))
+        .stderr(stderr.try_clone().expect("a second handle"))
+        .process_group(0);
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let status = wait(&mut child, limit);
+    Outcome { status, stdout: read_back(&mut stdout), stderr: read_back(&mut stderr) }
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child to wait for") {
+            return Some(status);
+        }
+        if begun.elapsed() > limit {
+            let group = format!("-{}", child.id());
+            // `kill` takes a group only after `--`.
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn read_back(file: &mut fs::File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("the output read back");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The command that runs a program under a lock.
+pub(crate) fn under(lock: &str, program: &Path) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "--lock", lock, "--"]).arg(program);
+    command
+}

@@ -1,0 +1,145 @@
+//! Return codes and event traces: each trace program prints one case a line, and has to print under every lock
+//! what it prints on glibc alone.
+
+mod common;
+
+use common::{Source, locks, run, under};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Twice the longest alarm of a trace program, which normally ends it first.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Compares a program's trace under every lock that stands in for one of `kinds` to its trace on glibc.
+fn same_trace(program: &Path, kinds: &[&str]) {
+    let oracle = run(Command::new(program), LIMIT);
+    assert!(oracle.succeeded(), "{} on glibc alone {oracle}", program.display());
+    assert!(oracle.stdout.ends_with("end\n"), "{} on glibc alone printed no end", program.display());
+
+    let mut failures = String::new();
+    for lock in locks().iter().filter(|lock| lock.serves(kinds)) {
+        let outcome = run(under(&lock.name, program), LIMIT);
+        let difference = difference(&oracle.stdout, &outcome.stdout);
+        if !difference.is_empty() {
+            let _ = writeln!(failures, "--- glibc\n+++ {}\n{difference}", lock.name);
+        }
+        if !outcome.succeeded() {
+            let _ = writeln!(failures, "under {} it {outcome}", lock.name);
+        }
+    }
+    assert!(failures.is_empty(), "{} behaves otherwise than on glibc:\n{failures}", program.display());
+}
+
+/// The first lines, up to this many, that differ; a lock that hangs early lacks all that follow.
+const SHOWN: usize = 40;
+
+/// The lines that are in one trace only, each with its number; empty when there are none.
+fn difference(expected: &str, found: &str) -> String {
+    let diff = similar::TextDiff::from_lines(expected, found);
+    let changes: Vec<String> = diff
+        .iter_all_changes()
+        .filter(|change| change.tag() != similar::ChangeTag::Equal)
+        .map(|change| {
+            let line = change.old_index().or(change.new_index()).unwrap_or(0) + 1;
+            format!("{}{line:5}: {}", change.tag(), change.value().trim_end())
+        })
+        .collect();
+    let more = changes.len().saturating_sub(SHOWN);
+    let mut shown = changes[..changes.len() - more].join("\n");
+    if more > 0 {
+        let _ = write!(shown, "\n… and {more} lines more");
+    }
+    shown
+}
+
+fn compiled(file: &str) -> PathBuf {
+    Source::program(file).compile()
+}
+
+#[test]
+fn mutexes() {
+    same_trace(&compiled("mutex.c"), &["mutex"]);
+}
+
+#[test]
+fn timed_mutexes() {
+    same_trace(&compiled("timed.c"), &["mutex"]);
+}
+
+#[test]
+fn reader_writer_locks() {
+    same_trace(&compiled("rwlock.c"), &["rwlock"]);
+}
+
+#[test]
+fn condition_variables() {
+    same_trace(&compiled("cond.c"), &["mutex"]);
+}
+
+#[test]
+fn spin_locks() {
+    same_trace(&compiled("spin.c"), &["spin"]);
+}
+
+#[test]
+fn c11_locks() {
+    same_trace(&compiled("c11.c"), &["mutex"]);
+}
+
+#[test]
+fn names_and_versions_of_old_objects() {
+    same_trace(&compiled("old_names.c"), &[]);
+}
+
+#[test]
+fn what_is_left_to_glibc() {
+    same_trace(&compiled("left_to_glibc.c"), &[]);
+}
+
+#[test]
+fn cancellation_unoptimised() {
+    same_trace(&Source { options: &["-O0"], ..Source::program("cancel.c") }.compile(), &[]);
+}
+
+#[test]
+fn cancellation_optimised() {
+    same_trace(&compiled("cancel.c"), &[]);
+}
+
+#[test]
+fn cancellation_by_unwinding() {
+    same_trace(&Source { options: &["-fexceptions"], ..Source::program("cancel.c") }.compile(), &[]);
+}
+
+/// glibc waits for ever where a thread that reads asks to write, so here there is no oracle but the manual.
+#[test]
+fn write_after_own_read_is_a_deadlock() {
+    let program = compiled("own_read.c");
+    for lock in locks().iter().filter(|lock| lock.serves(&["rwlock"]) && lock.name != "glibc") {
+        let outcome = run(under(&lock.name, &program), LIMIT);
+        assert!(outcome.succeeded(), "under {} own_read {outcome}", lock.name);
+        let expected = "\
+            pthread_rwlock_wrlock | default | read-held by self -> EDEADLK\n\
+            pthread_rwlock_timedwrlock | default | read-held by self -> EDEADLK\n\
+            pthread_rwlock_clockwrlock | default | read-held by self -> EDEADLK\n\
+            pthread_rwlock_trywrlock | default | read-held by self -> EBUSY\n\
+            pthread_rwlock_wrlock | default | free -> 0\n\
+            end\n";
+        assert!(
+            outcome.stdout == expected,
+            "under {}:\n{}",
+            lock.name,
+            difference(expected, &outcome.stdout)
+        );
+    }
+}
+
+#[test]
+fn a_difference_names_its_lines() {
+    assert_eq!(difference("a\nb\n", "a\nb\n"), "");
+    assert_eq!(difference("a\nb\n", "a\nc\n"), "-    2: b\n+    2: c");
+    let long: String = (0..100).map(|i| format!("{i}\n")).collect();
+    assert!(difference(&long, "").ends_with("… and 60 lines more"));
+}

@@ -1,0 +1,196 @@
+//! Programs that check themselves, under every lock: with few threads and with four times as many as cores.
+
+mod common;
+
+use common::{CONTEND, Outcome, Source, locks, run, under};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Few threads, and four times as many as there are cores.
+fn thread_counts() -> [String; 2] {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    [2.to_string(), (4 * cores).to_string()]
+}
+
+/// Runs a program under every lock that stands in for one of `kinds`; it succeeds when its last line begins with `ok`.
+fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
+    let alone = run(with(Command::new(program), arguments), LIMIT);
+    assert!(is_ok(&alone), "{} {arguments:?} on glibc alone {alone}", program.display());
+    let mut failures = String::new();
+    for lock in locks().iter().filter(|lock| lock.serves(kinds)) {
+        let outcome = run(with(under(&lock.name, program), arguments), LIMIT);
+        if !is_ok(&outcome) {
+            let _ = writeln!(failures, "under {} it {outcome}", lock.name);
+        }
+    }
+    assert!(failures.is_empty(), "{} {arguments:?} fails:\n{failures}", program.display());
+}
+
+fn with(mut command: Command, arguments: &[&str]) -> Command {
+    command.args(arguments);
+    command
+}
+
+fn is_ok(outcome: &Outcome) -> bool {
+    outcome.succeeded() && outcome.stdout.lines().last().is_some_and(|line| line.starts_with("ok "))
+}
+
+fn compiled(file: &str) -> PathBuf {
+    Source::program(file).compile()
+}
+
+#[test]
+fn exclusion() {
+    let program = compiled("exclusion.c");
+    for threads in &thread_counts() {
+        for kind in ["normal", "recursive", "errorcheck", "adaptive", "try", "mixed", "c11"] {
+            passes(&program, &["mutex"], &[kind, threads, "4000"]);
+        }
+        passes(&program, &["rwlock"], &["rwlock", threads, "4000"]);
+        passes(&program, &["spin"], &["spin", threads, "8000"]);
+    }
+}
+
+#[test]
+fn bounded_buffer() {
+    let program = compiled("buffer.c");
+    for threads in &thread_counts() {
+        passes(&program, &["mutex"], &[threads, "1000"]);
+    }
+}
+
+#[test]
+fn unmapped_right_after_unlock() {
+    let program = compiled("unmap.c");
+    for (lock, kind) in [
+        ("mutex", "mutex"),
+        ("errorcheck", "mutex"),
+        ("cond", "mutex"),
+        ("rwlock", "rwlock"),
+        ("spin", "spin"),
+    ] {
+        passes(&program, &[kind], &[lock, "2", "20000"]);
+        passes(&program, &[kind], &[lock, &thread_counts()[1], "2000"]);
+    }
+}
+
+#[test]
+fn fork_with_waiters_queued() {
+    passes(&compiled("fork.c"), &[], &["10"]);
+}
+
+#[test]
+fn ends_of_threads_and_of_the_process() {
+    let program = compiled("thread_exit.c");
+    for threads in &thread_counts() {
+        passes(&program, &[], &[threads, "10"]);
+    }
+}
+
+#[test]
+fn before_constructors_and_after_destructors() {
+    for order in ["-Wl,-z,initfirst", "-Wl,-z,now"] {
+        let library =
+            Source { options: &["-shared", "-fPIC", order], ..Source::program("early_library.c") }.compile();
+        let program = Source { with: &[library.as_path()], ..Source::program("early.c") }.compile();
+        passes(&program, &[], &[]);
+    }
+}
+
+#[test]
+fn memory_that_is_used_again() {
+    passes(&compiled("reuse.c"), &[], &["40"]);
+}
+
+#[test]
+fn storm_of_signals() {
+    let program = compiled("signals.c");
+    for threads in &thread_counts() {
+        passes(&program, &[], &[threads, "100"]);
+    }
+}
+
+#[test]
+fn owners_that_ended() {
+    passes(&compiled("orphan.c"), &[], &["10"]);
+}
+
+#[test]
+fn very_many_locks() {
+    let program = compiled("many.c");
+    let [few, many] = &thread_counts();
+    passes(&program, &[], &[few, "100000"]);
+    passes(&program, &[], &[many, "10000"]);
+}
+
+#[test]
+fn readers_read_again_while_writers_wait() {
+    let program = compiled("readers.c");
+    for threads in &thread_counts() {
+        passes(&program, &["rwlock"], &[threads, "150"]);
+    }
+}
+
+#[test]
+fn cancellation_runs_destructors() {
+    for optimisation in ["-O0", "-O2"] {
+        let program = Source { options: &[optimisation], ..Source::program("cancel_unwind.cc") }.compile();
+        passes(&program, &[], &[]);
+    }
+}
+
+/// What a run with the counting shim found, by lock: how often each named lock of `injected.c` was taken.
+///
+/// The shim comes first, so that it sees the calls whatever stands in for the locks behind it.
+fn counted(
+    mut command: Command,
+    arguments: &[&str],
+    counts: &Path,
+) -> (serde_json::Value, serde_json::Value) {
+    command.args(arguments).env("COUNT_SHIM_OUT", counts);
+    let outcome = run(command, LIMIT);
+    assert!(outcome.succeeded(), "injected {outcome}");
+    let told = serde_json::from_str(&outcome.stdout).expect("injected prints JSON");
+    let text = std::fs::read_to_string(counts).expect("the shim writes its counts");
+    (told, serde_json::from_str(&text).expect("the shim writes JSON"))
+}
+
+/// The program's own count, the shim's count on glibc and its count in front of a lock's stand-in are one.
+#[test]
+fn counting_shim_agrees_with_the_program() {
+    let program = compiled("injected.c");
+    let shim = Source { options: &["-shared", "-fPIC"], ..Source::program("count_shim.c") }.compile();
+    let directory = tempfile::tempdir().expect("a place for counts");
+    let arguments = ["2", "500", "hot_lock=100,100", "index_lock=100,100,1,75"];
+
+    let mut alone = Command::new(&program);
+    alone.env("LD_PRELOAD", &shim);
+    agree(&counted(alone, &arguments, &directory.path().join("alone")), "glibc");
+    for lock in locks() {
+        let mut command = Command::new(CONTEND);
+        let script = "LD_PRELOAD=\"$0:$LD_PRELOAD\" exec \"$@\"";
+        command.args(["run", "--lock", &lock.name, "--", "sh", "-c", script]).arg(&shim).arg(&program);
+        agree(&counted(command, &arguments, &directory.path().join(&lock.name)), &lock.name);
+    }
+}
+
+fn agree((told, shim): &(serde_json::Value, serde_json::Value), lock: &str) {
+    let numbers = |value: &serde_json::Value| {
+        let mut rows: Vec<[u64; 3]> = value["locks"]
+            .as_array()
+            .expect("a list of locks")
+            .iter()
+            .filter(|row| row["kind"] == "mutex" || row["kind"] == "rwlock")
+            .map(|row| ["acquisitions", "reads", "writes"].map(|field| row[field].as_u64().expect("a count")))
+            .collect();
+        rows.sort_unstable();
+        rows
+    };
+    assert_eq!(numbers(told), numbers(shim), "under {lock}: the program's counts, and the shim's\n{shim:#}");
+    assert_eq!(numbers(told).len(), 4, "four named locks");
+    assert_eq!(shim["lost"], 0);
+}

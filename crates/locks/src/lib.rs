@@ -8,10 +8,21 @@
 
 #![no_std]
 
+mod blocking;
 pub mod catalogue;
+mod futex;
+mod mcs;
+mod rw;
+mod tas;
 mod ticket;
+mod ttas;
 
+pub use futex::Futex;
+pub use mcs::{Mcs, McsNode};
+pub use rw::Rw;
+pub use tas::Tas;
 pub use ticket::Ticket;
+pub use ttas::Ttas;
 
 use machine::{GaveUp, Limit, Machine};
 

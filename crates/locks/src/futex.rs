@@ -1,0 +1,53 @@
+//! A mutex that sleeps.
+//!
+//! | state                      | meaning                                                      |
+//! |----------------------------|--------------------------------------------------------------|
+//! | 0                          | free                                                         |
+//! | `WRITER`                   | held                                                         |
+//! | `WRITER`, `SLEEPER`s       | held, and somebody sleeps: the release wakes one             |
+//! | with `WAKING`              | one has been woken and is on its way: releases wake nobody   |
+//! | with `RESERVED`            | a waiter has been bypassed for too long: newcomers stay out  |
+//!
+//! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
+//! Order: whoever comes first, for at most 1 ms of bypassing a waiter; then the waiter. Any thread may release.
+//! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
+
+use machine::{GaveUp, Limit, Machine, Native};
+
+use crate::blocking::BlockingWord;
+use crate::{RawLock, TimedLock, TryLock};
+
+/// The blocking mutex, 4 bytes.
+pub struct Futex<M: Machine = Native> {
+    word: BlockingWord<M>,
+}
+
+const _: () = assert!(size_of::<Futex>() == 4);
+
+impl<M: Machine> RawLock<M> for Futex<M> {
+    const NEW: Self = Self { word: BlockingWord::NEW };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.word.acquire(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.release();
+    }
+}
+
+impl<M: Machine> TryLock<M> for Futex<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.word.try_acquire()
+    }
+}
+
+impl<M: Machine> TimedLock<M> for Futex<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire(limit)
+    }
+}

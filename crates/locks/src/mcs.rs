@@ -1,0 +1,143 @@
+//! MCS queue lock.
+//!
+//! An acquirer appends its node to a queue and waits on a word of that node, which its predecessor clears. So every
+//! waiter watches a line of its own, and a hand-over costs the same however many wait.
+//!
+//! | word           | written by                        | meaning                                     |
+//! |----------------|-----------------------------------|---------------------------------------------|
+//! | `tail`         | acquirers, the last holder        | the last node of the queue; null: free      |
+//! | `holder`       | the holder alone                  | the holder's node, for its release to find  |
+//! | node `next`    | the successor                     | the node behind this one                    |
+//! | node `waiting` | its owner sets, predecessor clears | 1 while the owner has to wait              |
+//!
+//! The node comes from the thread's pool, so that the interface needs none, and a release by another thread finds
+//! it.
+//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Source: Mellor-Crummey and Scott 1991.
+
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::{Machine, Native, Node, PlainCell, Word};
+
+use crate::{RawLock, TryLock};
+
+/// A place in the queue of an MCS lock.
+#[repr(C)]
+pub struct McsNode<M: Machine> {
+    next: M::Ptr<McsNode<M>>,
+    waiting: M::U32,
+}
+
+// SAFETY: two words, zero is valid, no line is exceeded.
+unsafe impl<M: Machine> Node<M> for McsNode<M> {}
+
+/// The queue of an MCS lock, for nodes from anywhere.
+pub(crate) struct McsQueue<M: Machine> {
+    tail: M::Ptr<McsNode<M>>,
+}
+
+impl<M: Machine> McsQueue<M> {
+    pub(crate) const NEW: Self = Self { tail: M::Ptr::ZERO };
+
+    /// Whether somebody holds the lock, as of some moment ago.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !self.tail.load(Relaxed).is_null()
+    }
+
+    /// Appends `node` and waits for its turn.
+    ///
+    /// # Safety
+    /// `node` stays valid, and is used for nothing else, until its `release` has returned.
+    #[inline]
+    pub(crate) unsafe fn acquire(&self, node: &McsNode<M>) {
+        node.next.store(core::ptr::null_mut(), Relaxed);
+        node.waiting.store(1, Relaxed);
+        let own = core::ptr::from_ref(node).cast_mut();
+        // [1] from the release that freed the lock; [2] publishes the node to the successor, from the predecessor.
+        let predecessor = self.tail.swap(own, AcqRel);
+        // SAFETY: null or a node whose release waits for the link that is stored here.
+        if let Some(predecessor) = unsafe { predecessor.as_ref() } {
+            predecessor.next.store(own, Release); // [3] to the predecessor's release
+            M::spin_until(&node.waiting, Acquire, |waiting| waiting == 0); // [4] from the predecessor's release
+        }
+    }
+
+    /// Takes the lock if nobody is in the queue.
+    ///
+    /// # Safety
+    /// As `acquire`, if it says true.
+    #[inline]
+    pub(crate) unsafe fn try_acquire(&self, node: &McsNode<M>) -> bool {
+        node.next.store(core::ptr::null_mut(), Relaxed);
+        let own = core::ptr::from_ref(node).cast_mut();
+        // [1] from the release that freed the lock; [2] publishes the node to the successor.
+        self.tail.compare_exchange(core::ptr::null_mut(), own, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Lets the successor in, or frees the lock. Neither lock nor node is touched by the lock afterwards.
+    ///
+    /// # Safety
+    /// `node` is the one that the holder acquired with.
+    #[inline]
+    pub(crate) unsafe fn release(&self, node: &McsNode<M>) {
+        let mut successor = node.next.load(Acquire); // [3] from the successor
+        if successor.is_null() {
+            let own = core::ptr::from_ref(node).cast_mut();
+            if self.tail.compare_exchange(own, core::ptr::null_mut(), Release, Relaxed).is_ok() {
+                // [1] to the next acquirer
+                return;
+            }
+            // Somebody is between its swap and its link.
+            successor = M::spin_until(&node.next, Acquire, |next| !next.is_null()); // [3] from the successor
+        }
+        // SAFETY: a linked successor waits on its node until the store below.
+        unsafe { &*successor }.waiting.store(0, Release); // [4] to the successor
+    }
+}
+
+/// The MCS lock with nodes from the thread's pool, 16 bytes.
+pub struct Mcs<M: Machine = Native> {
+    queue: McsQueue<M>,
+    holder: M::Cell<*mut McsNode<M>>,
+}
+
+const _: () = assert!(size_of::<Mcs>() == 16);
+
+impl<M: Machine> RawLock<M> for Mcs<M> {
+    const NEW: Self = Self { queue: McsQueue::NEW, holder: M::Cell::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let node = M::take_node::<McsNode<M>>().node;
+        // SAFETY: a pool's node lives for ever, and is given back after its release.
+        unsafe { self.queue.acquire(node) };
+        self.holder.set(core::ptr::from_ref(node).cast_mut());
+    }
+
+    #[inline]
+    fn release(&self) {
+        // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
+        let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
+        // SAFETY: as above.
+        unsafe { self.queue.release(node) };
+        M::give_node(node);
+    }
+}
+
+impl<M: Machine> TryLock<M> for Mcs<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        if self.queue.is_held() {
+            return false;
+        }
+        let node = M::take_node::<McsNode<M>>().node;
+        // SAFETY: as in `acquire`.
+        let taken = unsafe { self.queue.try_acquire(node) };
+        if taken {
+            self.holder.set(core::ptr::from_ref(node).cast_mut());
+        } else {
+            M::give_node(node);
+        }
+        taken
+    }
+}

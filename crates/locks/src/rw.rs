@@ -1,0 +1,78 @@
+//! A reader-writer lock that sleeps.
+//!
+//! | state                   | meaning                                                                  |
+//! |-------------------------|--------------------------------------------------------------------------|
+//! | 0                       | free                                                                     |
+//! | `READER`s               | that many read                                                           |
+//! | `READER`s, `RESERVED`   | a writer waits for them to leave; new readers stay out, old ones read again |
+//! | `WRITER`                | one writes                                                               |
+//! | with `SLEEPER`s         | somebody sleeps: the release that frees the lock wakes one, readers wake each other |
+//!
+//! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
+//! Order: a waiting writer lets no new reader past; whoever has slept may enter first. A thread that reads already
+//! is let in whatever waits. Any thread may release either side.
+//! Source: Courtois, Heymans and Parnas 1971 (fair to writers); the word is that of [`Futex`](crate::Futex).
+
+use machine::{GaveUp, Limit, Machine, Native};
+
+use crate::blocking::BlockingWord;
+use crate::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+
+/// The blocking reader-writer lock, 4 bytes; at most 28,671 readers at once, further ones wait.
+pub struct Rw<M: Machine = Native> {
+    word: BlockingWord<M>,
+}
+
+const _: () = assert!(size_of::<Rw>() == 4);
+
+impl<M: Machine> RawLock<M> for Rw<M> {
+    const NEW: Self = Self { word: BlockingWord::NEW };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.word.acquire(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.release();
+    }
+}
+
+impl<M: Machine> TryLock<M> for Rw<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.word.try_acquire()
+    }
+}
+
+impl<M: Machine> TimedLock<M> for Rw<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire(limit)
+    }
+}
+
+impl<M: Machine> RawRwLock<M> for Rw<M> {
+    #[inline]
+    fn acquire_shared(&self, reads_already: bool) {
+        let _: Result<(), GaveUp> = self.word.acquire_shared(reads_already, Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn try_acquire_shared(&self, reads_already: bool) -> bool {
+        self.word.try_acquire_shared(reads_already)
+    }
+
+    #[inline]
+    fn release_shared(&self) {
+        self.word.release_shared();
+    }
+}
+
+impl<M: Machine> TimedRwLock<M> for Rw<M> {
+    #[inline]
+    fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire_shared(reads_already, limit)
+    }
+}

@@ -1,0 +1,55 @@
+//! Test-and-set lock.
+//!
+//! An acquirer swaps "held" into the word until it finds "free" there. Every attempt of every waiter takes the line
+//! away from whoever has it, the holder included: the baseline that collapses first.
+//!
+//! | `word` | set by    | meaning |
+//! |--------|-----------|---------|
+//! | 0      | holder    | free    |
+//! | 1      | acquirers | held    |
+//!
+//! Order: none; a waiter may be bypassed without bound. Any thread may release.
+//! Source: Anderson 1990.
+
+use machine::Ordering::{Acquire, Release};
+use machine::{GaveUp, Limit, Machine, Native, Word};
+
+use crate::{RawLock, TimedLock, TryLock};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The test-and-set lock, 4 bytes.
+pub struct Tas<M: Machine = Native> {
+    word: M::U32,
+}
+
+const _: () = assert!(size_of::<Tas>() == 4);
+
+impl<M: Machine> RawLock<M> for Tas<M> {
+    const NEW: Self = Self { word: M::U32::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        M::spin_rmw(&self.word, |word| word.swap(HELD, Acquire) == FREE); // [1] from release
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+}
+
+impl<M: Machine> TryLock<M> for Tas<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.word.swap(HELD, Acquire) == FREE // [1] from release
+    }
+}
+
+impl<M: Machine> TimedLock<M> for Tas<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        M::spin_rmw_or(&self.word, limit, |word| word.swap(HELD, Acquire) == FREE) // [1] from release
+    }
+}

@@ -1,0 +1,64 @@
+//! Test-and-test-and-set lock.
+//!
+//! A waiter reads until it sees "free" and only then swaps, so that waiting is quiet. The release is not: every
+//! waiter sees it, and all of them swap at once.
+//!
+//! | `word` | set by    | meaning |
+//! |--------|-----------|---------|
+//! | 0      | holder    | free    |
+//! | 1      | acquirers | held    |
+//!
+//! Order: none; a waiter may be bypassed without bound. Any thread may release.
+//! Source: Anderson 1990.
+
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{GaveUp, Limit, Machine, Native, Word};
+
+use crate::{RawLock, TimedLock, TryLock};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The test-and-test-and-set lock, 4 bytes.
+pub struct Ttas<M: Machine = Native> {
+    word: M::U32,
+}
+
+const _: () = assert!(size_of::<Ttas>() == 4);
+
+impl<M: Machine> RawLock<M> for Ttas<M> {
+    const NEW: Self = Self { word: M::U32::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        // Each turn that does not end the loop is one in which another thread got the lock.
+        while self.word.swap(HELD, Acquire) != FREE {
+            // [1] from release
+            M::spin_until(&self.word, Relaxed, |word| word == FREE); // the swap acquires
+        }
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+}
+
+impl<M: Machine> TryLock<M> for Ttas<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        // Looks first, so that a failed attempt leaves the line where it is.
+        self.word.load(Relaxed) == FREE && self.word.swap(HELD, Acquire) == FREE // [1] from release
+    }
+}
+
+impl<M: Machine> TimedLock<M> for Ttas<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        while self.word.swap(HELD, Acquire) != FREE {
+            // [1] from release
+            M::spin_until_or(&self.word, Relaxed, limit, |word| word == FREE)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Every lock of the catalogue, natively: each ability that it claims.
+
+use contend_locks as locks;
+
+use locks::catalogue::{LOCKS, Lock, Visitor, visit};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::{Deadline, Home, Limit, Machine, Native, Patient, Placed, PlainCell, Plan};
+
+/// A lock and what it protects.
+struct Guarded<L, M: Machine> {
+    lock: L,
+    count: M::Cell<u64>,
+    again: M::Cell<u64>,
+}
+
+impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
+    fn placed() -> Placed<Self, M> {
+        let guarded = Self { lock: L::NEW, count: M::Cell::ZERO, again: M::Cell::ZERO };
+        Placed::new(guarded, Home::FirstTouch)
+    }
+
+    /// Fails when another thread is in, too.
+    fn touch(&self) {
+        let count = self.count.get();
+        assert_eq!(count, self.again.get());
+        self.count.set(count + 1);
+        self.again.set(count + 1);
+    }
+
+    fn look(&self) {
+        assert_eq!(self.count.get(), self.again.get());
+    }
+}
+
+const ROUNDS: u64 = 2_000;
+
+fn excludes<L: RawLock<M>, M: Machine>(threads: usize) {
+    let guarded = Guarded::<L, M>::placed();
+    let rounds = (ROUNDS / threads as u64).max(20);
+    M::run(&Plan::threads(threads), &|_| {
+        for _ in 0..rounds {
+            guarded.lock.acquire();
+            guarded.touch();
+            guarded.lock.release();
+        }
+    });
+    assert_eq!(guarded.count.get(), rounds * threads as u64);
+}
+
+fn tries<L: TryLock<M>, M: Machine>() {
+    let guarded = Guarded::<L, M>::placed();
+    assert!(guarded.lock.try_acquire());
+    assert!(!guarded.lock.try_acquire());
+    guarded.lock.release();
+    guarded.lock.acquire();
+    M::run(&Plan::threads(1), &|_| assert!(!guarded.lock.try_acquire()));
+    guarded.lock.release();
+    let taken = M::run(&Plan::threads(4), &|_| {
+        for round in 0..200 {
+            if round % 3 == 0 {
+                guarded.lock.acquire();
+            } else if !guarded.lock.try_acquire() {
+                continue;
+            }
+            M::note(machine::Event::Operation);
+            guarded.touch();
+            guarded.lock.release();
+        }
+    });
+    assert_eq!(guarded.count.get(), taken.operations());
+    assert!(guarded.lock.try_acquire());
+}
+
+fn times_out<L: TimedLock<M>, M: Machine>() {
+    let guarded = Guarded::<L, M>::placed();
+    let past = Limit::at(Deadline { clock: machine::Clock::Monotonic, at_ns: 0 });
+    guarded.lock.acquire();
+    assert!(guarded.lock.acquire_or(past).is_err());
+    assert!(guarded.lock.acquire_or(Limit::at(Deadline::after_ns::<M>(2_000_000))).is_err());
+    let cancel = Placed::<M::U32, M>::new(machine::Word::ZERO, Home::FirstTouch);
+    machine::Word::store(&*cancel, 1, machine::Ordering::Relaxed);
+    assert!(guarded.lock.acquire_or(Limit::cancelled_by(&*cancel)).is_err());
+    guarded.lock.release();
+    // A free lock is taken whatever the limit.
+    assert!(guarded.lock.acquire_or(past).is_ok());
+    guarded.lock.release();
+    assert!(guarded.lock.try_acquire());
+    guarded.lock.release();
+}
+
+/// Most waiters give up, from the front, the middle and the end of whatever they wait in.
+fn survives_a_storm_of_cancellations<L: TimedLock<M>, M: Machine>() {
+    let guarded = Guarded::<L, M>::placed();
+    let run = M::run(&Plan::threads(8), &|thread| {
+        for round in 0..60_u64 {
+            let wait_ns = (thread as u64 * 7_919 + round * 104_729) % 60_000;
+            if guarded.lock.acquire_or(Limit::at(Deadline::after_ns::<M>(wait_ns))).is_ok() {
+                M::note(machine::Event::Operation);
+                guarded.touch();
+                M::delay(20_000);
+                guarded.lock.release();
+            }
+        }
+        guarded.lock.acquire();
+        M::note(machine::Event::Operation);
+        guarded.touch();
+        guarded.lock.release();
+    });
+    assert_eq!(guarded.count.get(), run.operations());
+}
+
+/// Readers meet, writers are alone, and a reader reads again past a waiting writer.
+fn shares<L: RawRwLock<M> + TryLock<M>, M: Machine>() {
+    let guarded = Guarded::<L, M>::placed();
+    guarded.lock.acquire_shared(false);
+    assert!(guarded.lock.try_acquire_shared(true));
+    assert!(!guarded.lock.try_acquire());
+    guarded.lock.release_shared();
+    guarded.lock.release_shared();
+    assert!(guarded.lock.try_acquire());
+    assert!(!guarded.lock.try_acquire_shared(false));
+    guarded.lock.release();
+
+    let writes = M::run(&Plan::threads(8), &|thread| {
+        for round in 0..150 {
+            if (thread + round) % 4 == 0 {
+                guarded.lock.acquire();
+                M::note(machine::Event::Operation);
+                guarded.touch();
+                guarded.lock.release();
+            } else {
+                guarded.lock.acquire_shared(false);
+                guarded.look();
+                guarded.lock.acquire_shared(true);
+                guarded.look();
+                guarded.lock.release_shared();
+                guarded.lock.release_shared();
+            }
+        }
+    });
+    assert_eq!(guarded.count.get(), writes.operations());
+}
+
+/// Holds more locks at once than the pool has nodes, and releases them in another order.
+fn nests<L: RawLock<M>, M: Machine>() {
+    let many = M::NAMED_NODES as usize + 3;
+    let all = (0..many).map(|_| Guarded::<L, M>::placed()).collect::<Vec<_>>();
+    M::run(&Plan::threads(3), &|thread| {
+        for round in 0..30 {
+            all.iter().for_each(|guarded| guarded.lock.acquire());
+            all.iter().for_each(|guarded| guarded.touch());
+            for index in 0..many {
+                all[(index * 3 + thread + round) % many].lock.release();
+            }
+        }
+    });
+    assert!(all.iter().all(|guarded| guarded.count.get() == 90));
+}
+
+/// Another thread than the acquirer releases.
+fn passes_on<L: RawLock<M>, M: Machine>() {
+    let guarded = Guarded::<L, M>::placed();
+    for _ in 0..10 {
+        guarded.lock.acquire();
+        M::run(&Plan::threads(1), &|_| guarded.lock.release());
+    }
+    guarded.lock.acquire();
+}
+
+struct Everything;
+
+impl Everything {
+    fn exclusive<L: RawLock<M>, M: Machine>(lock: &Lock) {
+        eprintln!("{}", lock.name);
+        // Zero-filled memory is a free lock.
+        let fresh = L::NEW;
+        // SAFETY: all bytes are initialised: a lock is words and cells without padding.
+        let bytes = unsafe { core::slice::from_raw_parts((&raw const fresh).cast::<u8>(), size_of::<L>()) };
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        excludes::<L, M>(2);
+        nests::<L, M>();
+        if lock.any_thread_releases {
+            passes_on::<L, M>();
+        }
+    }
+}
+
+impl<M: Machine> Visitor<M> for Everything {
+    type Output = ();
+    fn exclusive<L: RawLock<M>>(self, lock: &Lock) {
+        Self::exclusive::<L, M>(lock);
+        for threads in [8, 64] {
+            excludes::<L, M>(threads);
+        }
+    }
+    fn tried<L: TryLock<M>>(self, lock: &Lock) {
+        <Self as Visitor<M>>::exclusive::<L>(self, lock);
+        tries::<L, M>();
+    }
+    fn timed<L: TimedLock<M>>(self, lock: &Lock) {
+        <Self as Visitor<M>>::tried::<L>(self, lock);
+        times_out::<L, M>();
+        survives_a_storm_of_cancellations::<L, M>();
+    }
+    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) {
+        <Self as Visitor<M>>::tried::<L>(self, lock);
+        shares::<L, M>();
+    }
+    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) {
+        <Self as Visitor<M>>::timed::<L>(self, lock);
+        shares::<L, M>();
+    }
+}
+
+#[test]
+fn every_lock_does_what_it_claims() {
+    for lock in LOCKS {
+        visit::<Patient, _>(lock.name, Everything).expect("the catalogue names it");
+    }
+}
+
+/// Two spinning threads on the hardware itself.
+struct TwoSpinning;
+
+macro_rules! two_spinning {
+    ($($name:ident: $bound:path),*) => {$(
+        fn $name<L: $bound>(self, _: &Lock) {
+            excludes::<L, Native>(2);
+        }
+    )*};
+}
+
+impl Visitor<Native> for TwoSpinning {
+    type Output = ();
+    two_spinning!(exclusive: RawLock<Native>, tried: TryLock<Native>, timed: TimedLock<Native>,
+        timed_shared: TimedRwLock<Native>);
+    fn shared<L: RawRwLock<Native> + TryLock<Native>>(self, _: &Lock) {
+        excludes::<L, Native>(2);
+    }
+}
+
+#[test]
+fn every_lock_excludes_while_spinning() {
+    for lock in LOCKS {
+        visit::<Native, _>(lock.name, TwoSpinning).expect("the catalogue names it");
+    }
+}

@@ -1,0 +1,141 @@
+//! `contend reproduce`: the paper's model and table against its published numbers.
+
+mod claims;
+mod figures;
+mod paper;
+pub(crate) mod published;
+
+use crate::reproduce::published::Fault;
+use anyhow::Context as _;
+use clap::ValueEnum as _;
+use curve::Series;
+use model::Reading;
+use report::{Plot, Table, text};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Recompute a figure of "Non-scalable locks are dangerous" (2012) and compare it with what is published.
+///
+/// The published numbers travel inside the command (data/published). They have faults; those that bear on a figure are
+/// named under it. One number is fitted, c, what one more waiter costs on the paper's machine, to one published row;
+/// everything else follows from the model.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to reproduce
+    #[arg(value_enum)]
+    figure: Figure,
+    /// Print rows and curves as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also draw the curves into this directory, as FIGURE.svg
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// The form of the model: the paper writes it in several ways, and c is fitted anew under each
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reading)]
+    reading: Reading,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Figure {
+    /// Critical sections of four benchmarks on one core, recomputed from their own rows
+    Fig3,
+    /// The model's curves by the time outside the lock
+    Fig8,
+    /// The model's curves by the length of the section, at one share of the time
+    Fig9,
+    /// Every claim of collapse_claims.csv: met or missed by the model, and by how much
+    Claims,
+}
+
+/// The form of that name; for commands that take `--reading`.
+pub(crate) fn reading(name: &str) -> Result<Reading, String> {
+    Reading::named(name).ok_or_else(|| {
+        let forms: Vec<_> = Reading::ALL
+            .iter()
+            .map(|reading| format!("{} (t_k = {})", reading.name(), reading.form()))
+            .collect();
+        format!("the forms are {}", forms.join(", "))
+    })
+}
+
+/// One reproduced figure.
+struct Reproduction {
+    title: &'static str,
+    table: Table,
+    /// One plot each; none for a mere table.
+    plots: Vec<Series>,
+    notes: Vec<String>,
+    faults: Vec<Fault>,
+}
+
+/// Runs `contend reproduce`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { figure, json, svg, reading } = args;
+    let reproduction = match figure {
+        Figure::Fig3 => figures::fig3(reading),
+        Figure::Fig8 => figures::fig8(reading),
+        Figure::Fig9 => figures::fig9(reading),
+        Figure::Claims => claims::reproduce(reading),
+    }?;
+    if let Some(directory) = svg {
+        let name = figure.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        reproduction.write_svgs(&directory, &name)?;
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&reproduction.json(reading))?);
+    } else {
+        print!("{}", reproduction.terminal()?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Reproduction {
+    /// Draws each plot into `directory`: `name.svg`, or `name-TITLE.svg` where there are several.
+    fn write_svgs(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.plots.is_empty(), "{name} is a table: it has no curves for --svg to draw");
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        for plot in &self.plots {
+            let file = match self.plots.len() {
+                1 => format!("{name}.svg"),
+                _ => format!("{name}-{}.svg", plot.title.to_lowercase()),
+            };
+            let path = directory.join(file);
+            std::fs::write(&path, Plot::new(&*plot.title, &plot.curves)?.log_cores(false).svg())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn terminal(&self) -> anyhow::Result<String> {
+        const PLOT_ROWS: usize = 20;
+        let width = text::terminal_columns();
+        let mut shown = format!("{}\n\n{}", self.title, self.table.terminal(width));
+        if let [plot] = &self.plots[..] {
+            shown.push('\n');
+            let plot = Plot::new(&*plot.title, &plot.curves)?.log_cores(false);
+            shown.push_str(&plot.terminal(width.unwrap_or(100), PLOT_ROWS));
+        }
+        shown.push('\n');
+        for note in &self.notes {
+            shown.push_str(note);
+            shown.push('\n');
+        }
+        shown.push_str(&published::footnotes(&self.faults));
+        Ok(shown)
+    }
+
+    fn json(&self, reading: Reading) -> serde_json::Value {
+        serde_json::json!({
+            "title": self.title,
+            "reading": reading.name(),
+            "form": reading.form(),
+            "rows": self.table.json(),
+            "plots": self.plots,
+            "notes": self.notes,
+            "faults": self.faults.iter().map(|fault| {
+                serde_json::json!({ "number": fault.0, "text": fault.text() })
+            }).collect::<Vec<_>>(),
+        })
+    }
+}

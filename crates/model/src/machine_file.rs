@@ -26,6 +26,10 @@
 //!
 //! A source names a row or a command, or begins with "fitted to", "assumed" or "unverified".
 
+mod coherence;
+
+pub use coherence::{Coherence, Probes, Protocol};
+
 use crate::predict::Range;
 use serde::{Deserialize, Serialize};
 
@@ -153,97 +157,6 @@ pub struct HandoverFigures {
     pub wake: Figure,
     /// Mean delay between the attempts of a waiter that backs off.
     pub back_off_delay: Figure,
-}
-
-/// Coherence protocols by the states a cached line may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Protocol {
-    /// Modified, shared, invalid.
-    Msi,
-    /// … and exclusive.
-    Mesi,
-    /// … and owned.
-    Moesi,
-}
-
-/// What a core does to a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// Reads it.
-    Load,
-    /// Writes it.
-    Store,
-    /// Reads and writes it in one.
-    Atomic,
-}
-
-/// In what state the line is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineState {
-    /// In no cache.
-    Invalid,
-    /// In caches, unchanged.
-    Shared,
-    /// Changed in one cache.
-    Modified,
-    /// In the core's own cache, in any state that allows the operation.
-    Hit,
-}
-
-/// How far away the line is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Distance {
-    /// In the core's own caches.
-    Own,
-    /// At the other hardware thread of the core.
-    SmtSibling,
-    /// On the same die.
-    SameL3,
-    /// On another die of the socket.
-    SameSocket,
-    /// One link away.
-    OneHop,
-    /// Two links away.
-    TwoHops,
-}
-
-/// The latency of one kind of access.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Access {
-    /// What is done.
-    pub operation: Operation,
-    /// In what state the line is found.
-    pub state: LineState,
-    /// How far away it is.
-    pub distance: Distance,
-    /// From issue to completion.
-    pub latency: Figure,
-}
-
-/// What the simulator needs beyond the model's costs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Coherence {
-    /// The protocol.
-    pub protocol: Protocol,
-    /// How long a line's home is taken by one request.
-    pub home_occupancy: Figure,
-    /// How long it is taken by each of several reads that it answers one by one.
-    pub serial_read: Figure,
-    /// One crossing of a link between sockets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link_hop: Option<Figure>,
-    /// Links between each two sockets, row by row; one link between all if absent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hops: Vec<Vec<u32>>,
-    /// Latencies by operation, state and distance.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub access: Vec<Access>,
 }
 
 /// A machine.
@@ -421,12 +334,7 @@ impl MachineFile {
             figures.extend(figure.iter().map(|f| (format!("transfer.{name}"), f, TIME)));
         }
         if let Some(coherence) = &self.coherence {
-            figures.push(("coherence.home_occupancy".into(), &coherence.home_occupancy, TIME));
-            figures.push(("coherence.serial_read".into(), &coherence.serial_read, TIME));
-            figures.extend(coherence.link_hop.iter().map(|f| ("coherence.link_hop".into(), f, TIME)));
-            for (i, access) in coherence.access.iter().enumerate() {
-                figures.push((format!("coherence.access[{i}].latency"), &access.latency, TIME));
-            }
+            figures.extend(coherence.figures().map(|(name, f)| (format!("coherence.{name}"), f, TIME)));
         }
         figures
     }
@@ -601,13 +509,13 @@ mod tests {
              home_occupancy = {{ value = 2, unit = \"ns\", source = \"assumed\" }}\n\
              serial_read = {{ value = 5, unit = \"ns\", source = \"assumed\" }}\n\
              hops = [[0, 1], [1, 0]]\n\
-             [[coherence.access]]\noperation = \"load\"\nstate = \"modified\"\ndistance = \"one_hop\"\n\
-             latency = {{ value = 172, unit = \"cycles\", source = \"unverified\" }}\n"
+             local_read = {{ value = 172, unit = \"cycles\", source = \"unverified\" }}\n"
         );
         let machine = MachineFile::parse(&text).unwrap();
         let coherence = machine.coherence.as_ref().unwrap();
         assert_eq!(coherence.protocol, Protocol::Moesi);
-        assert!(!coherence.access[0].latency.has_evidence());
+        assert!(!coherence.local_read.as_ref().unwrap().has_evidence());
+        assert!(coherence.resolves_locally && coherence.probes == Probes::Exact, "the defaults");
         let message =
             MachineFile::parse(&text.replace("[[0, 1], [1, 0]]", "[[0, 1]]")).unwrap_err().to_string();
         assert!(message.contains("2 rows of 2"), "{message}");

@@ -1,0 +1,130 @@
+//! The coherence section of a machine file: what the simulator needs beyond the model's costs.
+
+use super::Figure;
+use serde::{Deserialize, Serialize};
+
+/// Coherence protocols by the states a cached line may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// Modified, shared, invalid.
+    Msi,
+    /// … and exclusive.
+    Mesi,
+    /// … and owned.
+    Moesi,
+}
+
+/// Whom a line's home asks when one core writes what others share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Probes {
+    /// Every die: the home does not know who shares the line.
+    Broadcast,
+    /// The dies that have it.
+    Exact,
+}
+
+macro_rules! coherence {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// How caches are kept coherent, and what that takes. A cost that is absent follows from the line transfers
+        /// or is the simulator's default, which is assumed.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Coherence {
+            /// The protocol.
+            pub protocol: Protocol,
+            /// Whom a home asks when one core writes what others share.
+            #[serde(default = "exact")]
+            pub probes: Probes,
+            /// Whether a die's last-level cache answers what its cores have among them without asking the home.
+            #[serde(default = "yes")]
+            pub resolves_locally: bool,
+            /// Whether a home takes a line's next request only when the last requester has its answer; otherwise
+            /// when it has looked the request up.
+            #[serde(default = "yes")]
+            pub holds_until_completion: bool,
+            /// Whether a clean line comes from the nearest cache that has it (MESIF), not from memory.
+            #[serde(default)]
+            pub forwards_clean: bool,
+            $(
+                $(#[$doc])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $name: Option<Figure>,
+            )*
+            /// Sockets behind one node controller; none if there are no controllers.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub sockets_per_controller: Option<u32>,
+            /// Links between each two sockets, row by row; one link between all if absent.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub hops: Vec<Vec<u32>>,
+        }
+
+        impl Coherence {
+            /// The section's figures with their names.
+            pub(super) fn figures(&self) -> impl Iterator<Item = (&'static str, &Figure)> {
+                [$((stringify!($name), self.$name.as_ref())),*]
+                    .into_iter()
+                    .filter_map(|(name, figure)| Some((name, figure?)))
+            }
+        }
+
+        impl Default for Coherence {
+            fn default() -> Self {
+                Self {
+                    protocol: Protocol::Mesi,
+                    probes: exact(),
+                    resolves_locally: yes(),
+                    holds_until_completion: yes(),
+                    forwards_clean: false,
+                    $($name: None,)*
+                    sockets_per_controller: None,
+                    hops: Vec::new(),
+                }
+            }
+        }
+    };
+}
+
+coherence! {
+    /// A load or store that the core's own cache answers.
+    hit,
+    /// An atomic read-modify-write that the core's own cache answers.
+    atomic,
+    /// Between two polls of a waiter.
+    pause,
+    /// A changed line from core to core in a die; `transfer.same_l3` if absent.
+    local_transfer,
+    /// A line from the die's last-level cache.
+    local_read,
+    /// How long a last-level cache is taken by each of several reads that it answers one by one.
+    serial_read,
+    /// Invalidating the copies in a die.
+    invalidate,
+    /// How long a home is taken by one request, whatever line it is for.
+    home_occupancy,
+    /// A line from memory, at its node.
+    memory,
+    /// One way between a die and the centre of its socket.
+    die_hop,
+    /// One crossing of a link between sockets.
+    link_hop,
+    /// One way between sockets behind different node controllers.
+    controller_hop,
+    /// How long one message takes a link between sockets.
+    link_occupancy,
+    /// How long a thread runs while others wait for its core.
+    time_slice,
+    /// From one thread of a core to another.
+    context_switch,
+    /// Asking the kernel to sleep or to wake somebody.
+    system_call,
+}
+
+fn exact() -> Probes {
+    Probes::Exact
+}
+
+fn yes() -> bool {
+    true
+}

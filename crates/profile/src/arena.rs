@@ -20,6 +20,15 @@ pub trait Grow {
     fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32>;
 }
 
+/// What a block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Without it a process or a thread cannot record at all: may use the last eighth of the file.
+    Essential,
+    /// Anything else.
+    Detail,
+}
+
 /// The mapping of a profile file.
 #[derive(Debug)]
 pub struct Arena {
@@ -74,13 +83,21 @@ impl Arena {
     ///
     /// `None` when the limit is reached or the file cannot grow; the error number of the latter stays in the header, and
     /// growing is not tried again.
-    pub fn allocate(&self, host: &impl Grow, section: u64, thread: u64, length: usize) -> Option<Block> {
+    pub fn allocate(
+        &self,
+        host: &impl Grow,
+        need: Need,
+        section: u64,
+        thread: u64,
+        length: usize,
+    ) -> Option<Block> {
         let header = self.header()?;
         if header.growth_error.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let bytes = (length as u64 + UNIT).next_multiple_of(PAGE);
         let limit = header.limit.load(Ordering::Relaxed);
+        let limit = if need == Need::Essential { limit } else { limit - limit / 8 };
         let start = header
             .allocated
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {

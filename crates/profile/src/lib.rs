@@ -11,4 +11,9 @@
 pub mod arena;
 pub mod format;
 pub mod histogram;
+#[cfg(feature = "read")]
+pub mod read;
 pub mod record;
+
+#[cfg(feature = "read")]
+pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, Times, Usage};

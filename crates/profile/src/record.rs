@@ -22,7 +22,7 @@ use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
-use crate::arena::{Arena, Block, Grow};
+use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Refusal, Thread,
     Type, UNIT, head,
@@ -205,8 +205,9 @@ impl PerThread {
             // SAFETY: a table has mask + 1 lines, at least one of them empty, and belongs to this thread.
             let entry = unsafe { *table.add(index) };
             if entry.key == key {
-                // SAFETY: the pair of an occupied line lies in the mapping, which stays.
-                return Some(unsafe { &*entry.pair });
+                // SAFETY: the pair of an occupied line lies in the mapping, which stays. A lock without a number looks
+                // like an empty line, whose pair is null.
+                return unsafe { entry.pair.as_ref() };
             }
             if entry.key == 0 {
                 return None;
@@ -344,7 +345,8 @@ impl<H: Host> Recorder<H> {
         let Some(header) = self.arena.header() else { return false };
         self.period.store(header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32, Relaxed);
         let texts = image.arguments.len() + image.executable.len() + 64;
-        let Some(block) = self.arena.allocate(&self.host, 0, 0, Process::LENGTH + texts) else {
+        let Some(block) = self.arena.allocate(&self.host, Need::Essential, 0, 0, Process::LENGTH + texts)
+        else {
             return false;
         };
         let section = self.arena.position_of(block.header());
@@ -394,7 +396,7 @@ impl<H: Host> Recorder<H> {
     /// Appends a record of bytes to the section. False if there is no room.
     pub fn append(&self, what: Type, parts: &[&[u8]]) -> bool {
         let length = 8 + parts.iter().map(|part| part.len()).sum::<usize>();
-        match self.arena.allocate(&self.host, self.section_number(), 0, length) {
+        match self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length) {
             Some(block) => block.push_bytes(what, parts),
             None => false,
         }
@@ -766,8 +768,13 @@ impl<H: Host> Recorder<H> {
                     return Some(room);
                 }
             }
-            let block =
-                self.arena.allocate(&self.host, self.section_number(), 0, LOCK_BLOCK - UNIT as usize)?;
+            let block = self.arena.allocate(
+                &self.host,
+                Need::Detail,
+                self.section_number(),
+                0,
+                LOCK_BLOCK - UNIT as usize,
+            )?;
             // If another thread was faster this block stays empty, which a reader does not mind.
             let _ = self.locks.compare_exchange(current, block.start(), Ordering::AcqRel, Relaxed);
         }
@@ -814,7 +821,13 @@ impl<H: Host> Recorder<H> {
     }
 
     fn new_slot(&self, number: u32) -> Option<NonNull<Slot>> {
-        let block = self.arena.allocate(&self.host, self.section_number(), 0, 4096 - UNIT as usize)?;
+        let block = self.arena.allocate(
+            &self.host,
+            Need::Essential,
+            self.section_number(),
+            0,
+            4096 - UNIT as usize,
+        )?;
         let thread = block.take(Thread::LENGTH)?.cast::<Thread>();
         let slot = NonNull::new(self.host.zeroed(SLOT_BYTES).cast::<Slot>())?;
         // SAFETY: the record lies in the mapping.
@@ -929,8 +942,13 @@ impl<H: Host> Recorder<H> {
         }
         // SAFETY: the slot's record lies in the mapping.
         let thread = self.arena.position_of(unsafe { &*slot.thread });
-        slot.block =
-            self.arena.allocate(&self.host, self.section_number(), thread, PAIR_BLOCK - UNIT as usize)?;
+        slot.block = self.arena.allocate(
+            &self.host,
+            Need::Detail,
+            self.section_number(),
+            thread,
+            PAIR_BLOCK - UNIT as usize,
+        )?;
         new_pair(&slot.block, key)
     }
 
@@ -1057,7 +1075,10 @@ impl<H: Host> Recorder<H> {
             return;
         }
         let length = size_of::<Histograms>();
-        let Some(block) = self.arena.allocate(&self.host, self.section_number(), 0, length) else { return };
+        let Some(block) = self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length)
+        else {
+            return;
+        };
         header.histogram_bytes.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
         let Some(start) = block.take(length) else { return };
         // SAFETY: the block gave the room, aligned, in the mapping.

@@ -1,0 +1,146 @@
+//! Reading a profile: finished, live, or left behind by a program that was killed.
+
+mod container;
+mod diff;
+mod export;
+mod names;
+mod symbols;
+mod table;
+mod times;
+
+use std::path::{Path, PathBuf};
+
+pub use container::{LockRecord, Mapping, PairRecord, Section};
+pub use diff::{Change, Diff, Measures};
+pub use export::{to_csv, to_pprof};
+pub use names::{is_wrapper, printable};
+pub use table::{Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+pub use times::{Bucket, Times};
+
+use crate::format::{HeaderValues, RunValues, TaskValues};
+
+/// Why a file cannot be read as a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file itself cannot be read.
+    #[error("cannot read the profile {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file does not begin as a profile does.
+    #[error(
+        "{} is not a profile: it does not begin with the mark of one; profiles are made by `contend profile -o FILE -- CMD`",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is of a version that this reader does not know.
+    #[error(
+        "{} is a profile of version {version}, and this contend reads version {}: use the contend that made it, or a newer one",
+        path.display(), crate::format::VERSION
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// The file ends too early.
+    #[error(
+        "{} is truncated: it ends at byte {length}, and its header says that {allocated} bytes were written; copy it again",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// How long it is, bytes.
+        length: u64,
+        /// How long it should be at least, bytes.
+        allocated: u64,
+    },
+    /// Something in the file contradicts itself.
+    #[error("{} is damaged at byte {offset}: {what}; record it again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+/// A profile, read and checked.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    path: PathBuf,
+    pub(crate) header: HeaderValues,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) run: Option<RunValues>,
+    pub(crate) tasks: Vec<TaskValues>,
+}
+
+impl Profile {
+    /// Reads a profile file. The programs that write it may still be running.
+    ///
+    /// # Errors
+    /// [`Error`], naming the file and the place in it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let bytes =
+            container::load(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Reads a profile from bytes; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// [`Error`], as [`Profile::open`].
+    pub fn parse(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, Error> {
+        container::parse(path.as_ref(), bytes)
+    }
+
+    /// The file that was read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// One section for each process image, in the order in which they started.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The lock table. Reads the programs' files for the names.
+    pub fn table(&self, options: &Options) -> LockTable {
+        table::build(self, options)
+    }
+
+    /// Nanoseconds that a tick of the recording machine takes, from the longest stretch that both clocks span.
+    ///
+    /// 1 if the file holds no two readings of the clocks: then ticks are reported as they are.
+    pub fn ns_per_tick(&self) -> f64 {
+        let of_header = (
+            self.header.clock_last_ticks.saturating_sub(self.header.clock_first_ticks),
+            self.header.clock_last_ns.saturating_sub(self.header.clock_first_ns),
+        );
+        let of_section = |section: &Section| {
+            let p = &section.process;
+            (
+                p.clock_last_ticks.saturating_sub(p.clock_first_ticks),
+                p.clock_last_ns.saturating_sub(p.clock_first_ns),
+            )
+        };
+        self.sections
+            .iter()
+            .map(of_section)
+            .chain([of_header])
+            .filter(|&(ticks, ns)| ticks > 0 && ns > 0)
+            .max_by_key(|&(_, ns)| ns)
+            .map_or(1.0, |(ticks, ns)| ns as f64 / ticks as f64)
+    }
+}

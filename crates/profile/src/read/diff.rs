@@ -1,0 +1,158 @@
+//! What grew between two profiles, by lock and by caller.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{LockRow, LockTable};
+
+/// What is compared of a lock, for one operation (or one second if not both profiles count operations).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Measures {
+    /// Acquisitions.
+    pub acquisitions: f64,
+    /// Contended acquisitions.
+    pub contended: f64,
+    /// Time lost waiting, ns.
+    pub waited_ns: f64,
+    /// Time held, ns.
+    pub held_ns: f64,
+    /// Mean critical section, ns; 0 if none was timed.
+    pub critical_section_ns: f64,
+    /// Mean hand-over, ns; 0 if none was timed.
+    pub handover_ns: f64,
+}
+
+impl Measures {
+    /// Time that the lock costs: waiting and holding, ns.
+    pub fn cost_ns(&self) -> f64 {
+        self.waited_ns + self.held_ns
+    }
+}
+
+/// How a lock or a caller changed. All zeros on a side mean that it was not there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The lock, or the caller. Safe to print.
+    pub name: String,
+    /// In the first profile.
+    pub before: Measures,
+    /// In the second profile.
+    pub after: Measures,
+}
+
+impl Change {
+    /// How much more the lock costs, ns for one operation or second.
+    pub fn growth_ns(&self) -> f64 {
+        self.after.cost_ns() - self.before.cost_ns()
+    }
+
+    /// How many times as much it costs; infinite if it cost nothing before, 1 if it never did.
+    pub fn ratio(&self) -> f64 {
+        match (self.before.cost_ns(), self.after.cost_ns()) {
+            (0.0, 0.0) => 1.0,
+            (before, after) => after / before,
+        }
+    }
+}
+
+/// The difference of two lock tables; what grew most comes first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diff {
+    /// What the figures are for: true for one operation, false for one second of elapsed time.
+    pub per_operation: bool,
+    /// Time on cores for one operation or second, ns: before and after.
+    pub operation_ns: [f64; 2],
+    /// Threads before and after.
+    pub threads: [u64; 2],
+    /// Cores in use before and after.
+    pub cores_used: [f64; 2],
+    /// By name of the lock. Locks of one name in several processes are added up.
+    pub locks: Vec<Change>,
+    /// By the function that first touched the lock.
+    pub callers: Vec<Change>,
+}
+
+/// Sums on their way to [`Measures`].
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    measures: Measures,
+    hold: (f64, f64),
+    handover: (f64, f64),
+}
+
+impl Sums {
+    fn add(&mut self, row: &LockRow) {
+        self.measures.acquisitions += row.acquisitions() as f64;
+        self.measures.contended += row.contended() as f64;
+        self.measures.waited_ns += row.waited_ns();
+        self.measures.held_ns += row.held_ns();
+        for usage in [&row.exclusive, &row.shared] {
+            for times in [&usage.hold_same, &usage.hold_other] {
+                self.hold = (self.hold.0 + times.count as f64, self.hold.1 + times.total_ns);
+            }
+            let times = &usage.handover;
+            self.handover = (self.handover.0 + times.count as f64, self.handover.1 + times.total_ns);
+        }
+    }
+
+    fn per(&self, operations: f64) -> Measures {
+        let mean = |(count, sum): (f64, f64)| if count > 0.0 { sum / count } else { 0.0 };
+        let m = &self.measures;
+        Measures {
+            acquisitions: m.acquisitions / operations,
+            contended: m.contended / operations,
+            waited_ns: m.waited_ns / operations,
+            held_ns: m.held_ns / operations,
+            critical_section_ns: mean(self.hold),
+            handover_ns: mean(self.handover),
+        }
+    }
+}
+
+impl Diff {
+    /// Compares two tables.
+    pub fn new(before: &LockTable, after: &LockTable) -> Self {
+        let tables = [before, after];
+        let per_operation = tables.iter().all(|table| table.header.operations.is_some());
+        let operations = tables.map(|table| {
+            let counted = table.header.operations.filter(|_| per_operation).map(|n| n as f64);
+            counted.unwrap_or(table.header.elapsed_ns / 1e9).max(f64::MIN_POSITIVE)
+        });
+        let by = |name: fn(&LockRow) -> &str| {
+            let [before, after] = tables.map(|table| {
+                let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
+                for row in &table.rows {
+                    sums.entry(name(row).to_owned()).or_default().add(row);
+                }
+                sums
+            });
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let side = |sums: &BTreeMap<String, Sums>, name: &String, operations| {
+                sums.get(name).copied().unwrap_or_default().per(operations)
+            };
+            let mut changes: Vec<Change> = names
+                .into_iter()
+                .map(|name| Change {
+                    before: side(&before, name, operations[0]),
+                    after: side(&after, name, operations[1]),
+                    name: name.clone(),
+                })
+                .collect();
+            changes.sort_by(|a, b| b.growth_ns().total_cmp(&a.growth_ns()).then_with(|| a.name.cmp(&b.name)));
+            changes
+        };
+        let operation_ns = [0, 1].map(|i| {
+            let header = &tables[i].header;
+            (header.cpu_ns - header.own_cost.total_ns).max(0.0) / operations[i]
+        });
+        Self {
+            per_operation,
+            operation_ns,
+            threads: tables.map(|table| table.header.threads),
+            cores_used: tables.map(|table| table.header.cores_used),
+            locks: by(|row| &row.name),
+            callers: by(|row| if row.caller.is_empty() { "(unknown caller)" } else { &row.caller }),
+        }
+    }
+}

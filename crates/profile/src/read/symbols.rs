@@ -1,0 +1,242 @@
+//! From addresses to names: which file, which symbol, which line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+
+use super::container::{Mapping, Section};
+use super::names::printable;
+
+/// A function that an address belongs to, and its place in the source if debug information tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) source: Option<String>,
+    /// The name is only the file's and a number: no symbol covers the address.
+    pub(super) nameless: bool,
+}
+
+/// Reads the files that a profile names, each once.
+#[derive(Default)]
+pub(super) struct Symbols {
+    /// False: files are not read at all.
+    read_files: bool,
+    modules: HashMap<String, Option<Module>>,
+    functions: HashMap<(u64, u64), Vec<Function>>,
+}
+
+struct Module {
+    segments: Vec<Segment>,
+    /// By start.
+    data: Vec<Symbol>,
+    code: Vec<Symbol>,
+    build_id: Option<Vec<u8>>,
+    lines: Option<addr2line::Loader>,
+}
+
+struct Segment {
+    offset: u64,
+    file_size: u64,
+    address: u64,
+    size: u64,
+}
+
+struct Symbol {
+    start: u64,
+    size: u64,
+    name: String,
+}
+
+/// Where an address lies.
+struct Located<'m> {
+    path: &'m str,
+    /// Address inside the file's own address space, or offset in the file if the file cannot be read.
+    address: u64,
+    /// The file was read, and is the one that was running.
+    known: bool,
+}
+
+const PAGE: u64 = crate::format::PAGE;
+
+impl Symbols {
+    pub(super) fn new(read_files: bool) -> Self {
+        Self { read_files, ..Self::default() }
+    }
+
+    /// The name of the variable that an address lies in, as `symbol+0xoffset` or `file+0xaddress`; `None` if it lies in
+    /// no file: on the heap or a stack.
+    pub(super) fn variable(&mut self, section: &Section, address: u64) -> Option<String> {
+        let place = self.locate(section, address)?;
+        let plain = file_and_number(place.path, place.address);
+        if !place.known {
+            return Some(plain);
+        }
+        let module = self.modules.get(place.path)?.as_ref()?;
+        Some(match covering(&module.data, place.address) {
+            Some((symbol, 0)) => demangled(&symbol.name),
+            Some((symbol, offset)) => format!("{}+{offset:#x}", demangled(&symbol.name)),
+            None => plain,
+        })
+    }
+
+    /// The functions that a return address returns into, the innermost inlined one first. Never empty.
+    pub(super) fn functions(&mut self, section: &Section, return_address: u64) -> Vec<Function> {
+        let key = (section.number, return_address);
+        if let Some(found) = self.functions.get(&key) {
+            return found.clone();
+        }
+        let found = self.look_up(section, return_address.wrapping_sub(1)); // the call, not what follows it
+        self.functions.insert(key, found.clone());
+        found
+    }
+
+    fn look_up(&mut self, section: &Section, address: u64) -> Vec<Function> {
+        let Some(place) = self.locate(section, address) else {
+            let name = "code of no file".to_owned(); // generated while the program ran
+            return vec![Function { name, source: None, nameless: true }];
+        };
+        let plain =
+            Function { name: file_and_number(place.path, place.address), source: None, nameless: true };
+        let module = self.modules.get(place.path).and_then(Option::as_ref).filter(|_| place.known);
+        let Some(module) = module else { return vec![plain] };
+        let mut functions = module.inlined(place.address);
+        if functions.is_empty() {
+            functions.extend(covering(&module.code, place.address).map(|(symbol, _)| Function {
+                name: demangled(&symbol.name),
+                source: None,
+                nameless: false,
+            }));
+        }
+        if functions.is_empty() { vec![plain] } else { functions }
+    }
+
+    fn locate<'m>(&mut self, section: &'m Section, address: u64) -> Option<Located<'m>> {
+        let inside = section.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
+        // Zero-initialised variables lie behind the file's last mapping.
+        let before =
+            || section.mappings.iter().filter(|mapping| mapping.end <= address).max_by_key(|m| m.end);
+        let mapping = inside.or_else(before)?;
+        if let Some(module) = self.module(&mapping.path) {
+            let own = module.address_of(mapping, address);
+            if let Some(own) = own {
+                let known = module.is_what_ran(section, mapping);
+                return Some(Located { path: &mapping.path, address: own, known });
+            }
+        }
+        inside.map(|m| Located {
+            path: &m.path,
+            address: (address - m.start).saturating_add(m.offset),
+            known: false,
+        })
+    }
+
+    fn module(&mut self, path: &str) -> Option<&Module> {
+        if !self.read_files {
+            return None;
+        }
+        self.modules.entry(path.to_owned()).or_insert_with(|| Module::read(Path::new(path))).as_ref()
+    }
+}
+
+impl Module {
+    fn read(path: &Path) -> Option<Self> {
+        // The path comes from the profile: it may name a pipe or a device.
+        if !std::fs::metadata(path).is_ok_and(|data| data.is_file()) {
+            return None;
+        }
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let segments = file.segments().map(|segment| {
+            let (offset, file_size) = segment.file_range();
+            Segment { offset, file_size, address: segment.address(), size: segment.size() }
+        });
+        let (mut data, mut code) = (Vec::new(), Vec::new());
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let into = match symbol.kind() {
+                SymbolKind::Data => &mut data,
+                SymbolKind::Text => &mut code,
+                _ => continue,
+            };
+            let (Ok(name), size) = (symbol.name(), symbol.size()) else { continue };
+            if size > 0 && !symbol.is_undefined() && !name.is_empty() {
+                into.push(Symbol { start: symbol.address(), size, name: name.to_owned() });
+            }
+        }
+        for symbols in [&mut data, &mut code] {
+            symbols.sort_by(|a, b| (a.start, a.size, &b.name).cmp(&(b.start, b.size, &a.name)));
+        }
+        let build_id = file.build_id().ok().flatten().map(<[u8]>::to_vec);
+        Some(Self {
+            segments: segments.collect(),
+            data,
+            code,
+            build_id,
+            lines: addr2line::Loader::new(path).ok(),
+        })
+    }
+
+    /// The address in the file's own address space of `address`, which lies in or shortly after `mapping`.
+    fn address_of(&self, mapping: &Mapping, address: u64) -> Option<u64> {
+        let first_page = |segment: &&Segment| segment.offset / PAGE * PAGE;
+        let segment = self
+            .segments
+            .iter()
+            .filter(|segment| {
+                first_page(segment) <= mapping.offset
+                    && mapping.offset < segment.offset.saturating_add(segment.file_size)
+            })
+            .max_by_key(first_page)?;
+        let of_mapping = segment.address.wrapping_add(mapping.offset).wrapping_sub(segment.offset);
+        let own = of_mapping.wrapping_add(address.wrapping_sub(mapping.start));
+        let holds = |segment: &Segment| own.wrapping_sub(segment.address) < segment.size;
+        self.segments.iter().any(holds).then_some(own)
+    }
+
+    /// Whether the file now is the one that was mapped, as far as build identifiers tell.
+    fn is_what_ran(&self, section: &Section, mapping: &Mapping) -> bool {
+        let first = section
+            .mappings
+            .iter()
+            .filter(|m| m.path == mapping.path && m.offset == 0 && m.start <= mapping.start)
+            .max_by_key(|m| m.start);
+        match (first.and_then(|first| section.build_ids.get(&first.start)), &self.build_id) {
+            (Some(ran), Some(now)) => ran == now,
+            _ => true,
+        }
+    }
+
+    fn inlined(&self, address: u64) -> Vec<Function> {
+        let mut functions = Vec::new();
+        let Some(lines) = &self.lines else { return functions };
+        let Ok(mut frames) = lines.find_frames(address) else { return functions };
+        while let Ok(Some(frame)) = frames.next() {
+            let Some(name) = frame.function.as_ref().and_then(|name| name.demangle().ok()) else { continue };
+            let source = frame.location.as_ref().and_then(|location| {
+                Some(printable(&format!("{}:{}", location.file?, location.line.unwrap_or(0))))
+            });
+            functions.push(Function { name: printable(&name), source, nameless: false });
+        }
+        functions
+    }
+}
+
+/// The symbol that covers an address, and how far inside.
+fn covering(symbols: &[Symbol], address: u64) -> Option<(&Symbol, u64)> {
+    let after = symbols.partition_point(|symbol| symbol.start <= address);
+    // Symbols may nest or repeat; a few steps back are enough to find the one that reaches far enough.
+    symbols[..after].iter().rev().take(16).find_map(|symbol| {
+        let inside = address - symbol.start;
+        (inside < symbol.size).then_some((symbol, inside))
+    })
+}
+
+fn demangled(name: &str) -> String {
+    printable(&addr2line::demangle_auto(name.into(), None))
+}
+
+fn file_and_number(path: &str, address: u64) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    printable(&format!("{name}+{address:#x}"))
+}

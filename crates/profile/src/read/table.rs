@@ -1,0 +1,703 @@
+//! The lock table: what a profile says about each lock, in nanoseconds.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::Serialize;
+
+use super::Profile;
+use super::container::{LockRecord, PairRecord, Section};
+use super::names::{is_wrapper, printable, without_arguments};
+use super::symbols::{Function, Symbols};
+use super::times::{Ticks, Times};
+use crate::format::{HeaderValues, ProcessValues, Quantity, TaskValues, ThreadValues};
+use crate::record::MERGED;
+
+/// How to make a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Operations that the program did; instead of what the profile itself says.
+    pub operations: Option<u64>,
+    /// Whether to read the program's files for symbols and lines.
+    pub symbols: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { operations: None, symbols: true }
+    }
+}
+
+/// What kind of object a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LockKind {
+    /// A mutex.
+    Mutex,
+    /// A spin lock.
+    Spin,
+    /// A reader-writer lock.
+    Rwlock,
+    /// Many locks, or a kind that this reader does not know.
+    Mixed,
+}
+
+impl LockKind {
+    /// Its name, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Spin => "spin",
+            Self::Rwlock => "rwlock",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// What a profile says about every lock. The JSON of it is stable: fields are added, not changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockTable {
+    /// About the run as a whole.
+    pub header: TableHeader,
+    /// By time lost waiting, then by time held, most first.
+    pub rows: Vec<LockRow>,
+}
+
+/// About the run as a whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct TableHeader {
+    /// Version of the JSON; higher numbers may change the meaning of fields.
+    pub schema: u32,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Process images that recorded.
+    pub processes: u64,
+    /// Threads that touched a lock.
+    pub threads: u64,
+    /// Cores that the program might use; 0 if unknown.
+    pub cores: u64,
+    /// From start to end, ns.
+    pub elapsed_ns: f64,
+    /// Time on cores, all threads and processes, ns.
+    pub cpu_ns: f64,
+    /// Time on cores over elapsed time: how many cores it really used.
+    pub cores_used: f64,
+    /// Time that the hypervisor took from the machine's cores, ns.
+    pub stolen_ns: f64,
+    /// How much of the blocked time was seen; `None` if the profile cannot tell.
+    pub coverage: Option<Coverage>,
+    /// Operations, if they were counted.
+    pub operations: Option<u64>,
+    /// Time on cores for one operation, ns, without recording; for one second of elapsed time if operations were not
+    /// counted.
+    pub operation_ns: f64,
+    /// Times were taken on one pair in this many, at random.
+    pub sample_period: u64,
+    /// What recording cost.
+    pub own_cost: OwnCost,
+    /// Events that were not recorded, because the file could not grow.
+    pub dropped: u64,
+    /// Pairs of thread and lock that were merged into the row of merged locks.
+    pub merged_pairs: u64,
+    /// Locks that have no row of their own.
+    pub merged_locks: u64,
+    /// Objects left to the C library, by reason.
+    pub untouched: Untouched,
+    /// What to know before believing the table.
+    pub warnings: Vec<String>,
+}
+
+/// Blocked time, seen and not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Time blocked inside calls that were seen, ns. Where a lock spins this counts spinning too, up to a thread's
+    /// off-CPU time.
+    pub seen_ns: f64,
+    /// Time that threads neither ran nor waited for a core, ns.
+    pub off_cpu_ns: f64,
+}
+
+impl Coverage {
+    /// The part that was seen, 0 to 1; 1 if there was nothing to see.
+    pub fn ratio(&self) -> f64 {
+        if self.off_cpu_ns > 0.0 { (self.seen_ns / self.off_cpu_ns).min(1.0) } else { 1.0 }
+    }
+}
+
+/// What recording cost: measured at the start of the process that did most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct OwnCost {
+    /// For a pair with times, ns.
+    pub timed_ns: f64,
+    /// For a pair without times, ns.
+    pub untimed_ns: f64,
+    /// The part of `timed_ns` that lies in the hold time, ns. Subtracted there.
+    pub in_hold_ns: f64,
+    /// The part of `timed_ns` that lies in the think time, ns. Subtracted there.
+    pub in_think_ns: f64,
+    /// All of it, ns. Subtracted from the operation time.
+    pub total_ns: f64,
+}
+
+/// Objects left to the C library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Untouched {
+    /// Shared between processes.
+    pub process_shared: u64,
+    /// Robust mutexes.
+    pub robust: u64,
+    /// Mutexes with priority inheritance.
+    pub priority_inheriting: u64,
+    /// Mutexes with a priority ceiling.
+    pub priority_protected: u64,
+    /// Condition variables.
+    pub condition: u64,
+    /// For another reason.
+    pub other: u64,
+}
+
+impl Untouched {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        [
+            self.process_shared,
+            self.robust,
+            self.priority_inheriting,
+            self.priority_protected,
+            self.condition,
+            self.other,
+        ]
+        .iter()
+        .fold(0, |sum, &n| sum.saturating_add(n))
+    }
+}
+
+/// One lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockRow {
+    /// Its name: the same in every run of the program. Safe to print.
+    pub name: String,
+    /// What it is.
+    pub kind: LockKind,
+    /// The first function outside locking wrappers that touched it first; empty if unknown.
+    pub caller: String,
+    /// That call's place in the source, `file:line`.
+    pub source: Option<String>,
+    /// The process, by its identifier.
+    pub pid: u64,
+    /// The process's program.
+    pub program: String,
+    /// Where the object was.
+    pub address: u64,
+    /// Locks that were at this place one after another, made by the same calls.
+    pub generations: u64,
+    /// Threads that touched it.
+    pub threads: u64,
+    /// The row stands for all the locks that were merged past the bound.
+    pub merged: bool,
+    /// Exclusive acquisitions: mutexes, spin locks, writers.
+    pub exclusive: Usage,
+    /// Shared acquisitions: readers.
+    pub shared: Usage,
+    /// Acquisitions for one operation; for one second if operations were not counted.
+    pub acquisitions_per_operation: f64,
+    /// Mean critical section, ns; 0 if none was timed.
+    pub critical_section_ns: f64,
+    /// Part of the operation's time that is in it, 0 to 1. More than 1 where threads sleep while they hold it.
+    pub share: f64,
+}
+
+/// What was done with a lock in one mode.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Usage {
+    /// Successful acquisitions by lock calls.
+    pub acquisitions: u64,
+    /// Those of a lock that the thread held already.
+    pub nested: u64,
+    /// Acquisitions that had to wait.
+    pub contended: u64,
+    /// Try calls that found it held.
+    pub try_failures: u64,
+    /// Timed calls that gave up.
+    pub timeouts: u64,
+    /// Acquisitions after another thread's.
+    pub owner_changes: u64,
+    /// Condition waits with it.
+    pub condition_waits: u64,
+    /// Those that timed out.
+    pub condition_timeouts: u64,
+    /// Time in condition waits, ns.
+    pub condition_ns: f64,
+    /// Waiting, of contended acquisitions: always measured.
+    pub wait: Times,
+    /// Holding, when the last holder was on the same core.
+    pub hold_same: Times,
+    /// Holding, when the last holder was on another core.
+    pub hold_other: Times,
+    /// From a release to the same thread's next acquisition.
+    pub think: Times,
+    /// From the last holder's release to the acquisition, of contended acquisitions.
+    pub handover: Times,
+}
+
+impl Usage {
+    /// How often it was held: nested acquisitions do not count, the mutex's return after a condition wait does.
+    pub fn holds(&self) -> u64 {
+        self.acquisitions.saturating_sub(self.nested).saturating_add(self.condition_waits)
+    }
+
+    /// Holding, wherever the last holder was.
+    pub fn hold(&self) -> Times {
+        self.hold_same.and(&self.hold_other)
+    }
+
+    /// Time that it was held in all, ns: the measured mean for every time that it was held.
+    pub fn held_ns(&self) -> f64 {
+        self.hold().mean_ns().unwrap_or(0.0) * self.holds() as f64
+    }
+}
+
+impl LockRow {
+    /// Acquisitions in both modes.
+    pub fn acquisitions(&self) -> u64 {
+        self.exclusive.acquisitions.saturating_add(self.shared.acquisitions)
+    }
+
+    /// Contended acquisitions in both modes.
+    pub fn contended(&self) -> u64 {
+        self.exclusive.contended.saturating_add(self.shared.contended)
+    }
+
+    /// Time lost waiting for it, ns.
+    pub fn waited_ns(&self) -> f64 {
+        self.exclusive.wait.total_ns + self.shared.wait.total_ns
+    }
+
+    /// Time that it was held, summed over threads, ns.
+    pub fn held_ns(&self) -> f64 {
+        self.exclusive.held_ns() + self.shared.held_ns()
+    }
+}
+
+/// Ticks of one mode of one lock, on their way to [`Usage`].
+struct UsageTicks {
+    counts: Usage,
+    condition_ticks: u64,
+    quantities: [Ticks; 5],
+}
+
+impl UsageTicks {
+    fn new() -> Self {
+        Self { counts: Usage::default(), condition_ticks: 0, quantities: [const { Ticks::NONE }; 5] }
+    }
+
+    fn add(&mut self, pair: &PairRecord) {
+        let p = &pair.values;
+        let counts = &mut self.counts;
+        for (into, from) in [
+            (&mut counts.acquisitions, p.acquisitions),
+            (&mut counts.nested, p.nested),
+            (&mut counts.contended, p.contended),
+            (&mut counts.try_failures, p.try_failures),
+            (&mut counts.timeouts, p.timeouts),
+            (&mut counts.owner_changes, p.owner_changes),
+            (&mut counts.condition_waits, p.condition_waits),
+            (&mut counts.condition_timeouts, p.condition_timeouts),
+            (&mut self.condition_ticks, p.condition_ticks),
+        ] {
+            *into = into.saturating_add(from);
+        }
+        for (quantity, count, ticks) in [
+            (Quantity::HoldSame, p.hold_same_count, p.hold_same_ticks),
+            (Quantity::HoldOther, p.hold_other_count, p.hold_other_ticks),
+            (Quantity::Think, p.think_count, p.think_ticks),
+            (Quantity::Wait, p.contended, p.wait_ticks),
+            (Quantity::Handover, p.handover_count, p.handover_ticks),
+        ] {
+            self.quantities[quantity as usize].add(count, ticks, pair.buckets(quantity));
+        }
+    }
+
+    fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
+        let own = |cost: u64| cost as f64 / 1024.0;
+        let times = |quantity: Quantity, own| self.quantities[quantity as usize].finish(ns_per_tick, own);
+        Usage {
+            condition_ns: self.condition_ticks as f64 * ns_per_tick,
+            wait: times(Quantity::Wait, 0.0),
+            hold_same: times(Quantity::HoldSame, own(process.cost_in_hold)),
+            hold_other: times(Quantity::HoldOther, own(process.cost_in_hold)),
+            think: times(Quantity::Think, own(process.cost_in_think)),
+            handover: times(Quantity::Handover, 0.0),
+            ..self.counts
+        }
+    }
+}
+
+struct RowTicks {
+    exclusive: UsageTicks,
+    shared: UsageTicks,
+    threads: HashSet<u64>,
+}
+
+pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
+    let ns_per_tick = profile.ns_per_tick();
+    let mut symbols = Symbols::new(options.symbols);
+    let mut header = build_header(profile, options, ns_per_tick);
+    let mut rows = Vec::new();
+    for section in &profile.sections {
+        let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
+        for pair in &section.pairs {
+            let values = &pair.values;
+            let touched =
+                values.acquisitions | values.try_failures | values.timeouts | values.condition_waits;
+            if touched == 0 {
+                continue;
+            }
+            let row = by_lock.entry(pair.lock()).or_insert_with(|| RowTicks {
+                exclusive: UsageTicks::new(),
+                shared: UsageTicks::new(),
+                threads: HashSet::new(),
+            });
+            if pair.shared() {
+                row.shared.add(pair)
+            } else {
+                row.exclusive.add(pair)
+            }
+            row.threads.insert(pair.thread);
+        }
+        rows.extend(rows_of_section(profile, section, by_lock, ns_per_tick, &mut symbols));
+    }
+    for row in &mut rows {
+        relate_to_operation(row, &header);
+    }
+    let order = |row: &LockRow| (row.waited_ns(), row.held_ns());
+    rows.sort_by(|a, b| {
+        let (a_lost, a_held) = order(a);
+        let (b_lost, b_held) = order(b);
+        b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
+    });
+    header.warnings = warnings(profile, &header);
+    LockTable { header, rows }
+}
+
+/// The rows of a process image, with names that are unique in it.
+fn rows_of_section(
+    profile: &Profile,
+    section: &Section,
+    by_lock: BTreeMap<u32, RowTicks>,
+    ns_per_tick: f64,
+    symbols: &mut Symbols,
+) -> Vec<LockRow> {
+    let mut rows: Vec<(u64, LockRow)> = Vec::with_capacity(by_lock.len());
+    for (number, ticks) in by_lock {
+        let found = find_lock(profile, section, number);
+        let named = match found {
+            Some((home, lock)) => name_lock(home, lock, symbols),
+            None if number == MERGED => Named::plain("(other locks, merged)"),
+            None => Named::plain("(a lock without a record)"),
+        };
+        let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
+        let row = LockRow {
+            name: named.name,
+            kind: kind_of(lock.kind as u32),
+            caller: named.caller,
+            source: named.source,
+            pid: section.process.pid,
+            program: program_of(section),
+            address: lock.address,
+            generations: (lock.kind >> 32) + 1,
+            threads: ticks.threads.len() as u64,
+            merged: number == MERGED,
+            exclusive: ticks.exclusive.finish(ns_per_tick, &section.process),
+            shared: ticks.shared.finish(ns_per_tick, &section.process),
+            acquisitions_per_operation: 0.0,
+            critical_section_ns: 0.0,
+            share: 0.0,
+        };
+        rows.push((lock.first_ticks, row));
+    }
+    // Several locks of one name are numbered as they were first touched.
+    rows.sort_by_key(|(first_ticks, row)| (*first_ticks, row.address));
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut named = Vec::with_capacity(rows.len());
+    for (_, mut row) in rows {
+        let times = seen.entry(row.name.clone()).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            row.name = format!("{}#{times}", row.name);
+        }
+        named.push(row);
+    }
+    named
+}
+
+fn kind_of(kind: u32) -> LockKind {
+    match kind {
+        1 => LockKind::Mutex,
+        2 => LockKind::Spin,
+        3 => LockKind::Rwlock,
+        _ => LockKind::Mixed,
+    }
+}
+
+fn program_of(section: &Section) -> String {
+    let path = section.executable.trim_end_matches(" (deleted)");
+    printable(path.rsplit('/').next().unwrap_or(path))
+}
+
+/// A lock and the section that first touched it: this one, or one that it was forked from.
+fn find_lock<'p>(
+    profile: &'p Profile,
+    section: &'p Section,
+    number: u32,
+) -> Option<(&'p Section, &'p LockRecord)> {
+    let own = section.locks.get(&number).map(|lock| (section, lock));
+    // Numbers are positions in the file, so no two sections share one.
+    own.or_else(|| profile.sections.iter().find_map(|other| Some((other, other.locks.get(&number)?))))
+}
+
+struct Named {
+    name: String,
+    caller: String,
+    source: Option<String>,
+}
+
+impl Named {
+    fn plain(name: &str) -> Self {
+        Self { name: name.to_owned(), caller: String::new(), source: None }
+    }
+}
+
+fn name_lock(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Named {
+    let caller = caller_of(section, lock, symbols);
+    let variable = symbols.variable(section, lock.values.address);
+    let (caller, source) = match caller {
+        Some(function) if function.nameless => (function.name, function.source),
+        Some(function) => (without_arguments(&function.name), function.source),
+        None => (String::new(), None),
+    };
+    let name = match variable {
+        Some(variable) => variable,
+        None if caller.is_empty() => "(unknown caller)".to_owned(),
+        None => caller.clone(),
+    };
+    Named { name, caller, source }
+}
+
+/// The first function outside locking wrappers; the innermost one if all are wrappers.
+fn caller_of(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Option<Function> {
+    let mut innermost = None;
+    for &frame in &lock.frames {
+        for function in symbols.functions(section, frame) {
+            if function.nameless || !is_wrapper(&function.name) {
+                return Some(function);
+            }
+            innermost.get_or_insert(function);
+        }
+    }
+    innermost
+}
+
+fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
+    let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
+    let per_operation = |value: f64| if operations > 0.0 { value / operations } else { 0.0 };
+    row.acquisitions_per_operation = per_operation(row.acquisitions() as f64);
+    let hold = row.exclusive.hold().and(&row.shared.hold());
+    row.critical_section_ns = hold.mean_ns().unwrap_or(0.0);
+    row.share =
+        if header.operation_ns > 0.0 { per_operation(row.held_ns()) / header.operation_ns } else { 0.0 };
+}
+
+fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64) -> TableHeader {
+    let sum = |field: fn(&ProcessValues) -> u64| -> u64 {
+        profile.sections.iter().fold(0, |sum, section| sum.saturating_add(field(&section.process)))
+    };
+    let run = profile.run.unwrap_or_default();
+    let elapsed_ns = if run.elapsed_ns > 0 { run.elapsed_ns as f64 } else { elapsed_of(&profile.header) };
+    let cpu_ns = if run.cpu_ns > 0 { run.cpu_ns as f64 } else { running_of_threads(profile) };
+    let operations = options.operations.or((run.operations > 0).then_some(run.operations)).filter(|&n| n > 0);
+    let own_cost = own_cost(profile, ns_per_tick);
+    let net_cpu_ns = (cpu_ns - own_cost.total_ns).max(0.0);
+    let seconds = elapsed_ns / 1e9;
+    let operation_ns = match operations {
+        Some(n) => net_cpu_ns / n as f64,
+        None if seconds > 0.0 => net_cpu_ns / seconds,
+        None => 0.0,
+    };
+    TableHeader {
+        schema: 1,
+        command: profile
+            .sections
+            .first()
+            .map(|section| section.arguments.iter().map(|argument| printable(argument)).collect())
+            .unwrap_or_default(),
+        processes: profile.sections.len() as u64,
+        threads: sum(|p| p.threads),
+        cores: run.cores,
+        elapsed_ns,
+        cpu_ns,
+        cores_used: if elapsed_ns > 0.0 { cpu_ns / elapsed_ns } else { 0.0 },
+        stolen_ns: run.stolen_ns as f64,
+        coverage: coverage(profile, ns_per_tick),
+        operations,
+        operation_ns,
+        sample_period: profile.header.sample_period.max(1),
+        own_cost,
+        dropped: profile.header.dropped,
+        merged_pairs: sum(|p| p.merged_pairs),
+        merged_locks: sum(|p| p.merged_locks),
+        untouched: Untouched {
+            process_shared: sum(|p| p.untouched_process_shared),
+            robust: sum(|p| p.untouched_robust),
+            priority_inheriting: sum(|p| p.untouched_priority_inheriting),
+            priority_protected: sum(|p| p.untouched_priority_protected),
+            condition: sum(|p| p.untouched_condition),
+            other: sum(|p| p.untouched_other),
+        },
+        warnings: Vec::new(),
+    }
+}
+
+fn elapsed_of(header: &HeaderValues) -> f64 {
+    header.clock_last_ns.saturating_sub(header.clock_first_ns) as f64
+}
+
+/// Time on cores as the threads themselves, or the launcher's last look at them, tell it.
+fn running_of_threads(profile: &Profile) -> f64 {
+    let tasks: f64 = profile.tasks.iter().map(|task| task.running_ns as f64).sum();
+    let threads = profile.sections.iter().flat_map(|section| section.threads.values());
+    let ended: f64 = threads.filter(|t| t.ended_ns != 0).map(|t| t.running_ns as f64).sum();
+    tasks.max(ended)
+}
+
+fn own_cost(profile: &Profile, ns_per_tick: f64) -> OwnCost {
+    let acquisitions =
+        |section: &Section| section.pairs.iter().map(|pair| pair.values.acquisitions as f64).sum::<f64>();
+    let ns = |cost: u64| cost as f64 / 1024.0 * ns_per_tick;
+    let total = profile.sections.iter().map(|section| {
+        let timed = 1.0 / profile.header.sample_period.max(1) as f64;
+        let pair = ns(section.process.cost_timed) * timed + ns(section.process.cost_untimed) * (1.0 - timed);
+        acquisitions(section) * pair
+    });
+    let busiest = profile.sections.iter().max_by(|a, b| acquisitions(a).total_cmp(&acquisitions(b)));
+    let process = busiest.map(|section| section.process).unwrap_or_default();
+    OwnCost {
+        timed_ns: ns(process.cost_timed),
+        untimed_ns: ns(process.cost_untimed),
+        in_hold_ns: ns(process.cost_in_hold),
+        in_think_ns: ns(process.cost_in_think),
+        total_ns: total.sum(),
+    }
+}
+
+fn coverage(profile: &Profile, ns_per_tick: f64) -> Option<Coverage> {
+    let tasks: HashMap<(u64, u64), &TaskValues> =
+        profile.tasks.iter().map(|task| ((task.pid, task.tid), task)).collect();
+    let mut accounted: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut known = false;
+    let mut sums = Coverage { seen_ns: 0.0, off_cpu_ns: 0.0 };
+    let mut add = |off_cpu_ns: f64, seen_ns: f64| {
+        known = true;
+        sums.off_cpu_ns += off_cpu_ns.max(0.0);
+        sums.seen_ns += seen_ns.min(off_cpu_ns.max(0.0));
+    };
+    let mut unended: Vec<((u64, u64), f64)> = Vec::new();
+    for section in &profile.sections {
+        let mut blocked: HashMap<u64, f64> = HashMap::new();
+        for pair in &section.pairs {
+            let ticks = pair.values.wait_ticks as f64 + pair.values.condition_ticks as f64;
+            *blocked.entry(pair.thread).or_default() += ticks * ns_per_tick;
+        }
+        for (position, thread) in &section.threads {
+            let who = (section.process.pid, thread.tid);
+            let seen_ns = blocked.get(position).copied().unwrap_or(0.0);
+            if thread.ended_ns != 0 {
+                add(off_cpu(thread), seen_ns);
+                accounted.insert(who);
+            } else {
+                unended.push((who, seen_ns));
+            }
+        }
+    }
+    for (who, seen_ns) in unended {
+        if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
+            add(off_cpu_of_task(task), seen_ns);
+        }
+    }
+    for task in &profile.tasks {
+        if accounted.insert((task.pid, task.tid)) {
+            add(off_cpu_of_task(task), 0.0);
+        }
+    }
+    known.then_some(sums)
+}
+
+fn off_cpu(thread: &ThreadValues) -> f64 {
+    thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64
+}
+
+fn off_cpu_of_task(task: &TaskValues) -> f64 {
+    task.age_ns as f64 - task.running_ns as f64 - task.queued_ns as f64
+}
+
+/// Below this many cores in use at a time, several threads did not run together.
+const TOGETHER: f64 = 1.2;
+/// Stolen time that disturbs, as a part of the time of all cores.
+const STOLEN: f64 = 0.05;
+/// Coverage below which most of what blocks is not in the table.
+const COVERED: f64 = 0.5;
+
+fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if header.threads > 1 && header.cores_used > 0.0 && header.cores_used < TOGETHER {
+        warnings.push(format!(
+            "{} threads used {:.2} cores at a time: they hardly ran together, so contention and hand-over figures cannot be trusted",
+            header.threads, header.cores_used
+        ));
+    }
+    if header.cores == 1 {
+        warnings.push(
+            "the program could use one core only: nothing here tells how its locks behave on more".into(),
+        );
+    }
+    if header.stolen_ns > STOLEN * header.elapsed_ns * header.cores.max(1) as f64 {
+        let part = header.stolen_ns / (header.elapsed_ns * header.cores.max(1) as f64) * 100.0;
+        warnings.push(format!("the hypervisor took {part:.0} % of the cores' time: times are too long"));
+    }
+    if let Some(coverage) = header.coverage.filter(|coverage| coverage.ratio() < COVERED) {
+        warnings.push(format!(
+            "{:.0} % of the blocked time is in calls that are recorded; the rest is input and output, sleeping, joining, or locks on raw futexes (Rust, Go, static programs)",
+            coverage.ratio() * 100.0
+        ));
+    }
+    if header.dropped > 0 || profile.header.growth_error != 0 {
+        let reason = match profile.header.growth_error {
+            0 => "its limit was reached".to_owned(),
+            error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
+        };
+        warnings
+            .push(format!("the profile could not grow ({reason}): {} events are missing", header.dropped));
+    }
+    if header.merged_pairs + header.merged_locks > 0 {
+        warnings.push(format!(
+            "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; record with a higher --limit to keep them apart",
+            header.merged_locks, header.merged_pairs
+        ));
+    }
+    if header.untouched.total() > 0 {
+        warnings.push(format!(
+            "{} objects were left to the C library and are not in the table",
+            header.untouched.total()
+        ));
+    }
+    let unended = profile.sections.iter().filter(|section| section.process.clock_last_ns == 0).count();
+    if unended > 0 {
+        warnings.push(format!(
+            "{unended} of {} process images did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
+            profile.sections.len()
+        ));
+    }
+    if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {
+        warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
+    }
+    warnings
+}

@@ -1,0 +1,163 @@
+//! Durations: exact sums, and distributions where pairs were warm.
+
+use serde::Serialize;
+
+use crate::histogram::{BUCKETS, lower_bound};
+
+/// Many durations of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// How many were measured.
+    pub count: u64,
+    /// Their exact sum, ns, less what recording itself added.
+    pub total_ns: f64,
+    /// Their distribution, without empty buckets. May hold fewer than `count`: rarely used pairs keep none.
+    pub buckets: Vec<Bucket>,
+}
+
+/// Durations from `from_ns` up to, but not with, `to_ns`. The recorder's own cost is not subtracted here.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bucket {
+    /// Shortest, ns.
+    pub from_ns: f64,
+    /// The next bucket's shortest, ns.
+    pub to_ns: f64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Times {
+    /// Their mean, ns; `None` if there are none.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.total_ns / self.count as f64)
+    }
+
+    /// The duration that `part` (0 to 1) of them do not exceed, ns, within the width of its bucket.
+    ///
+    /// `None` if no distribution was kept.
+    pub fn quantile_ns(&self, part: f64) -> Option<f64> {
+        let all: u64 = self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.count));
+        let mut left = (part.clamp(0.0, 1.0) * all as f64).max(f64::MIN_POSITIVE);
+        for bucket in &self.buckets {
+            if left <= bucket.count as f64 {
+                return Some(bucket.from_ns + (bucket.to_ns - bucket.from_ns) * left / bucket.count as f64);
+            }
+            left -= bucket.count as f64;
+        }
+        self.buckets.last().map(|bucket| bucket.to_ns)
+    }
+
+    /// Squared coefficient of variation, from the distribution; `None` if none was kept or the mean is zero.
+    ///
+    /// 1 for exponentially distributed durations, 0 for constant ones.
+    pub fn variation(&self) -> Option<f64> {
+        let all: f64 = self.buckets.iter().map(|bucket| bucket.count as f64).sum();
+        let middle = |bucket: &Bucket| (bucket.from_ns + bucket.to_ns) / 2.0;
+        let mean = self.buckets.iter().map(|b| b.count as f64 * middle(b)).sum::<f64>() / all;
+        let square =
+            self.buckets.iter().map(|b| b.count as f64 * (middle(b) - mean).powi(2)).sum::<f64>() / all;
+        (all > 0.0 && mean > 0.0).then(|| square / (mean * mean))
+    }
+
+    /// Both together.
+    pub fn and(&self, other: &Self) -> Self {
+        let mut buckets = self.buckets.clone();
+        for bucket in &other.buckets {
+            match buckets.iter_mut().find(|mine| mine.from_ns == bucket.from_ns) {
+                Some(mine) => mine.count = mine.count.saturating_add(bucket.count),
+                None => buckets.push(*bucket),
+            }
+        }
+        buckets.sort_by(|a, b| a.from_ns.total_cmp(&b.from_ns));
+        Self {
+            count: self.count.saturating_add(other.count),
+            total_ns: self.total_ns + other.total_ns,
+            buckets,
+        }
+    }
+}
+
+/// Sums of ticks on their way to [`Times`].
+#[derive(Clone, Debug)]
+pub(super) struct Ticks {
+    count: u64,
+    sum: u64,
+    /// Empty as long as nothing warm was added: most locks are cold.
+    buckets: Vec<u64>,
+}
+
+impl Ticks {
+    pub(super) const NONE: Self = Self { count: 0, sum: 0, buckets: Vec::new() };
+
+    pub(super) fn add(&mut self, count: u64, sum: u64, buckets: &[u64]) {
+        self.count = self.count.saturating_add(count);
+        self.sum = self.sum.saturating_add(sum);
+        if !buckets.is_empty() {
+            self.buckets.resize(BUCKETS, 0);
+        }
+        for (mine, theirs) in self.buckets.iter_mut().zip(buckets) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    /// `own_ticks` is what recording added to each.
+    pub(super) fn finish(&self, ns_per_tick: f64, own_ticks: f64) -> Times {
+        let net = (self.sum as f64 - self.count as f64 * own_ticks).max(0.0);
+        let buckets =
+            self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(i, &count)| Bucket {
+                from_ns: lower_bound(i) as f64 * ns_per_tick,
+                to_ns: lower_bound(i + 1) as f64 * ns_per_tick,
+                count,
+            });
+        Times { count: self.count, total_ns: net * ns_per_tick, buckets: buckets.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::bucket;
+
+    fn times(ticks: &[u64]) -> Times {
+        let mut sums = Ticks::NONE;
+        for &value in ticks {
+            let mut buckets = [0; BUCKETS];
+            buckets[bucket(value)] = 1;
+            sums.add(1, value, &buckets);
+        }
+        sums.finish(0.5, 0.0)
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_buckets() {
+        let times = times(&[1001, 1002, 1003]);
+        assert_eq!((times.count, times.total_ns), (3, 1503.0));
+        assert_eq!(times.mean_ns(), Some(501.0));
+    }
+
+    #[test]
+    fn quantiles_are_within_a_bucket() {
+        let times = times(&(1..=1000).collect::<Vec<_>>());
+        for part in [0.1, 0.5, 0.9, 1.0] {
+            let found = times.quantile_ns(part).unwrap();
+            let right = part * 500.0;
+            assert!((found - right).abs() <= right * 0.25, "{part}: {found} ns, should be near {right} ns");
+        }
+        assert_eq!(Times::default().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn own_cost_is_subtracted_but_never_below_zero() {
+        let mut sums = Ticks::NONE;
+        sums.add(10, 1000, &[]);
+        assert_eq!(sums.finish(1.0, 30.0).total_ns, 700.0);
+        assert_eq!(sums.finish(1.0, 300.0).total_ns, 0.0);
+    }
+
+    #[test]
+    fn constant_times_do_not_vary() {
+        assert!(times(&[1000; 50]).variation().unwrap() < 1e-9);
+        assert!(times(&[10, 10_000]).variation().unwrap() > 0.9);
+        assert_eq!(Times::default().variation(), None);
+    }
+}

@@ -1,0 +1,373 @@
+//! What the recorder counts, read back through the file.
+
+mod support;
+
+use contend_profile::format::{Quantity, Refusal};
+use contend_profile::read::Profile;
+use contend_profile::record::{Kind, Mode, Outcome, PerThread, Trace};
+use contend_profile::{LockRow, LockTable, Options};
+use support::{CORE, DISK, File, GONE, STACK, image, pass};
+
+const MIB: u64 = 1 << 20;
+
+fn table(file: &File) -> LockTable {
+    Profile::parse("test", &file.bytes()).unwrap().table(&Options { symbols: false, ..Options::default() })
+}
+
+fn row(table: &LockTable, address: u64) -> &LockRow {
+    table.rows.iter().find(|row| row.address == address).unwrap()
+}
+
+#[test]
+fn counts_and_sums_are_exact() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    for i in 0..1000 {
+        file.pair(&t, &lock, 0x1000, 50, 10 + i % 7);
+    }
+    let table = table(&file);
+    let usage = &row(&table, 0x1000).exclusive;
+    assert_eq!(usage.acquisitions, 1000);
+    assert_eq!(usage.hold().count, 1000);
+    assert_eq!(usage.hold().total_ns, (0..1000).map(|i| 10 + i % 7).sum::<u64>() as f64);
+    assert_eq!((usage.think.count, usage.think.total_ns), (999, 999.0 * 50.0));
+    assert_eq!((usage.contended, usage.owner_changes), (0, 0));
+    assert_eq!(table.header.threads, 1);
+    // The pair turned warm on the way, so most of it is in the distribution.
+    let kept: u64 = usage.hold().buckets.iter().map(|bucket| bucket.count).sum();
+    assert!((700..=1000).contains(&kept), "{kept}");
+}
+
+#[test]
+fn holds_after_another_core_are_apart() {
+    let file = File::new(MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    for _ in 0..10 {
+        CORE.set(0);
+        file.pair(&a, &lock, 0x1000, 5, 100);
+        file.pair(&a, &lock, 0x1000, 5, 20);
+        CORE.set(1);
+        file.pair(&b, &lock, 0x1000, 5, 100);
+        file.pair(&b, &lock, 0x1000, 5, 20);
+    }
+    CORE.set(0);
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    // The first acquisition of all finds a zeroed trace, which says core 0: its own.
+    assert_eq!((row.exclusive.hold_other.count, row.exclusive.hold_other.total_ns), (19, 1900.0));
+    assert_eq!((row.exclusive.hold_same.count, row.exclusive.hold_same.total_ns), (21, 500.0));
+    assert_eq!(row.exclusive.owner_changes, 19);
+    assert_eq!(row.threads, 2);
+}
+
+#[test]
+fn a_hand_over_is_from_release_to_acquisition_of_one_that_waited() {
+    let file = File::new(MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    pass(10);
+    let waits_from = support::NOW.get();
+    pass(90);
+    recorder.releasing(&a, &lock, Mode::Exclusive);
+    pass(7);
+    recorder.acquired(&b, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    recorder.releasing(&b, &lock, Mode::Exclusive);
+    pass(40);
+    // Waits, but the last release came before that: no hand-over to it.
+    let waits_from = support::NOW.get();
+    pass(3);
+    recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    recorder.releasing(&a, &lock, Mode::Exclusive);
+    let table = table(&file);
+    let usage = &row(&table, 0x1000).exclusive;
+    assert_eq!((usage.contended, usage.wait.total_ns), (2, 100.0));
+    assert_eq!((usage.handover.count, usage.handover.total_ns), (1, 7.0));
+    assert_eq!(usage.wait.count, 2);
+}
+
+#[test]
+fn readers_and_writers_are_apart_and_may_nest() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let read = || recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Shared, 0x1000, None);
+    read();
+    pass(5);
+    read();
+    pass(5);
+    recorder.releasing(&t, &lock, Mode::Shared);
+    pass(5);
+    recorder.releasing(&t, &lock, Mode::Shared);
+    recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Exclusive, 0x1000, None);
+    pass(4);
+    recorder.releasing(&t, &lock, Mode::Exclusive);
+    // One release too many, as by a thread that took the lock over: nothing happens.
+    recorder.releasing(&t, &lock, Mode::Shared);
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    assert_eq!((row.shared.acquisitions, row.shared.nested, row.shared.holds()), (2, 1, 1));
+    assert_eq!((row.shared.hold().count, row.shared.hold().total_ns), (1, 15.0));
+    assert_eq!((row.exclusive.acquisitions, row.exclusive.hold().total_ns), (1, 4.0));
+}
+
+#[test]
+fn failures_conditions_and_refusals_are_counted() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    recorder.try_failed(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000);
+    recorder.timed_out(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000);
+    recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    recorder.acquired_again(&t, &lock);
+    pass(10);
+    recorder.releasing(&t, &lock, Mode::Exclusive);
+    let started = support::NOW.get();
+    pass(1000);
+    recorder.cond_waited(&t, &lock, 0x1000, started, None, Outcome::TimedOut);
+    pass(20);
+    recorder.releasing(&t, &lock, Mode::Exclusive);
+    recorder.untouched(Refusal::Robust);
+    let table = table(&file);
+    let usage = &row(&table, 0x1000).exclusive;
+    assert_eq!((usage.try_failures, usage.timeouts, usage.acquisitions, usage.nested), (1, 1, 2, 1));
+    assert_eq!((usage.condition_waits, usage.condition_timeouts, usage.condition_ns), (1, 1, 1000.0));
+    assert_eq!((usage.hold().count, usage.hold().total_ns, usage.holds()), (2, 30.0, 2));
+    assert_eq!(usage.think.count, 0, "time in a condition wait is not think time");
+    assert_eq!(table.header.untouched.robust, 1);
+}
+
+#[test]
+fn sampling_leaves_counts_exact_and_means_unbiased() {
+    let file = File::new(MIB, 16);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    for i in 0..100_000 {
+        file.pair(&t, &lock, 0x1000, 30, if i % 2 == 0 { 10 } else { 90 });
+    }
+    let table = table(&file);
+    let usage = &row(&table, 0x1000).exclusive;
+    assert_eq!(usage.acquisitions, 100_000);
+    let timed = usage.hold().count;
+    assert!((5_500..7_000).contains(&timed), "{timed} of 100000 timed at one in 16");
+    let mean = usage.hold().mean_ns().unwrap();
+    // 6,250 samples of 10 or 90: the mean's standard deviation is 0.5.
+    assert!((mean - 50.0).abs() < 4.0, "mean {mean}, a period that resonates would give 10 or 90");
+    assert_eq!(usage.think.mean_ns(), Some(30.0));
+    assert!((usage.held_ns() - 5e6).abs() < 4e5);
+    assert_eq!(table.header.sample_period, 16);
+}
+
+#[test]
+fn an_address_that_another_lock_uses_is_another_lock() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    STACK.set(vec![0x10, 0x20]);
+    file.pair(&t, &lock, 0x1000, 1, 5);
+    file.recorder.destroyed(&lock);
+    // The same calls make a mutex there again: the same lock, second generation.
+    file.pair(&t, &lock, 0x1000, 1, 5);
+    // Other calls do: another lock.
+    file.recorder.destroyed(&lock);
+    STACK.set(vec![0x10, 0x30]);
+    file.pair(&t, &lock, 0x1000, 1, 5);
+    // Memory that is reused without destroying starts with zeros as well. Another kind is another lock.
+    let reused = Trace::new();
+    file.recorder.acquired(&t, &reused, Kind::Spin, Mode::Exclusive, 0x1000, None);
+    STACK.take();
+    let table = table(&file);
+    let mut generations: Vec<_> =
+        table.rows.iter().map(|row| (row.kind.name(), row.generations, row.acquisitions())).collect();
+    generations.sort_unstable();
+    assert_eq!(generations, [("mutex", 1, 1), ("mutex", 2, 2), ("spin", 1, 1)]);
+}
+
+#[test]
+fn a_forked_child_counts_in_a_section_of_its_own() {
+    let file = File::new(MIB, 1);
+    let (t, inherited) = (PerThread::new(), Trace::new());
+    file.pair(&t, &inherited, 0x1000, 1, 5);
+    file.recorder.acquired(&t, &inherited, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    // SAFETY: this thread stands for the child's only one.
+    assert!(unsafe { file.recorder.start_in_child(&t, &image(78)) });
+    file.recorder.releasing(&t, &inherited, Mode::Exclusive); // what an atfork handler does
+    file.pair(&t, &inherited, 0x1000, 1, 5);
+    let own = Trace::new();
+    file.pair(&t, &own, 0x2000, 1, 5);
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    assert_eq!(profile.sections().len(), 2);
+    assert_eq!(profile.sections()[1].process.parent_section, profile.sections()[0].number);
+    let table = profile.table(&Options { symbols: false, ..Options::default() });
+    let mut counts: Vec<_> =
+        table.rows.iter().map(|row| (row.pid, row.address, row.acquisitions())).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(77, 0x1000, 2), (78, 0x1000, 1), (78, 0x2000, 1)]);
+}
+
+#[test]
+fn locks_past_the_bound_are_merged_and_no_count_is_lost() {
+    let file = File::new(256 << 10, 1);
+    let t = PerThread::new();
+    let hot = Trace::new();
+    let locks: Vec<Trace> = (0..2000).map(|_| Trace::new()).collect();
+    for round in 0..3 {
+        for (i, lock) in locks.iter().enumerate() {
+            file.pair(&t, lock, 0x10_0000 + i * 64, 1, 5);
+            file.pair(&t, &hot, 0x1000, 1, 5);
+        }
+        assert!(file.bytes().len() <= 256 << 10, "round {round}");
+    }
+    let table = table(&file);
+    assert_eq!(table.rows.iter().map(LockRow::acquisitions).sum::<u64>(), 12_000);
+    assert_eq!(row(&table, 0x1000).acquisitions(), 6_000, "the hot lock keeps its row");
+    let merged: Vec<_> = table.rows.iter().filter(|row| row.merged).collect();
+    assert_eq!(merged.len(), 1);
+    assert!(merged[0].acquisitions() > 0 && merged[0].name.contains("merged"));
+    assert!(table.header.merged_locks > 0);
+    assert!(
+        table.header.warnings.iter().any(|warning| warning.contains("merged")),
+        "{:?}",
+        table.header.warnings
+    );
+    assert_eq!(table.header.dropped, 0);
+}
+
+#[test]
+fn past_the_bound_a_thread_gives_up_its_coldest_records() {
+    let file = File::new(256 << 10, 1);
+    let locks: Vec<Trace> = (0..300).map(|_| Trace::new()).collect();
+    for _ in 0..8 {
+        let t = PerThread::new();
+        for round in 0..2 {
+            for (i, lock) in locks.iter().enumerate() {
+                file.pair(&t, lock, 0x10_0000 + i * 64, 1, 5);
+                file.pair(&t, &locks[7], 0x10_0000 + 7 * 64, 1, 5 + round);
+            }
+        }
+    }
+    let table = table(&file);
+    assert_eq!(table.rows.iter().map(LockRow::acquisitions).sum::<u64>(), 8 * 2 * 600);
+    assert_eq!(row(&table, 0x10_0000 + 7 * 64).acquisitions(), 8 * 2 * 301, "what is hot keeps its row");
+    assert!(table.header.merged_pairs > 100, "{}", table.header.merged_pairs);
+    assert_eq!((table.header.merged_locks, table.header.dropped), (0, 0));
+    let held: f64 = table.rows.iter().map(|row| row.exclusive.hold().total_ns).sum();
+    assert_eq!(held, (8 * (600 * 5 + 300 * 5 + 300 * 6)) as f64, "sums survive merging");
+}
+
+#[test]
+fn a_hundred_thousand_locks_and_512_threads_fit_into_256_mib() {
+    const THREADS: usize = 512;
+    const LOCKS: usize = 100_000;
+    let file = File::new(256 * MIB, 1);
+    let locks: Vec<Trace> = (0..LOCKS).map(|_| Trace::new()).collect();
+    for thread in 0..THREADS {
+        let t = PerThread::new();
+        // Every lock is touched by four threads, and every thread touches one lock in 128.
+        for i in (thread % 128..LOCKS).step_by(128) {
+            file.pair(&t, &locks[i], 0x10_0000 + i * 64, 1, 5);
+        }
+    }
+    assert!(file.bytes().len() as u64 <= 256 * MIB);
+    let table = table(&file);
+    assert_eq!(table.rows.len(), LOCKS, "nothing had to be merged");
+    assert_eq!(table.header.merged_pairs + table.header.merged_locks + table.header.dropped, 0);
+    assert!(table.rows.iter().all(|row| row.threads == 4));
+}
+
+#[test]
+fn a_full_disk_stops_the_recording_and_is_reported() {
+    let file = File::new(8 * MIB, 1);
+    DISK.set(64 << 10);
+    let t = PerThread::new();
+    let locks: Vec<Trace> = (0..2000).map(|_| Trace::new()).collect();
+    for (i, lock) in locks.iter().enumerate() {
+        file.pair(&t, lock, 0x10_0000 + i * 64, 1, 5);
+    }
+    // A thread that comes now gets nothing.
+    file.pair(&PerThread::new(), &locks[0], 0x10_0000, 1, 5);
+    DISK.set(u64::MAX);
+    let mut bytes = file.bytes();
+    bytes.truncate(64 << 10); // what the disk has
+    let profile = Profile::parse("test", &bytes).unwrap();
+    let table = profile.table(&Options { symbols: false, ..Options::default() });
+    assert_eq!(table.rows.iter().map(LockRow::acquisitions).sum::<u64>(), 2000);
+    assert_eq!(table.header.dropped, 1);
+    assert!(table.header.warnings.iter().any(|w| w.contains("No space left")), "{:?}", table.header.warnings);
+}
+
+#[test]
+fn records_of_ended_threads_are_taken_over_past_the_bound() {
+    let file = File::new(8 * MIB, 1);
+    file.recorder.bound_threads(4);
+    let lock = Trace::new();
+    for _ in 0..100 {
+        let t = PerThread::new();
+        file.pair(&t, &lock, 0x1000, 1, 5);
+        file.recorder.thread_ends(&t);
+        file.pair(&t, &lock, 0x1000, 1, 5); // in a later destructor
+    }
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    assert_eq!(profile.sections()[0].threads.len(), 4);
+    let table = profile.table(&Options { symbols: false, ..Options::default() });
+    assert_eq!(row(&table, 0x1000).acquisitions(), 200);
+    assert_eq!(table.header.threads, 100);
+    // A thread that has said that it ends may still run: its records are its own until it is gone.
+    GONE.set(false);
+    file.pair(&PerThread::new(), &lock, 0x1000, 1, 5);
+    GONE.set(true);
+    assert_eq!(Profile::parse("test", &file.bytes()).unwrap().sections()[0].threads.len(), 5);
+}
+
+#[test]
+fn blocked_time_is_set_against_off_cpu_time() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    file.pair(&t, &lock, 0x1000, 0, 0);
+    let waits_from = support::NOW.get();
+    pass(10_000);
+    file.recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    file.recorder.process_ends();
+    let coverage = table(&file).header.coverage.unwrap();
+    // The fake thread runs for half of its time and is queued for a tenth.
+    assert_eq!(coverage.off_cpu_ns, 4_000.0);
+    assert_eq!(coverage.seen_ns, 4_000.0, "no more than the thread was off its core");
+    assert_eq!(coverage.ratio(), 1.0);
+}
+
+#[test]
+fn own_cost_is_measured_without_a_trace_in_the_file() {
+    let file = File::new(MIB, 1);
+    let before = file.bytes();
+    let costs = file.recorder.measure();
+    assert_eq!(costs, [0; 4], "the fake clock stands still");
+    assert_eq!(before, file.bytes());
+}
+
+#[test]
+fn without_a_file_every_call_does_nothing() {
+    let recorder = contend_profile::record::Recorder::new(support::Fake);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(1));
+    recorder.releasing(&t, &lock, Mode::Exclusive);
+    recorder.cond_waited(&t, &lock, 0x1000, 1, None, Outcome::Woken);
+    recorder.destroyed(&lock);
+    recorder.thread_ends(&t);
+    recorder.process_ends();
+    assert!(!recorder.enabled());
+    assert_eq!(lock.lock(), 0);
+}
+
+#[test]
+fn distributions_are_given_to_warm_pairs_only() {
+    let file = File::new(4 * MIB, 1);
+    let t = PerThread::new();
+    let (cold, warm) = (Trace::new(), Trace::new());
+    file.pair(&t, &cold, 0x1000, 1, 5);
+    for _ in 0..300 {
+        file.pair(&t, &warm, 0x2000, 1, 5);
+    }
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let pairs = &profile.sections()[0].pairs;
+    let of = |acquisitions| pairs.iter().find(|pair| pair.values.acquisitions == acquisitions).unwrap();
+    assert!(of(1).buckets(Quantity::HoldSame).is_empty());
+    assert!(of(300).buckets(Quantity::HoldSame).iter().sum::<u64>() > 0);
+}

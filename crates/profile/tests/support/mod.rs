@@ -1,0 +1,132 @@
+//! A recorder over plain memory, with a clock and a core that the test sets.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+
+use contend_profile::arena::{Grow, write_header};
+use contend_profile::format::{FRAMES, Header, PAGE, ProcessValues};
+use contend_profile::record::{Host, Image, Kind, Mode, PerThread, Recorder, Trace};
+
+thread_local! {
+    /// Ticks.
+    pub(crate) static NOW: Cell<u64> = const { Cell::new(1_000) };
+    /// The core that the thread is on.
+    pub(crate) static CORE: Cell<u32> = const { Cell::new(0) };
+    /// Stack of the next lock that is touched first.
+    pub(crate) static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// Bytes that the disk has room for.
+    pub(crate) static DISK: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// Thread identifiers that are gone.
+    pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Lets `ticks` pass.
+pub(crate) fn pass(ticks: u64) {
+    NOW.set(NOW.get() + ticks);
+}
+
+pub(crate) struct Fake;
+
+impl Grow for Fake {
+    fn grow(&self, _known: u64, _start: u64, end: u64) -> Result<u64, i32> {
+        if end > DISK.get() { Err(28) } else { Ok(end) }
+    }
+}
+
+impl Host for Fake {
+    fn stamp() -> u64 {
+        NOW.get()
+    }
+    fn core() -> u32 {
+        CORE.get()
+    }
+    fn monotonic_ns(&self) -> u64 {
+        NOW.get()
+    }
+    fn zeroed(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: the layout is not empty.
+        unsafe { alloc_zeroed(Layout::from_size_align(bytes, 4096).unwrap()) }
+    }
+    unsafe fn give_back(&self, start: *mut u8, bytes: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { dealloc(start, Layout::from_size_align(bytes, 4096).unwrap()) }
+    }
+    fn stack(&self, frames: &mut [u64; FRAMES]) -> usize {
+        STACK.with_borrow(|stack| {
+            frames[..stack.len()].copy_from_slice(stack);
+            stack.len()
+        })
+    }
+    fn identity(&self) -> (u32, [u8; 16]) {
+        (1234, *b"worker\0\0\0\0\0\0\0\0\0\0")
+    }
+    fn schedule(&self, _tid: u32) -> Option<(u64, u64)> {
+        Some((NOW.get() / 2, NOW.get() / 10))
+    }
+    fn gone(&self, _tid: u32) -> bool {
+        GONE.get()
+    }
+}
+
+/// A file in memory with a recorder on it.
+pub(crate) struct File {
+    pub(crate) recorder: Recorder<Fake>,
+    base: *mut u8,
+    layout: Layout,
+}
+
+impl File {
+    pub(crate) fn new(limit: u64, period: u32) -> Self {
+        let layout = Layout::from_size_align(limit as usize, PAGE as usize).unwrap();
+        // SAFETY: not empty.
+        let base = unsafe { alloc_zeroed(layout) };
+        // SAFETY: page-aligned zeros, longer than a header.
+        let header = unsafe { &*base.cast::<Header>() };
+        write_header(header, limit, period, NOW.get(), NOW.get(), 0);
+        let recorder = Recorder::new(Fake);
+        // SAFETY: the memory is as long as the limit in its header; it outlives the recorder.
+        assert!(unsafe { recorder.start(base, &image(77)) });
+        Self { recorder, base, layout }
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// What a reader would find on the disk.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let used = self.recorder.header().unwrap().allocated.load(std::sync::atomic::Ordering::Relaxed);
+        // SAFETY: inside the memory; the test's threads are at rest.
+        unsafe { std::slice::from_raw_parts(self.base, used as usize) }.to_vec()
+    }
+
+    /// An uncontended pair that holds for `hold` ticks, `think` ticks after now.
+    pub(crate) fn pair(&self, t: &PerThread, lock: &Trace, address: usize, think: u64, hold: u64) {
+        pass(think);
+        self.recorder.acquired(t, lock, Kind::Mutex, Mode::Exclusive, address, None);
+        pass(hold);
+        self.recorder.releasing(t, lock, Mode::Exclusive);
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}
+
+pub(crate) fn image(pid: u64) -> Image<'static> {
+    Image {
+        process: ProcessValues {
+            pid,
+            parent_pid: 1,
+            clock_first_ticks: NOW.get(),
+            ..ProcessValues::default()
+        },
+        arguments: b"program\0argument\0",
+        executable: b"/nowhere/program",
+    }
+}

@@ -98,8 +98,10 @@ pub struct Observed {
     pub hold_same: Option<Mean>,
     /// Hold time after a holder on another core.
     pub hold_other: Option<Mean>,
-    /// Time from a release until the same thread next asks for the lock.
+    /// Time from a release until the same thread next *has* the lock, waiting included.
     pub think: Option<Mean>,
+    /// Mean wait of an acquisition, those that did not wait included, ns.
+    pub wait_ns: f64,
     /// Time from a release to the start of a holder that had waited, ns. Used for blocking locks, whose wake-up it is.
     pub handover_ns: Option<Range>,
     /// Whether the threads really ran together: false when the processor time over elapsed time says that they took
@@ -114,11 +116,15 @@ const LEAST_SPREAD: f64 = 0.05;
 /// Lines that a critical section may touch, where no profile has seen it on a second core: from none to this many.
 const UNSEEN_LINES: Range = Range { low: 0.0, likely: 1.0, high: 8.0 };
 
+/// The time outside a lock is at least this share of the span from a release to the next acquisition, however
+/// nearly all of it was waiting: the difference of two means is no surer.
+const LEAST_OUTSIDE: f64 = 0.01;
+
 /// What a prediction is made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
-    /// a: mean time outside the lock, ns.
-    pub outside_ns: f64,
+    /// a: mean time outside the lock, waiting not included, ns.
+    pub outside_ns: Range,
     /// The critical section after a holder on the same core, ns.
     pub same_ns: f64,
     /// What it grows by after a holder on another core where a line costs as much as on the profiled machine, ns.
@@ -127,7 +133,7 @@ pub struct Parameters {
     pub read_share: Option<f64>,
     /// Measured time to wake a waiter, ns.
     pub wake_ns: Option<Range>,
-    /// How far the times may be off: a factor of at least 1.
+    /// How far the times at the lock may be off: a factor of at least 1.
     pub spread: f64,
     /// What makes these numbers doubtful, in words.
     pub doubts: Vec<String>,
@@ -188,8 +194,20 @@ impl Parameters {
             "the threads did not run together, so its times hold waiting for a core: profile with no more threads than cores, on an idle machine"
                 .to_owned()
         });
+        let outside = |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_OUTSIDE * think_ns);
+        let outside_ns = Range {
+            low: outside(think.ns / spread),
+            likely: outside(think.ns),
+            high: outside(think.ns * spread),
+        };
+        if outside_ns.high > 2.0 * outside_ns.low {
+            doubts.push(format!(
+                "nearly all of the {:.0} ns between a thread's acquisitions was waiting: the time outside the lock is only known to be {:.0} to {:.0} ns; profile with fewer threads",
+                think.ns, outside_ns.low, outside_ns.high
+            ));
+        }
         Ok(Self {
-            outside_ns: think.ns,
+            outside_ns,
             same_ns,
             growth_ns,
             read_share: lock.reads.map(|reads| reads as f64 / lock.acquisitions.max(1) as f64),
@@ -206,6 +224,12 @@ impl Parameters {
             End::Cheap => 1.0 / self.spread,
             End::Likely => 1.0,
             End::Dear => self.spread,
+        };
+        // The more time outside, the higher the throughput: the ends are the other way round.
+        let outside = match end {
+            End::Cheap => self.outside_ns.high,
+            End::Likely => self.outside_ns.likely,
+            End::Dear => self.outside_ns.low,
         };
         let transfer = costs.transfer_ns(cores).at(end);
         let distance = costs.transfer_ns(cores).at(end) / costs.transfer_ns(2).at(end);
@@ -224,7 +248,7 @@ impl Parameters {
             }
         };
         LockModel {
-            outside: self.outside_ns / times_off,
+            outside,
             service: Service { same, other },
             handover,
             readers: self.read_share.map(|share| Readers { share, word: 2.0 * transfer }),
@@ -451,6 +475,7 @@ mod tests {
             hold_same: mean(hold_ns),
             hold_other: mean(hold_ns * 1.5),
             think: mean(think_ns),
+            wait_ns: 0.0,
             handover_ns: None,
             ran_together: true,
         }
@@ -510,6 +535,18 @@ mod tests {
         let seen = predicted(&observed(50.0, 2000.0), Family::Queue, "value = 80").curve.at(48).unwrap();
         let unseen = predicted(&lock, Family::Queue, "value = 80").curve.at(48).unwrap();
         assert!(unseen.high - unseen.low > seen.high - seen.low);
+    }
+
+    #[test]
+    fn waiting_is_not_time_outside() {
+        let lock = Observed { wait_ns: 1500.0, ..observed(50.0, 2000.0) };
+        let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+        assert!((parameters.outside_ns.likely - 500.0).abs() < 1e-9);
+        assert!(parameters.doubts.is_empty());
+        let lock = Observed { wait_ns: 1990.0, ..observed(50.0, 2000.0) };
+        let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+        assert!((parameters.outside_ns.likely - 20.0).abs() < 1e-9 && parameters.outside_ns.low > 0.0);
+        assert!(parameters.doubts[0].contains("fewer threads"));
     }
 
     #[test]

@@ -76,11 +76,11 @@ impl Want {
         let entered = match self {
             Self::Exclusive if is_held(state) || barred => return None,
             Self::Exclusive => state | WRITER,
-            Self::Shared if state & WRITER != 0 || state & READERS >= MOST_READERS || barred => return None,
-            Self::Shared => state + READER,
-            // No writer is in while this thread reads.
-            Self::SharedAgain if state & READERS >= MOST_READERS => return None,
-            Self::SharedAgain => state + READER,
+            Self::Shared if barred => return None,
+            Self::Shared | Self::SharedAgain if state & WRITER != 0 || state & READERS >= MOST_READERS => {
+                return None;
+            }
+            Self::Shared | Self::SharedAgain => state + READER,
         };
         Some(if entitled { entered & !(WAKING | RESERVED) } else { entered })
     }

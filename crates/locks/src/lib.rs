@@ -4,10 +4,14 @@
 //! can refuse is a [`TryLock`]; one whose waiters can give up without harm is a [`TimedLock`]; one that lets readers
 //! share is a [`RawRwLock`]. The [`catalogue`] names them all.
 //!
+//! Any thread may release a lock: what its release needs lies in the lock or in memory that outlives threads.
+//! No function here is `#[track_caller]`: the machine sees each access at its own line of the lock, so that every
+//! ordering has a site.
 //! A lock in its initial state is all zero bits, so that zero-filled memory and `NEW` mean the same.
 
 #![no_std]
 
+pub mod api;
 mod blocking;
 pub mod catalogue;
 mod futex;
@@ -18,7 +22,7 @@ mod ticket;
 mod ttas;
 
 pub use futex::Futex;
-pub use mcs::{Mcs, McsNode};
+pub use mcs::{Mcs, McsNode, McsQueue};
 pub use rw::Rw;
 pub use tas::Tas;
 pub use ticket::Ticket;
@@ -35,17 +39,14 @@ pub trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     const NEW: Self;
 
     /// Waits until the caller holds the lock.
-    #[track_caller]
     fn acquire(&self);
 
     /// Lets the next one in. After the write that does so the lock is not touched any more: its memory may be gone.
-    #[track_caller]
     fn release(&self);
 
     /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
     /// have effects outside the machine.
     #[inline]
-    #[track_caller]
     fn critical<R>(&self, mut body: impl FnMut() -> R) -> R {
         self.acquire();
         let result = body();
@@ -57,9 +58,11 @@ pub trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
 /// A lock that can be asked for without waiting.
 pub trait TryLock<M: Machine>: RawLock<M> {
     /// Takes the lock if that needs no waiting.
-    #[track_caller]
     fn try_acquire(&self) -> bool;
 }
+
+/// A lock that is handed over in the order of arrival.
+pub trait FairLock<M: Machine>: RawLock<M> {}
 
 /// A lock whose waiters can give up.
 pub trait TimedLock<M: Machine>: TryLock<M> {
@@ -67,23 +70,20 @@ pub trait TimedLock<M: Machine>: TryLock<M> {
     ///
     /// # Errors
     /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
-    #[track_caller]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
 }
 
 /// A lock that readers share; its exclusive side is that of [`RawLock`].
 pub trait RawRwLock<M: Machine>: RawLock<M> {
     /// Waits until the caller holds the lock together with other readers. A thread that reads already may say so,
-    /// and is then let in even while a writer waits: it would wait for itself otherwise.
-    #[track_caller]
+    /// and is then let in even while a writer waits: it would wait for itself otherwise. Said wrongly, it costs the
+    /// writer its turn and nothing else.
     fn acquire_shared(&self, reads_already: bool);
 
     /// Takes the lock shared if that needs no waiting.
-    #[track_caller]
     fn try_acquire_shared(&self, reads_already: bool) -> bool;
 
     /// Gives up a shared hold.
-    #[track_caller]
     fn release_shared(&self);
 }
 
@@ -93,6 +93,5 @@ pub trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
     ///
     /// # Errors
     /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
-    #[track_caller]
     fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp>;
 }

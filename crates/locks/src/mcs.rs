@@ -11,14 +11,14 @@
 //! | node `waiting` | its owner sets, predecessor clears | 1 while the owner has to wait              |
 //!
 //! The node comes from the thread's pool, so that the interface needs none, and a release by another thread finds
-//! it.
+//! it. [`McsQueue`] is the form whose nodes are the caller's.
 //! Order: first in, first out; nobody is bypassed. Any thread may release.
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Machine, Native, Node, PlainCell, Word};
 
-use crate::{RawLock, TryLock};
+use crate::{FairLock, RawLock, TryLock};
 
 /// A place in the queue of an MCS lock.
 #[repr(C)]
@@ -30,17 +30,53 @@ pub struct McsNode<M: Machine> {
 // SAFETY: two words, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for McsNode<M> {}
 
-/// The queue of an MCS lock, for nodes from anywhere.
-pub(crate) struct McsQueue<M: Machine> {
+impl<M: Machine> McsNode<M> {
+    /// A node that is in no queue.
+    pub const NEW: Self = Self { next: M::Ptr::ZERO, waiting: M::U32::ZERO };
+}
+
+/// The MCS lock whose nodes are the caller's, 8 bytes.
+///
+/// [`critical`](McsQueue::critical) is the scoped form; the others are for nodes that live elsewhere: in a caller's
+/// frame, or in a structure whose lock pointer may be exchanged while it is held, so that the holder must keep lock
+/// and node itself.
+///
+/// ```
+/// use contend_locks::McsQueue;
+///
+/// static QUEUE: McsQueue = McsQueue::NEW;
+/// assert_eq!(QUEUE.critical(|| 6 * 7), 42);
+/// ```
+pub struct McsQueue<M: Machine = Native> {
     tail: M::Ptr<McsNode<M>>,
 }
 
+const _: () = assert!(size_of::<McsQueue>() == 8);
+
 impl<M: Machine> McsQueue<M> {
-    pub(crate) const NEW: Self = Self { tail: M::Ptr::ZERO };
+    /// The lock, free.
+    pub const NEW: Self = Self { tail: M::Ptr::ZERO };
+
+    /// Runs `body` while holding the lock, with a node in this frame. A panic of `body` releases.
+    #[inline]
+    pub fn critical<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Held<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
+        impl<M: Machine> Drop for Held<'_, M> {
+            fn drop(&mut self) {
+                // SAFETY: acquired with this node, below.
+                unsafe { self.0.release(self.1) };
+            }
+        }
+        let node = McsNode::NEW;
+        // SAFETY: the node outlives the guard, which releases even when `body` panics.
+        unsafe { self.acquire(&node) };
+        let _held = Held(self, &node);
+        body()
+    }
 
     /// Whether somebody holds the lock, as of some moment ago.
     #[inline]
-    pub(crate) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
@@ -49,7 +85,7 @@ impl<M: Machine> McsQueue<M> {
     /// # Safety
     /// `node` stays valid, and is used for nothing else, until its `release` has returned.
     #[inline]
-    pub(crate) unsafe fn acquire(&self, node: &McsNode<M>) {
+    pub unsafe fn acquire(&self, node: &McsNode<M>) {
         node.next.store(core::ptr::null_mut(), Relaxed);
         node.waiting.store(1, Relaxed);
         let own = core::ptr::from_ref(node).cast_mut();
@@ -67,7 +103,7 @@ impl<M: Machine> McsQueue<M> {
     /// # Safety
     /// As `acquire`, if it says true.
     #[inline]
-    pub(crate) unsafe fn try_acquire(&self, node: &McsNode<M>) -> bool {
+    pub unsafe fn try_acquire(&self, node: &McsNode<M>) -> bool {
         node.next.store(core::ptr::null_mut(), Relaxed);
         let own = core::ptr::from_ref(node).cast_mut();
         // [1] from the release that freed the lock; [2] publishes the node to the successor.
@@ -79,7 +115,7 @@ impl<M: Machine> McsQueue<M> {
     /// # Safety
     /// `node` is the one that the holder acquired with.
     #[inline]
-    pub(crate) unsafe fn release(&self, node: &McsNode<M>) {
+    pub unsafe fn release(&self, node: &McsNode<M>) {
         let mut successor = node.next.load(Acquire); // [3] from the successor
         if successor.is_null() {
             let own = core::ptr::from_ref(node).cast_mut();
@@ -123,6 +159,8 @@ impl<M: Machine> RawLock<M> for Mcs<M> {
         M::give_node(node);
     }
 }
+
+impl<M: Machine> FairLock<M> for Mcs<M> {}
 
 impl<M: Machine> TryLock<M> for Mcs<M> {
     #[inline]

@@ -15,7 +15,7 @@
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Integer, Machine, Native, Word};
 
-use crate::{RawLock, TryLock};
+use crate::{FairLock, RawLock, TryLock};
 
 /// The ticket lock in 8 bytes: 2³² threads may wait.
 pub struct Ticket<M: Machine = Native> {
@@ -38,6 +38,8 @@ impl<M: Machine> RawLock<M> for Ticket<M> {
         self.serving.store(mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
 }
+
+impl<M: Machine> FairLock<M> for Ticket<M> {}
 
 impl<M: Machine> TryLock<M> for Ticket<M> {
     #[inline]

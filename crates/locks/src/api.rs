@@ -1,0 +1,179 @@
+//! The locks behind [`lock_api`]: guards, `Mutex<T>`, `RwLock<T>`, each with the abilities of its algorithm.
+//!
+//! ```
+//! use contend_locks::api::{Mutex, RwLock};
+//! use contend_locks::{Mcs, Rw};
+//!
+//! static SUM: Mutex<u64, Mcs> = Mutex::new(0);
+//! static LIST: RwLock<[u8; 4], Rw> = RwLock::new([0; 4]);
+//!
+//! *SUM.lock() += u64::from(LIST.read()[0]);
+//! assert_eq!(SUM.try_lock().map(|sum| *sum), Some(0));
+//! ```
+
+use core::marker::PhantomData;
+use core::time::Duration;
+
+use lock_api::{GuardSend, RawMutex};
+use machine::{Deadline, Limit, Machine, Native};
+
+use crate::{FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TryLock};
+
+/// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the blocking mutex.
+pub type Mutex<T, L = Futex, M = Native> = lock_api::Mutex<Api<L, M>, T>;
+
+/// What [`Mutex::lock`](lock_api::Mutex::lock) gives.
+pub type MutexGuard<'a, T, L = Futex, M = Native> = lock_api::MutexGuard<'a, Api<L, M>, T>;
+
+/// A value behind a reader-writer lock: `RwLock<T, RwQueued>`. Without a second argument the blocking one.
+pub type RwLock<T, L = Rw, M = Native> = lock_api::RwLock<Api<L, M>, T>;
+
+/// What [`RwLock::read`](lock_api::RwLock::read) gives.
+pub type RwLockReadGuard<'a, T, L = Rw, M = Native> = lock_api::RwLockReadGuard<'a, Api<L, M>, T>;
+
+/// What [`RwLock::write`](lock_api::RwLock::write) gives.
+pub type RwLockWriteGuard<'a, T, L = Rw, M = Native> = lock_api::RwLockWriteGuard<'a, Api<L, M>, T>;
+
+/// A lock as `lock_api` sees it. Its instants are [`Deadline`]s. Any thread may release a lock of this crate, so
+/// guards can be sent.
+pub struct Api<L, M = Native>(L, PhantomData<fn() -> M>);
+
+impl<L: RawLock<M>, M: Machine> Api<L, M> {
+    /// The lock itself.
+    #[inline]
+    pub const fn inner(&self) -> &L {
+        &self.0
+    }
+}
+
+#[inline]
+fn after<M: Machine>(wait: Duration) -> Deadline {
+    Deadline::after_ns::<M>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+}
+
+// SAFETY: a `RawLock` excludes.
+unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
+    #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
+    const INIT: Self = Self(L::NEW, PhantomData);
+    type GuardMarker = GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        self.0.acquire();
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.try_acquire()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.0.release();
+    }
+}
+
+// SAFETY: the lock is handed over in the order of arrival by every release.
+unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine> lock_api::RawMutexFair for Api<L, M> {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        self.0.release();
+    }
+}
+
+// SAFETY: true only when the lock was acquired.
+unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
+    type Duration = Duration;
+    type Instant = Deadline;
+
+    fn try_lock_for(&self, wait: Duration) -> bool {
+        self.try_lock_until(after::<M>(wait))
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_or(Limit::at(deadline)).is_ok()
+    }
+}
+
+// SAFETY: a `RawRwLock` lets in one writer or many readers.
+unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Api<L, M> {
+    #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
+    const INIT: Self = Self(L::NEW, PhantomData);
+    type GuardMarker = GuardSend;
+
+    #[inline]
+    fn lock_shared(&self) {
+        self.0.acquire_shared(false);
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        self.0.try_acquire_shared(false)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        self.0.release_shared();
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        self.0.acquire();
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        self.0.try_acquire()
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        self.0.release();
+    }
+}
+
+// SAFETY: a waiting writer does not keep the caller out.
+unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockRecursive for Api<L, M> {
+    #[inline]
+    fn lock_shared_recursive(&self) {
+        self.0.acquire_shared(true);
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive(&self) -> bool {
+        self.0.try_acquire_shared(true)
+    }
+}
+
+// SAFETY: true only when the lock was acquired.
+unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M> {
+    type Duration = Duration;
+    type Instant = Deadline;
+
+    fn try_lock_shared_for(&self, wait: Duration) -> bool {
+        lock_api::RawRwLockTimed::try_lock_shared_until(self, after::<M>(wait))
+    }
+
+    fn try_lock_shared_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_shared_or(false, Limit::at(deadline)).is_ok()
+    }
+
+    fn try_lock_exclusive_for(&self, wait: Duration) -> bool {
+        lock_api::RawRwLockTimed::try_lock_exclusive_until(self, after::<M>(wait))
+    }
+
+    fn try_lock_exclusive_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_or(Limit::at(deadline)).is_ok()
+    }
+}
+
+// SAFETY: as the two above.
+unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockRecursiveTimed for Api<L, M> {
+    fn try_lock_shared_recursive_for(&self, wait: Duration) -> bool {
+        self.try_lock_shared_recursive_until(after::<M>(wait))
+    }
+
+    fn try_lock_shared_recursive_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_shared_or(true, Limit::at(deadline)).is_ok()
+    }
+}

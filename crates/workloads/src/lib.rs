@@ -1,1 +1,3 @@
 //! Workloads and lock clients, generic over machine and lock.
+
+pub mod client;

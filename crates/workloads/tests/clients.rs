@@ -1,0 +1,48 @@
+//! Every lock with every client that suits it, from two threads to many more than cores.
+
+use contend_workloads::client::{self, Kind, Shape, Wrong};
+use locks::RawLock;
+use locks::catalogue::LOCKS;
+use machine::{Machine, Native, Patient};
+
+fn runs<M: Machine>(threads: &[usize], attempts: u32) {
+    for lock in LOCKS {
+        for kind in Kind::ALL {
+            for &threads in threads {
+                let shape = Shape { threads, rounds: attempts / threads as u32 };
+                let ran = client::run::<M>(lock.name, kind, shape);
+                assert_eq!(ran.is_some(), kind.suits(lock), "{} {kind:?}", lock.name);
+                if let Some(Err(wrong)) = ran {
+                    panic!("{} {kind:?} with {threads} threads: {wrong}", lock.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn more_threads_than_cores() {
+    runs::<Patient>(&[1, 3, 8, 64], 400);
+}
+
+#[test]
+fn spinning_threads() {
+    runs::<Native>(&[1, 2], 1_000);
+}
+
+/// A lock that does not exclude.
+struct Open;
+
+impl RawLock<Patient> for Open {
+    const NEW: Self = Self;
+    fn acquire(&self) {}
+    fn release(&self) {}
+}
+
+#[test]
+fn a_lock_that_does_not_exclude_is_caught() {
+    let shape = Shape { threads: 4, rounds: 100_000 };
+    let wrong = (0..100).find_map(|_| client::exclusive::<Open, Patient>(shape).err());
+    let wrong = wrong.expect("a hundred runs of four threads that exclude each other by chance");
+    assert!(matches!(wrong, Wrong::Lost { .. } | Wrong::NotAlone { .. }), "{wrong}");
+}

@@ -66,14 +66,15 @@ fn bounded_buffer() {
 #[test]
 fn unmapped_right_after_unlock() {
     let program = compiled("unmap.c");
-    for (lock, kind) in [
-        ("mutex", "mutex"),
-        ("errorcheck", "mutex"),
-        ("cond", "mutex"),
-        ("rwlock", "rwlock"),
-        ("spin", "spin"),
-    ] {
-        passes(&program, &[kind], &[lock, "2", "20000"]);
+    let cases = [
+        ("mutex", "mutex", "50000"),
+        ("errorcheck", "mutex", "10000"),
+        ("cond", "mutex", "10000"),
+        ("rwlock", "rwlock", "20000"),
+        ("spin", "spin", "20000"),
+    ];
+    for (lock, kind, objects) in cases {
+        passes(&program, &[kind], &[lock, "2", objects]);
         passes(&program, &[kind], &[lock, &thread_counts()[1], "2000"]);
     }
 }

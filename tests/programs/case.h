@@ -35,12 +35,12 @@ static void watch(unsigned limit_s) {
 }
 
 MAYBE_UNUSED __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...) {
+    char message[512];
     va_list arguments;
     va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
     fflush(stdout);
-    fputs("FAIL ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "FAIL %s\n", message); // in one piece: other threads may fail too
     _exit(1);
 }
 

@@ -29,6 +29,7 @@ struct object {
 static enum lock_kind kind;
 static long threads, rounds;
 static struct object *batch[BATCH];
+static _Atomic long arrived[BATCH];
 static pthread_barrier_t ready, over;
 static _Atomic long unmapped;
 
@@ -50,13 +51,22 @@ static void make(struct object *object) {
     object->references = threads;
 }
 
+// Holds an object until all others are on their way to it, so that its unlock has waiters; not for ever, as one on
+// its way may not have got far.
+static void gather(int index) {
+    for (int i = 0; i < 50 && arrived[index] < threads; i++) sched_yield();
+}
+
 // Drops one reference; the last one out takes the object with it.
-static void drop(struct object *object) {
-    bool last;
+static void drop(int index) {
+    struct object *object = batch[index];
+    bool last, first = ++arrived[index] == 1 && index % 4 == 0;
+    if (kind == SPIN && threads > 2) first = false; // glibc's spinners would burn a time slice each
     switch (kind) {
     case MUTEX:
     case ERRORCHECK:
         MUST(pthread_mutex_lock(&object->mutex));
+        if (first) gather(index);
         last = --object->references == 0;
         MUST(pthread_mutex_unlock(&object->mutex));
         if (last) MUST(pthread_mutex_destroy(&object->mutex));
@@ -66,12 +76,14 @@ static void drop(struct object *object) {
         CHECK(object->references > 0);
         MUST(pthread_rwlock_unlock(&object->rwlock));
         MUST(pthread_rwlock_wrlock(&object->rwlock));
+        if (first) gather(index);
         last = --object->references == 0;
         MUST(pthread_rwlock_unlock(&object->rwlock));
         if (last) MUST(pthread_rwlock_destroy(&object->rwlock));
         break;
     case SPIN:
         MUST(pthread_spin_lock(&object->spin));
+        if (first) gather(index);
         last = --object->references == 0;
         MUST(pthread_spin_unlock(&object->spin));
         if (last) MUST(pthread_spin_destroy(&object->spin));
@@ -80,6 +92,7 @@ static void drop(struct object *object) {
         // The last to arrive wakes the others. One of them, woken, destroys both: the rest have left by then
         // but for the tail of their waits, which pthread_cond_destroy sits out.
         MUST(pthread_mutex_lock(&object->all_here.mutex));
+        if (first) gather(index);
         if (--object->references == 0) MUST(pthread_cond_broadcast(&object->all_here.cond));
         while (object->references > 0) MUST(pthread_cond_wait(&object->all_here.cond, &object->all_here.mutex));
         last = --object->references == -threads;
@@ -98,7 +111,7 @@ static void drop(struct object *object) {
 static void *walk(void *argument) {
     for (long round = 0; round < rounds; round++) {
         pthread_barrier_wait(&ready);
-        for (int i = 0; i < BATCH; i++) drop(batch[i]);
+        for (int i = 0; i < BATCH; i++) drop(i);
         pthread_barrier_wait(&over);
     }
     return argument;
@@ -113,6 +126,7 @@ static void run(void) {
         for (int i = 0; i < BATCH; i++) {
             batch[i] = (struct object *)(pages + i * PAGE);
             make(batch[i]);
+            arrived[i] = 0;
         }
         pthread_barrier_wait(&ready);
         pthread_barrier_wait(&over);

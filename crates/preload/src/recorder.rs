@@ -46,7 +46,7 @@ pub(crate) fn enabled() -> bool {
 /// The time in ticks.
 #[inline]
 pub(crate) fn stamp() -> u64 {
-    system::ticks()
+    profile::clock::ticks()
 }
 
 /// A lock was acquired, after a wait that began at `wait_started` if that is given.
@@ -192,7 +192,7 @@ fn image_of_now() -> ProcessValues {
         pid: pid as u64,
         parent_pid: parent_pid as u64,
         started_realtime_ns: system::clock_ns(libc::CLOCK_REALTIME),
-        clock_first_ticks: system::ticks(),
+        clock_first_ticks: profile::clock::ticks(),
         clock_first_ns: system::clock_ns(libc::CLOCK_MONOTONIC),
         ..ProcessValues::default()
     }

@@ -1,19 +1,23 @@
 //! The profile file: records, container, symbol names, lock table.
 //!
 //! Two halves. The *writing* half ([`format`], [`histogram`], [`arena`], [`record`]) runs inside the profiled program:
-//! no_std, no dependency, nothing allocated on a lock path. The *reading* half (feature `read`, on by default) opens a
-//! finished or a live file, names its locks and turns it into the lock table, differences and exports.
+//! no_std, no dependency, nothing allocated on a lock path. The *reading* half (feature `read`, on by default) makes the
+//! file for a run ([`session`]), opens a finished or a live one, names its locks and turns it into the lock table,
+//! differences and exports ([`mod@read`]).
 //!
 //! The file is its own journal: threads count straight into the shared mapping of it, so a program that is killed leaves
 //! everything it had counted, and nothing is written at exit that a reader could not do without.
 #![cfg_attr(not(feature = "read"), no_std)]
 
 pub mod arena;
+pub mod clock;
 pub mod format;
 pub mod histogram;
 #[cfg(feature = "read")]
 pub mod read;
 pub mod record;
+#[cfg(feature = "read")]
+pub mod session;
 
 #[cfg(feature = "read")]
 pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, Times, Usage};

@@ -23,29 +23,6 @@ static CORE_WORD: AtomicIsize = AtomicIsize::new(0);
 /// The path of the profile file: a copy, since the program may change its environment at any moment.
 static FILE_PATH: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
-/// The cycle counter.
-#[inline]
-pub(super) fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has the counter, and Linux leaves it readable unless a process forbids it to itself.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        let ticks: u64;
-        // SAFETY: the virtual counter is readable from user space under Linux.
-        unsafe {
-            core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
-        };
-        ticks
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    {
-        clock_ns(libc::CLOCK_MONOTONIC)
-    }
-}
-
 /// Finds the restartable-sequences area that glibc 2.35 and later keep for every thread.
 pub(super) fn find_core_word() {
     const CPU_ID: isize = 4; // struct rseq, include/uapi/linux/rseq.h
@@ -265,7 +242,7 @@ fn set_errno(value: i32) {
 impl Host for Linux {
     #[inline]
     fn stamp() -> u64 {
-        ticks()
+        profile::clock::ticks()
     }
 
     #[inline]

@@ -127,6 +127,10 @@ fn parse_header(path: &Path, bytes: &[u8]) -> Result<HeaderValues, Error> {
     if version > VERSION {
         return Err(Error::Newer { path: path.to_owned(), version });
     }
+    if (bytes.len() as u64) < PAGE {
+        let allocated = header.allocated.max(PAGE);
+        return Err(Error::Truncated { path: path.to_owned(), length: bytes.len() as u64, allocated });
+    }
     if version == 0 || length != PAGE {
         return Err(damaged(
             path,
@@ -134,14 +138,10 @@ fn parse_header(path: &Path, bytes: &[u8]) -> Result<HeaderValues, Error> {
             format!("version {version} with a header of {length} bytes does not exist"),
         ));
     }
-    let truncated = bytes.len() as u64;
+    let length = bytes.len() as u64;
     // Where the disk was full, blocks may have been given out that never came to be.
-    if truncated < PAGE || (truncated < header.allocated && header.growth_error == 0) {
-        return Err(Error::Truncated {
-            path: path.to_owned(),
-            length: truncated,
-            allocated: header.allocated.max(PAGE),
-        });
+    if length < header.allocated && header.growth_error == 0 {
+        return Err(Error::Truncated { path: path.to_owned(), length, allocated: header.allocated });
     }
     Ok(header)
 }

@@ -677,7 +677,7 @@ fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         warnings
             .push(format!("the profile could not grow ({reason}): {} events are missing", header.dropped));
     }
-    if header.merged_pairs + header.merged_locks > 0 {
+    if header.merged_pairs > 0 || header.merged_locks > 0 {
         warnings.push(format!(
             "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; record with a higher --limit to keep them apart",
             header.merged_locks, header.merged_pairs

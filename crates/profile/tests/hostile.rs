@@ -1,0 +1,199 @@
+//! Files that are not what they seem: every one of them is an answer or an error that says where, never a panic.
+
+mod support;
+
+use contend_profile::read::{Diff, Error, Profile, to_csv, to_pprof};
+use contend_profile::record::{Kind, Mode, PerThread, Trace};
+use contend_profile::{LockTable, Options};
+use proptest::prelude::*;
+use support::{File, STACK};
+
+/// A small file with records of every type that recorders write.
+fn sample() -> Vec<u8> {
+    let file = File::new(1 << 20, 1);
+    let maps = b"1000-9000 r-xp 00000000 08:01 1 /nowhere/lib one.so\n9000-a000 rw-p 00008000 08:01 1 /nowhere/lib one.so\n";
+    file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
+    file.recorder
+        .append(contend_profile::format::Type::BuildIds, &[&0x1000u64.to_le_bytes(), &[4, 1, 2, 3, 4]]);
+    let t = PerThread::new();
+    STACK.set(vec![0x1234, 0x2345]);
+    for i in 0..5 {
+        let lock = Trace::new();
+        for _ in 0..300 {
+            file.pair(&t, &lock, 0x9000 + i * 64, 3, 7);
+        }
+    }
+    STACK.set(vec![0x6000_0000]);
+    let lock = Trace::new();
+    file.recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Shared, 0x7000_0000, Some(1));
+    STACK.take();
+    file.recorder.thread_ends(&t);
+    file.recorder.process_ends();
+    file.bytes()
+}
+
+fn table(bytes: &[u8]) -> Result<LockTable, Error> {
+    Profile::parse("file.contend", bytes).map(|profile| profile.table(&Options::default()))
+}
+
+/// Everything that can be made of a table.
+fn use_all(table: &LockTable) {
+    to_csv(table);
+    to_pprof(table);
+    serde_json::to_string(table).unwrap();
+    serde_json::to_string(&Diff::new(table, table)).unwrap();
+}
+
+#[test]
+fn the_sample_is_a_good_profile() {
+    let table = table(&sample()).unwrap();
+    assert_eq!(table.rows.len(), 6);
+    let names: Vec<_> = table.rows.iter().map(|row| row.name.as_str()).collect();
+    assert!(
+        names.contains(&"lib one.so+0x8040"),
+        "a lock in a file that is gone has its place there: {names:?}"
+    );
+    assert!(names.contains(&"code of no file"), "a lock on the heap has its caller: {names:?}");
+    use_all(&table);
+}
+
+#[test]
+fn what_is_no_profile_is_foreign() {
+    for bytes in [&b""[..], b"x", b"\x7fELF\x02\x01\x01 and so on", &[0; 8192]] {
+        assert!(matches!(table(bytes), Err(Error::Foreign { .. })));
+    }
+    let missing = Profile::open("/nowhere/file.contend").unwrap_err();
+    assert!(missing.to_string().contains("/nowhere/file.contend"), "{missing}");
+}
+
+#[test]
+fn a_newer_file_says_so() {
+    let mut bytes = sample();
+    bytes[8] = 2;
+    let error = table(&bytes).unwrap_err();
+    assert!(matches!(error, Error::Newer { version: 2, .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("file.contend") && text.contains("version 2") && text.contains("use the contend"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_truncated_file_says_where() {
+    let bytes = sample();
+    for length in [8, 100, 4095, 4096, 5000, bytes.len() - 1] {
+        let error = table(&bytes[..length]).unwrap_err();
+        assert!(
+            matches!(error, Error::Truncated { length: l, .. } if l == length as u64),
+            "{length}: {error}"
+        );
+        assert!(error.to_string().contains(&format!("ends at byte {length}")), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_block_says_where() {
+    let mut bytes = sample();
+    bytes[4096] ^= 0xff;
+    let error = table(&bytes).unwrap_err();
+    assert!(matches!(error, Error::Damaged { offset: 4096, .. }), "{error}");
+}
+
+#[test]
+fn an_unknown_record_is_skipped() {
+    let file = File::new(1 << 20, 1);
+    let t = PerThread::new();
+    file.pair(&t, &Trace::new(), 0x1000, 1, 1);
+    file.recorder.append(contend_profile::format::Type::Run, &[&[0xff; 100]]);
+    let mut bytes = file.bytes();
+    let record = bytes.len() - 4096 + 64;
+    bytes[record] = 200; // a type of the future
+    assert_eq!(table(&bytes).unwrap().rows.len(), 1);
+}
+
+#[test]
+fn a_thread_that_died_while_it_got_room_spoils_nothing() {
+    let file = File::new(1 << 20, 1);
+    let t = PerThread::new();
+    file.pair(&t, &Trace::new(), 0x1000, 1, 1);
+    let header = file.recorder.header().unwrap();
+    header.allocated.fetch_add(3 * 4096, std::sync::atomic::Ordering::Relaxed);
+    file.pair(&PerThread::new(), &Trace::new(), 0x2000, 1, 1);
+    assert_eq!(table(&file.bytes()).unwrap().rows.len(), 2);
+}
+
+#[test]
+fn names_with_commands_for_the_terminal_are_harmless_everywhere() {
+    let file = File::new(1 << 20, 1);
+    let maps = b"1000-9000 r-xp 00000000 08:01 1 /nowhere/\x1b]0;owned\x07<b>\xff\xe2\x80\xae,=\"x\n";
+    file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
+    let t = PerThread::new();
+    file.pair(&t, &Trace::new(), 0x2000, 1, 1);
+    let table = table(&file.bytes()).unwrap();
+    let name = &table.rows[0].name;
+    assert!(name.starts_with("\\u{1b}]0;owned\\u{7}<b>\u{fffd}\\u{202e},=\"x+0x1000"), "{name}");
+    let csv = to_csv(&table);
+    assert!(csv.contains("owned\\u{7}<b>\u{fffd}\\u{202e},=\"\"x+0x1000\""), "{csv}");
+    let json = serde_json::to_string(&table).unwrap();
+    for text in [csv.replace("\r\n", ""), json] {
+        assert!(!text.chars().any(|letter| letter.is_control() || letter == '\u{202e}'), "{text:?}");
+    }
+}
+
+#[test]
+fn a_profile_names_files_that_must_not_be_read() {
+    let file = File::new(1 << 20, 1);
+    file.recorder.append(
+        contend_profile::format::Type::Mappings,
+        &[b"1000-9000 r-xp 00000000 08:01 1 /dev/zero\na000-b000 r-xp 00000000 08:01 1 /dev/stdin\n"],
+    );
+    let t = PerThread::new();
+    file.pair(&t, &Trace::new(), 0x2000, 1, 1);
+    file.pair(&t, &Trace::new(), 0xa010, 1, 1);
+    let table = table(&file.bytes()).unwrap();
+    let mut names: Vec<_> = table.rows.iter().map(|row| row.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["stdin+0x10", "zero+0x1000"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn flipped_bits_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+        let mut bytes = sample();
+        for (place, value) in flips {
+            let at = place.index(bytes.len() - 16) + 16; // the mark and the version have tests of their own
+            bytes[at] ^= value;
+        }
+        if let Ok(table) = table(&bytes) {
+            use_all(&table);
+        }
+    }
+
+    #[test]
+    fn words_of_any_value_never_panic(words in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..20)) {
+        let mut bytes = sample();
+        for (place, value) in words {
+            let at = 16 + place.index(bytes.len() / 8 - 2) * 8;
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        if let Ok(table) = table(&bytes) {
+            use_all(&table);
+        }
+    }
+
+    #[test]
+    fn any_length_never_panics(length in any::<prop::sample::Index>(), lie in any::<bool>()) {
+        let mut bytes = sample();
+        bytes.truncate(length.index(bytes.len()));
+        if lie && bytes.len() > 112 {
+            // The header claims that this was all there was room for.
+            bytes[112] = 28;
+        }
+        if let Ok(table) = table(&bytes) {
+            use_all(&table);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A profile file from the launcher's side, with a recorder in the same process.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+
+use contend_profile::Options;
+use contend_profile::format::{RunValues, TaskValues};
+use contend_profile::read::{Diff, Profile};
+use contend_profile::session::{DEFAULT_LIMIT, Recording};
+
+#[test]
+fn only_the_owner_can_read_it_and_only_a_file_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    std::fs::write(&path, "old").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let recording = Recording::create(&path, DEFAULT_LIMIT, 1).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(recording.path().is_absolute());
+    assert!(!recording.used());
+    assert!(Recording::create(directory.path(), DEFAULT_LIMIT, 1).is_err());
+    assert!(Recording::create(&directory.path().join("no/such"), DEFAULT_LIMIT, 1).is_err());
+}
+
+#[test]
+fn what_the_launcher_saw_is_in_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let recording = Recording::create(&path, DEFAULT_LIMIT, 8).unwrap();
+    let run = RunValues {
+        elapsed_ns: 2_000_000_000,
+        cpu_ns: 3_000_000_000,
+        stolen_ns: 1_000_000_000,
+        cores: 2,
+        operations: 1000,
+        ended: 1,
+        ..RunValues::default()
+    };
+    let task =
+        TaskValues { pid: 5, tid: 6, age_ns: 100, running_ns: 60, queued_ns: 10, ..TaskValues::default() };
+    recording.finish(run, &[task; 100]).unwrap();
+    let profile = Profile::open(&path).unwrap();
+    let header = profile.table(&Options::default()).header;
+    assert_eq!((header.cores_used, header.operations, header.operation_ns), (1.5, Some(1000), 3_000_000.0));
+    assert_eq!(header.sample_period, 8);
+    let coverage = header.coverage.unwrap();
+    assert_eq!((coverage.off_cpu_ns, coverage.seen_ns), (30.0, 0.0), "one thread, however often it was seen");
+    assert!(header.warnings.iter().any(|warning| warning.contains("25 %")), "{:?}", header.warnings);
+    let asked = profile.table(&Options { operations: Some(3), ..Options::default() });
+    assert_eq!(asked.header.operation_ns, 1_000_000_000.0);
+}
+
+#[test]
+fn a_difference_is_for_one_operation_and_names_what_grew() {
+    let table = |hold, threads: u64, operations| {
+        let file = support::File::new(1 << 20, 1);
+        for _ in 0..threads {
+            let t = contend_profile::record::PerThread::new();
+            for (i, lock) in [0x1000usize, 0x2000].into_iter().enumerate() {
+                support::STACK.set(vec![0x5002 + i as u64]); // return addresses: the calls end before them
+                let trace = contend_profile::record::Trace::new();
+                for _ in 0..100 {
+                    file.pair(&t, &trace, lock, 1, if i == 0 { hold } else { 10 });
+                }
+            }
+        }
+        support::STACK.take();
+        let maps =
+            b"1000-3000 rw-p 00000000 08:01 1 /nowhere/data\n5000-6000 r-xp 00000000 08:01 1 /nowhere/code\n";
+        file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
+        let options = Options { operations: Some(operations), ..Options::default() };
+        Profile::parse("test", &file.bytes()).unwrap().table(&options)
+    };
+    let (before, after) = (table(20, 1, 100), table(300, 2, 200));
+    let diff = Diff::new(&before, &after);
+    assert!(diff.per_operation);
+    assert_eq!(diff.threads, [1, 2]);
+    let grew = &diff.locks[0];
+    assert_eq!((grew.name.as_str(), grew.before.held_ns, grew.after.held_ns), ("data+0x0", 20.0, 300.0));
+    assert_eq!((grew.growth_ns(), grew.ratio()), (280.0, 15.0));
+    assert_eq!(diff.callers.len(), 2);
+    assert_eq!((diff.callers[0].name.as_str(), diff.callers[0].growth_ns()), ("code+0x1", 280.0));
+    assert_eq!(diff.locks[1].growth_ns(), 0.0, "twice the threads and twice the operations are no growth");
+}

@@ -28,7 +28,7 @@ const CARRIED: [(&str, &str); 9] = [
 /// A machine is a TOML file: its sockets, dies and cores, and what a line transfer, one more waiter and a wake-up cost,
 /// each number with its source. Wherever a machine is asked for, give one of these names or the path of such a file.
 /// `this` is the machine you are on, once `contend calibrate` has measured it.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Args {
     /// Print every number of every machine with its source, as JSON
     #[arg(long)]

@@ -4,8 +4,8 @@ use crate::{machines, reproduce};
 use anyhow::Context as _;
 use curve::Curve;
 use model::machine_file::Costs;
-use model::predict::{self, Fall, Mean};
-use model::{Family, MachineFile, Observed, Parameters, Prediction, Range, Reading, Verdict};
+use model::predict::{self, Fall, Part};
+use model::{Family, MachineFile, Mean, Observed, Parameters, Prediction, Range, Reading, Verdict};
 use profile::{LockKind, LockRow, LockTable, Profile, Times};
 use report::{Cell, Column, Plot, Spread, Table, text};
 use serde::Serialize;
@@ -80,12 +80,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let table = Profile::open(&path)?.table(&profile::Options::default());
     let rows = by_cost(&table);
     let row = choose(&rows, site.as_deref(), &path)?;
-    let target = Target { costs: machine.costs(), cores: predict::sweep(cores.first, cores.last), reading };
+    let target = Target {
+        costs: machine.costs(),
+        profiled_transfer_ns: machines::default_machine()?.costs().transfer_ns(2),
+        cores: predict::sweep(cores.first, cores.last),
+        reading,
+    };
 
     let prediction = predict_lock(&observed(row, &table), &alternatives, &target)
         .with_context(|| format!("nothing can be predicted for {} of {}", row.name, path.display()))?;
-    let others = rows.iter().filter(|other| !std::ptr::eq(**other, row)).take(OTHERS);
-    let others: Vec<_> = others.map(|row| as_it_is(&observed(row, &table), &target)).collect();
+    let other_rows = rows.iter().filter(|other| !std::ptr::eq(**other, row)).take(OTHERS);
+    let other_locks: Vec<_> = other_rows.map(|row| observed(row, &table)).collect();
+    let others: Vec<_> = other_locks.iter().map(|lock| as_it_is(lock, &target)).collect();
+    let together = together(&prediction, &other_locks, &target)?;
 
     if let Some(file) = svg {
         std::fs::write(&file, prediction.plot(&machine)?.svg())
@@ -99,11 +106,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "form": reading.form(),
             "lock": prediction,
             "others": others,
+            "all_together": together,
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         print!("{}", prediction.terminal(&machine, &target)?);
         print!("{}", others_terminal(&others));
+        if let Some(together) = &together {
+            println!("{}", together.terminal());
+        }
         for warning in &table.header.warnings {
             println!("Of the profile: {}.", text::printable(warning));
         }
@@ -216,6 +227,8 @@ fn ran_together(header: &profile::read::TableHeader) -> bool {
 /// What to predict for.
 struct Target {
     costs: Costs,
+    /// A line transfer on the machine that the profile was taken on, which is taken to be this one.
+    profiled_transfer_ns: Range,
     cores: Vec<u32>,
     reading: Reading,
 }
@@ -242,7 +255,7 @@ fn predict_lock(
     alternatives: &[Alternative],
     target: &Target,
 ) -> anyhow::Result<LockPrediction> {
-    let parameters = Parameters::observed(lock, target.costs.transfer_ns(2)).map_err(anyhow::Error::msg)?;
+    let parameters = Parameters::observed(lock, target.profiled_transfer_ns).map_err(anyhow::Error::msg)?;
     let predict =
         |family| predict::predict(&parameters, family, &target.costs, &target.cores, target.reading);
     let mut predictions = vec![Named {
@@ -282,6 +295,69 @@ fn as_it_is(lock: &Observed, target: &Target) -> Other {
             let verdict = Verdict::CannotTell { reason: format!("{error:#}") };
             Other { name, peak_cores: None, collapse_cores: None, verdict }
         }
+    }
+}
+
+/// The program's hottest locks, as they are, one after another in each operation.
+#[derive(Debug, Serialize)]
+struct Together {
+    curve: Curve,
+    limited_by: String,
+}
+
+/// Takes one acquisition of the predicted lock as the operation, and all its threads to do the same work. `None` if
+/// there is one lock, or if the others were held longer than the operation took, so that this cannot be.
+fn together(main: &LockPrediction, others: &[Observed], target: &Target) -> anyhow::Result<Option<Together>> {
+    let usable = others
+        .iter()
+        .filter_map(|lock| Some((lock, Parameters::observed(lock, target.profiled_transfer_ns).ok()?)));
+    let others: Vec<_> = usable.collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let visits = |lock: &Observed| lock.acquisitions as f64 / main.observed.acquisitions as f64;
+    let at_lock = |lock: &Observed| visits(lock) * (mean_hold_ns(lock) + lock.wait_ns);
+    let elsewhere: f64 = others.iter().map(|(lock, _)| at_lock(lock)).sum();
+    let outside_ns = main.parameters.outside_ns.likely - elsewhere;
+    if outside_ns <= 0.0 {
+        return Ok(None);
+    }
+    let mut parts = vec![Part { visits: 1.0, family: main.observed.family, parameters: &main.parameters }];
+    parts.extend(others.iter().map(|(lock, parameters)| Part {
+        visits: visits(lock),
+        family: lock.family,
+        parameters,
+    }));
+    let last = target.cores[target.cores.len() - 1];
+    let mut cores: Vec<u32> = (0..).map(|power| 1 << power).take_while(|&cores| cores < last).collect();
+    cores.push(last);
+    let (curve, limit) = predict::together(&parts, outside_ns, &target.costs, &cores, target.reading)?;
+    let limited_by = match limit {
+        Some(place) if place > 0 => others[place - 1].0.name.clone(),
+        _ => main.observed.name.clone(),
+    };
+    Ok(Some(Together { curve, limited_by }))
+}
+
+fn mean_hold_ns(lock: &Observed) -> f64 {
+    let holds = [lock.hold_same, lock.hold_other];
+    let samples: u64 = holds.iter().flatten().map(|mean| mean.samples).sum();
+    holds.iter().flatten().map(|mean| mean.ns * mean.samples as f64).sum::<f64>() / samples.max(1) as f64
+}
+
+impl Together {
+    fn terminal(&self) -> String {
+        let values: Vec<_> = self
+            .curve
+            .points()
+            .iter()
+            .map(|point| format!("{} at {}", text::short(point.value), point.cores))
+            .collect();
+        format!(
+            "All of these locks together, as they are: {}; limited by {}.",
+            values.join(", "),
+            text::printable(&self.limited_by)
+        )
     }
 }
 
@@ -388,12 +464,19 @@ impl LockPrediction {
         // Predictions share their reasons where they share their inputs.
         let mut told: Vec<&str> = Vec::new();
         for Named { name, prediction, .. } in &self.predictions {
-            if let Verdict::CannotTell { reason } = &prediction.verdict {
-                if !told.contains(&reason.as_str()) {
-                    let _ = writeln!(shown, "Cannot be told from this profile ({name}): {reason}.");
-                    told.push(reason);
-                }
+            if let Verdict::CannotTell { reason } = &prediction.verdict
+                && !told.contains(&reason.as_str())
+            {
+                let _ = writeln!(shown, "Cannot be told from this profile ({name}): {reason}.");
+                told.push(reason);
             }
+        }
+        if self.parameters.profiled_transfer_ns.low < self.parameters.profiled_transfer_ns.high {
+            let Range { low, high, .. } = self.parameters.profiled_transfer_ns;
+            let _ = writeln!(
+                shown,
+                "Assumed: a line transfer of {low:.0} to {high:.0} ns where the profile was taken; contend calibrate measures it."
+            );
         }
         let waiter = &machine.handover.waiter;
         let last = target.cores[target.cores.len() - 1];
@@ -404,8 +487,9 @@ impl LockPrediction {
             text::printable(&waiter.source),
             target.reading.form()
         );
-        for Named { name, prediction, .. } in &self.predictions {
-            if let Some(Fall { cores, to_collapse_ns, to_recover_ns }) = prediction.fall {
+        let falls = self.predictions.iter().filter_map(|named| Some((&named.name, named.prediction.fall?)));
+        for (name, Fall { cores, to_collapse_ns, to_recover_ns }) in falls {
+            if to_collapse_ns.max(to_recover_ns) > NOTEWORTHY_NS {
                 let _ = writeln!(
                     shown,
                     "With {name} at {cores} cores the lock works for {} on average, falls, and stays down for {}: \
@@ -418,6 +502,9 @@ impl LockPrediction {
         shown
     }
 }
+
+/// No run is so short that falls and recoveries quicker than this would show in it.
+const NOTEWORTHY_NS: f64 = 1e6;
 
 /// A time in the unit that suits it.
 fn duration(ns: f64) -> String {
@@ -437,6 +524,7 @@ mod tests {
     fn target(last: u32) -> Target {
         Target {
             costs: machines::load("epyc-9654x2").unwrap().costs(),
+            profiled_transfer_ns: Range::exact(50.0),
             cores: predict::sweep(1, last),
             reading: Reading::default(),
         }
@@ -523,6 +611,19 @@ mod tests {
         let other = as_it_is(&Observed { think: None, ..lock() }, &target(8));
         let Verdict::CannotTell { reason } = &other.verdict else { panic!("{other:?}") };
         assert!(reason.contains("profile longer"), "{reason}");
+    }
+
+    #[test]
+    fn locks_together_do_less_than_the_first_alone() {
+        let target = target(64);
+        let main = predict_lock(&lock(), &[], &target).unwrap();
+        let other =
+            Observed { name: "other".into(), think: Some(Mean { ns: 400.0, samples: 1000 }), ..lock() };
+        let together = together(&main, &[other], &target).unwrap().expect("two locks");
+        let alone = main.predictions[0].prediction.curve.at(4).unwrap().value;
+        assert!(together.curve.at(4).unwrap().value < alone * 1.2);
+        assert_eq!(together.curve.points()[0].value, 1.0);
+        assert!(super::together(&main, &[], &target).unwrap().is_none());
     }
 
     #[test]

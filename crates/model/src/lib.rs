@@ -10,7 +10,8 @@
 //! - [`lock`]: one lock and the cores that use it: a chain whose critical section grows as the lock changes cores;
 //! - [`network`]: several locks;
 //! - [`laws`]: Amdahl's law and its extension to critical sections, which the paper argues against;
-//! - [`predict`]: from a profile taken on few cores and a machine's costs to a curve with a band and a verdict;
+//! - [`parameters`]: what a profile taken on few cores says of a lock;
+//! - [`predict`]: from those and a machine's costs to a curve with a band and a verdict;
 //! - [`fit`]: the hand-over cost that explains a measured curve;
 //! - [`machine_file`]: what a machine's numbers are, each with its source.
 //!
@@ -39,13 +40,15 @@ pub mod laws;
 pub mod lock;
 pub mod machine_file;
 pub mod network;
+pub mod parameters;
 pub mod predict;
 
 pub use chain::{Basins, Chain};
 pub use handover::{Crowd, Family, Handover, Reading};
 pub use lock::{LockModel, Readers, Service, Steady};
 pub use machine_file::MachineFile;
-pub use predict::{Observed, Parameters, Prediction, Range, Verdict};
+pub use parameters::{Mean, Observed, Parameters, Range};
+pub use predict::{Prediction, Verdict};
 
 /// The most cores that a model takes.
 pub const MAX_CORES: u32 = 4096;

@@ -30,7 +30,7 @@ mod coherence;
 
 pub use coherence::{Coherence, Probes, Protocol};
 
-use crate::predict::Range;
+use crate::parameters::Range;
 use serde::{Deserialize, Serialize};
 
 /// What a figure counts.

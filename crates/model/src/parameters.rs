@@ -1,0 +1,327 @@
+//! What a prediction is made from: a lock as a profile shows it, and the model's parameters taken from that.
+
+use crate::handover::{Crowd, Family, Handover, Reading};
+use crate::lock::{LockModel, Readers, Service};
+use crate::machine_file::Costs;
+use serde::{Deserialize, Serialize};
+
+/// A number that is known to lie between two others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The least it may be.
+    pub low: f64,
+    /// What it most likely is.
+    pub likely: f64,
+    /// The most it may be.
+    pub high: f64,
+}
+
+impl Range {
+    /// A number that is known.
+    pub fn exact(value: f64) -> Self {
+        Self { low: value, likely: value, high: value }
+    }
+
+    /// Each end times `factor`, which is not negative.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { low: self.low * factor, likely: self.likely * factor, high: self.high * factor }
+    }
+
+    /// The product of two ranges of positive numbers.
+    #[must_use]
+    pub fn times(self, other: Self) -> Self {
+        Self { low: self.low * other.low, likely: self.likely * other.likely, high: self.high * other.high }
+    }
+
+    /// The sum of two ranges.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { low: self.low + other.low, likely: self.likely + other.likely, high: self.high + other.high }
+    }
+
+    /// The range with its ends moved apart by a factor of at least 1.
+    #[must_use]
+    pub fn widened(self, factor: f64) -> Self {
+        Self { low: self.low / factor, likely: self.likely, high: self.high * factor }
+    }
+
+    fn at(self, end: End) -> f64 {
+        match end {
+            End::Cheap => self.low,
+            End::Likely => self.likely,
+            End::Dear => self.high,
+        }
+    }
+}
+
+/// Which end of all ranges a curve is computed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Cheap,
+    Likely,
+    Dear,
+}
+
+impl End {
+    fn opposite(self) -> Self {
+        match self {
+            Self::Cheap => Self::Dear,
+            Self::Likely => Self::Likely,
+            Self::Dear => Self::Cheap,
+        }
+    }
+}
+
+/// A mean and the number of samples behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Mean {
+    /// The mean, ns.
+    pub ns: f64,
+    /// Samples; a mean of none is no mean.
+    pub samples: u64,
+}
+
+/// What a profile says of one lock.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Observed {
+    /// The lock's name in the profile.
+    pub name: String,
+    /// The family of the algorithm that the program ran on.
+    pub family: Family,
+    /// Threads that took it.
+    pub threads: u32,
+    /// All acquisitions.
+    pub acquisitions: u64,
+    /// Those that read, for a reader-writer lock.
+    pub reads: Option<u64>,
+    /// Hold time after a holder on the same core.
+    pub hold_same: Option<Mean>,
+    /// Hold time after a holder on another core.
+    pub hold_other: Option<Mean>,
+    /// Time from a release until the same thread next *has* the lock, waiting included.
+    pub think: Option<Mean>,
+    /// Mean wait of an acquisition, those that did not wait included, ns.
+    pub wait_ns: f64,
+    /// Time from a release to the start of a holder that had waited, ns. Used for blocking locks, whose wake-up it is.
+    pub handover_ns: Option<Range>,
+    /// Whether the threads really ran together: false when the processor time over elapsed time says that they took
+    /// turns, and all times hold waiting for a core.
+    pub ran_together: bool,
+}
+
+/// Fewer samples than this are no basis for a mean.
+const LEAST_SAMPLES: u64 = 30;
+/// No clock and no recorder is better than this share.
+const LEAST_SPREAD: f64 = 0.05;
+/// Lines that a critical section may touch, where no profile has seen it on a second core: from none to this many.
+const UNSEEN_LINES: Range = Range { low: 0.0, likely: 1.0, high: 8.0 };
+
+/// The time outside a lock is at least this share of the span from a release to the next acquisition, however
+/// nearly all of it was waiting: the difference of two means is no surer.
+const LEAST_OUTSIDE: f64 = 0.01;
+
+/// What a prediction is made from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Parameters {
+    /// a: mean time outside the lock, waiting not included, ns.
+    pub outside_ns: Range,
+    /// The critical section after a holder on the same core, ns.
+    pub same_ns: f64,
+    /// What it grew by after a holder on another core, on the profiled machine, ns.
+    pub growth_ns: Range,
+    /// What a line transfer cost there, ns: the growth is that of lines, and scales with it.
+    pub profiled_transfer_ns: Range,
+    /// Share of reads, for a reader-writer lock.
+    pub read_share: Option<f64>,
+    /// Measured time to wake a waiter, ns.
+    pub wake_ns: Option<Range>,
+    /// How far the times at the lock may be off: a factor of at least 1.
+    pub spread: f64,
+    /// What makes these numbers doubtful, in words.
+    pub doubts: Vec<String>,
+    /// What makes them useless, in words: a prediction from them cannot tell.
+    pub useless: Option<String>,
+}
+
+impl Parameters {
+    /// Takes the parameters from what a profile says; `profiled_transfer_ns` is a line transfer between neighbouring
+    /// cores of the machine that the profile was taken on.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none to take, in words for the user: the profile lacks a time that the model needs.
+    pub fn observed(lock: &Observed, profiled_transfer_ns: Range) -> Result<Self, String> {
+        let enough = |mean: &Option<Mean>| mean.filter(|m| m.samples >= LEAST_SAMPLES && m.ns > 0.0);
+        let mut doubts = Vec::new();
+        let (same_ns, growth_ns) = match (enough(&lock.hold_same), enough(&lock.hold_other)) {
+            (Some(same), Some(other)) => (same.ns, Range::exact((other.ns - same.ns).max(0.0))),
+            (Some(same), None) => {
+                let growth = Range {
+                    low: 0.0,
+                    likely: UNSEEN_LINES.likely * profiled_transfer_ns.likely,
+                    high: UNSEEN_LINES.high * profiled_transfer_ns.high,
+                };
+                doubts.push(format!(
+                    "no acquisition followed a holder on another core: the critical section is assumed to grow by {:.0} to {:.0} ns there",
+                    growth.low, growth.high
+                ));
+                (same.ns, growth)
+            }
+            (None, Some(other)) => {
+                doubts.push(
+                    "no acquisition followed a holder on the same core: the critical section of a core alone is taken to be as long as that after another core".to_owned(),
+                );
+                (other.ns, Range::exact(0.0))
+            }
+            (None, None) => {
+                return Err(format!(
+                    "fewer than {LEAST_SAMPLES} timed critical sections: profile longer, or at a higher sampling rate"
+                ));
+            }
+        };
+        let Some(think) = enough(&lock.think) else {
+            return Err(format!(
+                "fewer than {LEAST_SAMPLES} timed spans between a thread's acquisitions: the lock is hardly used; profile longer if it matters"
+            ));
+        };
+        // Times of this kind scatter about as much as their mean: two standard errors of it.
+        let scarcest = [lock.hold_same, lock.hold_other, lock.think]
+            .iter()
+            .filter_map(enough)
+            .map(|mean| mean.samples)
+            .min()
+            .unwrap_or(LEAST_SAMPLES);
+        let spread = 1.0 + (2.0 / (scarcest as f64).sqrt()).max(LEAST_SPREAD);
+        let useless = (!lock.ran_together).then(|| {
+            "the threads did not run together, so its times hold waiting for a core: profile with no more threads than cores, on an idle machine"
+                .to_owned()
+        });
+        let outside = |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_OUTSIDE * think_ns);
+        let outside_ns = Range {
+            low: outside(think.ns / spread),
+            likely: outside(think.ns),
+            high: outside(think.ns * spread),
+        };
+        if outside_ns.high > 2.0 * outside_ns.low {
+            doubts.push(format!(
+                "nearly all of the {:.0} ns between a thread's acquisitions was waiting: the time outside the lock is only known to be {:.0} to {:.0} ns; profile with fewer threads",
+                think.ns, outside_ns.low, outside_ns.high
+            ));
+        }
+        Ok(Self {
+            outside_ns,
+            same_ns,
+            growth_ns,
+            profiled_transfer_ns,
+            read_share: lock.reads.map(|reads| reads as f64 / lock.acquisitions.max(1) as f64),
+            wake_ns: lock.handover_ns.filter(|_| lock.family == Family::Blocking),
+            spread,
+            doubts,
+            useless,
+        })
+    }
+
+    /// The lock at one number of cores of a machine.
+    pub(crate) fn model(
+        &self,
+        family: Family,
+        costs: &Costs,
+        cores: u32,
+        reading: Reading,
+        end: End,
+    ) -> LockModel {
+        let times_off = match end {
+            End::Cheap => 1.0 / self.spread,
+            End::Likely => 1.0,
+            End::Dear => self.spread,
+        };
+        // The more time outside, the higher the throughput: the ends are the other way round.
+        let outside = self.outside_ns.at(end.opposite());
+        let transfer = costs.transfer_ns(cores).at(end);
+        let distance = transfer / self.profiled_transfer_ns.at(end.opposite());
+        let same = self.same_ns * times_off;
+        // An acquisition after another core fetches the lock's own line beside those of the section.
+        let other = same + self.growth_ns.at(end) * times_off * distance + transfer;
+        let waiter_cost = costs.waiter_ns(cores).at(end);
+        let handover = match family {
+            Family::Ticket => Handover::Ticket { waiter_cost },
+            Family::TestAndSet => Handover::TestAndSet { waiter_cost },
+            Family::BackOff => {
+                let delay = back_off_delay(costs.back_off_delay_ns(), waiter_cost, cores, end);
+                Handover::BackOff { waiter_cost, delay }
+            }
+            Family::Queue => Handover::Queue { transfer },
+            Family::Blocking => {
+                let wake = self.wake_ns.unwrap_or_else(|| costs.wake_ns()).at(end);
+                Handover::Blocking { wake, barging: true }
+            }
+        };
+        LockModel {
+            outside,
+            service: Service { same, other },
+            handover,
+            readers: self.read_share.map(|share| Readers { share, word: 2.0 * transfer }),
+            reading,
+        }
+    }
+}
+
+/// A back-off delay can be too short and too long: the cheap end has the one of the range that is best with all cores
+/// at the lock, the dear end the worst.
+fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, end: End) -> f64 {
+    let crowd = Crowd { at_lock: cores, away: 0, outside: 1.0 };
+    let time = |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(crowd, Reading::default());
+    let mut delays = [range.low, range.likely, range.high];
+    delays.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    match end {
+        End::Cheap => delays[0],
+        End::Likely => range.likely,
+        End::Dear => delays[2],
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A ticket lock that two threads took a million times.
+    pub(crate) fn observed(hold_ns: f64, think_ns: f64) -> Observed {
+        let mean = |ns| Some(Mean { ns, samples: 1_000_000 });
+        Observed {
+            name: "lock".into(),
+            family: Family::Ticket,
+            threads: 2,
+            acquisitions: 1_000_000,
+            reads: None,
+            hold_same: mean(hold_ns),
+            hold_other: mean(hold_ns * 1.5),
+            think: mean(think_ns),
+            wait_ns: 0.0,
+            handover_ns: None,
+            ran_together: true,
+        }
+    }
+
+    #[test]
+    fn waiting_is_not_time_outside() {
+        let lock = Observed { wait_ns: 1500.0, ..observed(50.0, 2000.0) };
+        let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+        assert!((parameters.outside_ns.likely - 500.0).abs() < 1e-9);
+        assert!(parameters.doubts.is_empty());
+        let lock = Observed { wait_ns: 1990.0, ..observed(50.0, 2000.0) };
+        let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+        assert!((parameters.outside_ns.likely - 20.0).abs() < 1e-9 && parameters.outside_ns.low > 0.0);
+        assert!(parameters.doubts[0].contains("fewer threads"));
+    }
+
+    #[test]
+    fn too_few_samples_are_refused_in_words() {
+        let few = Some(Mean { ns: 10.0, samples: 3 });
+        let lock = Observed { hold_same: few, hold_other: few, ..observed(1.0, 1.0) };
+        assert!(Parameters::observed(&lock, Range::exact(50.0)).unwrap_err().contains("critical sections"));
+        let lock = Observed { think: None, ..observed(1.0, 1.0) };
+        assert!(Parameters::observed(&lock, Range::exact(50.0)).unwrap_err().contains("between"));
+    }
+}

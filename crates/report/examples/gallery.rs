@@ -1,7 +1,7 @@
 //! Draws one of each, for the eye: `cargo run -p contend-report --example gallery [DIRECTORY]` prints a table and
-//! two plots, and leaves `plot.svg` and `page.html` in the directory.
+//! two plots, and leaves `plot.svg`, `ranges.svg` and `page.html` in the directory.
 
-use contend_report::{Column, Page, Plot, Spread, Table, text};
+use contend_report::{Column, Page, Plot, RangePlot, Spread, Table, text};
 use curve::{Curve, Point, Provenance, Unit};
 use std::path::Path;
 
@@ -57,6 +57,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(directory) = std::env::args_os().nth(1) {
         let directory = Path::new(&directory);
         std::fs::write(directory.join("plot.svg"), linear.svg())?;
+        let mut ranges = RangePlot::new("kccachetest order -th 2", "time s");
+        ranges.row("glibc", Some(Spread { low: 2.9, median: 3.1, high: 3.6 }));
+        ranges.row("mcs", Some(Spread { low: 0.41, median: 0.43, high: 0.52 }));
+        ranges.row("ticket", None);
+        std::fs::write(directory.join("ranges.svg"), ranges.svg())?;
         let page =
             Page::new("A page & its parts").paragraph("Every part once.").heading("Locks").table(&table);
         std::fs::write(

@@ -7,9 +7,11 @@
 
 pub mod page;
 pub mod plot;
+pub mod ranges;
 pub mod table;
 pub mod text;
 
 pub use page::Page;
 pub use plot::{IncomparableUnits, Plot};
+pub use ranges::RangePlot;
 pub use table::{Cell, Column, Spread, Table};

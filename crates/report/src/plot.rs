@@ -1,6 +1,6 @@
 //! Curves on one pair of axes, for a terminal or as SVG.
 
-mod svg;
+pub(crate) mod svg;
 mod terminal;
 
 use crate::text::{prefixed, printable};
@@ -150,7 +150,7 @@ fn round_up(step: f64) -> f64 {
 }
 
 /// Multiples of a round number from zero to the first that is not under `highest`, about so many.
-fn ticks(highest: f64, about: usize) -> Vec<f64> {
+pub(crate) fn ticks(highest: f64, about: usize) -> Vec<f64> {
     let step = round_up(highest / about.max(1) as f64);
     if !(step > 0.0 && step.is_finite()) {
         return vec![0.0, highest];

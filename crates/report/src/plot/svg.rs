@@ -9,7 +9,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 
-const WIDTH: u32 = 920;
+/// Of every document.
+pub(crate) const WIDTH: u32 = 920;
 /// At least so high; more where the legend needs it.
 const HEIGHT: u32 = 460;
 const LEGEND_STEP: u32 = 44;
@@ -31,7 +32,7 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 /// Stands for the colour of text and axes, which the style sheet chooses.
-const INK: RGBColor = RGBColor(1, 2, 3);
+pub(crate) const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_ATTRIBUTE: &str = "\"#010203\"";
 
 /// Colours of paper and ink for both kinds of reader.
@@ -40,44 +41,50 @@ const STYLE: &str = "<style>.contend-plot{color:#222}.contend-plot .paper{fill:#
     <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
 
 pub(super) fn draw(plot: &Plot) -> String {
-    let mut document = String::new();
-    {
-        let height = HEIGHT.max(60 + LEGEND_STEP * plot.curves.len() as u32);
-        let area = SVGBackend::with_string(&mut document, (WIDTH, height)).into_drawing_area();
-        // A string takes whatever is written; plotters' error type has no other source here.
-        draw_on(plot, &area).expect("drawing into memory cannot fail");
-    }
-    finish(plot, &document)
+    let height = HEIGHT.max(60 + LEGEND_STEP * plot.curves.len() as u32);
+    document(&plot.title, height, |area| draw_on(plot, area))
 }
 
-/// Gives the document a name for readers that cannot see it, and colours that follow the reader's choice.
-fn finish(plot: &Plot, document: &str) -> String {
-    let (root, body) = document.split_once('>').expect("an SVG document has a root");
-    let name = html(&plot.title);
+/// A document with a title: shown at the top, and told to readers that cannot see it. Its colours follow the reader's
+/// choice.
+pub(crate) fn document(title: &str, height: u32, draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+    let mut drawn = String::new();
+    {
+        let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
+        let centred = font(19).pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw(&Text::new(printable(title), (WIDTH as i32 / 2, 12), centred))
+            .and_then(|()| draw(&area))
+            .and_then(|()| area.present())
+            // A string takes whatever is written; plotters' error type has no other source here.
+            .expect("drawing into memory cannot fail");
+    }
+    let (root, body) = drawn.split_once('>').expect("an SVG document has a root");
+    let name = html(title);
     let coloured = body.replace(INK_ATTRIBUTE, "\"currentColor\"");
     format!(
         "{root} class=\"contend-plot\" role=\"img\" aria-label=\"{name}\">\n<title>{name}</title>\n{STYLE}{coloured}"
     )
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// Where a document is drawn on, by points of the screen.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// What drawing gives.
+pub(crate) type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-fn font(size: u32) -> TextStyle<'static> {
+/// Letters of this size in the colour of ink.
+pub(crate) fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
-fn colour(index: usize) -> RGBColor {
+/// The colour of the curve with this number.
+pub(crate) fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
 fn draw_on(plot: &Plot, area: &Area<'_>) -> DrawResult {
-    let centred = font(19).pos(Pos::new(HPos::Center, VPos::Top));
-    area.draw(&Text::new(printable(&plot.title), (WIDTH as i32 / 2, 12), centred))?;
     let (chart_area, legend_area) = area.margin(38, 6, 6, 6).split_horizontally(WIDTH - LEGEND_WIDTH);
     draw_chart(plot, &chart_area)?;
-    draw_legend(plot, &legend_area)?;
-    area.present()
+    draw_legend(plot, &legend_area)
 }
 
 fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
@@ -215,7 +222,7 @@ fn draw_legend(plot: &Plot, area: &Area<'_>) -> DrawResult {
 }
 
 /// A label cut to so many characters.
-fn shortened(label: &str, characters: usize) -> String {
+pub(crate) fn shortened(label: &str, characters: usize) -> String {
     if label.chars().count() <= characters {
         return label.to_owned();
     }

@@ -1,0 +1,106 @@
+//! Medians and ranges under one another, as SVG: one row for each thing compared.
+
+use crate::Spread;
+use crate::plot::svg::{Area, DrawResult, INK, WIDTH, colour, document, font, shortened};
+use crate::plot::ticks;
+use crate::text::{prefixed, printable};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const ROW_HEIGHT: i32 = 30;
+const TOP: i32 = 56;
+const BOTTOM: i32 = 60;
+/// Where the values begin and end.
+const LEFT: i32 = 220;
+const RIGHT: i32 = WIDTH as i32 - 40;
+const LABEL_CHARACTERS: usize = 28;
+
+/// A plot of medians and their ranges. The axis starts at zero; a broken line marks the first row's median, which the
+/// others are compared with.
+#[derive(Debug, Clone)]
+pub struct RangePlot {
+    title: String,
+    axis: String,
+    rows: Vec<(String, Option<Spread>)>,
+}
+
+impl RangePlot {
+    /// A plot without rows; `axis` says what the values are, with their unit.
+    pub fn new(title: impl Into<String>, axis: impl Into<String>) -> Self {
+        Self { title: title.into(), axis: axis.into(), rows: Vec::new() }
+    }
+
+    /// Adds a row; one without a value says so.
+    pub fn row(&mut self, label: impl Into<String>, values: Option<Spread>) {
+        let drawable = |spread: &Spread| {
+            [spread.low, spread.median, spread.high].iter().all(|value| value.is_finite() && *value >= 0.0)
+        };
+        self.rows.push((label.into(), values.filter(drawable)));
+    }
+
+    /// An SVG document that needs nothing else, and follows the reader's choice of light or dark.
+    pub fn svg(&self) -> String {
+        let height = TOP + BOTTOM + ROW_HEIGHT * self.rows.len() as i32;
+        document(&self.title, height as u32, |area| self.draw_on(area))
+    }
+
+    fn draw_on(&self, area: &Area<'_>) -> DrawResult {
+        let highest = self.rows.iter().filter_map(|(_, spread)| spread.map(|s| s.high)).fold(0.0, f64::max);
+        let ticks = ticks(if highest > 0.0 { highest } else { 1.0 }, 8);
+        let last = ticks.last().copied().unwrap_or(1.0);
+        let across = |value: f64| LEFT + (value / last * f64::from(RIGHT - LEFT)).round() as i32;
+        let bottom = TOP + ROW_HEIGHT * self.rows.len() as i32;
+
+        let under = font(14).pos(Pos::new(HPos::Center, VPos::Top));
+        for &tick in &ticks {
+            area.draw(&PathElement::new([(across(tick), TOP), (across(tick), bottom)], INK.mix(0.14)))?;
+            area.draw(&Text::new(prefixed(tick), (across(tick), bottom + 6), under.clone()))?;
+        }
+        let axis_at = (i32::midpoint(LEFT, RIGHT), bottom + 30);
+        area.draw(&Text::new(
+            printable(&self.axis),
+            axis_at,
+            font(15).pos(Pos::new(HPos::Center, VPos::Top)),
+        ))?;
+        if let Some((_, Some(reference))) = self.rows.first() {
+            let x = across(reference.median);
+            for y in (TOP..bottom).step_by(9) {
+                area.draw(&PathElement::new([(x, y), (x, (y + 5).min(bottom))], INK.mix(0.5)))?;
+            }
+        }
+
+        let beside = font(14).pos(Pos::new(HPos::Right, VPos::Center));
+        for (index, (label, values)) in self.rows.iter().enumerate() {
+            let y = TOP + ROW_HEIGHT * index as i32 + ROW_HEIGHT / 2;
+            let label = shortened(&printable(label), LABEL_CHARACTERS);
+            area.draw(&Text::new(label, (LEFT - 14, y), beside.clone()))?;
+            let Some(Spread { low, median, high }) = *values else {
+                let inside = font(13).pos(Pos::new(HPos::Left, VPos::Center));
+                area.draw(&Text::new("no value", (LEFT + 8, y), inside))?;
+                continue;
+            };
+            let range = [(across(low), y - 5), (across(high).max(across(low) + 1), y + 5)];
+            area.draw(&Rectangle::new(range, colour(0).mix(0.3).filled()))?;
+            area.draw(&Circle::new((across(median), y), 5, colour(0).filled()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_with_and_without_values_are_drawn() {
+        let mut plot = RangePlot::new("t <b>", "time s");
+        plot.row("glibc", Some(Spread { low: 1.0, median: 1.5, high: 4.0 }));
+        plot.row("</svg><script>", None);
+        plot.row("nonsense", Some(Spread { low: -1.0, median: f64::NAN, high: f64::INFINITY }));
+        let svg = plot.svg();
+        assert_eq!(svg.matches("<circle").count(), 1);
+        assert_eq!(svg.matches("no value").count(), 2);
+        assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
+        assert!(RangePlot::new("", "").svg().contains("</svg>"));
+    }
+}

@@ -29,6 +29,9 @@ const CARRIED: [(&str, &str); 9] = [
 /// each number with its source. Wherever a machine is asked for, give one of these names or the path of such a file.
 /// `this` is the machine you are on, once `contend calibrate` has measured it.
 #[derive(Debug, Clone, Copy, clap::Args)]
+#[command(after_help = "Examples:
+  contend machines
+  contend machines --json | jq '.[] | select(.name == \"opteron-8x6\") | .handover.waiter'")]
 pub(crate) struct Args {
     /// Print every number of every machine with its source, as JSON
     #[arg(long)]

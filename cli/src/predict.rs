@@ -20,6 +20,11 @@ use std::process::ExitCode;
 /// to one core, with a band; what is not measured is assumed as a range and widens the band. If the band holds both
 /// collapse and none, the answer is that this profile cannot tell.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend profile -o p.contend -- ./server --threads 2     # two cores tell most of what a prediction needs
+  contend predict p.contend                                # the lock that costs most time, to 256 cores
+  contend predict p.contend --machine epyc-9654x2 --cores 1..192 --lock mcs,ticket --svg p.svg
+  contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
 pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
     #[arg(value_name = "PROFILE")]

@@ -20,6 +20,10 @@ use std::process::ExitCode;
 /// named under it. One number is fitted, c, what one more waiter costs on the paper's machine, to one published row;
 /// everything else follows from the model.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend reproduce claims                        # what the model meets and misses, row by row
+  contend reproduce fig8 --svg pictures           # the collapse, by how often the lock is used
+  contend reproduce fig9 --reading formula --json # under formula (1) as printed")]
 pub(crate) struct Args {
     /// What to reproduce
     #[arg(value_enum)]

@@ -343,6 +343,9 @@ words! {
 }
 
 /// The distributions of a [`Pair`] that has turned warm: bucket counts by [`crate::histogram::bucket`].
+///
+/// Values are noted first and sorted into buckets when there are [`NOTED`] of them, since a store is all that fits into
+/// the shadow of a time stamp; a reader counts those that are still noted.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Histograms {
@@ -350,11 +353,21 @@ pub struct Histograms {
     pub head: AtomicU64,
     /// Position of the pair.
     pub pair: AtomicU64,
+    /// How many values are noted.
+    pub noted: AtomicU64,
     /// Not used.
-    pub reserved: [AtomicU64; 6],
+    pub reserved: [AtomicU64; 5],
+    /// Noted values: ticks shifted left by [`NOTE_SHIFT`], and the [`Quantity`] in the low bits.
+    pub notes: [AtomicU64; NOTED],
     /// Bucket counts by [`Quantity`].
     pub buckets: [[AtomicU64; BUCKETS]; QUANTITIES],
 }
+
+/// Values that are noted before they are sorted into buckets.
+pub const NOTED: usize = 32;
+
+/// Bits of a note that hold the [`Quantity`].
+pub const NOTE_SHIFT: u32 = 3;
 
 /// What a histogram counts, as index of [`Histograms`]' buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -467,5 +480,6 @@ const _: () = {
     assert!(Pair::LENGTH as u64 % UNIT == 0);
     assert!(LOCK_LENGTH as u64 % UNIT == 0);
     assert!(size_of::<Histograms>() as u64 % UNIT == 0);
+    assert!(QUANTITIES <= 1 << NOTE_SHIFT);
     assert!(Header::LENGTH as u64 <= PAGE);
 };

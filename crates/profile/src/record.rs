@@ -24,8 +24,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Re
 
 use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
-    FRAMES, Header, Histograms, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Refusal, Thread,
-    Type, UNIT, head,
+    FRAMES, Header, Histograms, LOCK_LENGTH, Lock, NOTE_SHIFT, NOTED, Pair, Process, ProcessValues, Quantity,
+    Refusal, Thread, Type, UNIT, head,
 };
 use crate::histogram::bucket;
 
@@ -540,7 +540,7 @@ impl<H: Host> Recorder<H> {
             let start = self.arena.base().wrapping_add((histograms.wrapping_mul(UNIT)) as usize);
             // SAFETY: a pair's position of histograms is that of a record which was given to it alone.
             let histograms = unsafe { &*start.cast::<Histograms>() };
-            add(&histograms.buckets[quantity as usize][bucket(ticks)], 1);
+            note(histograms, quantity, ticks);
         }
     }
 
@@ -1048,6 +1048,7 @@ impl<H: Host> Recorder<H> {
             word.store(0, Relaxed);
         }
         if let Some(histograms) = self.histograms(from) {
+            histograms.noted.store(0, Relaxed);
             for word in histograms.buckets.iter().flatten() {
                 word.store(0, Relaxed);
             }
@@ -1153,7 +1154,9 @@ impl Bench {
             histograms: Histograms {
                 head: AtomicU64::new(0),
                 pair: AtomicU64::new(0),
-                reserved: [const { AtomicU64::new(0) }; 6],
+                noted: AtomicU64::new(0),
+                reserved: [const { AtomicU64::new(0) }; 5],
+                notes: [const { AtomicU64::new(0) }; NOTED],
                 buckets: [const { [const { AtomicU64::new(0) }; crate::histogram::BUCKETS] };
                     crate::format::QUANTITIES],
             },
@@ -1162,6 +1165,28 @@ impl Bench {
             trace: Trace::new(),
         }
     }
+}
+
+#[inline]
+fn note(histograms: &Histograms, quantity: Quantity, ticks: u64) {
+    let noted = histograms.noted.load(Relaxed) as usize % NOTED;
+    histograms.notes[noted].store(ticks << NOTE_SHIFT | quantity as u64, Relaxed);
+    histograms.noted.store(noted as u64 + 1, Relaxed);
+    if noted == NOTED - 1 {
+        sort_notes(histograms);
+    }
+}
+
+#[inline(never)]
+fn sort_notes(histograms: &Histograms) {
+    for note in &histograms.notes {
+        let note = note.load(Relaxed);
+        let quantity = note as usize % (1 << NOTE_SHIFT);
+        if let Some(buckets) = histograms.buckets.get(quantity) {
+            add(&buckets[bucket(note >> NOTE_SHIFT)], 1);
+        }
+    }
+    histograms.noted.store(0, Relaxed);
 }
 
 fn forget_thread(t: &PerThread) {
@@ -1246,4 +1271,4 @@ fn remove(slot: &mut Slot, key: u64) {
     slot.used -= 1;
 }
 
-const _: () = assert!(offset_of!(Histograms, buckets) as u64 == UNIT);
+const _: () = assert!(offset_of!(Histograms, notes) as u64 == UNIT);

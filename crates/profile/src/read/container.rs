@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
+use std::mem::offset_of;
 use std::path::Path;
 
 use super::{Error, Profile};
 use crate::format::{
-    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, LOCK_LENGTH, Lock, LockValues, MAGIC, PAGE,
-    PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues, ThreadValues, Type, UNIT,
-    VERSION, split_head,
+    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, LOCK_LENGTH, Lock, LockValues, MAGIC,
+    NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues,
+    ThreadValues, Type, UNIT, VERSION, split_head,
 };
-use crate::histogram::BUCKETS;
+use crate::histogram::{BUCKETS, bucket};
 
 /// What one process image wrote.
 #[derive(Clone, Debug, Default)]
@@ -268,8 +269,8 @@ impl Parser<'_> {
         } else if is(Type::Pair) {
             let values = PairValues { head: position, ..PairValues::decode(record) };
             section.pairs.push(PairRecord { thread: block.thread, values, histograms: None });
-        } else if is(Type::Histograms) && record.len() >= UNIT as usize {
-            self.histograms.insert(word(record, 8), parse_histograms(&record[UNIT as usize..]));
+        } else if is(Type::Histograms) {
+            self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
         }
         Ok(())
     }
@@ -291,10 +292,19 @@ fn parse_lock(record: &[u8]) -> LockRecord {
     LockRecord { values, frames }
 }
 
-fn parse_histograms(bytes: &[u8]) -> Box<[[u64; BUCKETS]; QUANTITIES]> {
-    let mut histograms = Box::new([[0; BUCKETS]; QUANTITIES]);
+fn parse_histograms(record: &[u8]) -> Box<[[u64; BUCKETS]; QUANTITIES]> {
+    let notes_start = offset_of!(Histograms, notes);
+    let buckets_start = offset_of!(Histograms, buckets);
+    let mut histograms = Box::new([[0u64; BUCKETS]; QUANTITIES]);
     for (i, count) in histograms.iter_mut().flatten().enumerate() {
-        *count = word(bytes, i * 8);
+        *count = word(record, buckets_start + i * 8);
+    }
+    let noted = word(record, offset_of!(Histograms, noted)).min(NOTED as u64) as usize;
+    for note in (0..noted).map(|i| word(record, notes_start + i * 8)) {
+        if let Some(buckets) = histograms.get_mut(note as usize % (1 << NOTE_SHIFT)) {
+            let count = &mut buckets[bucket(note >> NOTE_SHIFT)];
+            *count = count.saturating_add(1);
+        }
     }
     histograms
 }

@@ -1,3 +1,43 @@
 //! The shared object that stands in for the pthread lock functions.
+//!
+//! It is loaded into an unmodified program by `LD_PRELOAD` and defines the names of [`exports`]. Each object (mutex,
+//! reader-writer lock, spin lock) is decided about once, when it is first used: it is glibc's, and every call for it goes on
+//! to glibc, or it is ours, and a lock of the catalogue lives in its bytes.
+//!
+//! | file        | what is there                                                                        |
+//! |-------------|--------------------------------------------------------------------------------------|
+//! | `exports`   | the names, and how they reach the functions behind them                              |
+//! | `mutex`, `rwlock`, `spin`, `cond`, `c11` | a kind of object each: what lies where in its bytes, what its functions answer |
+//! | `tag`       | whose an object is                                                                   |
+//! | `choice`    | what the configuration says of each kind of object                                   |
+//! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation puts around them |
+//! | `state`     | entering and leaving a lock, across forks                                            |
+//! | `arena`     | room for what an object has no room for                                              |
+//! | `thread`    | what is kept for each thread                                                         |
+//! | `site`, `symbols` | locks and call sites that the configuration names                              |
+//! | `config`, `load` | the environment; what happens at load, fork and exit                            |
+//! | `real`      | glibc's own functions                                                                |
+//! | `recorder`  | what a profile records                                                               |
+//!
+//! On the path of a lock nothing is allocated, looked up or printed, and errno stays what it is. Nothing that would have to be
+//! dropped lives in a frame that a cancellation may unwind.
 
+mod algorithm;
+mod arena;
+mod c11;
+mod choice;
+mod cond;
+mod config;
+mod exports;
+mod load;
+mod mutex;
+mod real;
 mod recorder;
+mod rwlock;
+mod site;
+mod spin;
+mod state;
+mod symbols;
+mod tag;
+mod thread;
+mod time;

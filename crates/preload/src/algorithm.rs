@@ -1,0 +1,322 @@
+//! Locks of the catalogue behind function pointers, chosen by name when the library is loaded.
+//!
+//! What an algorithm lacks is put around it here: a lock that cannot be tried sits behind an outer word ([`Queued`]); a
+//! timed acquisition without native support tries and sleeps until the deadline ([`attempt_until`]).
+
+use locks::catalogue::{self, Visitor};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{Clock, Deadline, Limit, Machine, Patient, Word};
+
+type Action = unsafe fn(*const u8);
+type Attempt = unsafe fn(*const u8) -> bool;
+
+/// A lock algorithm as functions of the address of its state. All-zero state is a free lock.
+///
+/// Every function wants the address of a state of at least `bytes` bytes, aligned to `align`, that was all zeros at
+/// first and has been used with this algorithm only; a release wants the lock to be held in that way.
+#[derive(Clone, Copy)]
+pub(crate) struct Algorithm {
+    pub(crate) bytes: usize,
+    pub(crate) align: usize,
+    pub(crate) acquire: Action,
+    pub(crate) try_acquire: Attempt,
+    pub(crate) acquire_until: unsafe fn(*const u8, Deadline) -> bool,
+    pub(crate) release: Action,
+    /// The shared side; none for a lock that only one thread at a time can hold.
+    pub(crate) shared: Option<Shared>,
+    /// A try or a timed acquisition is made of something else.
+    pub(crate) emulated: bool,
+}
+
+/// The shared side of an algorithm. The flag says that the caller reads already.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared {
+    pub(crate) acquire: unsafe fn(*const u8, bool),
+    pub(crate) try_acquire: unsafe fn(*const u8, bool) -> bool,
+    pub(crate) acquire_until: unsafe fn(*const u8, bool, Deadline) -> bool,
+    pub(crate) release: Action,
+}
+
+/// The algorithm of this name; none if the catalogue has no such lock.
+pub(crate) fn find(name: &str) -> Option<Algorithm> {
+    catalogue::visit::<Patient, _>(name, Tabulate)
+}
+
+/// A lock that can do what the lock functions need, by itself or with help.
+trait Serve: 'static {
+    const EMULATED: bool;
+    fn acquire(&self);
+    fn try_acquire(&self) -> bool;
+    fn acquire_until(&self, deadline: Deadline) -> bool;
+    fn release(&self);
+}
+
+trait ServeShared: Serve {
+    fn acquire_shared(&self, again: bool);
+    fn try_acquire_shared(&self, again: bool) -> bool;
+    fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool;
+    fn release_shared(&self);
+}
+
+struct Tabulate;
+
+impl Visitor<Patient> for Tabulate {
+    type Output = Algorithm;
+
+    fn exclusive<L: RawLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
+        table::<Queued<L>>()
+    }
+
+    fn tried<L: TryLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
+        table::<Tried<L>>()
+    }
+
+    fn timed<L: TimedLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
+        table::<Timed<L>>()
+    }
+
+    fn shared<L: RawRwLock<Patient> + TryLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
+        table_shared::<Tried<L>>()
+    }
+
+    fn timed_shared<L: TimedRwLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
+        table_shared::<Timed<L>>()
+    }
+}
+
+/// The lock at `state`.
+///
+/// # Safety
+/// As [`Algorithm`] says.
+#[inline]
+unsafe fn lock_at<'a, S>(state: *const u8) -> &'a S {
+    // SAFETY: zeros are a valid lock, and the caller promises that nothing else has been written there.
+    unsafe { &*state.cast::<S>() }
+}
+
+fn table<S: Serve>() -> Algorithm {
+    /// # Safety
+    /// As [`Algorithm`] says, for these four.
+    unsafe fn acquire<S: Serve>(state: *const u8) {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.acquire();
+    }
+    unsafe fn try_acquire<S: Serve>(state: *const u8) -> bool {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.try_acquire()
+    }
+    unsafe fn acquire_until<S: Serve>(state: *const u8, deadline: Deadline) -> bool {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.acquire_until(deadline)
+    }
+    unsafe fn release<S: Serve>(state: *const u8) {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.release();
+    }
+    Algorithm {
+        bytes: size_of::<S>(),
+        align: align_of::<S>(),
+        acquire: acquire::<S>,
+        try_acquire: try_acquire::<S>,
+        acquire_until: acquire_until::<S>,
+        release: release::<S>,
+        shared: None,
+        emulated: S::EMULATED,
+    }
+}
+
+fn table_shared<S: ServeShared>() -> Algorithm {
+    /// # Safety
+    /// As [`Algorithm`] says, for these four.
+    unsafe fn acquire<S: ServeShared>(state: *const u8, again: bool) {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.acquire_shared(again);
+    }
+    unsafe fn try_acquire<S: ServeShared>(state: *const u8, again: bool) -> bool {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.try_acquire_shared(again)
+    }
+    unsafe fn acquire_until<S: ServeShared>(state: *const u8, again: bool, deadline: Deadline) -> bool {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.acquire_shared_until(again, deadline)
+    }
+    unsafe fn release<S: ServeShared>(state: *const u8) {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.release_shared();
+    }
+    let shared = Shared {
+        acquire: acquire::<S>,
+        try_acquire: try_acquire::<S>,
+        acquire_until: acquire_until::<S>,
+        release: release::<S>,
+    };
+    Algorithm { shared: Some(shared), ..table::<S>() }
+}
+
+/// A lock that cannot be tried, behind an outer word that can.
+///
+/// A thread waits in the inner lock's order, and its first one waits for the word; who holds the word holds the lock.
+/// A try takes the word alone, past the queue. The word is given up last, so that nothing of the lock is touched once
+/// the next owner can be in.
+#[repr(C)]
+struct Queued<L> {
+    inner: L,
+    word: <Patient as Machine>::U32,
+}
+
+const FREE: u32 = 0;
+/// Held, and the inner lock with it.
+const THROUGH_QUEUE: u32 = 1;
+const BY_TRY: u32 = 2;
+
+impl<L: RawLock<Patient>> Serve for Queued<L> {
+    const EMULATED: bool = true;
+
+    #[inline]
+    fn acquire(&self) {
+        self.inner.acquire();
+        Patient::spin_until(&self.word, Relaxed, |now| {
+            now == FREE && self.word.compare_exchange(FREE, THROUGH_QUEUE, Acquire, Relaxed).is_ok()
+        });
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.word.load(Relaxed) == FREE && self.word.compare_exchange(FREE, BY_TRY, Acquire, Relaxed).is_ok()
+    }
+
+    fn acquire_until(&self, deadline: Deadline) -> bool {
+        attempt_until(deadline, || self.try_acquire())
+    }
+
+    #[inline]
+    fn release(&self) {
+        if self.word.load(Relaxed) == THROUGH_QUEUE {
+            self.inner.release();
+        }
+        self.word.store(FREE, Release);
+    }
+}
+
+/// A lock that can be tried, and whose timed acquisitions are attempts.
+#[repr(transparent)]
+struct Tried<L>(L);
+
+impl<L: TryLock<Patient>> Serve for Tried<L> {
+    const EMULATED: bool = true;
+
+    #[inline]
+    fn acquire(&self) {
+        self.0.acquire();
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.0.try_acquire()
+    }
+
+    fn acquire_until(&self, deadline: Deadline) -> bool {
+        attempt_until(deadline, || self.0.try_acquire())
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
+impl<L: RawRwLock<Patient> + TryLock<Patient>> ServeShared for Tried<L> {
+    #[inline]
+    fn acquire_shared(&self, again: bool) {
+        self.0.acquire_shared(again);
+    }
+
+    #[inline]
+    fn try_acquire_shared(&self, again: bool) -> bool {
+        self.0.try_acquire_shared(again)
+    }
+
+    fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool {
+        attempt_until(deadline, || self.0.try_acquire_shared(again))
+    }
+
+    #[inline]
+    fn release_shared(&self) {
+        self.0.release_shared();
+    }
+}
+
+/// A lock that can do everything by itself.
+#[repr(transparent)]
+struct Timed<L>(L);
+
+impl<L: TimedLock<Patient>> Serve for Timed<L> {
+    const EMULATED: bool = false;
+
+    #[inline]
+    fn acquire(&self) {
+        self.0.acquire();
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.0.try_acquire()
+    }
+
+    fn acquire_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_or(Limit::at(deadline)).is_ok()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
+impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
+    #[inline]
+    fn acquire_shared(&self, again: bool) {
+        self.0.acquire_shared(again);
+    }
+
+    #[inline]
+    fn try_acquire_shared(&self, again: bool) -> bool {
+        self.0.try_acquire_shared(again)
+    }
+
+    fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool {
+        self.0.acquire_shared_or(again, Limit::at(deadline)).is_ok()
+    }
+
+    #[inline]
+    fn release_shared(&self) {
+        self.0.release_shared();
+    }
+}
+
+/// The first nap between two attempts, ns. Longer ones follow, up to [`LONGEST_NAP_NS`].
+const FIRST_NAP_NS: u64 = 10_000;
+const LONGEST_NAP_NS: u64 = 1_000_000;
+
+/// Attempts and sleeps in turn, until an attempt succeeds or the deadline has passed.
+pub(crate) fn attempt_until(deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
+    let mut nap_ns = FIRST_NAP_NS;
+    while !attempt() {
+        if deadline.passed::<Patient>() {
+            return false;
+        }
+        nap(nap_ns, Some(deadline));
+        nap_ns = (nap_ns * 2).min(LONGEST_NAP_NS);
+    }
+    true
+}
+
+/// Sleeps so long, or until the deadline where that is sooner. No cancellation point; errno stays.
+pub(crate) fn nap(ns: u64, deadline: Option<Deadline>) {
+    let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
+    let end_ns = Patient::clock_ns(clock).saturating_add(ns);
+    let end = Deadline { clock, at_ns: deadline.map_or(end_ns, |deadline| deadline.at_ns.min(end_ns)) };
+    let nobody_writes_this = <Patient as Machine>::U32::ZERO;
+    Patient::sleep_while(&nobody_writes_this, 0, Limit::at(end));
+}

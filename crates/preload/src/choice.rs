@@ -1,0 +1,216 @@
+//! What the configuration says of each kind of object: which algorithm, and where its state lies.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crate::algorithm::{Algorithm, Shared};
+use crate::arena;
+use crate::recorder::{self, Kind, Refusal};
+use crate::site;
+use crate::tag::{Deciding, Owner, Tag};
+
+/// Algorithms for one kind of object at most: the one for all, and one for each site.
+pub(crate) const CHOICES: usize = 16;
+
+/// The state lies in the arena.
+pub(crate) const IN_ARENA: usize = usize::MAX;
+
+/// An algorithm for a kind of object.
+#[derive(Clone, Copy)]
+pub(crate) struct Choice {
+    pub(crate) algorithm: Algorithm,
+    /// Its shared side; functions that answer nothing where it has none, which then no object uses.
+    pub(crate) shared: Shared,
+    /// Where in the object the state lies, bytes from its start; or [`IN_ARENA`].
+    pub(crate) offset: usize,
+}
+
+impl Choice {
+    const NONE: Self = {
+        unsafe fn nothing(_: *const u8) {}
+        unsafe fn nothing_shared(_: *const u8, _: bool) {}
+        unsafe fn no(_: *const u8) -> bool {
+            false
+        }
+        unsafe fn no_shared(_: *const u8, _: bool) -> bool {
+            false
+        }
+        unsafe fn never(_: *const u8, _: machine::Deadline) -> bool {
+            false
+        }
+        unsafe fn never_shared(_: *const u8, _: bool, _: machine::Deadline) -> bool {
+            false
+        }
+        let shared = Shared {
+            acquire: nothing_shared,
+            try_acquire: no_shared,
+            acquire_until: never_shared,
+            release: nothing,
+        };
+        let algorithm = Algorithm {
+            bytes: 0,
+            align: 1,
+            acquire: nothing,
+            try_acquire: no,
+            acquire_until: never,
+            release: nothing,
+            shared: None,
+            emulated: false,
+        };
+        Self { algorithm, shared, offset: IN_ARENA }
+    };
+
+    /// An algorithm in an object with the given places for a state: bytes from its start, and length.
+    pub(crate) fn new(algorithm: Algorithm, places: &[(usize, usize)]) -> Self {
+        let fits = |&&(_, room): &&(usize, usize)| algorithm.bytes <= room && algorithm.align <= 8;
+        let offset = places.iter().find(fits).map_or(IN_ARENA, |&(offset, _)| offset);
+        Self { algorithm, shared: algorithm.shared.unwrap_or(Self::NONE.shared), offset }
+    }
+}
+
+/// What the configuration says of one kind of object.
+pub(crate) struct Standing {
+    what: Kind,
+    choices: UnsafeCell<[Choice; CHOICES]>,
+    /// Choices made.
+    count: AtomicU8,
+    /// The choice for every object that no site asks for, plus one; 0 leaves them to glibc.
+    for_all: AtomicU8,
+    /// Objects left to glibc although the configuration has a choice for them.
+    left: AtomicU64,
+    /// Objects that took part of what they do from emulation.
+    emulated: AtomicU64,
+}
+
+// SAFETY: the choices are written before any object is ours, by the constructor; an object's tag publishes them.
+unsafe impl Sync for Standing {}
+
+pub(crate) static MUTEXES: Standing = Standing::new(Kind::Mutex);
+pub(crate) static RWLOCKS: Standing = Standing::new(Kind::Rwlock);
+pub(crate) static SPINS: Standing = Standing::new(Kind::Spin);
+
+impl Standing {
+    const fn new(what: Kind) -> Self {
+        Self {
+            what,
+            choices: UnsafeCell::new([Choice::NONE; CHOICES]),
+            count: AtomicU8::new(0),
+            for_all: AtomicU8::new(0),
+            left: AtomicU64::new(0),
+            emulated: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a choice and gives its number; none when there are too many.
+    ///
+    /// # Safety
+    /// The process has one thread, and no object is ours yet.
+    pub(crate) unsafe fn add(&self, choice: Choice) -> Option<u8> {
+        let number = self.count.load(Ordering::Relaxed);
+        if usize::from(number) == CHOICES {
+            return None;
+        }
+        // SAFETY: nobody reads the choices yet.
+        unsafe { (*self.choices.get())[usize::from(number)] = choice };
+        self.count.store(number + 1, Ordering::Release);
+        Some(number)
+    }
+
+    /// Makes a choice the one for every object that no site asks for.
+    pub(crate) fn choose_for_all(&self, number: u8) {
+        self.for_all.store(number + 1, Ordering::Release);
+    }
+
+    /// The choice for every object that no site asks for; none leaves them to glibc.
+    pub(crate) fn for_all(&self) -> Option<u8> {
+        self.for_all.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Whether any object of this kind may be ours.
+    #[inline]
+    pub(crate) fn swaps(&self) -> bool {
+        self.count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether calls for objects of this kind have to be looked at.
+    #[inline]
+    pub(crate) fn watched(&self) -> bool {
+        self.swaps() || recorder::enabled()
+    }
+
+    /// All choices.
+    pub(crate) fn choices_made(&self) -> impl Iterator<Item = &Choice> {
+        (0..usize::from(self.count.load(Ordering::Acquire))).map(|number| self.choice(number))
+    }
+
+    /// The choice of an object that is ours.
+    #[inline]
+    pub(crate) fn choice(&self, number: usize) -> &Choice {
+        // SAFETY: written before the tag that says `number`.
+        unsafe { &(*self.choices.get())[number & (CHOICES - 1)] }
+    }
+
+    /// Decides whose an object is, for good. `refusal` says why it must be glibc's; `place` makes room for the choice's
+    /// state and says whether there is any.
+    #[cold]
+    pub(crate) fn decide(
+        &self,
+        tag: &Tag,
+        object: usize,
+        caller: usize,
+        refusal: Option<Refusal>,
+        place: impl FnOnce(&Choice) -> bool,
+    ) -> Owner {
+        Deciding::alone(|_| {
+            let wanted = match tag.owner() {
+                Owner::Undecided => self.wanted(object, caller),
+                Owner::Wanted(number) => Some(number),
+                decided => return decided,
+            };
+            let owner = match (refusal, wanted) {
+                (Some(refusal), _) => {
+                    self.leave(refusal);
+                    Owner::Glibc
+                }
+                (None, None) => Owner::Glibc,
+                (None, Some(number)) => {
+                    let choice = self.choice(usize::from(number));
+                    if place(choice) {
+                        self.emulated.fetch_add(u64::from(choice.algorithm.emulated), Ordering::Relaxed);
+                        Owner::Ours(number)
+                    } else {
+                        self.leave(Refusal::Other);
+                        Owner::Glibc
+                    }
+                }
+            };
+            tag.set(owner);
+            owner
+        })
+    }
+
+    /// The choice that the configuration has for an object first used or initialised by `caller`.
+    pub(crate) fn wanted(&self, object: usize, caller: usize) -> Option<u8> {
+        site::choice(self.what, object, caller).or_else(|| self.for_all())
+    }
+
+    /// Counts an object that stays glibc's.
+    #[cold]
+    pub(crate) fn leave(&self, refusal: Refusal) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        recorder::untouched(refusal);
+    }
+
+    /// Objects left to glibc, and objects that are partly emulated.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.left.load(Ordering::Relaxed), self.emulated.load(Ordering::Relaxed))
+    }
+}
+
+/// A slot for an object whose state goes to the arena.
+pub(crate) fn claim_slot(choice: &Choice, object: usize, keep: impl FnOnce(u32)) -> bool {
+    if choice.offset != IN_ARENA {
+        return true;
+    }
+    arena::claim(object).map(keep).is_some()
+}

@@ -1,0 +1,456 @@
+//! `pthread_cond_*`.
+//!
+//! Where any mutex may be ours, every private condition variable is ours too, since glibc's would write to the mutex as if
+//! it were glibc's own. Where all mutexes are glibc's, so are the condition variables.
+//!
+//! What lies where in the 48 bytes of a condition variable of ours. glibc's names are those of its `struct __pthread_cond_s`.
+//!
+//! | bytes  | glibc's use    | ours                                                     | written by            |
+//! |--------|----------------|----------------------------------------------------------|-----------------------|
+//! | 0..4   | `__wseq`       | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
+//! | 4..8   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
+//! | 8..12  | `__g1_start`   | generation in which the waiters came, see [`crate::state`] | first waiter after a fork |
+//! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | nobody |
+//!
+//! A waiter notes the sequence, gives the mutex up and sleeps while the sequence is what it was. A signal counts the
+//! sequence up, so that a waiter that does not sleep yet will not, and wakes one sleeper, the one that has slept longest.
+//! A waiter that is cancelled may have been woken already, so it wakes another one in its place; waiting may end for no
+//! reason, so one wake-up too many does no harm.
+//!
+//! # Condition variables shared between processes
+//!
+//! They stay glibc's. With a mutex of ours, which by itself cannot be shared, glibc cannot wait, because it would write to it;
+//! then the wait gives our mutex up and waits with a mutex of its own for [`SLICE_NS`] at most. It returns as if woken for
+//! no reason, and so cannot miss a signal for longer than that.
+
+use core::ffi::{c_int, c_void};
+use core::mem::{MaybeUninit, offset_of, zeroed};
+use core::ptr::null;
+use core::sync::atomic::{
+    AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+
+use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use machine::{Clock, Deadline, Machine, Patient};
+
+use crate::choice::MUTEXES;
+use crate::mutex::{GivenUp, Mutex};
+use crate::real;
+use crate::recorder::{self, Outcome, Refusal};
+use crate::state::{Entered, generation_word};
+use crate::thread;
+use crate::time::Time;
+
+/// A condition variable, ours or glibc's.
+#[repr(C, align(8))]
+struct Cond {
+    sequence: AtomicU32,
+    waiters: AtomicU32,
+    generation: AtomicU32,
+    _glibc: [u32; 6],
+    attributes: AtomicU32,
+    _signals: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Cond>() == size_of::<pthread_cond_t>());
+const _: () = assert!(align_of::<Cond>() <= align_of::<pthread_cond_t>());
+const _: () = assert!(offset_of!(Cond, attributes) == 36);
+
+// Bits of `__wrefs`, from glibc's nptl/pthread_cond_common.c.
+const SHARED: u32 = 1;
+const MONOTONIC: u32 = 2;
+
+/// Set in `waiters` while the object is being destroyed.
+const DESTROYING: u32 = 1 << 31;
+
+/// How long a wait for a shared condition variable lasts that glibc cannot do with the caller's mutex, ns.
+const SLICE_NS: u64 = 2_000_000;
+
+/// Until when a wait lasts.
+type Until = Option<Time>;
+
+/// glibc's record of a clean-up handler, `struct _pthread_cleanup_buffer`. It lies in the frame whose unwinding runs the
+/// handler.
+#[repr(C)]
+struct Cleanup {
+    routine: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    argument: *mut c_void,
+    cancel_type: c_int,
+    previous: *mut Self,
+}
+
+unsafe extern "C-unwind" {
+    fn _pthread_cleanup_push(
+        buffer: *mut Cleanup,
+        routine: unsafe extern "C-unwind" fn(*mut c_void),
+        argument: *mut c_void,
+    );
+    fn _pthread_cleanup_pop(buffer: *mut Cleanup, execute: c_int);
+    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
+    fn syscall(number: libc::c_long, ...) -> libc::c_long;
+}
+
+/// Cancellation takes effect at any instruction.
+const ASYNCHRONOUS: c_int = 1;
+
+/// Runs `body`, and `handler` with `argument` should the thread be cancelled meanwhile.
+///
+/// A destructor would not do: the compiler may turn the last call of a function into a jump, or abort where unwinding
+/// crosses a boundary of C. So nothing here, or in what is called, has one.
+#[inline(always)]
+fn with_cleanup<R>(
+    handler: unsafe extern "C-unwind" fn(*mut c_void),
+    argument: *mut c_void,
+    body: impl FnOnce() -> R,
+) -> R {
+    let mut buffer = MaybeUninit::<Cleanup>::uninit();
+    // SAFETY: the buffer lies in this frame and is popped before it ends.
+    unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), handler, argument) };
+    let result = body();
+    // SAFETY: pushed above.
+    unsafe { _pthread_cleanup_pop(buffer.as_mut_ptr(), 0) };
+    result
+}
+
+/// A wait in progress: what a cancellation has to put right.
+struct Waiting<'a> {
+    cond: &'a Cond,
+    mutex: &'a Mutex,
+    given_up: GivenUp,
+}
+
+/// Leaves the condition variable and takes the mutex back, as the caller's own handlers expect.
+unsafe extern "C-unwind" fn cancelled(waiting: *mut c_void) {
+    // SAFETY: the argument of `with_cleanup` below; its frame is being unwound and still there.
+    let waiting = unsafe { &*waiting.cast::<Waiting<'_>>() };
+    waiting.cond.wake(1);
+    waiting.cond.go();
+    let _ = waiting.mutex.take_back(waiting.given_up);
+}
+
+impl Cond {
+    /// The condition variable at an address.
+    ///
+    /// # Safety
+    /// It is one, and lives as long as the result is used.
+    #[inline(always)]
+    unsafe fn at<'a>(cond: *mut pthread_cond_t) -> &'a Self {
+        // SAFETY: the caller's promise; sizes and alignments agree, and any bytes are a valid value.
+        unsafe { &*cond.cast::<Self>() }
+    }
+
+    fn object(&self) -> *mut pthread_cond_t {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    fn shared(&self) -> bool {
+        self.attributes.load(Relaxed) & SHARED != 0
+    }
+
+    fn ours(&self) -> bool {
+        MUTEXES.swaps() && !self.shared()
+    }
+
+    fn clock(&self) -> clockid_t {
+        if self.attributes.load(Relaxed) & MONOTONIC != 0 {
+            libc::CLOCK_MONOTONIC
+        } else {
+            libc::CLOCK_REALTIME
+        }
+    }
+
+    /// Forgets the waiters of the parent process.
+    #[inline]
+    fn enter_generation(&self) {
+        let now = generation_word();
+        if self.generation.load(Relaxed) != now {
+            self.waiters.store(0, Relaxed);
+            self.generation.store(now, Relaxed);
+        }
+    }
+
+    fn wait(&self, mutex: &Mutex, until: Until) -> c_int {
+        let deadline = match until.map(|time| time.deadline()) {
+            Some(None) => return libc::EINVAL,
+            deadline => deadline.flatten(),
+        };
+        if self.shared() && mutex.choice().is_some() {
+            return self.wait_in_slices(mutex, deadline);
+        }
+        let recorded = mutex.recorded();
+        let started = if recorded { recorder::stamp() } else { 0 };
+        if self.ours() {
+            return self.wait_ours(mutex, deadline, recorded.then_some(started));
+        }
+        self.wait_glibc(mutex, until, recorded.then_some(started))
+    }
+
+    fn wait_ours(&self, mutex: &Mutex, deadline: Option<Deadline>, recorded: Option<u64>) -> c_int {
+        self.enter_generation();
+        self.waiters.fetch_add(1, SeqCst); // [1] before the mutex is given up: whoever has it then sees this
+        let sequence = self.sequence.load(Acquire);
+        let given_up = match mutex.release_for_wait() {
+            Ok(given_up) => given_up,
+            Err(error) => {
+                self.go();
+                return error;
+            }
+        };
+        let mut waiting = Waiting { cond: self, mutex, given_up };
+        let timed_out =
+            with_cleanup(cancelled, (&raw mut waiting).cast(), || self.sleep_while(sequence, deadline));
+        self.go();
+        let entered = mutex.take_back(given_up);
+        finish(mutex, given_up, entered, timed_out, recorded)
+    }
+
+    /// Sleeps while the sequence is this, or until the deadline; true if the deadline ended it. A cancellation point.
+    #[inline(always)]
+    fn sleep_while(&self, sequence: u32, deadline: Option<Deadline>) -> bool {
+        let time = deadline.map(|deadline| Time::of(deadline).1);
+        let clock_flag = match deadline {
+            Some(Deadline { clock: Clock::Realtime, .. }) => libc::FUTEX_CLOCK_REALTIME,
+            _ => 0,
+        };
+        let time = time.as_ref().map_or(null(), core::ptr::from_ref);
+        let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag;
+        // SAFETY: the thread's own errno, which the call may change.
+        let errno = unsafe { *libc::__errno_location() };
+        let mut before = 0;
+        // SAFETY: between the two changes of type there is a system call and nothing that must not be cut short; the time
+        // and the word outlive it.
+        let answer = unsafe {
+            pthread_setcanceltype(ASYNCHRONOUS, &raw mut before);
+            let answer = syscall(
+                libc::SYS_futex,
+                self.sequence.as_ptr(),
+                operation,
+                sequence,
+                time,
+                null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            );
+            pthread_setcanceltype(before, &raw mut before);
+            answer
+        };
+        // SAFETY: as above.
+        unsafe {
+            let timed_out = answer != 0 && *libc::__errno_location() == libc::ETIMEDOUT;
+            *libc::__errno_location() = errno;
+            timed_out
+        }
+    }
+
+    /// The last touch of a waiter.
+    fn go(&self) {
+        let waiters = self.waiters.as_ptr();
+        if self.waiters.fetch_sub(1, Release) == DESTROYING | 1 {
+            // The object may be gone by now; only its address is used. SAFETY: waking reads nothing.
+            Patient::wake(waiters.cast_const().cast(), 1);
+        }
+    }
+
+    fn wake(&self, count: u32) {
+        self.sequence.fetch_add(1, Release);
+        Patient::wake(self.sequence.as_ptr().cast_const().cast(), count);
+    }
+
+    fn wake_if_any(&self, count: u32) {
+        self.enter_generation();
+        // [1] a waiter that gave the mutex up before this caller took it is counted
+        if self.waiters.load(SeqCst) & !DESTROYING != 0 {
+            self.wake(count);
+        }
+    }
+
+    /// Waits until the last woken waiter has gone.
+    #[cold]
+    fn destroy(&self) {
+        self.enter_generation();
+        let mut waiters = self.waiters.fetch_or(DESTROYING, Acquire) | DESTROYING;
+        while waiters != DESTROYING {
+            let limit = machine::Limit::NONE;
+            // SAFETY: the machine's word is an AtomicU32 by its representation.
+            let word = unsafe { &*self.waiters.as_ptr().cast::<<Patient as Machine>::U32>() };
+            Patient::sleep_while(word, waiters, limit);
+            waiters = self.waiters.load(Acquire);
+        }
+        self.waiters.store(0, Relaxed);
+    }
+
+    // glibc's condition variables.
+
+    fn wait_glibc(&self, mutex: &Mutex, until: Until, recorded: Option<u64>) -> c_int {
+        let given_up = if mutex.glibc_holds_twice() { GivenUp::InPart } else { GivenUp::Wholly };
+        if recorded.is_some() && given_up == GivenUp::Wholly {
+            recorder::releasing(thread::current().recording(), mutex.trace(), recorder::Mode::Exclusive);
+        }
+        // SAFETY: the caller's arguments, passed on.
+        let error = unsafe {
+            match until {
+                None => real::pthread_cond_wait(self.object(), mutex.object()),
+                Some(time) if time.clock == self.clock() => {
+                    real::pthread_cond_timedwait(self.object(), mutex.object(), time.raw())
+                }
+                Some(time) => {
+                    real::pthread_cond_clockwait(self.object(), mutex.object(), time.clock, time.raw())
+                }
+            }
+        };
+        if let Some(started) = recorded
+            && given_up == GivenUp::Wholly
+            && matches!(error, 0 | libc::ETIMEDOUT)
+        {
+            let outcome = if error == 0 { Outcome::Woken } else { Outcome::TimedOut };
+            let thread = thread::current().recording();
+            recorder::cond_waited(thread, mutex.trace(), mutex.address(), started, None, outcome);
+        }
+        error
+    }
+
+    /// See the top of this file.
+    #[cold]
+    #[inline(never)]
+    fn wait_in_slices(&self, mutex: &Mutex, deadline: Option<Deadline>) -> c_int {
+        let recorded = recorder::enabled().then(recorder::stamp);
+        let slice = Deadline::after_ns::<Patient>(SLICE_NS);
+        let last = deadline.filter(|deadline| {
+            let now_ns = Patient::clock_ns(deadline.clock);
+            deadline.at_ns.saturating_sub(now_ns) <= SLICE_NS
+        });
+        let end = last.unwrap_or(slice);
+        // SAFETY: zeros are a fresh mutex of glibc's.
+        let mut bridge: pthread_mutex_t = unsafe { zeroed() };
+        // SAFETY: just made.
+        unsafe { real::pthread_mutex_lock(&raw mut bridge) };
+        let given_up = match mutex.release_for_wait() {
+            Ok(given_up) => given_up,
+            Err(error) => return error,
+        };
+        let mut bridged = Bridged { mutex, given_up };
+        let error = with_cleanup(bridge_cancelled, (&raw mut bridged).cast(), || {
+            let (clock, time) = Time::of(end);
+            // SAFETY: the bridge is locked, and lives until the end of this frame.
+            unsafe { real::pthread_cond_clockwait(self.object(), &raw mut bridge, clock, &raw const time) }
+        });
+        let entered = mutex.take_back(given_up);
+        let timed_out = error == libc::ETIMEDOUT && last.is_some();
+        finish(mutex, given_up, entered, timed_out, recorded)
+    }
+}
+
+struct Bridged<'a> {
+    mutex: &'a Mutex,
+    given_up: GivenUp,
+}
+
+unsafe extern "C-unwind" fn bridge_cancelled(bridged: *mut c_void) {
+    // SAFETY: the argument of `with_cleanup` above; its frame is being unwound and still there.
+    let bridged = unsafe { &*bridged.cast::<Bridged<'_>>() };
+    let _ = bridged.mutex.take_back(bridged.given_up);
+}
+
+/// The answer of a wait whose mutex is back, and its record.
+fn finish(
+    mutex: &Mutex,
+    given_up: GivenUp,
+    entered: Entered,
+    timed_out: bool,
+    recorded: Option<u64>,
+) -> c_int {
+    let relock_started = match entered {
+        Ok(waited) => waited,
+        Err(error) => return error, // EOWNERDEAD means that it is held
+    };
+    if let Some(started) = recorded
+        && given_up == GivenUp::Wholly
+    {
+        let outcome = if timed_out { Outcome::TimedOut } else { Outcome::Woken };
+        let thread = thread::current().recording();
+        recorder::cond_waited(thread, mutex.trace(), mutex.address(), started, relock_started, outcome);
+    }
+    if timed_out { libc::ETIMEDOUT } else { 0 }
+}
+
+// The functions behind the exported names.
+//
+// SAFETY, of all of them: POSIX asks the callers for objects that are alive, and for times that can be read.
+
+pub(crate) unsafe extern "C-unwind" fn init(
+    cond: *mut pthread_cond_t,
+    attributes: *const pthread_condattr_t,
+) -> c_int {
+    // SAFETY: passed on. glibc writes zeros and the attributes, which is a fresh one of ours too.
+    let error = unsafe { real::pthread_cond_init(cond, attributes) };
+    if error == 0 && MUTEXES.swaps() {
+        // SAFETY: see above.
+        let cond = unsafe { Cond::at(cond) };
+        cond.generation.store(generation_word(), Relaxed);
+        if cond.shared() {
+            MUTEXES.leave(Refusal::Condition);
+        }
+    }
+    error
+}
+
+pub(crate) unsafe extern "C-unwind" fn destroy(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: see above.
+    let this = unsafe { Cond::at(cond) };
+    if this.ours() {
+        this.destroy();
+        return 0;
+    }
+    // SAFETY: passed on.
+    unsafe { real::pthread_cond_destroy(cond) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { Cond::at(cond).wait(Mutex::at(mutex), None) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedwait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    time: *const timespec,
+) -> c_int {
+    // SAFETY: see above.
+    let clock = unsafe { Cond::at(cond) }.clock();
+    // SAFETY: passed on.
+    unsafe { clockwait(cond, mutex, clock, time) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockwait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    time: *const timespec,
+) -> c_int {
+    // SAFETY: see above, twice.
+    match unsafe { Time::new(clock, time) } {
+        Ok(time) => unsafe { Cond::at(cond).wait(Mutex::at(mutex), Some(time)) },
+        Err(error) => error,
+    }
+}
+
+pub(crate) unsafe extern "C-unwind" fn signal(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: see above.
+    let this = unsafe { Cond::at(cond) };
+    if this.ours() {
+        this.wake_if_any(1);
+        return 0;
+    }
+    // SAFETY: passed on.
+    unsafe { real::pthread_cond_signal(cond) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn broadcast(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: see above.
+    let this = unsafe { Cond::at(cond) };
+    if this.ours() {
+        this.wake_if_any(u32::MAX);
+        return 0;
+    }
+    // SAFETY: passed on.
+    unsafe { real::pthread_cond_broadcast(cond) }
+}

@@ -1,0 +1,167 @@
+//! The configuration, which travels in the environment so that it reaches every process that the program starts.
+//!
+//! | variable          | value                                                                  |
+//! |-------------------|------------------------------------------------------------------------|
+//! | `CONTEND_MUTEX`   | lock of every mutex; `glibc` or nothing leaves them to glibc            |
+//! | `CONTEND_RWLOCK`  | lock of every reader-writer lock, likewise                             |
+//! | `CONTEND_SPIN`    | lock of every spin lock, likewise                                      |
+//! | `CONTEND_ONLY`    | lines of `SITE=NAME`: see [`crate::site`]                              |
+//! | `CONTEND_PURE`    | `1`: waits that spin do so for ever                                    |
+//! | `CONTEND_VERBOSE` | `1`: say at exit what was left to glibc                                |
+//!
+//! The command checks all of it; what makes no sense here is said on standard error and left out.
+
+use core::ffi::{CStr, c_char};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::algorithm::{self, Algorithm};
+use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
+use crate::{arena, mutex, recorder, rwlock, site};
+
+static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Whether to say at exit what was left to glibc.
+pub(crate) fn verbose() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
+}
+
+/// The environment of the process, as its constructor gets it.
+#[derive(Clone, Copy)]
+struct Environment(*const *const c_char);
+
+impl Environment {
+    /// The value of a variable, if it is set and not empty.
+    fn get(self, name: &str) -> Option<&'static CStr> {
+        let mut at = self.0;
+        // SAFETY: the environment ends with a null pointer, and its strings with zeros.
+        unsafe {
+            while !at.is_null() && !(*at).is_null() {
+                let line = CStr::from_ptr(*at);
+                if let Some(value) = line.to_bytes().strip_prefix(name.as_bytes())
+                    && value.first() == Some(&b'=')
+                    && value.len() > 1
+                {
+                    return Some(CStr::from_ptr((*at).add(name.len() + 1)));
+                }
+                at = at.add(1);
+            }
+        }
+        None
+    }
+}
+
+/// Which algorithms a name stands for, by kind.
+fn numbers_for(name: &str) -> Option<[Option<u8>; 3]> {
+    let algorithm = algorithm::find(name)?;
+    let mutexes: &[_] = if recorder::enabled() { &mutex::PLACES_RECORDED } else { &mutex::PLACES };
+    let rwlocks: &[_] = if algorithm.shared.is_some() { &rwlock::PLACES } else { &[] };
+    Some([
+        add(&MUTEXES, algorithm, mutexes),
+        if algorithm.shared.is_some() { add(&RWLOCKS, algorithm, rwlocks) } else { None },
+        if algorithm.shared.is_some() { None } else { add(&SPINS, algorithm, &[]) },
+    ])
+}
+
+fn add(standing: &Standing, algorithm: Algorithm, places: &[(usize, usize)]) -> Option<u8> {
+    // SAFETY: called by the constructor.
+    unsafe { standing.add(Choice::new(algorithm, places)) }
+}
+
+/// Reads the configuration.
+///
+/// # Safety
+/// The process has one thread. `environment` is what constructors get.
+pub(crate) unsafe fn read(environment: *const *const c_char) {
+    let environment = Environment(environment);
+    if environment.get("CONTEND_PURE").is_some_and(|value| value == c"1") {
+        machine::host::set_spin_bound(u32::MAX);
+    }
+    VERBOSE.store(environment.get("CONTEND_VERBOSE").is_some_and(|value| value == c"1"), Ordering::Relaxed);
+    let kinds = [("CONTEND_MUTEX", &MUTEXES), ("CONTEND_RWLOCK", &RWLOCKS), ("CONTEND_SPIN", &SPINS)];
+    for (kind, (variable, standing)) in kinds.into_iter().enumerate() {
+        let Some(name) = environment.get(variable).filter(|&name| name != c"glibc") else { continue };
+        match name.to_str().ok().and_then(|name| one_kind(name, kind)) {
+            Some(number) => standing.choose_for_all(number),
+            None => complain(variable.as_bytes(), name.to_bytes(), "is no lock that can serve this kind"),
+        }
+    }
+    if let Some(sites) = environment.get("CONTEND_ONLY") {
+        read_sites(sites);
+    }
+    reserve();
+}
+
+/// A choice for one kind of object.
+fn one_kind(name: &str, kind: usize) -> Option<u8> {
+    let algorithm = algorithm::find(name)?;
+    let mutexes: &[_] = if recorder::enabled() { &mutex::PLACES_RECORDED } else { &mutex::PLACES };
+    match kind {
+        0 => add(&MUTEXES, algorithm, mutexes),
+        1 if algorithm.shared.is_some() => add(&RWLOCKS, algorithm, &rwlock::PLACES),
+        2 if algorithm.shared.is_none() => add(&SPINS, algorithm, &[]),
+        _ => None,
+    }
+}
+
+fn read_sites(sites: &'static CStr) {
+    // The program may change its environment at any time.
+    let Some(sites) = keep(sites.to_bytes()) else { return };
+    for line in sites.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let Some(equals) = line.iter().rposition(|&byte| byte == b'=') else {
+            complain(b"CONTEND_ONLY", line, "is not SITE=NAME");
+            continue;
+        };
+        let numbers = core::str::from_utf8(&line[equals + 1..]).ok().and_then(numbers_for);
+        let Some(numbers) = numbers else {
+            complain(b"CONTEND_ONLY", line, "names no lock");
+            continue;
+        };
+        // SAFETY: called by the constructor.
+        if !unsafe { site::add(&line[..equals], numbers) } {
+            complain(b"CONTEND_ONLY", line, "is one site too many");
+        }
+    }
+}
+
+/// A copy that stays.
+fn keep(text: &[u8]) -> Option<&'static [u8]> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping as long as the text, which nobody else knows and nobody ever unmaps.
+    unsafe {
+        let copy = libc::mmap(null_mut(), text.len().max(1), access, kind, -1, 0);
+        if copy == libc::MAP_FAILED {
+            return None;
+        }
+        copy.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        Some(core::slice::from_raw_parts(copy.cast::<u8>(), text.len()))
+    }
+}
+
+/// Reserves the arena for the largest state that goes there.
+fn reserve() {
+    let (mut bytes, mut align, mut used) = (0, 1, recorder::enabled());
+    for standing in [&MUTEXES, &RWLOCKS, &SPINS] {
+        for choice in standing.choices_made().filter(|choice| choice.offset == IN_ARENA) {
+            bytes = bytes.max(choice.algorithm.bytes);
+            align = align.max(choice.algorithm.align);
+            used = true;
+        }
+    }
+    if used {
+        arena::reserve(bytes, align);
+    }
+}
+
+/// A line on standard error.
+fn complain(variable: &[u8], value: &[u8], what: &str) {
+    say(&[b"contend: ", variable, b": `", value, b"` ", what.as_bytes(), b"; left out\n"]);
+}
+
+/// Writes the parts to standard error.
+pub(crate) fn say(parts: &[&[u8]; 7]) {
+    let parts =
+        parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+    // SAFETY: the parts are readable; a failing write has nowhere to be told.
+    unsafe { libc::writev(2, parts.as_ptr(), parts.len() as i32) };
+}

@@ -1,0 +1,113 @@
+//! What happens when the library is loaded, when the process forks, and when it ends.
+
+use core::ffi::{c_char, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::choice::{MUTEXES, RWLOCKS, SPINS};
+use crate::tag::Deciding;
+use crate::{arena, config, real, recorder, rwlock, site, state, thread};
+
+/// Whether the configuration is known. Objects that are used before stay glibc's.
+static DONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the configuration is known.
+pub(crate) fn done() -> bool {
+    DONE.load(Ordering::Acquire)
+}
+
+/// glibc calls constructors with the arguments of the program and its environment.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = load;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = end;
+
+unsafe extern "C" {
+    static mut environ: *const *const c_char;
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> c_int;
+}
+
+extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    real::look_up_all();
+    // SAFETY: this runs first of all constructors, so that the process has one thread. The C library has not noted its
+    // environment yet, and will note the same.
+    unsafe {
+        if environ.is_null() {
+            environ = environment;
+        }
+        recorder::start();
+        config::read(environment);
+    }
+    if recorder::enabled() {
+        thread::watch_ends();
+    }
+    DONE.store(true, Ordering::Release);
+    if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {
+        // Handlers in the child run in the order of their registration, so this one runs before those that unlock.
+        // SAFETY: the handler is a plain function.
+        unsafe { pthread_atfork(None, None, Some(forked)) };
+    }
+}
+
+unsafe extern "C" fn forked() {
+    Deciding::forget();
+    site::forget();
+    state::next_generation();
+    let thread = thread::current();
+    recorder::forked_child(&thread.recorded);
+    // SAFETY: the calling thread holds them.
+    thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });
+}
+
+extern "C" fn end() {
+    recorder::process_ends();
+    if config::verbose() {
+        summarise();
+    }
+}
+
+fn summarise() {
+    let mut digits = [[0; 20]; 6];
+    let [mutexes, rwlocks, spins] = [&MUTEXES, &RWLOCKS, &SPINS].map(|standing| standing.counts());
+    let numbers = [mutexes.0, rwlocks.0, spins.0, arena::full(), mutexes.1, rwlocks.1];
+    let mut texts: [&[u8]; 6] = [b""; 6];
+    for ((digits, number), text) in digits.iter_mut().zip(numbers).zip(&mut texts) {
+        *text = decimal(number, digits);
+    }
+    config::say(&[
+        b"contend: left to glibc: mutexes ",
+        texts[0],
+        b", rwlocks ",
+        texts[1],
+        b", spin locks ",
+        texts[2],
+        b";",
+    ]);
+    config::say(&[
+        b" arena full: ",
+        texts[3],
+        b"; partly emulated: mutexes ",
+        texts[4],
+        b", rwlocks ",
+        texts[5],
+        b"\n",
+    ]);
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[first..];
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! `pthread_mutex_*`.
+//!
+//! What lies where in the 40 bytes of a mutex of ours. glibc's names are those of its `struct __pthread_mutex_s`.
+//!
+//! | bytes  | glibc's use       | ours                                      | written by               |
+//! |--------|-------------------|-------------------------------------------|--------------------------|
+//! | 0..4   | `__lock`          | owner's identity; recursive and error-checking kinds only | the owner |
+//! | 4..8   | `__count`         | further holds of the owner                | the owner                |
+//! | 8..16  | `__owner`, `__nusers` | lock state of up to 8 bytes, or number of the arena slot (8..12) | the algorithm; who decides |
+//! | 16..20 | `__kind`          | as in glibc; its init and destroy write it | nobody                  |
+//! | 20..22 | `__spins`         | generation of the last acquisition        | acquirers after a fork   |
+//! | 22..24 | `__elision`       | owner tag                                 | who decides              |
+//! | 24..40 | `__list`          | [`Trace`] while recording; else lock state of 9 to 16 bytes | holders; the algorithm |
+//!
+//! A mutex that stays glibc's keeps all of glibc's uses: its tag lies in `__elision`, which glibc writes on hardware with
+//! lock elision switched on only, and its trace in `__list`, which glibc uses for robust mutexes and those that inherit
+//! priority only; neither is recorded.
+
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+
+use crate::choice::{Choice, IN_ARENA, MUTEXES, claim_slot};
+use crate::recorder::{self, Kind, Mode, Refusal, Trace};
+use crate::state::{Entered, Patience, State};
+use crate::tag::{Owner, Tag};
+use crate::thread::{self, Thread};
+use crate::time::Time;
+use crate::{arena, load, real};
+
+/// A mutex, ours or glibc's.
+#[repr(C, align(8))]
+pub(crate) struct Mutex {
+    owner: AtomicU32,
+    holds: AtomicU32,
+    near: [AtomicU32; 2],
+    kind: AtomicU32,
+    generation: AtomicU16,
+    tag: Tag,
+    trace: Trace,
+}
+
+const _: () = assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
+const _: () = assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
+const _: () = assert!(offset_of!(Mutex, near) == 8 && offset_of!(Mutex, kind) == 16);
+const _: () = assert!(offset_of!(Mutex, generation) == 20 && offset_of!(Mutex, tag) == 22);
+const _: () = assert!(offset_of!(Mutex, trace) == 24);
+
+/// Where a lock state fits, as offset and length, when nothing is recorded and when something is.
+pub(crate) const PLACES: [(usize, usize); 2] = [(8, 8), (24, 16)];
+/// See [`PLACES`].
+pub(crate) const PLACES_RECORDED: [(usize, usize); 1] = [(8, 8)];
+
+// Bits of `__kind`, from glibc's nptl/pthreadP.h.
+const TYPE: u32 = 3;
+const NORMAL: u32 = 0;
+const RECURSIVE: u32 = 1;
+const ADAPTIVE: u32 = 3;
+const ROBUST: u32 = 16;
+const INHERIT: u32 = 32;
+const PROTECT: u32 = 64;
+const SHARED: u32 = 128;
+const LEFT_TO_GLIBC: u32 = ROBUST | INHERIT | PROTECT | SHARED;
+/// What glibc's destroy makes of the kind.
+const DESTROYED: u32 = u32::MAX;
+
+/// How a mutex was given up before a condition wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// It is free now.
+    Wholly,
+    /// It was held more than once, and still is.
+    InPart,
+}
+
+impl Mutex {
+    /// The mutex at an address.
+    ///
+    /// # Safety
+    /// It is one, and lives as long as the result is used.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> &'a Self {
+        // SAFETY: the caller's promise; sizes and alignments agree, and any bytes are a valid value.
+        unsafe { &*mutex.cast::<Self>() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn object(&self) -> *mut pthread_mutex_t {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    #[inline(always)]
+    fn type_of(&self) -> u32 {
+        self.kind.load(Relaxed) & TYPE
+    }
+
+    /// The trace of a recorded mutex.
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The choice, if the mutex is ours.
+    #[inline(always)]
+    pub(crate) fn choice(&self) -> Option<&'static Choice> {
+        Some(MUTEXES.choice(self.tag.ours()?))
+    }
+
+    #[inline(always)]
+    fn state<'a>(&'a self, choice: &'a Choice) -> State<'a> {
+        let at = if choice.offset == IN_ARENA {
+            arena::state(self.near[0].load(Relaxed))
+        } else {
+            core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
+        };
+        State { at, generation: &self.generation, choice }
+    }
+
+    /// Why this mutex has to stay glibc's.
+    fn refusal(&self) -> Option<Refusal> {
+        let kind = self.kind.load(Relaxed);
+        if kind & LEFT_TO_GLIBC == 0 {
+            None
+        } else if kind == DESTROYED {
+            Some(Refusal::Other)
+        } else if kind & ROBUST != 0 {
+            Some(Refusal::Robust)
+        } else if kind & INHERIT != 0 {
+            Some(Refusal::PriorityInheriting)
+        } else if kind & PROTECT != 0 {
+            Some(Refusal::PriorityProtected)
+        } else {
+            Some(Refusal::ProcessShared)
+        }
+    }
+
+    /// Whose the mutex is, deciding it if nobody has.
+    #[cold]
+    fn decided(&self, caller: usize) -> Option<&'static Choice> {
+        let owner = match self.tag.owner() {
+            Owner::Undecided | Owner::Wanted(_) => {
+                MUTEXES.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
+                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot, Relaxed))
+                })
+            }
+            decided => decided,
+        };
+        match owner {
+            Owner::Ours(number) => Some(MUTEXES.choice(usize::from(number))),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self, patience: Patience, caller: usize) -> c_int {
+        match self.choice() {
+            Some(choice) => self.lock_ours(choice, patience),
+            None => self.lock_elsewhere(patience, caller),
+        }
+    }
+
+    #[inline(always)]
+    fn lock_ours(&self, choice: &Choice, patience: Patience) -> c_int {
+        if recorder::enabled() {
+            return self.lock_recorded(choice, patience);
+        }
+        if matches!(self.type_of(), NORMAL | ADAPTIVE) {
+            // SAFETY: the caller of the lock function says that the mutex is alive.
+            return match unsafe { self.state(choice).enter::<false>(patience) } {
+                Ok(_) => 0,
+                Err(error) => error,
+            };
+        }
+        self.lock_checked(choice, patience)
+    }
+
+    #[inline(never)]
+    fn lock_checked(&self, choice: &Choice, patience: Patience) -> c_int {
+        let thread = thread::current();
+        if let Some(answer) = self.lock_again(thread, patience) {
+            return answer;
+        }
+        // SAFETY: as in `lock_ours`.
+        match unsafe { self.enter_checked::<false>(choice, patience, thread) } {
+            Ok(_) => 0,
+            Err(error) => error,
+        }
+    }
+
+    #[inline(never)]
+    fn lock_recorded(&self, choice: &Choice, patience: Patience) -> c_int {
+        let thread = thread::current();
+        if let Some(answer) = self.lock_again(thread, patience) {
+            if answer == 0 {
+                recorder::acquired_again(thread.recording(), &self.trace);
+            }
+            return answer;
+        }
+        // SAFETY: as in `lock_ours`.
+        let entered = unsafe { self.enter_checked::<true>(choice, patience, thread) };
+        self.record(thread, entered)
+    }
+
+    /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
+    fn record(&self, thread: &Thread, entered: Entered) -> c_int {
+        let (recorded, trace, address) = (thread.recording(), &self.trace, self.address());
+        match entered {
+            Ok(waited) => recorder::acquired(recorded, trace, Kind::Mutex, Mode::Exclusive, address, waited),
+            Err(libc::EBUSY) => recorder::try_failed(recorded, trace, Kind::Mutex, Mode::Exclusive, address),
+            Err(libc::ETIMEDOUT) => {
+                recorder::timed_out(recorded, trace, Kind::Mutex, Mode::Exclusive, address)
+            }
+            Err(_) => {}
+        }
+        entered.err().unwrap_or(0)
+    }
+
+    /// Takes a mutex that the caller does not hold, and notes the owner where the kind wants one.
+    ///
+    /// # Safety
+    /// The mutex is alive and ours.
+    #[inline(always)]
+    unsafe fn enter_checked<const RECORD: bool>(
+        &self,
+        choice: &Choice,
+        patience: Patience,
+        thread: &Thread,
+    ) -> Entered {
+        // SAFETY: the caller's promise.
+        let waited = unsafe { self.state(choice).enter::<RECORD>(patience) }?;
+        if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
+            self.owner.store(thread.identity(), Relaxed);
+        }
+        Ok(waited)
+    }
+
+    /// The answer to a lock call of the thread that holds the mutex; none if it does not, or the kind does not check.
+    fn lock_again(&self, thread: &Thread, patience: Patience) -> Option<c_int> {
+        let kind = self.type_of();
+        if matches!(kind, NORMAL | ADAPTIVE) || self.owner.load(Relaxed) != thread.identity() {
+            return None;
+        }
+        if kind == RECURSIVE {
+            let holds = self.holds.load(Relaxed);
+            if holds == u32::MAX - 1 {
+                return Some(libc::EAGAIN);
+            }
+            self.holds.store(holds + 1, Relaxed);
+            return Some(0);
+        }
+        Some(if matches!(patience, Patience::Try) { libc::EBUSY } else { libc::EDEADLK })
+    }
+
+    #[inline(always)]
+    fn unlock(&self) -> c_int {
+        let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
+        if !recorder::enabled() && matches!(self.type_of(), NORMAL | ADAPTIVE) {
+            // SAFETY: the caller of the unlock function says that it holds the mutex.
+            unsafe { self.state(choice).leave() };
+            return 0;
+        }
+        match self.give_up(choice) {
+            Ok(_) => 0,
+            Err(error) => error,
+        }
+    }
+
+    /// Undoes one hold of a mutex of ours, of any kind.
+    #[inline(never)]
+    fn give_up(&self, choice: &Choice) -> Result<GivenUp, c_int> {
+        let thread = thread::current();
+        if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
+            if self.owner.load(Relaxed) != thread.identity() {
+                return Err(libc::EPERM);
+            }
+            let holds = self.holds.load(Relaxed);
+            if holds != 0 {
+                self.holds.store(holds - 1, Relaxed);
+                return Ok(GivenUp::InPart);
+            }
+            self.owner.store(0, Relaxed);
+        }
+        if recorder::enabled() {
+            recorder::releasing(thread.recording(), &self.trace, Mode::Exclusive);
+        }
+        // SAFETY: the caller holds the mutex, as far as its kind can tell.
+        unsafe { self.state(choice).leave() };
+        Ok(GivenUp::Wholly)
+    }
+
+    // glibc's mutexes, and those about which nobody has decided.
+
+    #[inline(never)]
+    fn lock_elsewhere(&self, patience: Patience, caller: usize) -> c_int {
+        if !MUTEXES.watched() {
+            if !load::done() {
+                self.tag.set(Owner::Glibc); // held by glibc before the configuration is known, so glibc's for good
+            }
+            // SAFETY: the caller's arguments, passed on.
+            return unsafe { self.real_lock(patience) };
+        }
+        if let Some(choice) = self.decided(caller) {
+            return self.lock_ours(choice, patience);
+        }
+        if !recorder::enabled() || self.refusal().is_some() {
+            // SAFETY: as above.
+            return unsafe { self.real_lock(patience) };
+        }
+        let thread = thread::current();
+        // SAFETY: as above.
+        let entered = unsafe { self.real_enter(patience) };
+        if entered.is_ok() && self.glibc_holds_twice() {
+            recorder::acquired_again(thread.recording(), &self.trace);
+            return 0;
+        }
+        self.record(thread, entered)
+    }
+
+    #[inline(never)]
+    fn unlock_elsewhere(&self) -> c_int {
+        let recorded = recorder::enabled() && self.tag.owner() == Owner::Glibc && self.refusal().is_none();
+        if recorded && !self.glibc_holds_twice() {
+            recorder::releasing(thread::current().recording(), &self.trace, Mode::Exclusive);
+        }
+        // SAFETY: the caller's argument, passed on.
+        unsafe { real::pthread_mutex_unlock(self.object()) }
+    }
+
+    /// Whether the caller, who holds this mutex of glibc's, holds it more than once: `__count` of a recursive one.
+    pub(crate) fn glibc_holds_twice(&self) -> bool {
+        self.type_of() == RECURSIVE && self.holds.load(Relaxed) > 1
+    }
+
+    /// # Safety
+    /// As POSIX says.
+    #[inline]
+    unsafe fn real_lock(&self, patience: Patience) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match patience {
+                Patience::Wait => real::pthread_mutex_lock(self.object()),
+                Patience::Try => real::pthread_mutex_trylock(self.object()),
+                Patience::Until(time) if time.clock == libc::CLOCK_REALTIME => {
+                    real::pthread_mutex_timedlock(self.object(), time.raw())
+                }
+                Patience::Until(time) => real::pthread_mutex_clocklock(self.object(), time.clock, time.raw()),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As POSIX says.
+    unsafe fn real_enter(&self, patience: Patience) -> Entered {
+        // SAFETY: the caller's promise, twice.
+        match (unsafe { real::pthread_mutex_trylock(self.object()) }, patience) {
+            (0, _) => Ok(None),
+            (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
+                let started = recorder::stamp();
+                match unsafe { self.real_lock(patience) } {
+                    0 => Ok(Some(started)),
+                    error => Err(error),
+                }
+            }
+            (error, _) => Err(error),
+        }
+    }
+
+    // For condition variables.
+
+    /// Gives the mutex up for a condition wait.
+    ///
+    /// # Errors
+    /// As unlocking.
+    pub(crate) fn release_for_wait(&self) -> Result<GivenUp, c_int> {
+        match self.choice() {
+            Some(choice) => self.give_up(choice),
+            None => {
+                let in_part = self.glibc_holds_twice();
+                match self.unlock_elsewhere() {
+                    0 if in_part => Ok(GivenUp::InPart),
+                    0 => Ok(GivenUp::Wholly),
+                    error => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Takes the mutex back after a condition wait. That is recorded as a part of the wait, by the caller; only a hold
+    /// on top of another is recorded here.
+    pub(crate) fn take_back(&self, given_up: GivenUp) -> Entered {
+        if given_up == GivenUp::InPart {
+            return match self.lock(Patience::Wait, 0) {
+                0 => Ok(None),
+                error => Err(error),
+            };
+        }
+        match self.choice() {
+            // SAFETY: the caller of the wait function says that the mutex is alive.
+            Some(choice) if recorder::enabled() => unsafe {
+                self.enter_checked::<true>(choice, Patience::Wait, thread::current())
+            },
+            // SAFETY: as above.
+            Some(choice) => unsafe { self.enter_checked::<false>(choice, Patience::Wait, thread::current()) },
+            // SAFETY: as above.
+            None => match unsafe { real::pthread_mutex_lock(self.object()) } {
+                0 => Ok(None),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Whether the recorder follows this mutex.
+    pub(crate) fn recorded(&self) -> bool {
+        recorder::enabled() && self.refusal().is_none()
+    }
+
+    fn destroy_elsewhere(&self) -> c_int {
+        let recorded = self.recorded() && self.tag.owner() == Owner::Glibc;
+        // SAFETY: the caller's argument, passed on.
+        let error = unsafe { real::pthread_mutex_destroy(self.object()) };
+        if error == 0 && MUTEXES.watched() {
+            if recorded {
+                recorder::destroyed(&self.trace);
+            }
+            self.tag.set(Owner::Undecided);
+        }
+        error
+    }
+
+    #[cold]
+    fn destroy(&self) -> c_int {
+        let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
+        // SAFETY: the caller says that the mutex is alive.
+        if !unsafe { self.state(choice).is_free() } {
+            return libc::EBUSY;
+        }
+        if choice.offset == IN_ARENA {
+            arena::give_back(self.near[0].load(Relaxed));
+        }
+        if recorder::enabled() {
+            recorder::destroyed(&self.trace);
+        }
+        self.kind.store(DESTROYED, Relaxed);
+        self.tag.set(Owner::Undecided);
+        0
+    }
+}
+
+// The functions behind the exported names. The last argument of each is the address that the call returns to.
+//
+// SAFETY, of all of them: POSIX asks the callers for a mutex that is alive, and for times that can be read.
+
+pub(crate) unsafe extern "C-unwind" fn init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+    caller: usize,
+) -> c_int {
+    // SAFETY: passed on.
+    let error = unsafe { real::pthread_mutex_init(mutex, attributes) };
+    if error == 0 && MUTEXES.watched() {
+        // SAFETY: see above. glibc has zeroed it but for the kind.
+        let mutex = unsafe { Mutex::at(mutex) };
+        let wanted = crate::site::choice(Kind::Mutex, mutex.address(), caller);
+        mutex.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+    }
+    error
+}
+
+pub(crate) unsafe extern "C-unwind" fn destroy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { Mutex::at(mutex) }.destroy()
+}
+
+pub(crate) unsafe extern "C-unwind" fn lock(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Mutex::at(mutex) }.lock(Patience::Wait, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn trylock(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Mutex::at(mutex) }.lock(Patience::Try, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedlock(
+    mutex: *mut pthread_mutex_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { clocklock(mutex, libc::CLOCK_REALTIME, time, caller) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn clocklock(
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: see above, twice.
+    match unsafe { Time::new(clock, time) } {
+        Ok(time) => unsafe { Mutex::at(mutex) }.lock(Patience::Until(time), caller),
+        Err(error) => error,
+    }
+}
+
+pub(crate) unsafe extern "C-unwind" fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { Mutex::at(mutex) }.unlock()
+}

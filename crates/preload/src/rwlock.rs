@@ -1,0 +1,438 @@
+//! `pthread_rwlock_*`.
+//!
+//! What lies where in the 56 bytes of a reader-writer lock of ours. glibc's names are those of its
+//! `struct __pthread_rwlock_arch_t`.
+//!
+//! | bytes  | glibc's use                          | ours                                  | written by         |
+//! |--------|--------------------------------------|---------------------------------------|--------------------|
+//! | 0..24  | `__readers` to `__writers_futex`, `__pad3`, `__pad4` | lock state of up to 24 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
+//! | 24..28 | `__cur_writer`                       | identity of the writer                | the writer         |
+//! | 28..32 | `__shared`                           | as in glibc                           | nobody             |
+//! | 32..48 | padding                              | [`Trace`]                             | holders, while recording |
+//! | 48..52 | `__flags`                            | as in glibc                           | nobody             |
+//! | 52..54 | padding                              | owner tag                             | who decides        |
+//! | 54..56 | padding                              | generation of the last acquisition    | acquirers after a fork |
+//!
+//! This is the layout of x86-64. On AArch64 glibc's padding and flags lie elsewhere in the same 56 bytes; see the
+//! static assertions.
+//!
+//! A thread that reads already is let in even while a writer waits, as glibc does for every kind but the non-recursive
+//! one: the thread's own list of read locks says so ([`crate::thread::Reads`]). Where the list is full the thread is taken
+//! to read already, which prefers readers.
+
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+
+use crate::choice::{Choice, IN_ARENA, RWLOCKS, claim_slot};
+use crate::recorder::{self, Kind, Mode, Refusal, Trace};
+use crate::state::{Entered, Patience, State};
+use crate::tag::{Owner, Tag};
+use crate::thread::{self, Thread};
+use crate::time::Time;
+use crate::{arena, load, real, site};
+
+/// A reader-writer lock, ours or glibc's.
+#[repr(C, align(8))]
+struct Rwlock {
+    near: [AtomicU32; 6],
+    writer: AtomicU32,
+    shared: AtomicU32,
+    trace: Trace,
+    flags: AtomicU32,
+    tag: Tag,
+    generation: AtomicU16,
+}
+
+const _: () = assert!(size_of::<Rwlock>() == size_of::<pthread_rwlock_t>());
+const _: () = assert!(align_of::<Rwlock>() <= align_of::<pthread_rwlock_t>());
+const _: () = assert!(offset_of!(Rwlock, writer) == 24 && offset_of!(Rwlock, shared) == 28);
+const _: () = assert!(offset_of!(Rwlock, trace) == 32 && offset_of!(Rwlock, flags) == 48);
+const _: () = assert!(offset_of!(Rwlock, tag) == 52 && offset_of!(Rwlock, generation) == 54);
+
+/// Where a lock state fits, as offset and length.
+pub(crate) const PLACES: [(usize, usize); 1] = [(0, 24)];
+
+/// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
+const NONRECURSIVE: u32 = 2;
+
+impl Rwlock {
+    /// The lock at an address.
+    ///
+    /// # Safety
+    /// It is one, and lives as long as the result is used.
+    #[inline(always)]
+    unsafe fn at<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
+        // SAFETY: the caller's promise; sizes and alignments agree, and any bytes are a valid value.
+        unsafe { &*lock.cast::<Self>() }
+    }
+
+    #[inline(always)]
+    fn object(&self) -> *mut pthread_rwlock_t {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    #[inline(always)]
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    #[inline(always)]
+    fn choice(&self) -> Option<&'static Choice> {
+        Some(RWLOCKS.choice(self.tag.ours()?))
+    }
+
+    #[inline(always)]
+    fn state<'a>(&'a self, choice: &'a Choice) -> State<'a> {
+        let at = if choice.offset == IN_ARENA {
+            arena::state(self.near[0].load(Relaxed))
+        } else {
+            core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
+        };
+        State { at, generation: &self.generation, choice }
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        (self.shared.load(Relaxed) != 0).then_some(Refusal::ProcessShared)
+    }
+
+    #[cold]
+    fn decided(&self, caller: usize) -> Option<&'static Choice> {
+        let owner = match self.tag.owner() {
+            Owner::Undecided | Owner::Wanted(_) => {
+                RWLOCKS.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
+                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot, Relaxed))
+                })
+            }
+            decided => decided,
+        };
+        match owner {
+            Owner::Ours(number) => Some(RWLOCKS.choice(usize::from(number))),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn lock(&self, mode: Mode, patience: Patience, caller: usize) -> c_int {
+        match self.choice() {
+            Some(choice) => self.lock_ours(choice, mode, patience),
+            None => self.lock_elsewhere(mode, patience, caller),
+        }
+    }
+
+    #[inline(always)]
+    fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience) -> c_int {
+        // glibc looks at the time first, whether or not it will be needed.
+        if let Patience::Until(time) = patience
+            && time.deadline().is_none()
+        {
+            return libc::EINVAL;
+        }
+        let thread = thread::current();
+        if recorder::enabled() {
+            let entered = self.enter::<true>(choice, mode, patience, thread);
+            return self.record(thread, mode, entered);
+        }
+        match self.enter::<false>(choice, mode, patience, thread) {
+            Ok(_) => 0,
+            Err(error) => error,
+        }
+    }
+
+    #[inline(always)]
+    fn enter<const RECORD: bool>(
+        &self,
+        choice: &Choice,
+        mode: Mode,
+        patience: Patience,
+        thread: &Thread,
+    ) -> Entered {
+        let own_lock = if matches!(patience, Patience::Try) { libc::EBUSY } else { libc::EDEADLK };
+        if self.writer.load(Relaxed) == thread.identity() {
+            return Err(own_lock);
+        }
+        let (state, address) = (self.state(choice), self.address());
+        match mode {
+            Mode::Shared => {
+                let again = thread.reads.may_hold(address) && self.flags.load(Relaxed) != NONRECURSIVE;
+                // SAFETY: the caller of the lock function says that the lock is alive.
+                let waited = unsafe { state.enter_shared::<RECORD>(patience, again) }?;
+                thread.reads.add(address);
+                Ok(waited)
+            }
+            Mode::Exclusive => {
+                let waited = if thread.reads.holds(address) {
+                    // Waiting would be for oneself. Should the list be wrong, because another thread has given up this
+                    // one's hold, the lock may be free.
+                    // SAFETY: as above.
+                    let taken = unsafe { state.enter::<RECORD>(Patience::Try) }.map_err(|_| own_lock)?;
+                    thread.reads.forget(address);
+                    taken
+                } else {
+                    // SAFETY: as above.
+                    unsafe { state.enter::<RECORD>(patience) }?
+                };
+                self.writer.store(thread.identity(), Relaxed);
+                Ok(waited)
+            }
+        }
+    }
+
+    /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
+    #[inline(never)]
+    fn record(&self, thread: &Thread, mode: Mode, entered: Entered) -> c_int {
+        let (recorded, trace, address) = (thread.recording(), &self.trace, self.address());
+        match entered {
+            Ok(waited) => recorder::acquired(recorded, trace, Kind::Rwlock, mode, address, waited),
+            Err(libc::EBUSY) => recorder::try_failed(recorded, trace, Kind::Rwlock, mode, address),
+            Err(libc::ETIMEDOUT) => recorder::timed_out(recorded, trace, Kind::Rwlock, mode, address),
+            Err(_) => {}
+        }
+        entered.err().unwrap_or(0)
+    }
+
+    /// In which mode the caller holds the lock. While somebody writes nobody else can be in.
+    #[inline(always)]
+    fn mode(&self) -> Mode {
+        if self.writer.load(Relaxed) != 0 { Mode::Exclusive } else { Mode::Shared }
+    }
+
+    #[inline(always)]
+    fn unlock(&self) -> c_int {
+        let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
+        let mode = self.mode();
+        if recorder::enabled() {
+            recorder::releasing(thread::current().recording(), &self.trace, mode);
+        }
+        let state = self.state(choice);
+        match mode {
+            Mode::Exclusive => {
+                self.writer.store(0, Relaxed);
+                // SAFETY: the caller of the unlock function says that it holds the lock, and somebody writes.
+                unsafe { state.leave() };
+            }
+            Mode::Shared => {
+                thread::current().reads.remove(self.address());
+                // SAFETY: as above, and nobody writes.
+                unsafe { state.leave_shared() };
+            }
+        }
+        0
+    }
+
+    #[inline(never)]
+    fn lock_elsewhere(&self, mode: Mode, patience: Patience, caller: usize) -> c_int {
+        if !RWLOCKS.watched() {
+            if !load::done() {
+                self.tag.set(Owner::Glibc); // as with mutexes
+            }
+            // SAFETY: the caller's arguments, passed on.
+            return unsafe { self.real_lock(mode, patience) };
+        }
+        if let Some(choice) = self.decided(caller) {
+            return self.lock_ours(choice, mode, patience);
+        }
+        if !recorder::enabled() || self.refusal().is_some() {
+            // SAFETY: as above.
+            return unsafe { self.real_lock(mode, patience) };
+        }
+        // SAFETY: as above.
+        let entered = unsafe { self.real_enter(mode, patience) };
+        self.record(thread::current(), mode, entered)
+    }
+
+    #[inline(never)]
+    fn unlock_elsewhere(&self) -> c_int {
+        if recorder::enabled() && self.tag.owner() == Owner::Glibc && self.refusal().is_none() {
+            recorder::releasing(thread::current().recording(), &self.trace, self.mode());
+        }
+        // SAFETY: the caller's argument, passed on.
+        unsafe { real::pthread_rwlock_unlock(self.object()) }
+    }
+
+    /// # Safety
+    /// As POSIX says.
+    unsafe fn real_lock(&self, mode: Mode, patience: Patience) -> c_int {
+        let lock = self.object();
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (mode, patience) {
+                (Mode::Shared, Patience::Wait) => real::pthread_rwlock_rdlock(lock),
+                (Mode::Shared, Patience::Try) => real::pthread_rwlock_tryrdlock(lock),
+                (Mode::Shared, Patience::Until(time)) if time.clock == libc::CLOCK_REALTIME => {
+                    real::pthread_rwlock_timedrdlock(lock, time.raw())
+                }
+                (Mode::Shared, Patience::Until(time)) => {
+                    real::pthread_rwlock_clockrdlock(lock, time.clock, time.raw())
+                }
+                (Mode::Exclusive, Patience::Wait) => real::pthread_rwlock_wrlock(lock),
+                (Mode::Exclusive, Patience::Try) => real::pthread_rwlock_trywrlock(lock),
+                (Mode::Exclusive, Patience::Until(time)) if time.clock == libc::CLOCK_REALTIME => {
+                    real::pthread_rwlock_timedwrlock(lock, time.raw())
+                }
+                (Mode::Exclusive, Patience::Until(time)) => {
+                    real::pthread_rwlock_clockwrlock(lock, time.clock, time.raw())
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As POSIX says.
+    unsafe fn real_enter(&self, mode: Mode, patience: Patience) -> Entered {
+        if let Patience::Until(time) = patience
+            && time.deadline().is_none()
+        {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the caller's promise, twice.
+        match (unsafe { self.real_lock(mode, Patience::Try) }, patience) {
+            (0, _) => Ok(None),
+            (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
+                let started = recorder::stamp();
+                match unsafe { self.real_lock(mode, patience) } {
+                    0 => Ok(Some(started)),
+                    error => Err(error),
+                }
+            }
+            (error, _) => Err(error),
+        }
+    }
+
+    #[cold]
+    fn destroy(&self) -> c_int {
+        let choice = self.choice();
+        if recorder::enabled()
+            && (choice.is_some() || self.tag.owner() == Owner::Glibc)
+            && self.refusal().is_none()
+        {
+            recorder::destroyed(&self.trace);
+        }
+        let Some(choice) = choice else {
+            // SAFETY: the caller's argument, passed on.
+            let error = unsafe { real::pthread_rwlock_destroy(self.object()) };
+            if RWLOCKS.watched() {
+                self.tag.set(Owner::Undecided);
+            }
+            return error;
+        };
+        thread::current().reads.forget(self.address());
+        if choice.offset == IN_ARENA {
+            arena::give_back(self.near[0].load(Relaxed));
+        }
+        // As glibc's, a lock that was destroyed while free is a fresh one.
+        self.near.iter().for_each(|word| word.store(0, Relaxed));
+        self.writer.store(0, Relaxed);
+        self.tag.set(Owner::Undecided);
+        0
+    }
+}
+
+/// In the child of a fork: of the readers of a lock only the thread that forked is left.
+///
+/// # Safety
+/// The calling thread reads `count` times under the lock at this address.
+pub(crate) unsafe fn keep_reads_only(address: usize, count: u32) {
+    // SAFETY: a lock that is held is alive.
+    let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
+    if let Some(choice) = lock.choice() {
+        // SAFETY: as above; what is read under has a shared side.
+        unsafe { lock.state(choice).keep_reads_only(count) };
+    }
+}
+
+// The functions behind the exported names. The last argument of each is the address that the call returns to.
+//
+// SAFETY, of all of them: POSIX asks the callers for a lock that is alive, and for times that can be read.
+
+pub(crate) unsafe extern "C-unwind" fn init(
+    lock: *mut pthread_rwlock_t,
+    attributes: *const pthread_rwlockattr_t,
+    caller: usize,
+) -> c_int {
+    // SAFETY: passed on.
+    let error = unsafe { real::pthread_rwlock_init(lock, attributes) };
+    if error == 0 && RWLOCKS.watched() {
+        // SAFETY: see above. glibc has zeroed it but for its attributes.
+        let lock = unsafe { Rwlock::at(lock) };
+        let wanted = site::choice(Kind::Rwlock, lock.address(), caller);
+        lock.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+    }
+    error
+}
+
+pub(crate) unsafe extern "C-unwind" fn destroy(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.destroy()
+}
+
+pub(crate) unsafe extern "C-unwind" fn rdlock(lock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.lock(Mode::Shared, Patience::Wait, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn wrlock(lock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.lock(Mode::Exclusive, Patience::Wait, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn tryrdlock(lock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.lock(Mode::Shared, Patience::Try, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn trywrlock(lock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.lock(Mode::Exclusive, Patience::Try, caller)
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedrdlock(
+    lock: *mut pthread_rwlock_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { clockrdlock(lock, libc::CLOCK_REALTIME, time, caller) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedwrlock(
+    lock: *mut pthread_rwlock_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { clockwrlock(lock, libc::CLOCK_REALTIME, time, caller) }
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockrdlock(
+    lock: *mut pthread_rwlock_t,
+    clock: clockid_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: see above, twice.
+    match unsafe { Time::new(clock, time) } {
+        Ok(time) => unsafe { Rwlock::at(lock) }.lock(Mode::Shared, Patience::Until(time), caller),
+        Err(error) => error,
+    }
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockwrlock(
+    lock: *mut pthread_rwlock_t,
+    clock: clockid_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: see above, twice.
+    match unsafe { Time::new(clock, time) } {
+        Ok(time) => unsafe { Rwlock::at(lock) }.lock(Mode::Exclusive, Patience::Until(time), caller),
+        Err(error) => error,
+    }
+}
+
+pub(crate) unsafe extern "C-unwind" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { Rwlock::at(lock) }.unlock()
+}

@@ -1,0 +1,92 @@
+//! The owner tag of an object, and the lock under which it is set once.
+
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use machine::{Machine, Patient};
+
+/// Two bytes of an object that glibc does not use. They say whose the object's state is.
+///
+/// | value      | meaning                                                                     |
+/// |------------|-----------------------------------------------------------------------------|
+/// | 0          | undecided: initialised statically or by `init`, and never used              |
+/// | `6c00`     | glibc's                                                                     |
+/// | `c0NN`     | ours, with choice NN of its kind                                            |
+/// | `c1NN`     | undecided, but the place that initialised it wants choice NN                |
+///
+/// A tag leaves an undecided value once, under [`Deciding`], and goes back to undecided when the object is destroyed
+/// or initialised. Any other value is rubbish in memory that was never initialised, and counts as undecided.
+#[repr(transparent)]
+pub(crate) struct Tag(AtomicU16);
+
+/// What a tag says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody has used the object yet.
+    Undecided,
+    /// As `Undecided`, but it will be ours with this choice.
+    Wanted(u8),
+    /// The C library.
+    Glibc,
+    /// This library, with this choice.
+    Ours(u8),
+}
+
+const GLIBC: u16 = 0x6c00;
+const OURS: u16 = 0xc000;
+const WANTED: u16 = 0xc100;
+const HIGH: u16 = 0xff00;
+
+impl Tag {
+    /// The number of the choice, if the object is ours. The one question on every fast path.
+    #[inline]
+    pub(crate) fn ours(&self) -> Option<usize> {
+        let value = self.0.load(Ordering::Acquire); // [1] from `set`: the choice and the arena slot are there
+        (value & HIGH == OURS).then_some(usize::from(value & !HIGH))
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        let value = self.0.load(Ordering::Acquire); // [1] from `set`
+        match value & HIGH {
+            OURS => Owner::Ours(value as u8),
+            WANTED => Owner::Wanted(value as u8),
+            GLIBC => Owner::Glibc,
+            _ => Owner::Undecided,
+        }
+    }
+
+    pub(crate) fn set(&self, owner: Owner) {
+        let value = match owner {
+            Owner::Undecided => 0,
+            Owner::Wanted(choice) => WANTED | u16::from(choice),
+            Owner::Glibc => GLIBC,
+            Owner::Ours(choice) => OURS | u16::from(choice),
+        };
+        self.0.store(value, Ordering::Release); // [1] to `ours` and `owner`
+    }
+}
+
+/// The right to decide about objects, of one thread at a time. Decisions are rare and short: once an object.
+pub(crate) struct Deciding(());
+
+/// 1 while a thread decides.
+static DECIDING: AtomicU32 = AtomicU32::new(0);
+
+impl Deciding {
+    /// Runs `body` with the right to decide.
+    pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
+        while DECIDING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            Patient::delay(200);
+            // SAFETY: no arguments; never fails on Linux, so that errno stays.
+            unsafe { libc::sched_yield() };
+        }
+        let result = body(&Self(()));
+        DECIDING.store(0, Ordering::Release);
+        result
+    }
+
+    /// In the child of a fork: the thread that was deciding, if any, does not exist here. An object that it had not
+    /// finished with is still undecided.
+    pub(crate) fn forget() {
+        DECIDING.store(0, Ordering::Relaxed);
+    }
+}

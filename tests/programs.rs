@@ -103,6 +103,22 @@ fn before_constructors_and_after_destructors() {
 }
 
 #[test]
+fn allocator_with_locks_of_its_own() {
+    let program = compiled("allocator.c");
+    let [few, many] = &thread_counts();
+    passes(&program, &[], &[few, "5000"]);
+    passes(&program, &[], &[many, "1000"]);
+}
+
+#[test]
+fn standard_library_of_cxx() {
+    let program = compiled("standard_library.cc");
+    for threads in &thread_counts() {
+        passes(&program, &[], &[threads, "300"]);
+    }
+}
+
+#[test]
 fn memory_that_is_used_again() {
     passes(&compiled("reuse.c"), &[], &["40"]);
 }

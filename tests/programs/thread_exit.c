@@ -1,5 +1,5 @@
 // Locks at the ends of threads and of the process: in destructors of thread-specific data (every round of them), in
-// those of C11, in cancelled threads, in atexit handlers while other threads run on.
+// those of C11, on the smallest stack there is, and in atexit handlers while other threads run on.
 // Arguments: threads (8), threads after one another (10).
 
 #include "stress.h"
@@ -70,6 +70,16 @@ static void *only_destructors(void *argument) {
 }
 
 
+// A lock call is a guest on its caller's stack.
+static void on_the_smallest_stack(long threads) {
+    pthread_attr_t attribute;
+    MUST(pthread_attr_init(&attribute));
+    MUST(pthread_attr_setstacksize(&attribute, (size_t)sysconf(_SC_THREAD_STACK_MIN)));
+    pthread_t team[threads];
+    for (long i = 0; i < threads; i++) MUST(pthread_create(&team[i], &attribute, only_destructors, NULL));
+    for (long i = 0; i < threads; i++) MUST(pthread_join(team[i], NULL));
+}
+
 static void at_exit(void) {
     static long counter;
     for (int i = 0; i < 100; i++) use_locks(&counter);
@@ -96,8 +106,9 @@ int main(int argc, char **argv) {
         disperse(team);
         team = assemble(threads, only_destructors);
         disperse(team);
+        on_the_smallest_stack(threads);
     }
-    long expected = threads * generations * (PTHREAD_DESTRUCTOR_ITERATIONS + 1);
+    long expected = threads * generations * (PTHREAD_DESTRUCTOR_ITERATIONS + 2);
     if (destroyed != expected || by_c11 != threads * generations)
         fail("%ld destructors of %ld, %ld of %ld in C11", destroyed, expected, by_c11, threads * generations);
     CHECK(atexit(at_exit) == 0);

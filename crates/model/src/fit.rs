@@ -41,13 +41,13 @@ pub enum FitError {
 /// Costs are sought from this share of the critical section to its inverse.
 const LEAST_COST: f64 = 1e-4;
 
-/// Fits the cost of `lock`'s hand-over to a curve of throughput relative to one core; the cost that `lock` comes with
-/// is ignored.
+/// Fits the cost of a lock's hand-over, one cost for all numbers of cores, to a curve of throughput relative to one
+/// core. `lock_at` gives the lock at a number of cores; the cost that it comes with is ignored.
 ///
 /// # Errors
 ///
 /// A curve of another unit or without waiters; one that fits best at a bound of the costs tried; an impossible lock.
-pub fn fit_cost(lock: &LockModel, curve: &Curve) -> Result<Fit, FitError> {
+pub fn fit_cost(lock_at: impl Fn(u32) -> LockModel, curve: &Curve) -> Result<Fit, FitError> {
     if curve.unit != Unit::Speedup {
         return Err(FitError::Unit(curve.unit));
     }
@@ -57,9 +57,10 @@ pub fn fit_cost(lock: &LockModel, curve: &Curve) -> Result<Fit, FitError> {
         return Err(FitError::NoWaiters);
     }
     let error = |ln_cost: f64| -> Result<f64, ModelError> {
-        let lock = LockModel { handover: lock.handover.with_cost(ln_cost.exp()), ..*lock };
         let mut squares = 0.0;
         for point in &points {
+            let lock = lock_at(point.cores);
+            let lock = LockModel { handover: lock.handover.with_cost(ln_cost.exp()), ..lock };
             squares += (lock.at(point.cores)?.speedup / point.value).ln().powi(2);
         }
         Ok((squares / points.len() as f64).sqrt())
@@ -67,6 +68,7 @@ pub fn fit_cost(lock: &LockModel, curve: &Curve) -> Result<Fit, FitError> {
 
     // The error may have more than one dip: a grid finds the deepest, a section search its floor.
     const STEPS: usize = 80;
+    let lock = lock_at(points[0].cores);
     let (least, most) = ((lock.service.same * LEAST_COST).ln(), (lock.service.same / LEAST_COST).ln());
     let step = (most - least) / STEPS as f64;
     let mut errors = Vec::with_capacity(STEPS + 1);
@@ -154,7 +156,7 @@ mod tests {
     fn the_cost_behind_a_curve_is_found_again() {
         for (reading, cost) in [(Reading::Waiters, 200.0), (Reading::Formula, 35.0)] {
             let curve = lock(cost, reading).curve("", [1, 2, 4, 8, 16, 48]).unwrap();
-            let fit = fit_cost(&lock(1.0, reading), &curve).unwrap();
+            let fit = fit_cost(|_| lock(1.0, reading), &curve).unwrap();
             assert!((fit.cost / cost - 1.0).abs() < 1e-4, "{fit:?}");
             assert!(fit.error < 1e-4 && fit.reading == reading && fit.family == Family::Ticket);
         }
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn the_wrong_form_gives_another_cost() {
         let curve = lock(200.0, Reading::Waiters).curve("", [2, 8, 48]).unwrap();
-        let fit = fit_cost(&lock(1.0, Reading::FormulaBalanced), &curve).unwrap();
+        let fit = fit_cost(|_| lock(1.0, Reading::FormulaBalanced), &curve).unwrap();
         assert!((fit.cost / 100.0 - 1.0).abs() < 1e-3);
     }
 
@@ -174,7 +176,7 @@ mod tests {
                 .with_points(points.iter().map(|&(cores, value)| Point::exact(cores, value)))
                 .unwrap()
         };
-        let fit = |curve: &Curve| fit_cost(&lock(1.0, Reading::Waiters), curve).unwrap_err();
+        let fit = |curve: &Curve| fit_cost(|_| lock(1.0, Reading::Waiters), curve).unwrap_err();
         assert_eq!(fit(&speedup(&[(1, 1.0)])), FitError::NoWaiters);
         assert!(matches!(fit(&speedup(&[(2, 2.0), (48, 48.0)])), FitError::Undetermined(_)));
         let operations = Curve::new("", Unit::OperationsPerSecond, Provenance::Measured);

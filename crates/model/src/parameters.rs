@@ -223,7 +223,12 @@ impl Parameters {
         })
     }
 
-    /// The lock at one number of cores of a machine.
+    /// The lock at one number of cores of a machine, every range at its likely value.
+    pub fn likely_model(&self, family: Family, costs: &Costs, cores: u32, reading: Reading) -> LockModel {
+        self.model(family, costs, cores, reading, End::Likely)
+    }
+
+    /// The lock at one number of cores of a machine, every range at one of its ends.
     pub(crate) fn model(
         &self,
         family: Family,

@@ -183,7 +183,7 @@ fn fall(
         return Ok(None);
     }
     for &cores in cores {
-        let chain = parameters.model(family, costs, cores, reading, End::Likely).chain(cores)?;
+        let chain = parameters.likely_model(family, costs, cores, reading).chain(cores)?;
         let Some(Basins { working, collapsed, .. }) = chain.basins() else { continue };
         let ln_down = chain.ln_first_passage(working, collapsed);
         let ln_up = chain.ln_first_passage(collapsed, working);
@@ -224,7 +224,7 @@ pub fn together(
 ) -> Result<(Curve, Option<usize>), ModelError> {
     let network = |cores: u32| {
         let locks = parts.iter().map(|part| {
-            let model = part.parameters.model(part.family, costs, cores, reading, End::Likely);
+            let model = part.parameters.likely_model(part.family, costs, cores, reading);
             // As if each core were as likely as any other to have been the last holder.
             let service = model.service.mean(1.0 - 1.0 / f64::from(cores));
             Station { visits: part.visits, service, handover: model.handover }
@@ -359,7 +359,7 @@ mod tests {
         };
         let (one, two) = (end(&[part(1.0)]), end(&[part(0.5), part(0.25)]));
         assert!(two > one, "{two} {one}");
-        let alone = parameters.model(Family::Ticket, &costs, 32, Reading::default(), End::Likely);
+        let alone = parameters.likely_model(Family::Ticket, &costs, 32, Reading::default());
         assert!((one / alone.at(32).unwrap().speedup - 1.0).abs() < 0.2);
     }
 

@@ -1,0 +1,95 @@
+//! What the model needs of a profile's rows.
+
+use anyhow::Context as _;
+use model::{Family, Mean, Observed, Range};
+use profile::{LockKind, LockRow, LockTable, Times};
+use report::text;
+use std::path::Path;
+
+/// The rows that are one lock each, the one that costs most time first.
+pub(super) fn by_cost(table: &LockTable) -> Vec<&LockRow> {
+    let mut rows: Vec<_> = table
+        .rows
+        .iter()
+        .filter(|row| !row.merged && row.kind != LockKind::Mixed && row.acquisitions() > 0)
+        .collect();
+    let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
+    rows.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+    rows
+}
+
+pub(super) fn choose<'a>(
+    rows: &[&'a LockRow],
+    site: Option<&str>,
+    path: &Path,
+) -> anyhow::Result<&'a LockRow> {
+    let Some(site) = site else {
+        let first = rows.first().copied();
+        return first.with_context(|| {
+            format!("{} holds no lock that was acquired: there is nothing to predict", path.display())
+        });
+    };
+    let named = rows.iter().copied().find(|row| row.name.contains(site));
+    named.with_context(|| {
+        format!(
+            "{} holds no lock named like `{}`: `contend report {0}` lists them",
+            path.display(),
+            text::printable(site)
+        )
+    })
+}
+
+/// What the model needs of a row of the lock table.
+///
+/// The program is taken to have run on the C library's locks: a sleeping mutex and reader-writer lock, a spin lock
+/// whose waiters all try one word.
+pub(super) fn observed(row: &LockRow, table: &LockTable) -> Observed {
+    let mean = |times: &Times| times.mean_ns().map(|ns| Mean { ns, samples: times.count });
+    let both = |of: fn(&profile::Usage) -> &Times| of(&row.exclusive).and(of(&row.shared));
+    let handover = both(|usage| &usage.handover);
+    let holds = row.exclusive.holds().saturating_add(row.shared.holds()).max(1);
+    Observed {
+        name: row.name.clone(),
+        family: if row.kind == LockKind::Spin { Family::TestAndSet } else { Family::Blocking },
+        threads: u32::try_from(row.threads).unwrap_or(u32::MAX),
+        acquisitions: row.acquisitions(),
+        reads: (row.kind == LockKind::Rwlock).then_some(row.shared.acquisitions),
+        hold_same: mean(&both(|usage| &usage.hold_same)),
+        hold_other: mean(&both(|usage| &usage.hold_other)),
+        think: mean(&both(|usage| &usage.think)),
+        wait_ns: row.waited_ns() / holds as f64,
+        handover_ns: range(&handover),
+        ran_together: ran_together(&table.header),
+    }
+}
+
+/// The mean of enough durations, in the range that holds four fifths of them.
+fn range(times: &Times) -> Option<Range> {
+    const ENOUGH: u64 = 30;
+    let likely = times.mean_ns().filter(|&ns| times.count >= ENOUGH && ns > 0.0)?;
+    let low = times.quantile_ns(0.1).unwrap_or(likely).clamp(f64::MIN_POSITIVE, likely);
+    let high = times.quantile_ns(0.9).unwrap_or(likely).max(likely);
+    Some(Range { low, likely, high })
+}
+
+/// Whether threads that share locks ran at the same time, as the lock table judges it.
+fn ran_together(header: &profile::read::TableHeader) -> bool {
+    /// Fewer cores in use at a time than this, and several threads took turns.
+    const TOGETHER: f64 = 1.2;
+    header.threads <= 1 || header.cores_used == 0.0 || header.cores_used >= TOGETHER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(count: u64, mean_ns: f64) -> Times {
+        Times { count, total_ns: mean_ns * count as f64, buckets: Vec::new() }
+    }
+
+    #[test]
+    fn hand_overs_become_a_range_when_there_are_enough() {
+        assert_eq!(range(&times(10, 500.0)), None);
+        assert_eq!(range(&times(100, 500.0)), Some(Range::exact(500.0)));
+    }
+}

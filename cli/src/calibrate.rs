@@ -23,10 +23,13 @@ use std::process::ExitCode;
 /// What cannot be measured is said to be assumed: a second waiter needs a third core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  contend calibrate                      # measure; predictions use it from now on
-  contend calibrate -o big-server.toml   # measure on a server; copy the file to the laptop that holds the profile,
-  contend predict p.contend --machine big-server.toml            # and predict for the server there
-  contend calibrate --json | jq .machine.transfer")]
+  Measure; predictions use it from now on:
+    contend calibrate
+  Measure a server, then predict for it wherever the profile is:
+    contend calibrate -o big-server.toml
+    contend predict p.contend --machine big-server.toml
+  For a script:
+    contend calibrate --json | jq .machine.transfer")]
 pub(crate) struct Args {
     /// Write the machine file here instead; `-` is standard output
     #[arg(short, long, value_name = "FILE")]

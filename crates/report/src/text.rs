@@ -60,19 +60,23 @@ pub fn grouped(value: u64) -> String {
 pub fn short(value: f64) -> String {
     /// From here on digits stop helping.
     const HUGE: f64 = 1e15;
-    let size = value.abs();
     if !value.is_finite() {
-        "-".into()
-    } else if size == 0.0 {
+        return "-".into();
+    }
+    // Rounded first: 999.6 has four digits, and 0.9996 none behind the point but those of 1.00.
+    let scientific = format!("{value:.2e}");
+    let exponent =
+        scientific.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok()).unwrap_or(0);
+    let size = value.abs();
+    if size == 0.0 {
         "0".into()
-    } else if !(1e-4..HUGE).contains(&size) {
-        format!("{value:.2e}")
-    } else if size >= 999.5 {
+    } else if exponent < -4 || size >= HUGE {
+        scientific
+    } else if exponent > 2 {
         let sign = if value < 0.0 { "-" } else { "" };
         format!("{sign}{}", grouped(size.round() as u64))
     } else {
-        let before_point = size.log10().floor() as i32 + 1;
-        format!("{value:.*}", usize::try_from(3 - before_point).unwrap_or(0))
+        format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0))
     }
 }
 
@@ -107,12 +111,13 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = [0.0, 0.012345, 1.0, 1.234, 9.999, 12.34, 999.4, 999.6, 12345.6, -1234.0, 1.23e-7, 1e300]
-            .map(short);
+        let shown =
+            [0.0, 0.012345, 0.9996, 1.0, 1.234, 9.999, 12.34, 999.4, 999.6, 12345.6, -1234.0, 1.23e-7, 1e300]
+                .map(short);
         assert_eq!(
             shown,
             [
-                "0", "0.0123", "1.00", "1.23", "10.00", "12.3", "999", "1,000", "12,346", "-1,234",
+                "0", "0.0123", "1.00", "1.00", "1.23", "10.0", "12.3", "999", "1,000", "12,346", "-1,234",
                 "1.23e-7", "1.00e300"
             ]
         );

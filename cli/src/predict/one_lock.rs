@@ -223,6 +223,14 @@ impl LockPrediction {
         }
         let waiter = &machine.handover.waiter;
         let last = target.cores[target.cores.len() - 1];
+        let cores = machine.topology.cores();
+        if last > cores {
+            let _ = writeln!(
+                shown,
+                "{} has {cores} cores: past them, lines are taken to travel as far as across all of it.",
+                machine.name
+            );
+        }
         let Range { low, likely, high } = target.costs.waiter_ns(last);
         let _ = writeln!(
             shown,

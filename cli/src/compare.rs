@@ -125,7 +125,7 @@ fn parse_cores(text: &str) -> Result<CoreList, String> {
 }
 
 /// Runs `contend compare`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let locks = candidates(&args.lock)?;
     let metric = match &args.metric {
         None => Metric::WallTime,
@@ -138,18 +138,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         pin(cores)?;
     }
     let watch = Watch::start();
-    let rows = run_all(&args, &locks, &metric)?;
+    let rows = run_all(args, &locks, &metric)?;
     let noise = watch.stop();
 
     if let Some(path) = &args.svg {
-        std::fs::write(path, plot(&args, &rows, &metric).svg())
+        std::fs::write(path, plot(args, &rows, &metric).svg())
             .with_context(|| format!("cannot write the plot to {}", path.display()))?;
     }
     if args.json {
-        print_json(&args, &rows, &metric, noise)?;
+        print_json(args, &rows, &metric, noise)?;
     } else {
         print!("{}", table(&rows, &metric).terminal(text::terminal_columns()));
-        println!("\n{}", explanation(&args, &metric));
+        println!("\n{}", explanation(args, &metric));
         show_last_words(&rows);
     }
     for warning in noise.warnings() {

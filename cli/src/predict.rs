@@ -148,11 +148,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct Alternative {
     name: String,
     family: Family,
+    /// Whether readers share it. Of a family there is a reader-writer lock as well; of a lock, only if it is one.
+    shared: bool,
 }
 
 fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
     if names.is_empty() {
-        let of_family = |family: Family| Alternative { name: family.name().to_owned(), family };
+        let of_family = |family: Family| Alternative { name: family.name().to_owned(), family, shared: true };
         return Ok(Family::ALL.into_iter().map(of_family).collect());
     }
     let mut found = Vec::new();
@@ -160,7 +162,8 @@ fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
         let family = family_of(name).with_context(|| {
             format!("no lock or family `{}`: `contend locks` lists the locks", text::printable(name))
         })?;
-        found.push(Alternative { name: name.clone(), family });
+        let shared = locks::catalogue::find(name).is_none_or(|lock| lock.shared);
+        found.push(Alternative { name: name.clone(), family, shared });
     }
     Ok(found)
 }

@@ -35,18 +35,23 @@ pub(super) fn predict_lock(
     target: &Target,
 ) -> anyhow::Result<LockPrediction> {
     let parameters = Parameters::observed(lock, target.profiled_transfer_ns).map_err(anyhow::Error::msg)?;
-    let predict =
-        |family| predict::predict(&parameters, family, &target.costs, &target.cores, target.reading);
+    let predict = |parameters: &Parameters, family| {
+        predict::predict(parameters, family, &target.costs, &target.cores, target.reading)
+    };
     let mut predictions = vec![Named {
         name: format!("{} as it is", lock.family.name()),
         as_it_is: true,
-        prediction: predict(lock.family)?,
+        prediction: predict(&parameters, lock.family)?,
     }];
-    for Alternative { name, family } in alternatives {
+    for Alternative { name, family, shared } in alternatives {
         // A family that the program runs on already would be predicted twice.
-        if name != lock.family.name() {
-            predictions.push(Named { name: name.clone(), as_it_is: false, prediction: predict(*family)? });
+        if name == lock.family.name() {
+            continue;
         }
+        let read_share = parameters.read_share.filter(|_| *shared);
+        let parameters = Parameters { read_share, ..parameters.clone() };
+        let prediction = predict(&parameters, *family)?;
+        predictions.push(Named { name: name.clone(), as_it_is: false, prediction });
     }
     for named in &mut predictions {
         named.prediction.curve.label.clone_from(&named.name);
@@ -309,6 +314,16 @@ pub(super) mod tests {
         assert_eq!(names, ["blocking as it is", "test-and-set", "back-off", "ticket", "queue"]);
         assert!(prediction.predictions[0].as_it_is);
         assert!(prediction.curves().all(|curve| curve.at(64).is_some()));
+    }
+
+    #[test]
+    fn readers_share_a_reader_writer_lock_but_not_a_mutex_in_its_place() {
+        let lock = Observed { reads: Some(950_000), handover_ns: None, ..lock() };
+        let names = ["rw", "futex"].map(str::to_owned);
+        let prediction = predict_lock(&lock, &alternatives(&names).unwrap(), &target(16)).unwrap();
+        let [_, shared, exclusive] =
+            [0, 1, 2].map(|i| prediction.predictions[i].prediction.curve.at(16).unwrap());
+        assert!(shared.value > 1.5 * exclusive.value, "{shared:?} {exclusive:?}");
     }
 
     #[test]

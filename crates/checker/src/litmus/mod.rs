@@ -1,0 +1,2 @@
+//! Litmus tests.
+pub mod program;

@@ -1,0 +1,82 @@
+//! What can be wrong with an execution.
+
+use std::fmt;
+
+/// What an execution did that no correct lock does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Two threads held a lock at once, and not both of them shared it.
+    TwoHolders {
+        /// The threads.
+        threads: (usize, usize),
+    },
+    /// Two plain accesses of one cell, of which one writes, with no order between them.
+    Race {
+        /// The threads.
+        threads: (usize, usize),
+        /// The cell.
+        cell: String,
+    },
+    /// Threads wait and nobody is left who could end it: a deadlock, a lost wake-up, or a wait that never ends.
+    EndlessWait {
+        /// Those who wait, and for what.
+        waiting: Vec<(usize, String)>,
+    },
+    /// A thread used a queue node that had been given back, or nothing ordered the use before the giving.
+    NodeAfterItsReturn {
+        /// Who used it.
+        user: usize,
+        /// Who gave it back.
+        giver: usize,
+    },
+    /// A thread of the client, or its check at the end, panicked.
+    Panic {
+        /// The thread; none for the end.
+        thread: Option<usize>,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl Violation {
+    /// A short name: what tables and JSON show.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::TwoHolders { .. } => "two holders",
+            Self::Race { .. } => "data race",
+            Self::EndlessWait { .. } => "endless wait",
+            Self::NodeAfterItsReturn { .. } => "node used after its return",
+            Self::Panic { .. } => "panic",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TwoHolders { threads: (a, b) } => {
+                write!(f, "two holders: threads {a} and {b} hold the lock at once")
+            }
+            Self::Race { threads: (a, b), cell } => {
+                write!(f, "data race: nothing orders the accesses of threads {a} and {b} to cell {cell}")
+            }
+            Self::EndlessWait { waiting } => {
+                f.write_str("endless wait: ")?;
+                for (number, (thread, what)) in waiting.iter().enumerate() {
+                    let comma = if number == 0 { "" } else { ", " };
+                    write!(f, "{comma}thread {thread} {what}")?;
+                }
+                f.write_str(", and nobody is left who could end it")
+            }
+            Self::NodeAfterItsReturn { user, giver } => {
+                write!(
+                    f,
+                    "node used after its return: thread {user} uses a queue node that thread {giver} gave back"
+                )
+            }
+            Self::Panic { thread: Some(thread), message } => write!(f, "panic in thread {thread}: {message}"),
+            Self::Panic { thread: None, message } => write!(f, "panic at the end of the client: {message}"),
+        }
+    }
+}

@@ -145,21 +145,23 @@ struct room {
     _Atomic int entered;
 };
 
-static int wait_once(struct room *room, int64_t patience_ns) {
+// Waits for a token, through spurious wake-ups, or until the patience is at its end.
+static int wait_for_token(struct room *room, int64_t patience_ns) {
     struct timespec real = from_now(CLOCK_REALTIME, patience_ns), mono = from_now(CLOCK_MONOTONIC, patience_ns);
-    switch (room->how) {
-    case 0: return pthread_cond_wait(&room->cond, &room->mutex);
-    case 1: return pthread_cond_timedwait(&room->cond, &room->mutex, &real);
-    default: return pthread_cond_clockwait(&room->cond, &room->mutex, CLOCK_MONOTONIC, &mono);
-    }
+    int error = 0;
+    while (room->tokens == 0 && error == 0) switch (room->how) {
+        case 0: error = pthread_cond_wait(&room->cond, &room->mutex); break;
+        case 1: error = pthread_cond_timedwait(&room->cond, &room->mutex, &real); break;
+        default: error = pthread_cond_clockwait(&room->cond, &room->mutex, CLOCK_MONOTONIC, &mono);
+        }
+    return error;
 }
 
 static int take_token(void *argument) {
     struct room *room = argument;
     MUST(lock(&room->mutex));
     room->entered = 1;
-    int error = 0;
-    while (room->tokens == 0 && error == 0) error = wait_once(room, 20000 * MS);
+    int error = wait_for_token(room, 20000 * MS);
     if (error == 0 || error == EOWNERDEAD) room->tokens--;
     if (error == EOWNERDEAD) MUST(pthread_mutex_consistent(&room->mutex));
     if (error != ENOTRECOVERABLE) MUST(unlock(&room->mutex));
@@ -209,7 +211,7 @@ static void condition(struct room *room, const struct kind *kind, bool shared_co
 
         if (room->how > 0) {
             MUST(lock(&room->mutex));
-            report(names[room->how], name, "nobody signals", wait_once(room, 10 * MS));
+            report(names[room->how], name, "nobody signals", wait_for_token(room, 10 * MS));
             report("pthread_mutex_trylock, by another", name, "re-acquired", ask(&other, trylock, &room->mutex));
             report("pthread_mutex_unlock", name, "re-acquired", unlock(&room->mutex));
         }

@@ -1,0 +1,755 @@
+//! The simulation itself: cores, threads, lines, and the loop that takes events.
+//!
+//! Each thread runs the real lock and workload code in a coroutine. An access that its core's cache answers is
+//! charged and goes on, as long as nothing else happens before it: [`Engine::horizon`] is the time of the next event.
+//! Any other access becomes an event, and the coroutine is resumed when it is done. All values live in host memory
+//! and are read and written in the order of simulated time.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use machine::{Counts, Event as Note, LINE_BYTES, Place};
+
+use crate::Time;
+use crate::arena::{Arena, LINES, ThreadStack};
+use crate::directory::{Request, State};
+use crate::hardware::{Hardware, MAX_CORES};
+use crate::holders::Holders;
+use crate::nodes::NodePools;
+use crate::report::{LineCounts, Totals};
+use crate::stopped::{Reason, Stopped};
+use crate::trace::{Trace, What};
+use crate::wheel::Wheel;
+
+pub(crate) const NOBODY: u32 = u32::MAX;
+const NO_HOME: u16 = u16::MAX;
+/// Lines that a core remembers to have lost while the invalidation is still on its way to it.
+const LOSSES: usize = 4;
+
+type Routine = Coroutine<(), (), (), ThreadStack>;
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A thread's access is done, or its time has come.
+    Resume(u32),
+    /// A thread's request leaves its core.
+    Issue(u32),
+    /// A thread's request reaches the line's home.
+    HomeArrival(u32),
+    /// A line's home can take the next request.
+    HomeFree(u32),
+    /// A thread may run: it starts, or was woken.
+    Ready(u32),
+    /// A waiting thread's limit, if it is still the same wait.
+    Timer(u32, u32),
+    /// The end of a core's time slice, if it is still the same one.
+    SliceEnd(u32, u32),
+}
+
+/// First and last of the threads in a queue, linked through [`Thread::next`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Queue {
+    first: Option<u32>,
+    last: u32,
+}
+
+/// A die's last-level cache, as far as one line is concerned.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Bank {
+    /// Until when it is taken by requests that came before.
+    pub(crate) busy: Time,
+    /// Until when it still answers for a line that the home has taken away.
+    pub(crate) until: Time,
+}
+
+/// A line: its directory entry, its copies, its counters.
+pub(crate) struct Line {
+    /// Cores that have it.
+    pub(crate) sharers: [u64; MAX_CORES / 64],
+    /// Dies that have it.
+    pub(crate) dies: u64,
+    /// Dies that have asked the home and wait.
+    pub(crate) pending: u64,
+    /// The core that may write it without asking.
+    pub(crate) writer: u32,
+    /// The die that answers for it while the state is exclusive, modified or owned.
+    pub(crate) owner_die: u16,
+    pub(crate) home: u16,
+    pub(crate) state: State,
+    /// When the home takes the next request.
+    pub(crate) home_free: Time,
+    /// Requests that wait at the home.
+    pub(crate) at_home: Queue,
+    /// Requests of a die that wait for that die's own request to the home.
+    pub(crate) in_die: Queue,
+    pub(crate) banks: Box<[Bank]>,
+    pub(crate) counts: LineCounts,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            sharers: [0; MAX_CORES / 64],
+            dies: 0,
+            pending: 0,
+            writer: NOBODY,
+            owner_die: 0,
+            home: NO_HOME,
+            state: State::Invalid,
+            home_free: 0,
+            at_home: Queue::default(),
+            in_die: Queue::default(),
+            banks: Box::default(),
+            counts: LineCounts::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, core: u32) -> bool {
+        self.sharers[core as usize / 64] >> (core % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub(crate) fn answers(&self, core: u32, request: Request) -> bool {
+        if request.writes() { self.writer == core } else { self.has(core) }
+    }
+
+    pub(crate) fn has_home(&self) -> bool {
+        self.home != NO_HOME
+    }
+}
+
+const PAGE_LINES: usize = 64;
+type Page = [Line; PAGE_LINES];
+
+/// A line that a core has lost at its directory but may use until the message has come.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Loss {
+    line: u32,
+    until: Time,
+    writable: bool,
+}
+
+/// A simulated core.
+pub(crate) struct Core {
+    pub(crate) die: u32,
+    /// The thread that has the core.
+    pub(crate) running: u32,
+    /// Threads that wait for it.
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) slice_end: Time,
+    /// Tells time slices apart.
+    pub(crate) slice: u32,
+    losses: [Loss; LOSSES],
+    next_loss: usize,
+}
+
+impl Core {
+    pub(crate) fn lose(&mut self, line: u32, until: Time, writable: bool) {
+        self.losses[self.next_loss] = Loss { line, until, writable };
+        self.next_loss = (self.next_loss + 1) % LOSSES;
+    }
+
+    /// Until when the core may still use a line that it has lost.
+    pub(crate) fn lost_until(&self, line: u32, request: Request) -> Time {
+        let usable = |loss: &&Loss| loss.line == line && (loss.writable || !request.writes());
+        self.losses.iter().filter(usable).map(|loss| loss.until).max().unwrap_or(0)
+    }
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// Runs, or waits for an access.
+    Running,
+    /// Watches lines that its core has.
+    Watching,
+    /// Could run, but another thread has its core.
+    Ready,
+    /// Sleeps in the kernel.
+    Asleep,
+    /// Has ended.
+    Done,
+}
+
+/// The lines that a thread watches, and when it would look at them again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    pub(crate) lines: [u32; 3],
+    pub(crate) count: usize,
+    /// When the next poll would be.
+    pub(crate) next_poll: Time,
+    /// From one poll to the next.
+    pub(crate) period: Time,
+}
+
+/// A simulated thread.
+pub(crate) struct Thread {
+    routine: Option<Routine>,
+    yielder: *const Yielder<(), ()>,
+    pub(crate) core: u32,
+    pub(crate) activity: Activity,
+    pub(crate) line: u32,
+    pub(crate) request: Request,
+    pub(crate) issued: Time,
+    pub(crate) site: Option<&'static Location<'static>>,
+    /// The request was sent to the home on behalf of the whole die.
+    pub(crate) for_die: bool,
+    pub(crate) next: Option<u32>,
+    pub(crate) watched: Watched,
+    /// Tells waits apart.
+    pub(crate) wait: u32,
+    /// The limit of a sleep was reached.
+    pub(crate) timed_out: bool,
+    /// Where it sleeps.
+    pub(crate) asleep_at: u32,
+    pub(crate) counts: Counts,
+    pub(crate) ended: Time,
+    /// When it announced the acquisition that it is at.
+    pub(crate) acquiring_since: Time,
+    /// Others held the lock, or waited, when it did.
+    pub(crate) met_others: bool,
+    pub(crate) holding_since: Time,
+    /// The lock that its accesses are counted for, by its place among the locks.
+    pub(crate) counted_for: u32,
+    /// The line that it watched has been looked at on its behalf.
+    pub(crate) looked: bool,
+}
+
+/// Choices of one simulation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Decides the threads' starts, and through workloads everything random.
+    pub seed: u64,
+    /// Poll for real where a waiter would be parked. Slower, with the same outcome: the oracle of the fast way.
+    pub really_poll: bool,
+    /// After so many events without an acquisition or operation the run is called a livelock.
+    pub livelock_events: u64,
+    /// How many records of a run are kept for a trace file.
+    pub trace_records: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 1, really_poll: false, livelock_events: 20_000_000, trace_records: 0 }
+    }
+}
+
+/// A simulation.
+pub(crate) struct Engine {
+    pub(crate) hardware: Hardware,
+    pub(crate) options: Options,
+    pub(crate) arena: Arena,
+    pages: Vec<Option<Box<Page>>>,
+    pub(crate) wheel: Wheel<Event>,
+    /// The time of the running thread, or of the event at hand.
+    pub(crate) now: Time,
+    /// How far the running thread may go before something else happens.
+    pub(crate) horizon: Time,
+    /// The thread whose coroutine runs; nobody while the caller of the simulation does.
+    pub(crate) current: u32,
+    pub(crate) current_core: u32,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) threads: Vec<Thread>,
+    /// By memory node: when it takes the next request.
+    pub(crate) nodes_free: Vec<Time>,
+    /// By pair of sockets: when the link takes the next message.
+    pub(crate) links_free: Vec<Time>,
+    pub(crate) sleepers: BTreeMap<u32, VecDeque<u32>>,
+    pub(crate) running_until: Time,
+    pub(crate) nodes: NodePools,
+    pub(crate) locks: Vec<Holders>,
+    lock_numbers: BTreeMap<u32, u32>,
+    /// Accesses that hit, of all threads.
+    hits: u64,
+    hits_counted: u64,
+    pub(crate) totals: Totals,
+    pub(crate) trace: Trace,
+    pub(crate) unproductive_events: u64,
+    pub(crate) stop: Option<Reason>,
+    panicked: Option<Box<dyn Any + Send>>,
+    random: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(hardware: Hardware, options: Options) -> Self {
+        let core = |place: &Place| Core {
+            die: place.die,
+            running: NOBODY,
+            ready: VecDeque::new(),
+            slice_end: Time::MAX,
+            slice: 0,
+            losses: [Loss::default(); LOSSES],
+            next_loss: 0,
+        };
+        let cores = hardware.places.iter().map(core).collect::<Vec<_>>();
+        let sockets = hardware.hops.len();
+        let mut pages = Vec::new();
+        pages.resize_with(LINES / PAGE_LINES, || None);
+        Self {
+            arena: Arena::new(),
+            pages,
+            wheel: Wheel::new(),
+            now: 0,
+            horizon: 0,
+            current: NOBODY,
+            current_core: NOBODY,
+            nodes_free: vec![0; hardware.nodes],
+            links_free: vec![0; sockets * sockets],
+            trace: Trace::new(cores.len(), options.trace_records),
+            cores,
+            threads: Vec::new(),
+            sleepers: BTreeMap::new(),
+            running_until: Time::MAX,
+            nodes: NodePools::default(),
+            locks: Vec::new(),
+            lock_numbers: BTreeMap::new(),
+            hits: 0,
+            hits_counted: 0,
+            totals: Totals::default(),
+            unproductive_events: 0,
+            stop: None,
+            panicked: None,
+            random: options.seed,
+            hardware,
+            options,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn line(&mut self, line: u32) -> &mut Line {
+        let page = &mut self.pages[line as usize / PAGE_LINES];
+        let page = match page {
+            Some(page) => page,
+            None => page.insert(Box::new(std::array::from_fn(|_| Line::new()))),
+        };
+        &mut page[line as usize % PAGE_LINES]
+    }
+
+    /// Every line that was used, by number.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u32, &Line)> {
+        let pages = self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_ref()?)));
+        pages.flat_map(|(index, page)| {
+            page.iter().enumerate().map(move |(line, it)| ((index * PAGE_LINES + line) as u32, it))
+        })
+    }
+
+    /// The next number of a generator whose code is here, so that it is the same everywhere (SplitMix64, Steele,
+    /// Lea and Flood 2014).
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn cost(&self, request: Request) -> Time {
+        if request == Request::Atomic { self.hardware.atomic } else { self.hardware.hit }
+    }
+
+    pub(crate) fn push_back(&mut self, mut queue: Queue, thread: u32) -> Queue {
+        self.threads[thread as usize].next = None;
+        match queue.first {
+            None => queue.first = Some(thread),
+            Some(_) => self.threads[queue.last as usize].next = Some(thread),
+        }
+        queue.last = thread;
+        queue
+    }
+
+    pub(crate) fn pop_front(&mut self, mut queue: Queue) -> (Option<u32>, Queue) {
+        let first = queue.first;
+        if let Some(thread) = first {
+            queue.first = self.threads[thread as usize].next.take();
+        }
+        (first, queue)
+    }
+
+    pub(crate) fn record(&mut self, thread: u32, what: What) {
+        if thread != NOBODY {
+            let core = self.threads[thread as usize].core;
+            self.trace.record(self.now, core, thread, what);
+        }
+    }
+
+    /// The time up to which the running thread may go without looking at the queue.
+    pub(crate) fn refresh_horizon(&mut self) {
+        self.horizon = self.wheel.next_time();
+        if let Some(core) = self.cores.get(self.current_core as usize)
+            && !core.ready.is_empty()
+        {
+            self.horizon = self.horizon.min(core.slice_end);
+        }
+    }
+
+    pub(crate) fn push(&mut self, time: Time, event: Event) {
+        self.wheel.push(time, event);
+        self.horizon = self.horizon.min(time);
+    }
+}
+
+impl Queue {
+    pub(crate) fn is_empty(self) -> bool {
+        self.first.is_none()
+    }
+}
+
+/// Suspends the running thread until an event resumes it.
+///
+/// # Safety
+/// `engine` is the simulation of the running coroutine, and no reference into it is alive.
+pub(crate) unsafe fn suspend(engine: *mut Engine) {
+    // SAFETY: the yielder belongs to the coroutine that runs now and lives on its stack.
+    unsafe {
+        let current = (*engine).current as usize;
+        let yielder = (&(*engine).threads)[current].yielder;
+        (*yielder).suspend(());
+    }
+}
+
+/// An access of the running thread to the word at a host address. When this returns, it is the thread's turn: it
+/// reads or writes the value at once.
+///
+/// # Safety
+/// As for [`suspend`].
+#[inline]
+pub(crate) unsafe fn access(
+    engine: *mut Engine,
+    address: usize,
+    request: Request,
+    site: &'static Location<'static>,
+) {
+    // SAFETY: the caller's, and every reference ends before the coroutine is suspended.
+    unsafe {
+        if (*engine).current == NOBODY {
+            return;
+        }
+        let line = (*engine).line_of(address);
+        if (*engine).now >= (*engine).horizon {
+            catch_up(engine);
+        }
+        let this = &mut *engine;
+        let core = this.current_core;
+        let entry = this.line(line);
+        if entry.answers(core, request) {
+            entry.counts.hits += 1;
+            if request.writes() {
+                entry.state = State::Modified;
+            }
+            this.hits += 1;
+            this.now += this.cost(request);
+        } else {
+            miss(engine, line, request, site);
+        }
+    }
+}
+
+/// Lets everything happen that comes before the running thread's next step.
+///
+/// # Safety
+/// As for [`suspend`].
+#[cold]
+pub(crate) unsafe fn catch_up(engine: *mut Engine) {
+    // SAFETY: as in `access`.
+    unsafe {
+        let this = &mut *engine;
+        let (current, core) = (this.current, this.current_core as usize);
+        if !this.cores[core].ready.is_empty() && this.now >= this.cores[core].slice_end {
+            this.preempt(current);
+        } else if this.now >= this.wheel.next_time() {
+            // When this event comes it is the thread's turn: what others do at the same time later comes later.
+            this.push(this.now, Event::Resume(current));
+        } else {
+            this.refresh_horizon();
+            return;
+        }
+        suspend(engine);
+    }
+}
+
+/// # Safety
+/// As for [`suspend`].
+#[cold]
+#[inline(never)]
+unsafe fn miss(engine: *mut Engine, line: u32, request: Request, site: &'static Location<'static>) {
+    // SAFETY: as in `access`.
+    unsafe {
+        let this = &mut *engine;
+        let thread = &mut this.threads[this.current as usize];
+        thread.line = line;
+        thread.request = request;
+        thread.site = Some(site);
+        thread.issued = this.now;
+        let (current, now) = (this.current, this.now);
+        if let Some(done) = this.issue(current, now) {
+            // Nobody else can come in between: no need to leave the coroutine.
+            if done < this.horizon {
+                this.now = done;
+                this.completed(current);
+            } else {
+                this.push(done, Event::Resume(current));
+                suspend(engine);
+                (*engine).completed(current);
+            }
+        } else {
+            suspend(engine);
+            (*engine).completed(current);
+        }
+        (*engine).now += (*engine).cost(request);
+    }
+}
+
+impl Engine {
+    /// The number of the line at a host address.
+    #[inline]
+    pub(crate) fn line_of(&self, address: usize) -> u32 {
+        match self.arena.offset(address) {
+            Some(offset) => (offset / LINE_BYTES) as u32,
+            None => not_ours(),
+        }
+    }
+
+    /// The simulated address of something in the arena.
+    pub(crate) fn offset_of(&self, address: usize) -> u32 {
+        // The arena is under 4 GiB.
+        self.arena.offset(address).unwrap_or_else(|| not_ours()) as u32
+    }
+
+    /// Runs bodies on simulated threads until all have ended.
+    pub(crate) fn run(
+        engine: *mut Self,
+        count: usize,
+        cores: &[u32],
+        duration: Option<Time>,
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Result<(Vec<Counts>, Time), Failure> {
+        // SAFETY: the engine outlives the run; every reference made here ends before a coroutine is resumed.
+        unsafe {
+            let started = (*engine).now;
+            (*engine).running_until = duration.map_or(Time::MAX, |duration| started.saturating_add(duration));
+            (*engine).unproductive_events = 0;
+            (*engine).threads.clear();
+            for index in 0..count {
+                Self::start(engine, index, cores, body);
+            }
+            let ended = Self::take_events(engine);
+            let this = &mut *engine;
+            this.current = NOBODY;
+            this.current_core = NOBODY;
+            this.wheel = Wheel::new();
+            for core in &mut this.cores {
+                core.running = NOBODY;
+                core.ready.clear();
+            }
+            this.sleepers.clear();
+            let mut threads = std::mem::take(&mut this.threads);
+            for routine in threads.iter_mut().filter_map(|thread| thread.routine.as_mut()) {
+                if routine.started() && !routine.done() {
+                    // What a stopped thread had on its stack is left as it is, like a killed thread's.
+                    routine.force_reset();
+                }
+            }
+            ended?;
+            let last = threads.iter().map(|thread| thread.ended).max().unwrap_or(started);
+            // The wheel starts again where this run has ended.
+            this.now = last;
+            Ok((threads.iter().map(|thread| thread.counts).collect(), last - started))
+        }
+    }
+
+    /// # Safety
+    /// `engine` is valid, and `body` outlives the coroutine: `run` resets those that have not ended.
+    unsafe fn start(engine: *mut Self, index: usize, cores: &[u32], body: &(dyn Fn(usize) + Sync)) {
+        // SAFETY: the caller's.
+        unsafe {
+            let this = &mut *engine;
+            let stack = this.arena.stack(index);
+            let core = match cores.get(index) {
+                Some(&core) => core % this.cores.len() as u32,
+                None => (index % this.cores.len()) as u32,
+            };
+            let routine: Routine =
+                Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
+                    (&mut (*engine).threads)[index].yielder = yielder;
+                    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(index)));
+                    if let Err(payload) = caught {
+                        (*engine).panicked.get_or_insert(payload);
+                    }
+                });
+            this.threads.push(Thread::new(routine, core));
+            let skew = this.next_random() % START_SKEW;
+            let thread = index as u32;
+            this.push(this.now + skew, Event::Ready(thread));
+        }
+    }
+
+    unsafe fn take_events(engine: *mut Self) -> Result<(), Failure> {
+        // SAFETY: the caller's.
+        unsafe {
+            let mut alive = (*engine).threads.len();
+            while alive > 0 {
+                let this = &mut *engine;
+                let Some((time, event)) = this.wheel.pop() else {
+                    return Err(Failure::Stopped(this.stopped(Reason::Deadlock)));
+                };
+                this.now = time;
+                this.totals.events += 1;
+                this.unproductive_events += 1;
+                if this.unproductive_events > this.options.livelock_events {
+                    let events = this.options.livelock_events;
+                    return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
+                }
+                let Some(thread) = this.handle(event) else { continue };
+                this.current = thread;
+                this.current_core = this.threads[thread as usize].core;
+                this.refresh_horizon();
+                let Some(mut routine) = this.threads[thread as usize].routine.take() else { continue };
+                let result = routine.resume(());
+                let this = &mut *engine;
+                this.flush_hits();
+                this.threads[thread as usize].routine = Some(routine);
+                if let Some(reason) = this.stop.take() {
+                    return Err(Failure::Stopped(this.stopped(reason)));
+                }
+                if let CoroutineResult::Return(()) = result {
+                    if let Some(payload) = this.panicked.take() {
+                        return Err(Failure::Panicked(payload));
+                    }
+                    alive -= 1;
+                    this.end(thread);
+                }
+                this.current = NOBODY;
+            }
+            Ok(())
+        }
+    }
+
+    /// Handles an event; gives the thread whose coroutine goes on.
+    fn handle(&mut self, event: Event) -> Option<u32> {
+        let now = self.now;
+        match event {
+            Event::Resume(thread) => Some(thread),
+            Event::Ready(thread) => {
+                self.make_ready(thread, now);
+                None
+            }
+            Event::Issue(thread) => {
+                if let Some(done) = self.issue(thread, now) {
+                    self.push(done, Event::Resume(thread));
+                }
+                None
+            }
+            Event::HomeArrival(thread) => {
+                self.arrive_home(thread, now);
+                None
+            }
+            Event::HomeFree(line) => {
+                self.serve_next(line, now);
+                None
+            }
+            Event::Timer(thread, wait) => {
+                self.limit_reached(thread, wait);
+                None
+            }
+            Event::SliceEnd(core, slice) => {
+                self.slice_ended(core, slice);
+                None
+            }
+        }
+    }
+
+    /// Counts the hits since the last call for the lock that the running thread is at.
+    pub(crate) fn flush_hits(&mut self) {
+        let fresh = self.hits - self.hits_counted;
+        self.hits_counted = self.hits;
+        let Some(thread) = self.threads.get(self.current as usize) else { return };
+        if let Some(lock) = self.locks.get_mut(thread.counted_for as usize) {
+            lock.counts.hits += fresh;
+        }
+    }
+
+    /// Counts a miss for the lock that its thread is at.
+    pub(crate) fn count_for_lock(&mut self, thread: u32, waited: Time) {
+        let lock = self.threads[thread as usize].counted_for;
+        if let Some(lock) = self.locks.get_mut(lock as usize) {
+            lock.counts.misses += 1;
+            lock.counts.miss_ps += waited;
+        }
+    }
+
+    /// The place among the locks of the one at an offset.
+    pub(crate) fn lock_at(&mut self, offset: u32) -> u32 {
+        let next = self.locks.len() as u32;
+        let number = *self.lock_numbers.entry(offset).or_insert(next);
+        if number == next {
+            self.locks.push(Holders::new(offset));
+        }
+        number
+    }
+
+    fn stopped(&self, reason: Reason) -> Box<Stopped> {
+        Box::new(Stopped::new(self, reason))
+    }
+}
+
+/// Threads start within so many picoseconds of each other, as released threads do.
+const START_SKEW: u64 = 200_000;
+
+/// Why a run gave no result.
+pub(crate) enum Failure {
+    /// The simulation was stopped.
+    Stopped(Box<Stopped>),
+    /// A body panicked with this.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl Thread {
+    fn new(routine: Routine, core: u32) -> Self {
+        Self {
+            routine: Some(routine),
+            yielder: std::ptr::null(),
+            core,
+            activity: Activity::Ready,
+            line: 0,
+            request: Request::Load,
+            issued: 0,
+            site: None,
+            for_die: false,
+            next: None,
+            watched: Watched::default(),
+            wait: 0,
+            timed_out: false,
+            asleep_at: 0,
+            counts: Counts::default(),
+            ended: 0,
+            acquiring_since: 0,
+            met_others: false,
+            holding_since: 0,
+            counted_for: NOBODY,
+            looked: false,
+        }
+    }
+}
+
+#[cold]
+fn not_ours() -> ! {
+    panic!(
+        "a word of the simulated machine lies outside the simulation's memory; put what threads share into \
+         `Placed`, made inside the simulation"
+    )
+}
+
+/// The lock that a note is about.
+pub(crate) fn lock_of(note: Note) -> Option<usize> {
+    match note {
+        Note::Acquiring { lock }
+        | Note::Acquired { lock, .. }
+        | Note::Releasing { lock, .. }
+        | Note::GaveUp { lock } => Some(lock),
+        Note::Operation => None,
+    }
+}

@@ -1,0 +1,279 @@
+//! A machine file as the simulation uses it: places, legs and costs in picoseconds.
+
+use machine::Place;
+use model::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol};
+
+use crate::Time;
+
+/// The most cores that a simulation takes: sharers are kept as a set of this size.
+pub const MAX_CORES: usize = 1024;
+/// The most dies: copies by die are kept as one word.
+pub const MAX_DIES: usize = 64;
+
+/// Picoseconds in a nanosecond.
+pub const PS_PER_NS: Time = 1000;
+
+/// Why a machine file cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("machine `{machine}` cannot be simulated: {wrong}")]
+pub struct HardwareError {
+    /// The machine's name.
+    pub machine: String,
+    /// What is wrong, and what it has to be.
+    pub wrong: String,
+}
+
+/// What the simulated machine consists of and what everything takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hardware {
+    /// Name in the machine file.
+    pub name: String,
+    /// One place a core: sockets in order, dies in order.
+    pub places: Vec<Place>,
+    /// Number of dies; a die has one last-level cache.
+    pub dies: usize,
+    /// Number of memory nodes; one a socket.
+    pub nodes: usize,
+    /// Cycles in 1,000 ns.
+    pub mhz: u64,
+    /// States that a cached line may have.
+    pub protocol: Protocol,
+    /// The directory does not know the sharers and asks every die when one core writes.
+    pub broadcasts: bool,
+    /// A die's cache answers what its cores have among them, without asking the home.
+    pub resolves_locally: bool,
+    /// The home takes a line's next request only when the last requester has its answer.
+    pub holds_until_completion: bool,
+    /// A clean line comes from the nearest cache that has it, not from memory.
+    pub forwards_clean: bool,
+    /// A load or store that the core's own cache answers.
+    pub hit: Time,
+    /// An atomic read-modify-write that the core's own cache answers.
+    pub atomic: Time,
+    /// Between two polls of a waiter.
+    pub pause: Time,
+    /// A changed line from core to core in a die.
+    pub local_transfer: Time,
+    /// A line from the die's cache.
+    pub local_read: Time,
+    /// How long a die's cache is taken by each read that it answers.
+    pub serial_read: Time,
+    /// Invalidating the copies in a die.
+    pub invalidate: Time,
+    /// How long a home is taken by one request, whatever line it is for.
+    pub home_occupancy: Time,
+    /// A line from memory, at its node.
+    pub memory: Time,
+    /// How long one message takes a link between sockets; zero: links never are the limit.
+    pub link_occupancy: Time,
+    /// One way between two dies.
+    pub die_to_die: Vec<Vec<Time>>,
+    /// One way between a die and a memory node.
+    pub die_to_node: Vec<Vec<Time>>,
+    /// Links between two sockets, for counting misses by distance.
+    pub hops: Vec<Vec<u32>>,
+    /// How long a thread runs while others wait for its core.
+    pub time_slice: Time,
+    /// From one thread of a core to another.
+    pub context_switch: Time,
+    /// Asking the kernel to sleep or to wake somebody.
+    pub system_call: Time,
+    /// From a wake-up until the sleeper runs on an idle core.
+    pub wake: Time,
+}
+
+impl Hardware {
+    /// The machine that a file describes. What its coherence section leaves out follows from the transfers.
+    ///
+    /// # Errors
+    ///
+    /// More cores or dies than a simulation takes; numbers that do not fit together.
+    pub fn new(file: &MachineFile) -> Result<Self, HardwareError> {
+        let topology = &file.topology;
+        let fail = |wrong: String| HardwareError { machine: file.name.clone(), wrong };
+        let (cores, dies) =
+            (topology.cores() as usize, (topology.sockets * topology.dies_per_socket) as usize);
+        if cores > MAX_CORES || dies > MAX_DIES {
+            return Err(fail(format!(
+                "it has {cores} cores in {dies} dies; a simulation takes up to {MAX_CORES} in {MAX_DIES}"
+            )));
+        }
+        let coherence = file.coherence.clone().unwrap_or_default();
+        let costs = Costs { file, coherence: &coherence };
+        let cycles_per_ns = file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
+        let hops = costs.hops().map_err(fail)?;
+        let (die_to_die, die_to_node) = costs.legs(&hops);
+        let local_transfer = costs.local_transfer();
+        let local_read = costs.time(&coherence.local_read).unwrap_or(local_transfer / 2);
+        Ok(Self {
+            name: file.name.clone(),
+            places: places(file),
+            dies,
+            nodes: topology.sockets as usize,
+            mhz: ((cycles_per_ns * 1000.0).round() as u64).max(1),
+            protocol: coherence.protocol,
+            broadcasts: coherence.probes == Probes::Broadcast,
+            resolves_locally: coherence.resolves_locally,
+            holds_until_completion: coherence.holds_until_completion,
+            forwards_clean: coherence.forwards_clean,
+            hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)),
+            atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)),
+            pause: costs.time(&coherence.pause).unwrap_or_else(|| costs.cycles(PAUSE_CYCLES)),
+            local_transfer,
+            local_read,
+            serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),
+            invalidate: costs.time(&coherence.invalidate).unwrap_or(local_transfer),
+            home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
+            memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
+            link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
+            die_to_die,
+            die_to_node,
+            hops,
+            time_slice: costs.time(&coherence.time_slice).unwrap_or(DEFAULT_TIME_SLICE),
+            context_switch: costs.time(&coherence.context_switch).unwrap_or(DEFAULT_CONTEXT_SWITCH),
+            system_call: costs.time(&coherence.system_call).unwrap_or(DEFAULT_SYSTEM_CALL),
+            wake: costs.figure(&file.handover.wake),
+        })
+    }
+
+    /// How many cores there are.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Cycles as picoseconds.
+    #[must_use]
+    #[inline]
+    pub fn time_of_cycles(&self, cycles: u64) -> Time {
+        match cycles.checked_mul(1_000_000) {
+            Some(scaled) => scaled / self.mhz,
+            None => {
+                (u128::from(cycles) * 1_000_000 / u128::from(self.mhz)).min(u128::from(Time::MAX / 2)) as Time
+            }
+        }
+    }
+
+    /// Picoseconds as cycles.
+    #[must_use]
+    #[inline]
+    pub fn cycles_of_time(&self, time: Time) -> u64 {
+        (u128::from(time) * u128::from(self.mhz) / 1_000_000) as u64
+    }
+}
+
+// What a machine file may leave out. None of these decides a published row; all are assumed.
+const DEFAULT_GHZ: f64 = 2.5;
+const HIT_CYCLES: u64 = 3;
+const ATOMIC_CYCLES: u64 = 20;
+const PAUSE_CYCLES: u64 = 10;
+const DEFAULT_HOME_OCCUPANCY: Time = 2 * PS_PER_NS;
+const DEFAULT_MEMORY: Time = 70 * PS_PER_NS;
+const DEFAULT_TIME_SLICE: Time = 3_000_000 * PS_PER_NS;
+const DEFAULT_CONTEXT_SWITCH: Time = 1_500 * PS_PER_NS;
+const DEFAULT_SYSTEM_CALL: Time = 300 * PS_PER_NS;
+
+fn places(file: &MachineFile) -> Vec<Place> {
+    let topology = &file.topology;
+    (0..topology.cores())
+        .map(|core| {
+            let socket = core / topology.cores_per_socket();
+            Place { socket, die: core / topology.cores_per_die, core, node: socket }
+        })
+        .collect()
+}
+
+/// Reads costs out of a file.
+struct Costs<'a> {
+    file: &'a MachineFile,
+    coherence: &'a Coherence,
+}
+
+impl Costs<'_> {
+    fn figure(&self, figure: &Figure) -> Time {
+        let cycles_per_ns = self.file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
+        let ns = if figure.unit == FigureUnit::Cycles { figure.value / cycles_per_ns } else { figure.value };
+        (ns * PS_PER_NS as f64).round() as Time
+    }
+
+    fn time(&self, figure: &Option<Figure>) -> Option<Time> {
+        figure.as_ref().map(|figure| self.figure(figure))
+    }
+
+    fn cycles(&self, cycles: u64) -> Time {
+        let cycles_per_ns = self.file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
+        (cycles as f64 * PS_PER_NS as f64 / cycles_per_ns).round() as Time
+    }
+
+    fn local_transfer(&self) -> Time {
+        let transfer = &self.file.transfer;
+        self.time(&self.coherence.local_transfer)
+            .or_else(|| self.time(&transfer.same_l3))
+            .or_else(|| self.time(&transfer.same_socket))
+            .or_else(|| self.time(&transfer.cross_socket))
+            .or_else(|| self.time(&transfer.smt_sibling))
+            .unwrap_or(50 * PS_PER_NS)
+    }
+
+    /// One way from a die to its socket's centre. A transfer between dies of a socket passes four of them: to the
+    /// home, on to the owner, and two from die to die.
+    fn die_hop(&self) -> Time {
+        if self.file.topology.dies_per_socket == 1 {
+            return 0;
+        }
+        let between = self.time(&self.file.transfer.same_socket).unwrap_or(0);
+        self.time(&self.coherence.die_hop).unwrap_or(between.saturating_sub(self.local_transfer()) / 4)
+    }
+
+    /// One way between two sockets. A transfer between sockets passes two of them.
+    fn link_hop(&self) -> Time {
+        let across = self.time(&self.file.transfer.cross_socket).unwrap_or(0);
+        let within = self.local_transfer() + 4 * self.die_hop();
+        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / 2)
+    }
+
+    fn hops(&self) -> Result<Vec<Vec<u32>>, String> {
+        let sockets = self.file.topology.sockets as usize;
+        let hops = if self.coherence.hops.is_empty() {
+            (0..sockets).map(|a| (0..sockets).map(|b| u32::from(a != b)).collect()).collect()
+        } else {
+            self.coherence.hops.clone()
+        };
+        for (a, row) in hops.iter().enumerate() {
+            for (b, &links) in row.iter().enumerate() {
+                if (a == b) != (links == 0) || links != hops[b][a] || links > 16 {
+                    return Err(format!(
+                        "coherence.hops[{a}][{b}] is {links}; a socket is 0 links from itself and 1 to 16 from every \
+                         other, the same in both directions"
+                    ));
+                }
+            }
+        }
+        Ok(hops)
+    }
+
+    /// One-way times from die to die and from die to node.
+    fn legs(&self, hops: &[Vec<u32>]) -> (Vec<Vec<Time>>, Vec<Vec<Time>>) {
+        let topology = &self.file.topology;
+        let (sockets, dies) = (topology.sockets as usize, topology.dies_per_socket as usize);
+        let (die_hop, link_hop) = (self.die_hop(), self.link_hop());
+        let controller_hop = self.time(&self.coherence.controller_hop).unwrap_or(0);
+        let group = self.coherence.sockets_per_controller.unwrap_or(u32::MAX).max(1) as usize;
+        let sockets_apart = |a: usize, b: usize| {
+            let crosses = a / group != b / group;
+            if crosses { controller_hop } else { Time::from(hops[a][b]) * link_hop }
+        };
+        let all_dies = 0..sockets * dies;
+        let die_to_die = all_dies
+            .clone()
+            .map(|a| {
+                let leg = |b: usize| if a == b { 0 } else { 2 * die_hop + sockets_apart(a / dies, b / dies) };
+                all_dies.clone().map(leg).collect()
+            })
+            .collect();
+        let die_to_node = all_dies
+            .map(|die| (0..sockets).map(|node| die_hop + sockets_apart(die / dies, node)).collect())
+            .collect();
+        (die_to_die, die_to_node)
+    }
+}

@@ -1,0 +1,70 @@
+//! Queue nodes: a small pool for each thread, in the simulation's memory.
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+
+use machine::{Home, LINE_BYTES};
+
+use crate::arena::Arena;
+
+/// Queue nodes of a thread that have names.
+pub(crate) const NAMED_NODES: u32 = 4;
+
+/// The nodes of all threads. A pool outlives its thread, as a later one with the same number uses it again.
+#[derive(Default)]
+pub(crate) struct NodePools {
+    /// By thread: the pool's offset and which of its nodes are taken.
+    pools: Vec<Option<(usize, u32)>>,
+    /// By offset: whose pool it is.
+    owners: BTreeMap<usize, u32>,
+    /// Nodes without a name that nobody uses.
+    spare: Vec<usize>,
+}
+
+impl NodePools {
+    /// A free node of a thread, and its name if it is one of the pool.
+    pub(crate) fn take(&mut self, arena: &mut Arena, thread: u32) -> (NonNull<u8>, Option<u32>) {
+        let (pool, taken) = self.pool(arena, thread);
+        if let Some(index) = (0..NAMED_NODES).find(|index| *taken >> index & 1 == 0) {
+            *taken |= 1 << index;
+            return (arena.at(*pool + index as usize * LINE_BYTES), Some(thread * NAMED_NODES + index));
+        }
+        let offset = self.spare.pop().unwrap_or_else(|| arena.alloc(lines(1), Home::FirstTouch));
+        (arena.at(offset), None)
+    }
+
+    /// Gives back the node at an offset.
+    pub(crate) fn give(&mut self, offset: usize) {
+        match self.owners.range(..=offset).next_back() {
+            Some((&pool, &owner)) if offset < pool + NAMED_NODES as usize * LINE_BYTES => {
+                if let Some(Some((_, taken))) = self.pools.get_mut(owner as usize) {
+                    *taken &= !(1 << ((offset - pool) / LINE_BYTES));
+                }
+            }
+            _ => self.spare.push(offset),
+        }
+    }
+
+    /// The node with a name.
+    pub(crate) fn named(&mut self, arena: &mut Arena, name: u32) -> NonNull<u8> {
+        let (pool, _) = self.pool(arena, name / NAMED_NODES);
+        arena.at(*pool + (name % NAMED_NODES) as usize * LINE_BYTES)
+    }
+
+    fn pool(&mut self, arena: &mut Arena, thread: u32) -> &mut (usize, u32) {
+        let index = thread as usize;
+        if index >= self.pools.len() {
+            self.pools.resize(index + 1, None);
+        }
+        self.pools[index].get_or_insert_with(|| {
+            let offset = arena.alloc(lines(NAMED_NODES as usize), Home::FirstTouch);
+            self.owners.insert(offset, thread);
+            (offset, 0)
+        })
+    }
+}
+
+fn lines(count: usize) -> Layout {
+    Layout::from_size_align(count * LINE_BYTES, LINE_BYTES).expect("a few lines are a valid layout")
+}

@@ -1,0 +1,180 @@
+//! What a simulation counted.
+
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::{PS_PER_NS, Time};
+
+/// How far away a request found what it asked for; of several dies that it asked, the farthest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distance {
+    /// In the caches of its own die.
+    SameDie,
+    /// On another die of its socket.
+    SameSocket,
+    /// One link away.
+    OneLink,
+    /// More than one link away.
+    MoreLinks,
+    /// In memory.
+    Memory,
+}
+
+impl Distance {
+    /// All of them, in the order of [`LineCounts::misses`].
+    pub const ALL: [Self; 5] =
+        [Self::SameDie, Self::SameSocket, Self::OneLink, Self::MoreLinks, Self::Memory];
+}
+
+/// Counters of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LineCounts {
+    /// Accesses that the core's own cache answered.
+    pub hits: u64,
+    /// Other accesses, by [`Distance`].
+    pub misses: [u64; 5],
+    /// Copies taken away from cores.
+    pub invalidations: u64,
+    /// Requests for which the home asked another die.
+    pub probes: u64,
+    /// Requests that reached the home.
+    pub home_requests: u64,
+    /// Requests that found the home taken by an earlier one: the stand-in for re-issued coherence transactions.
+    pub home_waits: u64,
+    /// From leaving the core until served, of all requests that reached the home, in picoseconds.
+    pub home_wait_ps: Time,
+    /// Requests that found their die's cache taken by an earlier one.
+    pub die_waits: u64,
+    /// From issue to completion, of all misses, in picoseconds.
+    pub wait_ps: Time,
+}
+
+impl LineCounts {
+    /// Accesses, hits and misses.
+    #[must_use]
+    pub fn accesses(&self) -> u64 {
+        self.hits + self.all_misses()
+    }
+
+    /// Misses at all distances.
+    #[must_use]
+    pub fn all_misses(&self) -> u64 {
+        self.misses.iter().sum()
+    }
+
+    pub(crate) fn count_wait(&mut self, waited: Time) {
+        self.die_waits += u64::from(waited > 0);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.hits += other.hits;
+        for (sum, more) in self.misses.iter_mut().zip(other.misses) {
+            *sum += more;
+        }
+        self.invalidations += other.invalidations;
+        self.probes += other.probes;
+        self.home_requests += other.home_requests;
+        self.home_waits += other.home_waits;
+        self.home_wait_ps += other.home_wait_ps;
+        self.die_waits += other.die_waits;
+        self.wait_ps += other.wait_ps;
+    }
+}
+
+/// One line that was used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineReport {
+    /// Simulated address of its first byte.
+    pub address: u32,
+    /// Memory node.
+    pub home: u16,
+    /// Its counters.
+    pub counts: LineCounts,
+}
+
+/// Counters of one lock, from what the workload announced. Accesses are those of a thread from its announcement of
+/// an acquisition until it has the lock, and from that of a release until its next announcement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LockCounts {
+    /// Simulated address.
+    pub address: u32,
+    /// Acquisitions, shared or not.
+    pub acquisitions: u64,
+    /// Acquisitions whose last holder ran on another core.
+    pub from_other_core: u64,
+    /// Acquisitions that found the lock held, or somebody waiting.
+    pub contended: u64,
+    /// Attempts given up.
+    pub gave_up: u64,
+    /// From announcement to acquisition, in picoseconds.
+    pub wait_ps: Time,
+    /// From acquisition to the announcement of the release, in picoseconds.
+    pub held_ps: Time,
+    /// From that announcement to the next acquisition when somebody was waiting, in picoseconds.
+    pub handover_ps: Time,
+    /// How many such hand-overs.
+    pub handovers: u64,
+    /// Accesses that hit.
+    pub hits: u64,
+    /// Accesses that missed.
+    pub misses: u64,
+    /// What those misses took, in picoseconds.
+    pub miss_ps: Time,
+}
+
+/// Counters of the simulation itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Events taken.
+    pub events: u64,
+    /// Misses completed.
+    pub misses: u64,
+    /// Polls that parked waiters did not have to make. They would have been hits.
+    pub elided_polls: u64,
+    /// Threads that gave their core to another.
+    pub context_switches: u64,
+    /// Sleeps in the kernel.
+    pub sleeps: u64,
+    /// Sleepers woken.
+    pub wakes: u64,
+}
+
+/// What a simulation counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The seed that gives the same again.
+    pub seed: u64,
+    /// Simulated time, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// All lines together.
+    pub all_lines: LineCounts,
+    /// Each line that was used, by address.
+    pub lines: Vec<LineReport>,
+    /// Each lock that was announced, in the order of the first announcements.
+    pub locks: Vec<LockCounts>,
+    /// Of the simulation itself.
+    pub totals: Totals,
+}
+
+impl Report {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let mut all_lines = LineCounts::default();
+        let mut lines = Vec::new();
+        for (number, line) in engine.lines() {
+            if line.counts.accesses() > 0 {
+                all_lines.add(&line.counts);
+                let address = number * machine::LINE_BYTES as u32;
+                lines.push(LineReport { address, home: line.home, counts: line.counts });
+            }
+        }
+        Self {
+            seed: engine.options.seed,
+            elapsed_ns: engine.now / PS_PER_NS,
+            all_lines,
+            lines,
+            locks: engine.locks.iter().map(|lock| lock.counts).collect(),
+            totals: engine.totals,
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The simulated machine as locks and workloads see it.
+
+use std::alloc::Layout;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+
+use machine::{
+    Clock, Event as Note, GaveUp, Home, LINE_BYTES, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll,
+    Run, Slept, TakenNode, Topology, Which, Word,
+};
+
+use crate::engine::{Activity, Engine, Event, Failure, NOBODY, catch_up, suspend};
+use crate::holders::Acquirer;
+use crate::nodes::NAMED_NODES;
+use crate::schedule::{pass, wait_for_lines};
+use crate::simulation::{Unwound, current};
+use crate::stopped::Reason;
+use crate::trace::What;
+use crate::words::{SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
+use crate::{PS_PER_NS, Time};
+
+/// The machine of the [`Simulation`](crate::Simulation) that the caller runs in.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated;
+
+/// The current simulation, for what does not suspend.
+macro_rules! engine {
+    () => {
+        // SAFETY: the current simulation is alive, on this host thread alone, and the reference is not kept.
+        unsafe { &mut *current() }
+    };
+}
+
+/// Suspends or passes time in the current simulation.
+fn advance(time: Time) {
+    // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+    unsafe { pass(current(), time) };
+}
+
+/// Whether a wait's limit is reached; reading the cancel word is an access like any other.
+#[track_caller]
+fn reached(limit: &Limit<'_, Simulated>) -> bool {
+    let cancelled = limit.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed) != 0);
+    cancelled || limit.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
+}
+
+/// Watches the words at these addresses until it is time to look again; true if the only one has been looked at.
+fn watch(addresses: &[usize], limit: &Limit<'_, Simulated>) -> bool {
+    let engine = current();
+    let mut lines = [0; 3];
+    let mut count = 0;
+    let cancel = limit.cancel.map(|cancel| std::ptr::from_ref(cancel) as usize);
+    for &address in addresses.iter().chain(&cancel) {
+        let line = engine!().line_of(address);
+        if !lines[..count].contains(&line) {
+            lines[count] = line;
+            count += 1;
+        }
+    }
+    let deadline = limit.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+    // SAFETY: the current simulation runs the caller, and no reference into it is kept.
+    unsafe { wait_for_lines(engine, &lines[..count], deadline) }
+}
+
+impl Machine for Simulated {
+    type U32 = SimulatedU32;
+    type U64 = SimulatedU64;
+    type Ptr<T: 'static> = SimulatedPtr<T>;
+    type Cell<T: Plain> = SimulatedCell<T>;
+
+    fn fence(_: Ordering) {
+        // Every access is complete before the next one, so a fence has nothing to wait for.
+    }
+
+    #[inline]
+    fn delay(cycles: u64) {
+        let time = engine!().hardware.time_of_cycles(cycles);
+        advance(time);
+    }
+
+    fn now() -> u64 {
+        let engine = engine!();
+        engine.hardware.cycles_of_time(engine.now)
+    }
+
+    fn clock_ns(_: Clock) -> u64 {
+        engine!().now / PS_PER_NS
+    }
+
+    #[inline]
+    #[track_caller]
+    fn spin_until_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        let address = std::ptr::from_ref(word) as usize;
+        let limited = limit.cancel.is_some() || limit.deadline.is_some();
+        let mut value = word.load(ordering);
+        loop {
+            if ready(value) {
+                return Ok(value);
+            }
+            if limited && reached(&limit) {
+                return Err(GaveUp);
+            }
+            value = if watch(&[address], &limit) { peek(word) } else { word.load(ordering) };
+        }
+    }
+
+    #[track_caller]
+    fn spin_until_any_or<A: Word, B: Word>(
+        (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
+        (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
+        limit: Limit<'_, Self>,
+    ) -> Result<Which<A::Value, B::Value>, GaveUp> {
+        let addresses = [std::ptr::from_ref(first) as usize, std::ptr::from_ref(second) as usize];
+        loop {
+            let value = first.load(first_ordering);
+            if first_ready(value) {
+                return Ok(Which::First(value));
+            }
+            let value = second.load(second_ordering);
+            if second_ready(value) {
+                return Ok(Which::Second(value));
+            }
+            if reached(&limit) {
+                return Err(GaveUp);
+            }
+            watch(&addresses, &limit);
+        }
+    }
+
+    #[track_caller]
+    fn spin_rmw_or<W: Word>(
+        word: &W,
+        limit: Limit<'_, Self>,
+        mut attempt: impl FnMut(&W) -> bool,
+    ) -> Result<(), GaveUp> {
+        loop {
+            if attempt(word) {
+                return Ok(());
+            }
+            if reached(&limit) {
+                return Err(GaveUp);
+            }
+            advance(engine!().hardware.pause);
+        }
+    }
+
+    #[track_caller]
+    fn poll_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut next: impl FnMut(W::Value) -> Poll,
+    ) -> Result<W::Value, GaveUp> {
+        loop {
+            let value = word.load(ordering);
+            let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
+            if reached(&limit) {
+                return Err(GaveUp);
+            }
+            match cycles {
+                0 => advance(engine!().hardware.pause),
+                _ => Self::delay(cycles),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn sleep_while(word: &SimulatedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
+        advance(engine!().hardware.system_call);
+        if word.load(Ordering::SeqCst) != expected {
+            return Slept::Changed;
+        }
+        if reached(&limit) {
+            return Slept::GaveUp;
+        }
+        let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
+        let deadline = limit.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+        let timed_out = sleep(address, deadline, limit.cancel.is_some());
+        if timed_out && limit.cancel.is_none() || reached(&limit) { Slept::GaveUp } else { Slept::Woken }
+    }
+
+    #[track_caller]
+    fn wake(word: *const SimulatedU32, count: u32) -> u32 {
+        advance(engine!().hardware.system_call);
+        // The sleepers of now are those of this time only when everything before has happened.
+        settle();
+        let engine = engine!();
+        let address = engine.offset_of(word as usize);
+        let woken = engine.wake_sleepers(address, count);
+        engine.record(engine.current, What::Wakes { address, count: woken });
+        woken
+    }
+
+    fn thread() -> u32 {
+        // The simulation's caller is number 0, which lives as long as its threads.
+        engine!().current.wrapping_add(1)
+    }
+
+    fn place() -> Place {
+        let engine = engine!();
+        engine.hardware.places.get(engine.current_core as usize).copied().unwrap_or_default()
+    }
+
+    fn topology() -> Topology {
+        Topology { places: engine!().hardware.places.clone() }
+    }
+
+    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+        const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
+        let engine = engine!();
+        let (node, name) = engine.nodes.take(&mut engine.arena, engine.current.wrapping_add(1));
+        // SAFETY: a line of zeroed memory that stays until the simulation ends, which outlives its locks; what a
+        // former user left are words and cells of this machine.
+        TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
+    }
+
+    fn give_node<T: Node<Self>>(node: &'static T) {
+        let engine = engine!();
+        engine.nodes.give(engine.offset_of(std::ptr::from_ref(node) as usize) as usize);
+    }
+
+    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+        const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
+        // SAFETY: as in `take_node`.
+        unsafe {
+            let engine = &mut *current();
+            engine.nodes.named(&mut engine.arena, name).cast::<T>().as_ref()
+        }
+    }
+
+    const NAMED_NODES: u32 = NAMED_NODES;
+
+    fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
+        let engine = engine!();
+        let offset = engine.arena.alloc(layout, home);
+        if let Home::Node(node) = home {
+            engine.place_block(offset, layout.size(), node);
+        }
+        engine.arena.at(offset)
+    }
+
+    unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
+        let engine = engine!();
+        let offset = engine.offset_of(memory.as_ptr() as usize) as usize;
+        engine.arena.free(offset, layout, home);
+    }
+
+    fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
+        let engine = current();
+        assert!(engine!().current == NOBODY, "a thread of a simulated run cannot start another run");
+        let duration = plan.duration_ns.map(|ns| ns.saturating_mul(PS_PER_NS));
+        match Engine::run(engine, plan.threads, plan.cores, duration, body) {
+            Ok((counts, elapsed)) => Run { counts, elapsed_ns: elapsed / PS_PER_NS },
+            // Not a panic: it carries the report out of the simulation's body without a message on the terminal.
+            Err(Failure::Stopped(stopped)) => resume_unwind(Box::new(Unwound(stopped))),
+            Err(Failure::Panicked(payload)) => resume_unwind(payload),
+        }
+    }
+
+    #[inline]
+    fn running() -> bool {
+        let engine = engine!();
+        engine.now < engine.running_until
+    }
+
+    fn note(event: Note) {
+        if matches!(event, Note::Releasing { .. }) {
+            // Whoever takes the lock before this time must find it held.
+            settle();
+        }
+        let engine = current();
+        engine!().note(event);
+        if engine!().stop.is_some() {
+            // SAFETY: the current simulation runs the caller; it does not resume a stopped thread.
+            unsafe { suspend(engine) };
+        }
+    }
+}
+
+/// The value of a word that has just been accessed on the thread's behalf.
+fn peek<W: Word>(word: &W) -> W::Value {
+    const { assert!(size_of::<W>() == size_of::<W::Value>() && align_of::<W>() == align_of::<W::Value>()) };
+    // SAFETY: a word that the simulation has accessed lies in its memory, where only this machine's words lie; they
+    // are transparent over their value, which nobody has a reference to.
+    unsafe { std::ptr::from_ref(word).cast::<W::Value>().read() }
+}
+
+/// Lets everything happen that comes before the running thread's time.
+fn settle() {
+    let engine = engine!();
+    if engine.current != NOBODY && engine.now >= engine.horizon {
+        // SAFETY: the current simulation runs the caller, and no reference into it is kept.
+        unsafe { catch_up(current()) };
+    }
+}
+
+/// Sleeps on an address until woken or the deadline; says whether it was the deadline.
+fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
+    /// How often a sleeper with a cancel word looks at it: nothing wakes it when the word is set.
+    const CANCEL_CHECK: Time = 50_000 * PS_PER_NS;
+    settle();
+    let engine = engine!();
+    let current_thread = engine.current;
+    let core = engine.current_core;
+    engine.sleepers.entry(address).or_default().push_back(current_thread);
+    engine.record(current_thread, What::Sleeps { address });
+    engine.totals.sleeps += 1;
+    let now = engine.now;
+    let thread = &mut engine.threads[current_thread as usize];
+    thread.activity = Activity::Asleep;
+    thread.asleep_at = address;
+    thread.timed_out = false;
+    thread.wait = thread.wait.wrapping_add(1);
+    let wait = thread.wait;
+    let check = cancellable.then_some(now + CANCEL_CHECK);
+    if let Some(limit) = [deadline, check].into_iter().flatten().min() {
+        engine.push(limit.max(now), Event::Timer(current_thread, wait));
+    }
+    engine.leave_core(core);
+    // SAFETY: the current simulation runs the caller, and no reference into it is kept.
+    unsafe { suspend(current()) };
+    engine!().threads[current_thread as usize].timed_out
+}
+
+impl Engine {
+    /// An announcement of the running thread.
+    fn note(&mut self, event: Note) {
+        self.flush_hits();
+        let current = self.current;
+        if current == NOBODY {
+            return;
+        }
+        let (now, core) = (self.now, self.current_core);
+        let event = self.with_offset(event);
+        self.record(current, What::Note(event));
+        self.threads[current as usize].counts.count(event);
+        match event {
+            Note::Operation => {
+                self.unproductive_events = 0;
+                self.threads[current as usize].counted_for = NOBODY;
+            }
+            Note::Acquiring { lock } => {
+                let lock = self.lock_at(lock as u32);
+                let waiting = &mut self.locks[lock as usize];
+                waiting.waiters += 1;
+                let thread = &mut self.threads[current as usize];
+                thread.counted_for = lock;
+                thread.acquiring_since = now;
+                thread.met_others = waiting.is_held() || waiting.waiters > 1;
+            }
+            Note::GaveUp { lock } => {
+                let lock = self.lock_at(lock as u32);
+                self.locks[lock as usize].waiters = self.locks[lock as usize].waiters.saturating_sub(1);
+                self.locks[lock as usize].counts.gave_up += 1;
+                self.threads[current as usize].counted_for = NOBODY;
+            }
+            Note::Acquired { lock, shared } => {
+                self.unproductive_events = 0;
+                let lock = self.lock_at(lock as u32);
+                let thread = &mut self.threads[current as usize];
+                thread.counted_for = NOBODY;
+                thread.holding_since = now;
+                let (since, met_others) = (thread.acquiring_since, thread.met_others);
+                let by = Acquirer { thread: current, core, since, met_others };
+                let holders = self.locks[lock as usize].acquired(by, shared, now);
+                if !holders.is_empty() {
+                    let lock = self.locks[lock as usize].counts.address;
+                    self.stop = Some(Reason::Exclusion { lock, taker: current, holders });
+                }
+            }
+            Note::Releasing { lock, shared } => {
+                let lock = self.lock_at(lock as u32);
+                let held = now - self.threads[current as usize].holding_since;
+                self.locks[lock as usize].releasing(current, shared, held, now);
+                self.threads[current as usize].counted_for = lock;
+            }
+        }
+    }
+
+    /// The same event with the simulated address of its lock.
+    fn with_offset(&self, event: Note) -> Note {
+        let at = |lock| self.offset_of(lock) as usize;
+        match event {
+            Note::Acquiring { lock } => Note::Acquiring { lock: at(lock) },
+            Note::Acquired { lock, shared } => Note::Acquired { lock: at(lock), shared },
+            Note::Releasing { lock, shared } => Note::Releasing { lock: at(lock), shared },
+            Note::GaveUp { lock } => Note::GaveUp { lock: at(lock) },
+            Note::Operation => Note::Operation,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The simulated machine: determinism, the oracle of real polling, what stops a run, sleeping and time slices.
+
+use contend_simulator as simulator;
+use locks::{RawLock, Ticket};
+use machine::{
+    Deadline, Event, GaveUp, Home, Integer, Limit, Machine, Ordering::*, Placed, PlainCell, Plan, Poll, Run,
+    Slept, Which, Word,
+};
+use simulator::{Hardware, Options, Reason, Report, Simulated, Simulation};
+use workloads::client::{self, Kind, Shape};
+
+type M = Simulated;
+type U32 = <M as Machine>::U32;
+type Cell = <M as Machine>::Cell<u64>;
+
+const TWO_SOCKETS: &str = r#"
+    name = "two"
+    description = "2 x 4 cores"
+    frequency = { value = 2.0, unit = "GHz", source = "assumed" }
+    [topology]
+    sockets = 2
+    cores_per_die = 4
+    source = "assumed"
+    [transfer]
+    same_l3 = { value = 40, unit = "ns", source = "assumed" }
+    cross_socket = { value = 120, unit = "ns", source = "assumed" }
+    [handover]
+    waiter = { value = 0.5, unit = "transfers", source = "assumed" }
+    wake = { value = 5000, unit = "ns", source = "assumed" }
+    back_off_delay = { value = 1000, unit = "ns", source = "assumed" }
+    [coherence]
+    protocol = "MESI"
+"#;
+
+fn hardware_with(from: &str, to: &str) -> Hardware {
+    assert!(TWO_SOCKETS.contains(from));
+    Hardware::new(&model::MachineFile::parse(&TWO_SOCKETS.replace(from, to)).unwrap()).unwrap()
+}
+
+fn hardware() -> Hardware {
+    hardware_with("MESI", "MESI")
+}
+
+struct Counted<L> {
+    lock: L,
+    count: Cell,
+}
+
+/// Each thread adds to a counter under the lock, with some time outside.
+fn count<L: RawLock<M>>(threads: usize, rounds: u64, outside: u64) -> Run {
+    let shared = Placed::<_, M>::new(Counted { lock: L::NEW, count: Cell::ZERO }, Home::Node(0));
+    let lock = std::ptr::from_ref(&shared.lock) as usize;
+    let run = M::run(&Plan::threads(threads), &|thread| {
+        for round in 0..rounds {
+            M::note(Event::Acquiring { lock });
+            shared.lock.acquire();
+            M::note(Event::Acquired { lock, shared: false });
+            shared.count.set(shared.count.get() + 1);
+            M::note(Event::Releasing { lock, shared: false });
+            shared.lock.release();
+            M::note(Event::Operation);
+            M::delay(outside + (thread as u64 * 7 + round * 13) % 40);
+        }
+    });
+    assert_eq!(shared.count.get(), threads as u64 * rounds);
+    run
+}
+
+fn counted(options: Options, threads: usize) -> (Run, Report) {
+    Simulation::new(&hardware()).options(options).run(|| count::<Ticket<M>>(threads, 300, 200)).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_and_another_does_not() {
+    let seed = |seed| counted(Options { seed, ..Options::default() }, 8);
+    let first = seed(7);
+    // Another allocation pattern of the host in between changes no address of the simulation.
+    let clutter = (1..200).map(|bytes| vec![1_u8; bytes * 37]).collect::<Vec<_>>();
+    assert_eq!(first, seed(7));
+    drop(clutter);
+    assert_eq!(first, std::thread::spawn(move || seed(7)).join().unwrap());
+    assert_ne!(first.0.elapsed_ns, seed(8).0.elapsed_ns);
+}
+
+#[test]
+fn parked_waiters_give_the_throughput_of_real_polls() {
+    for threads in [2, 5, 8] {
+        let parked = counted(Options::default(), threads).0.elapsed_ns as f64;
+        let polled = counted(Options { really_poll: true, ..Options::default() }, threads);
+        let difference = polled.0.elapsed_ns as f64 / parked - 1.0;
+        assert!(difference.abs() < 0.01, "{threads} threads: {difference:+.4}");
+        assert!(threads == 2 || polled.1.totals.elided_polls == 0);
+    }
+}
+
+/// A lock that lets everybody in.
+struct Open;
+
+impl RawLock<M> for Open {
+    const NEW: Self = Self;
+    fn acquire(&self) {}
+    fn release(&self) {}
+}
+
+#[test]
+fn two_holders_stop_the_run_with_a_trace_of_each_core() {
+    let stopped = Simulation::new(&hardware())
+        .run(|| {
+            let shared = Placed::<_, M>::new((Open, U32::ZERO), Home::Node(0));
+            let lock = std::ptr::from_ref(&*shared) as usize;
+            M::run(&Plan::threads(2), &|_| {
+                for _ in 0..10 {
+                    shared.1.fetch_add(1, Relaxed);
+                    M::note(Event::Acquired { lock, shared: false });
+                    M::delay(1000);
+                    M::note(Event::Releasing { lock, shared: false });
+                    M::delay(100);
+                }
+            })
+        })
+        .unwrap_err();
+    assert!(matches!(stopped.reason, Reason::Exclusion { taker: 0..=1, .. }));
+    let text = stopped.to_string();
+    assert!(text.contains("exclusion violated") && text.contains("core 1, last events"), "{text}");
+    assert!(text.contains("simulation.rs:"), "a miss names its place in the source: {text}");
+}
+
+#[test]
+fn waiting_for_each_other_is_a_deadlock() {
+    let stopped = Simulation::new(&hardware())
+        .run(|| {
+            let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            M::run(&Plan::threads(3), &|_| {
+                M::spin_until(&*word, Acquire, |value| value == 1);
+            })
+        })
+        .unwrap_err();
+    assert_eq!(stopped.reason, Reason::Deadlock);
+    assert_eq!(stopped.threads.len(), 3);
+    assert!(stopped.threads[0].contains("watches"), "{stopped}");
+}
+
+#[test]
+fn read_modify_writes_without_end_are_a_livelock() {
+    let options = Options { livelock_events: 10_000, ..Options::default() };
+    let stopped = Simulation::new(&hardware())
+        .options(options)
+        .run(|| {
+            let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            M::run(&Plan::threads(2), &|_| M::spin_rmw(&*word, |word| word.swap(1, Acquire) == 2))
+        })
+        .unwrap_err();
+    assert_eq!(stopped.reason, Reason::Livelock { events: 10_000 });
+}
+
+#[test]
+#[should_panic(expected = "on purpose")]
+fn a_panic_of_a_thread_reaches_the_caller() {
+    drop(Simulation::new(&hardware()).run(|| {
+        M::run(&Plan::threads(4), &|thread| {
+            M::delay(10);
+            assert_ne!(thread, 2, "on purpose");
+        })
+    }));
+}
+
+#[test]
+#[should_panic(expected = "outside the simulation's memory")]
+fn a_word_of_the_host_is_refused() {
+    let word = Box::new(U32::ZERO);
+    drop(Simulation::new(&hardware()).run(|| M::run(&Plan::threads(1), &|_| word.store(1, Relaxed))));
+}
+
+/// One thread waits in every way for what the other writes, with twice as many threads as cores.
+#[test]
+fn every_way_of_waiting_ends_with_the_write() {
+    const ROUNDS: u32 = 60;
+    let slices = hardware_with(
+        "protocol = \"MESI\"",
+        "protocol = \"MESI\"\ntime_slice = { value = 20000, unit = \"ns\", source = \"assumed\" }",
+    );
+    let body = || {
+        let pairs = (0..8)
+            .map(|_| Placed::<_, M>::new((U32::ZERO, U32::ZERO, Cell::ZERO), Home::FirstTouch))
+            .collect::<Vec<_>>();
+        M::run(&Plan::threads(16), &|thread| {
+            let (there, back, data) = &*pairs[thread / 2];
+            for round in 1..=ROUNDS {
+                if thread % 2 == 0 {
+                    data.set(u64::from(round));
+                    there.store(round, Release);
+                    M::wake(there, 1);
+                    match round % 2 {
+                        0 => drop(M::spin_until(back, Acquire, |value| value == round)),
+                        _ => M::spin_rmw(back, |back| back.fetch_add(0, AcqRel) == round),
+                    }
+                } else {
+                    match round % 4 {
+                        0 => drop(M::spin_until(there, Acquire, |value| value == round)),
+                        1 => drop(M::poll(there, Acquire, |v| {
+                            if v == round { Poll::Ready } else { Poll::BackOff(500) }
+                        })),
+                        2 => {
+                            let never = (back, Relaxed, |value| value == u32::MAX);
+                            let which = M::spin_until_any(never, (there, Acquire, |value| value == round));
+                            assert_eq!(which, Which::Second(round));
+                        }
+                        _ => {
+                            while there.load(Acquire) != round {
+                                M::sleep_while(there, round - 1, Limit::NONE);
+                            }
+                        }
+                    }
+                    assert_eq!(data.get(), u64::from(round));
+                    back.store(round, Release);
+                }
+                M::note(Event::Operation);
+            }
+        })
+    };
+    for really_poll in [false, true] {
+        let simulation = Simulation::new(&slices).options(Options { really_poll, ..Options::default() });
+        let (run, report) = simulation.run(body).unwrap();
+        assert_eq!(run.operations(), u64::from(16 * ROUNDS));
+        assert!(report.totals.context_switches > 16 && report.totals.wakes > 0, "{:?}", report.totals);
+    }
+}
+
+#[test]
+fn waits_give_up_at_their_limit() {
+    let (_, report) = Simulation::new(&hardware())
+        .run(|| {
+            let words = Placed::<_, M>::new((U32::ZERO, U32::ZERO, U32::ZERO), Home::Node(0));
+            let (word, other, cancel) = &*words;
+            M::run(&Plan::threads(2), &|thread| {
+                if thread == 1 {
+                    M::delay(400_000);
+                    cancel.store(1, Relaxed);
+                    return;
+                }
+                let soon = || Limit::<M>::at(Deadline::after_ns::<M>(3_000));
+                assert_eq!(M::spin_until_or(word, Acquire, soon(), |value| value == 1), Err(GaveUp));
+                assert_eq!(M::spin_rmw_or(word, soon(), |_| false), Err(GaveUp));
+                assert_eq!(M::poll_or(word, Acquire, soon(), |_| Poll::BackOff(100)), Err(GaveUp));
+                let both =
+                    M::spin_until_any_or((word, Acquire, |v| v == 1), (other, Acquire, |v| v == 1), soon());
+                assert_eq!(both, Err(GaveUp));
+                assert_eq!(M::sleep_while(word, 0, soon()), Slept::GaveUp);
+                assert!(M::clock_ns(machine::Clock::Monotonic) < 100_000);
+                assert_eq!(M::sleep_while(word, 7, Limit::NONE), Slept::Changed);
+                let cancelled = Limit::cancelled_by(cancel);
+                assert_eq!(M::spin_until_or(word, Acquire, cancelled, |value| value == 1), Err(GaveUp));
+                while M::sleep_while(word, 0, cancelled) != Slept::GaveUp {}
+            })
+        })
+        .unwrap();
+    assert!(report.elapsed_ns > 200_000);
+}
+
+#[test]
+fn fields_on_one_line_share_it_and_others_do_not() {
+    let misses = |apart: bool| {
+        let body = || {
+            let together = Placed::<_, M>::new((U32::ZERO, U32::ZERO), Home::Node(0));
+            let alone = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            M::run(&Plan::threads(2), &|thread| {
+                let word = match (thread, apart) {
+                    (0, _) => &together.0,
+                    (_, true) => &*alone,
+                    (_, false) => &together.1,
+                };
+                for _ in 0..200 {
+                    word.fetch_add(1, Relaxed);
+                    M::delay(50);
+                }
+            })
+        };
+        Simulation::new(&hardware()).run(body).unwrap().1.all_lines.all_misses()
+    };
+    assert!(misses(true) <= 4);
+    assert!(misses(false) > 200);
+}
+
+#[test]
+fn a_dearer_link_moves_the_curve() {
+    let elapsed = |cross: &str| {
+        let hardware = hardware_with("value = 120", &format!("value = {cross}"));
+        Simulation::new(&hardware).run(|| count::<Ticket<M>>(8, 100, 0)).unwrap().0.elapsed_ns
+    };
+    assert!(elapsed("240") > elapsed("120") * 4 / 3);
+}
+
+/// Every lock of the catalogue does what it claims, with as many threads as cores and with more.
+#[test]
+fn the_shipped_locks_run_as_they_are() {
+    let slices = hardware_with(
+        "protocol = \"MESI\"",
+        "protocol = \"MESI\"\ntime_slice = { value = 20000, unit = \"ns\", source = \"assumed\" }",
+    );
+    for lock in locks::catalogue::LOCKS {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
+            for threads in [3, 8, 11] {
+                let shape = Shape { threads, rounds: 12 };
+                let outcome = Simulation::new(&slices).run(|| client::run::<M>(lock.name, kind, shape));
+                let (run, _) = outcome.unwrap_or_else(|stopped| panic!("{} {kind:?}: {stopped}", lock.name));
+                run.expect("it is in the catalogue and suits")
+                    .unwrap_or_else(|e| panic!("{}: {e}", lock.name));
+            }
+        }
+    }
+}

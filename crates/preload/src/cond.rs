@@ -20,8 +20,8 @@
 //! # Condition variables shared between processes
 //!
 //! They stay glibc's. With a mutex of ours, which by itself cannot be shared, glibc cannot wait, because it would write to it;
-//! then the wait gives our mutex up and waits with a mutex of its own for [`SLICE_NS`] at most. It returns as if woken for
-//! no reason, and so cannot miss a signal for longer than that.
+//! then the wait gives our mutex up and waits with a mutex of its own. A signal that comes between the two finds nobody
+//! waiting, so it is counted ([`SHARED_WAKES`]), and the wait looks at the count every [`SLICE_NS`].
 
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, zeroed};
@@ -63,7 +63,7 @@ const MONOTONIC: u32 = 2;
 /// Set in `waiters` while the object is being destroyed.
 const DESTROYING: u32 = 1 << 31;
 
-/// How long a wait for a shared condition variable lasts that glibc cannot do with the caller's mutex, ns.
+/// How often a wait for a shared condition variable that has a mutex of ours looks for signals, ns.
 const SLICE_NS: u64 = 2_000_000;
 
 /// Until when a wait lasts.
@@ -141,6 +141,10 @@ impl Cond {
 
     fn object(&self) -> *mut pthread_cond_t {
         core::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
     }
 
     fn shared(&self) -> bool {
@@ -263,6 +267,13 @@ impl Cond {
         }
     }
 
+    /// Counts a wake-up that glibc is about to make.
+    fn note_shared_wake(&self) {
+        if MUTEXES.swaps() {
+            shared_wakes(self.address()).fetch_add(1, SeqCst);
+        }
+    }
+
     /// Waits until the last woken waiter has gone.
     #[cold]
     fn destroy(&self) {
@@ -313,12 +324,8 @@ impl Cond {
     #[inline(never)]
     fn wait_in_slices(&self, mutex: &Mutex, deadline: Option<Deadline>) -> c_int {
         let recorded = recorder::enabled().then(recorder::stamp);
-        let slice = Deadline::after_ns::<Patient>(SLICE_NS);
-        let last = deadline.filter(|deadline| {
-            let now_ns = Patient::clock_ns(deadline.clock);
-            deadline.at_ns.saturating_sub(now_ns) <= SLICE_NS
-        });
-        let end = last.unwrap_or(slice);
+        let wakes = shared_wakes(self.address());
+        let before = wakes.load(SeqCst); // under the mutex, as whoever changes what is waited for
         // SAFETY: zeros are a fresh mutex of glibc's.
         let mut bridge: pthread_mutex_t = unsafe { zeroed() };
         // SAFETY: just made.
@@ -328,15 +335,35 @@ impl Cond {
             Err(error) => return error,
         };
         let mut bridged = Bridged { mutex, given_up };
-        let error = with_cleanup(bridge_cancelled, (&raw mut bridged).cast(), || {
-            let (clock, time) = Time::of(end);
-            // SAFETY: the bridge is locked, and lives until the end of this frame.
-            unsafe { real::pthread_cond_clockwait(self.object(), &raw mut bridge, clock, &raw const time) }
+        let timed_out = with_cleanup(bridge_cancelled, (&raw mut bridged).cast(), || {
+            loop {
+                let slice = Deadline::after_ns::<Patient>(SLICE_NS);
+                let last = deadline.filter(|deadline| {
+                    deadline.at_ns.saturating_sub(Patient::clock_ns(deadline.clock)) <= SLICE_NS
+                });
+                let (clock, time) = Time::of(last.unwrap_or(slice));
+                // SAFETY: the bridge is locked, and lives until the end of this frame.
+                let error = unsafe {
+                    real::pthread_cond_clockwait(self.object(), &raw mut bridge, clock, &raw const time)
+                };
+                if error != libc::ETIMEDOUT || wakes.load(SeqCst) != before {
+                    return false;
+                }
+                if last.is_some() {
+                    return true;
+                }
+            }
         });
         let entered = mutex.take_back(given_up);
-        let timed_out = error == libc::ETIMEDOUT && last.is_some();
         finish(mutex, given_up, entered, timed_out, recorded)
     }
+}
+
+/// Signals and broadcasts of this process for shared condition variables, by their addresses.
+static SHARED_WAKES: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+
+fn shared_wakes(address: usize) -> &'static AtomicU32 {
+    &SHARED_WAKES[address / size_of::<Cond>() % SHARED_WAKES.len()]
 }
 
 struct Bridged<'a> {
@@ -440,6 +467,7 @@ pub(crate) unsafe extern "C-unwind" fn signal(cond: *mut pthread_cond_t) -> c_in
         this.wake_if_any(1);
         return 0;
     }
+    this.note_shared_wake();
     // SAFETY: passed on.
     unsafe { real::pthread_cond_signal(cond) }
 }
@@ -451,6 +479,7 @@ pub(crate) unsafe extern "C-unwind" fn broadcast(cond: *mut pthread_cond_t) -> c
         this.wake_if_any(u32::MAX);
         return 0;
     }
+    this.note_shared_wake();
     // SAFETY: passed on.
     unsafe { real::pthread_cond_broadcast(cond) }
 }

@@ -124,7 +124,8 @@ fn own_cpu() -> Duration {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(cpu_of).sum()
 }
 
-fn cpu_of(who: libc::c_int) -> Duration {
+/// CPU time of those whom `who` means to getrusage.
+pub(crate) fn cpu_of(who: libc::c_int) -> Duration {
     // SAFETY: all-zero is a valid rusage, and the pointer is valid for the call.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

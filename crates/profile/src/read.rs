@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use container::{LockRecord, Mapping, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
-pub use export::{to_csv, to_pprof};
+pub use export::to_pprof;
 pub use names::{is_wrapper, printable};
 pub use table::{Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
 pub use times::{Bucket, Times};

@@ -1,79 +1,8 @@
-//! Lock tables for other programs: comma-separated values, and pprof for flame graphs and profile stores.
+//! Lock tables for other programs: pprof, for flame graphs and profile stores.
 
 use std::collections::HashMap;
 
-use super::{LockRow, LockTable, Usage};
-
-/// The table as comma-separated values (RFC 4180), one row for each lock and mode in use.
-pub fn to_csv(table: &LockTable) -> String {
-    let mut text = String::from(
-        "name,kind,mode,program,pid,caller,source,threads,acquisitions,nested,contended,try_failures,timeouts,\
-         owner_changes,condition_waits,condition_ns,wait_ns,handover_mean_ns,hold_mean_ns,hold_same_core_mean_ns,\
-         hold_other_core_mean_ns,think_mean_ns,wait_p50_ns,wait_p99_ns,hold_p50_ns,hold_p99_ns,\
-         acquisitions_per_operation,share\r\n",
-    );
-    for row in &table.rows {
-        for (mode, usage) in [("exclusive", &row.exclusive), ("shared", &row.shared)] {
-            if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits != 0 {
-                csv_line(&mut text, table, row, mode, usage);
-            }
-        }
-    }
-    text
-}
-
-fn csv_line(text: &mut String, table: &LockTable, row: &LockRow, mode: &str, usage: &Usage) {
-    let hold = usage.hold();
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
-    let operations = table.header.operations.map_or(table.header.elapsed_ns / 1e9, |n| n as f64);
-    let per_operation = |value: f64| (operations > 0.0).then(|| value / operations);
-    let share = per_operation(usage.held_ns())
-        .filter(|_| table.header.operation_ns > 0.0)
-        .map(|ns| ns / table.header.operation_ns);
-    let cells = [
-        row.name.clone(),
-        row.kind.name().into(),
-        mode.into(),
-        row.program.clone(),
-        row.pid.to_string(),
-        row.caller.clone(),
-        row.source.clone().unwrap_or_default(),
-        row.threads.to_string(),
-        usage.acquisitions.to_string(),
-        usage.nested.to_string(),
-        usage.contended.to_string(),
-        usage.try_failures.to_string(),
-        usage.timeouts.to_string(),
-        usage.owner_changes.to_string(),
-        usage.condition_waits.to_string(),
-        number(Some(usage.condition_ns)),
-        number(Some(usage.wait.total_ns)),
-        number(usage.handover.mean_ns()),
-        number(hold.mean_ns()),
-        number(usage.hold_same.mean_ns()),
-        number(usage.hold_other.mean_ns()),
-        number(usage.think.mean_ns()),
-        number(usage.wait.quantile_ns(0.5)),
-        number(usage.wait.quantile_ns(0.99)),
-        number(hold.quantile_ns(0.5)),
-        number(hold.quantile_ns(0.99)),
-        number(per_operation(usage.acquisitions as f64)),
-        share.map_or(String::new(), |share| format!("{share:.6}")),
-    ];
-    text.push_str(&cells.map(|cell| csv_cell(&cell)).join(","));
-    text.push_str("\r\n");
-}
-
-/// Quoted where commas, quotes or line ends need it, and where a spreadsheet would take the text for a formula.
-fn csv_cell(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
-    let guard = if formula { "'" } else { "" };
-    if formula || text.contains([',', '"', '\n', '\r']) {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
+use super::LockTable;
 
 /// The table as a pprof profile, not compressed: for each lock the number of contended acquisitions and the time lost
 /// waiting, with the call that first touched it as the stack.

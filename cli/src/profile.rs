@@ -1,0 +1,182 @@
+//! `contend profile`: run a program, record its locks, print the lock table.
+
+mod operations;
+mod tasks;
+
+use crate::launch::Launch;
+use crate::noise::{Watch, cpu_of};
+use crate::report::text;
+use anyhow::Context as _;
+use profile::format::RunValues;
+use profile::session::{DEFAULT_LIMIT, FILE_VARIABLE, LEAST_LIMIT, Recording};
+use profile::{Options, Profile};
+use regex::bytes::Regex;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use tasks::Tasks;
+
+/// Run an unmodified program, record its locks, and print the lock table.
+///
+/// The program's lock calls are counted, all of them, and timed: every pair of acquire and release, or some at random
+/// (--sample). Its locks stay the C library's. Processes that it starts are recorded too, each in a section of its
+/// own. The profile can be read while the program runs, and after it was killed.
+///
+/// Exits as the program does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend profile -- ./server --threads 4
+  contend profile -o p.contend --ops-regex 'events: (\\d+)' -- sysbench mutex run
+  contend profile -o p.contend --sample 1/64 -- ./hot-loop     # under 8 ns a pair instead of 25
+  contend predict p.contend                                    # what it will do on more cores")]
+pub(crate) struct Args {
+    /// Where the profile goes
+    #[arg(short, long, value_name = "FILE", default_value = "p.contend")]
+    output: PathBuf,
+
+    /// Operations that the program does, so that figures are for one of them
+    #[arg(long, value_name = "N", conflicts_with = "ops_regex")]
+    ops: Option<u64>,
+
+    /// Take the operations from the program's output: the number in the first group of the last match
+    #[arg(long, value_name = "RE")]
+    ops_regex: Option<Regex>,
+
+    /// Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact
+    #[arg(long, value_name = "RATE", default_value = "1", value_parser = parse_rate)]
+    sample: u32,
+
+    /// The profile may grow to so many MiB; past that the locks used least share one row
+    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_LIMIT >> 20,
+        value_parser = clap::value_parser!(u64).range(LEAST_LIMIT >> 20..=1 << 20))]
+    limit: u64,
+
+    /// Do not print the table
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// A rate as the number of pairs of which one is timed.
+fn parse_rate(text: &str) -> Result<u32, String> {
+    let refusal = || format!("`{text}` is no rate: give a part of all pairs, such as 1, 1/16 or 0.01");
+    let part = match text.split_once('/') {
+        Some((above, below)) => {
+            let number = |text: &str| text.trim().parse::<f64>().map_err(|_| refusal());
+            number(above)? / number(below)?
+        }
+        None => text.parse().map_err(|_| refusal())?,
+    };
+    let period = (1.0 / part).round();
+    if part > 0.0 && part <= 1.0 && period <= f64::from(1u32 << 30) { Ok(period as u32) } else { Err(refusal()) }
+}
+
+/// Runs `contend profile`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let recording = Recording::create(&args.output, args.limit << 20, args.sample)
+        .with_context(|| format!("cannot make the profile {}", args.output.display()))?;
+    let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
+    let mut command = Launch::new(program, arguments).env(FILE_VARIABLE, recording.path()).command()?;
+    if args.ops_regex.is_some() {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    let started = Instant::now();
+    let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    let tasks = Tasks::of(child.id());
+    let (operations, status, tasks) = follow(&mut child, args.ops_regex.as_ref(), &recording, tasks)?;
+    let elapsed = started.elapsed();
+    let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let run = RunValues {
+        elapsed_ns: nanoseconds(elapsed),
+        cpu_ns: nanoseconds(cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before)),
+        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
+        cores: cores as u64,
+        operations: args.ops.or(operations).unwrap_or(0),
+        ended: if status.code().is_some() { 1 } else { 2 },
+        status: status.code().or(status.signal()).unwrap_or(0) as u64,
+        ..RunValues::default()
+    };
+    if let Err(error) = recording.finish(run, &tasks.into_values()) {
+        eprintln!("contend: {}: {error}: run time and coverage are missing", args.output.display());
+    }
+    if args.ops_regex.is_some() && operations.is_none() {
+        eprintln!("contend: nothing that the program wrote matches --ops-regex: figures are for one second");
+    }
+    if !recording.used() {
+        eprintln!(
+            "contend: {} recorded nothing: it is linked statically, runs with another user's rights, or cleared its \
+             environment",
+            program.display()
+        );
+    } else if !args.quiet {
+        eprint!("{}", text(&Profile::open(&args.output)?.table(&Options::default()), 20));
+        eprintln!("\nThe profile is in {} (contend report, contend predict).", args.output.display());
+    }
+    Ok(crate::launch::exit_code(status))
+}
+
+/// Waits for the program, looking at its threads now and then, and counts operations in its output.
+fn follow(
+    child: &mut Child,
+    regex: Option<&Regex>,
+    recording: &Recording,
+    mut tasks: Tasks,
+) -> anyhow::Result<(Option<u64>, ExitStatus, Tasks)> {
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let (ended, watched) = mpsc::channel::<()>();
+        let watcher = scope.spawn(move || {
+            loop {
+                let pause = tasks.look();
+                recording.note_time();
+                if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+                    return tasks;
+                }
+            }
+        });
+        let readers = regex.map(|regex| {
+            let of_output = scope.spawn(move || {
+                output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
+            });
+            let of_errors = scope.spawn(move || {
+                errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
+            });
+            [of_output, of_errors]
+        });
+        let status = child.wait().context("cannot wait for the program");
+        drop(ended);
+        let tasks = watcher.join().expect("looking does not panic");
+        let mut operations = None;
+        for reader in readers.into_iter().flatten() {
+            // What the program wrote to its output counts before what it wrote to its errors.
+            operations = operations.or(reader.join().expect("copying does not panic")?);
+        }
+        Ok((operations, status?, tasks))
+    })
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_parts_of_all_pairs() {
+        assert_eq!(["1", "1/16", "0.01", "1.0"].map(|text| parse_rate(text).unwrap()), [1, 16, 100, 1]);
+        for text in ["0", "2", "-1", "1/0", "x", "", "1/x", "1e-30", "NaN", "inf"] {
+            let refusal = parse_rate(text).unwrap_err();
+            assert!(refusal.contains(text) && refusal.contains("1/16"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Watching the threads of a program from outside: how long they ran, waited for a core, or were blocked.
+//!
+//! A thread inside the program would disturb what is measured, so the launcher looks: each tenth of a second, or less
+//! often where looking takes long. What a thread does between the last look and its end is missed here; threads that
+//! touched a lock tell that themselves.
+
+use profile::format::TaskValues;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Looking may take one part in this many of the time.
+const SHARE: u32 = 100;
+
+/// What was seen of a process tree so far.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    root: u32,
+    ticks_per_second: u64,
+    /// By process, thread and start, since identifiers are used again.
+    seen: BTreeMap<(u64, u64, u64), TaskValues>,
+}
+
+impl Tasks {
+    /// Nothing seen yet of the tree under this process.
+    pub(crate) fn of(root: u32) -> Self {
+        // SAFETY: no pointers are passed.
+        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        Self { root, ticks_per_second: u64::try_from(ticks).unwrap_or(100).max(1), seen: BTreeMap::new() }
+    }
+
+    /// Looks at every thread of the tree once; returns when to look again.
+    pub(crate) fn look(&mut self) -> Duration {
+        let start = Instant::now();
+        let mut processes = vec![self.root];
+        while let Some(pid) = processes.pop() {
+            // A process that ended meanwhile has no directory: whatever was seen of it stays.
+            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for tid in threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
+                self.look_at(pid, tid);
+                let children = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+                processes.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            }
+        }
+        INTERVAL.max(start.elapsed() * SHARE)
+    }
+
+    fn look_at(&mut self, pid: u32, tid: u32) {
+        let read = |file| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
+        let (Ok(stat), Ok(schedstat)) = (read("stat"), read("schedstat")) else { return };
+        let (Some(start_ticks), Some((running_ns, queued_ns))) = (start_of(&stat), running_and_queued(&schedstat))
+        else {
+            return;
+        };
+        let started_ns = start_ticks.saturating_mul(1_000_000_000 / self.ticks_per_second);
+        let now = profile::session::clock_ns(libc::CLOCK_BOOTTIME);
+        let (pid, tid) = (u64::from(pid), u64::from(tid));
+        let values = TaskValues {
+            pid,
+            tid,
+            started_ns,
+            // The start is only known to a clock tick; a thread cannot have run longer than it lived.
+            age_ns: now.saturating_sub(started_ns).max(running_ns.saturating_add(queued_ns)),
+            running_ns,
+            queued_ns,
+            ..TaskValues::default()
+        };
+        self.seen.insert((pid, tid, started_ns), values);
+    }
+
+    /// The last sight of each thread.
+    pub(crate) fn into_values(self) -> Vec<TaskValues> {
+        self.seen.into_values().collect()
+    }
+}
+
+/// Field 22 of `/proc/PID/stat`: clock ticks from the system's start to the thread's. The name in field 2 may hold
+/// anything, parentheses too.
+fn start_of(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The first two numbers of schedstat: time on a core and time on a run queue, ns.
+fn running_and_queued(schedstat: &str) -> Option<(u64, u64)> {
+    let mut numbers = schedstat.split_whitespace().map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threads_name_may_hold_anything() {
+        let numbers: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("1 (a) b) {}", numbers.join(" "));
+        assert_eq!(start_of(&stat), Some(22));
+        assert_eq!(start_of("1 (a"), None);
+        assert_eq!(running_and_queued("12 34 5\n"), Some((12, 34)));
+        assert_eq!(running_and_queued(""), None);
+    }
+
+    #[test]
+    fn this_program_is_seen() {
+        let mut tasks = Tasks::of(std::process::id());
+        assert!(tasks.look() >= INTERVAL);
+        let values = tasks.into_values();
+        assert!(!values.is_empty());
+        assert!(values.iter().all(|task| task.pid == u64::from(std::process::id())));
+        assert!(values.iter().all(|task| task.age_ns >= task.running_ns));
+    }
+}

@@ -1,0 +1,256 @@
+//! `contend report`: the lock table of a profile.
+
+use anyhow::Context as _;
+use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
+use report::text::{grouped, printable, short, terminal_columns};
+use report::{Cell, Column, Table};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print the lock table of a profile.
+///
+/// One row for each lock and way of using it, by the time lost waiting, then by the time held. The first columns are
+/// those of "Non-scalable locks are dangerous", figure 3: how often an operation acquires the lock, how long the
+/// critical section is, and which part of the operation that makes. An operation is what --ops or --ops-regex counted
+/// when the profile was taken, or --ops counts now; without them figures are for one second, and shares are of the
+/// time on cores.
+///
+/// "same core" and "other core" are the critical section after a holder on the same core and on another one: the
+/// difference is the cost of moving its data, which is what grows with cores.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend report p.contend                    # the locks that cost most
+  contend report p.contend --top 0 --ops 5000 # all of them, for each of 5000 operations
+  contend report p.contend --csv > locks.csv  # for a spreadsheet
+  contend report p.contend --json | jq '.rows[0].exclusive.hold_other'
+  contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it")]
+pub(crate) struct Args {
+    /// The profile, as `contend profile -o` wrote it; the program may still be running
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+
+    /// Print everything as JSON: `header` and `rows`, times in ns with their distributions
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+
+    /// Print all rows as comma-separated values
+    #[arg(long)]
+    csv: bool,
+
+    /// Write the contention as a pprof profile to this file as well
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
+
+    /// Show this many rows; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+
+    /// Operations that the program did
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+
+    /// Do not read the program's files: locks are named by file and address
+    #[arg(long)]
+    no_symbols: bool,
+}
+
+/// Runs `contend report`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = Options { operations: args.ops, symbols: !args.no_symbols };
+    let table = Profile::open(&args.profile)?.table(&options);
+    if let Some(path) = &args.pprof {
+        std::fs::write(path, profile::read::to_pprof(&table))
+            .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&table)?);
+    } else if args.csv {
+        print!("{}", rows(&table, usize::MAX).csv());
+    } else {
+        print!("{}", text(&table, args.top));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
+pub(crate) fn text(table: &LockTable, top: usize) -> String {
+    let top = if top == 0 { usize::MAX } else { top };
+    let mut lines = header(table);
+    lines.push('\n');
+    if table.rows.is_empty() {
+        lines.push_str("No lock was touched by a call that is recorded.\n");
+        return lines;
+    }
+    lines.push_str(&rows(table, top).terminal(terminal_columns()));
+    if let Some(rest) = table.rows.get(top..).filter(|rest| !rest.is_empty()) {
+        let waited_ns: f64 = rest.iter().map(LockRow::waited_ns).sum();
+        let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
+        let _ = writeln!(lines, "{count} more locks, waited for {waited} in all (--top 0 shows them).");
+    }
+    lines
+}
+
+fn header(table: &LockTable) -> String {
+    let h = &table.header;
+    let mut lines = String::new();
+    if !h.command.is_empty() {
+        let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
+    }
+    let cores = if h.cores > 0 { format!("{} of {}", short(h.cores_used), h.cores) } else { short(h.cores_used) };
+    let _ = writeln!(
+        lines,
+        "{} threads in {} processes used {cores} cores for {} ({} of CPU time, {} stolen).",
+        grouped(h.threads),
+        grouped(h.processes),
+        time(h.elapsed_ns),
+        time(h.cpu_ns),
+        time(h.stolen_ns),
+    );
+    let _ = match h.operations {
+        Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
+        None => writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second."),
+    };
+    match h.coverage {
+        Some(coverage) => {
+            let _ = writeln!(
+                lines,
+                "Coverage {:.0} %: threads were blocked for {}, of that {} in calls that are recorded.",
+                100.0 * coverage.ratio(),
+                time(coverage.off_cpu_ns),
+                time(coverage.seen_ns),
+            );
+        }
+        None => lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n"),
+    }
+    let rate = match h.sample_period {
+        1 => "on every pair".to_owned(),
+        n => format!("on one pair in {}, at random", grouped(n)),
+    };
+    let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns / h.cpu_ns } else { 0.0 };
+    let _ = writeln!(
+        lines,
+        "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share:.1} % of \
+         the CPU time; it is subtracted.",
+        short(h.own_cost.timed_ns),
+        short(h.own_cost.untimed_ns),
+    );
+    for warning in &h.warnings {
+        let _ = writeln!(lines, "warning: {}", printable(warning));
+    }
+    lines
+}
+
+/// A duration with a fitting unit.
+fn time(ns: f64) -> String {
+    let (unit, name) = match ns {
+        ns if ns >= 1e9 => (1e9, "s"),
+        ns if ns >= 1e6 => (1e6, "ms"),
+        ns if ns >= 1e3 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    format!("{} {name}", short(ns / unit))
+}
+
+/// The first `top` locks, a row for each way of using them.
+fn rows(table: &LockTable, top: usize) -> Table {
+    let counted = table.header.operations.is_some();
+    let mut shown = Table::new([
+        Column::text("lock", "lock"),
+        Column::text("use", "use"),
+        if counted {
+            Column::number("acquires_per_operation", "acquires/op")
+        } else {
+            Column::number("acquires_per_s", "acquires/s")
+        },
+        Column::number("critical_section_ns", "section ns"),
+        Column::percent("share", if counted { "% of op" } else { "% of CPU" }),
+        Column::percent("contended_share", "contended %"),
+        Column::number("waited_ms", "waited ms"),
+        Column::number("handover_ns", "hand-over ns"),
+        Column::number("section_same_core_ns", "same core ns").detail(),
+        Column::number("section_other_core_ns", "other core ns").detail(),
+        Column::number("think_ns", "think ns").detail(),
+        Column::percent("owner_changes_share", "owner changes %").detail(),
+        Column::number("threads", "threads").detail(),
+        Column::text("caller", "first touched in").detail(),
+        Column::text("source", "source").detail(),
+        Column::number("acquisitions", "acquisitions").detail(),
+        Column::number("wait_p99_ns", "wait p99 ns").detail(),
+        Column::number("section_p99_ns", "section p99 ns").detail(),
+        Column::number("condition_waits", "cond waits").detail(),
+        Column::number("condition_ms", "cond waits ms").detail(),
+        Column::number("try_failures", "try failures").detail(),
+        Column::number("timeouts", "timeouts").detail(),
+        Column::number("nested", "nested").detail(),
+        Column::text("process", "process").detail(),
+    ]);
+    for row in table.rows.iter().take(top) {
+        let name = row.kind.name();
+        let both = row.shared.acquisitions | row.shared.try_failures | row.shared.timeouts > 0;
+        let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
+        for (way, usage) in [(write, &row.exclusive), (format!("{name} read"), &row.shared)] {
+            if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits > 0 {
+                shown.row(cells(table, row, way, usage));
+            }
+        }
+    }
+    shown
+}
+
+fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Cell> {
+    let h = &table.header;
+    let operations = h.operations.map_or(h.elapsed_ns / 1e9, |n| n as f64);
+    let part = |some: f64, all: f64| (all > 0.0).then(|| some / all);
+    let of_acquisitions = |count: u64| part(count as f64, usage.acquisitions as f64);
+    let mean = |times: &Times| times.mean_ns();
+    let hold = usage.hold();
+    vec![
+        row.name.as_str().into(),
+        way.into(),
+        part(usage.acquisitions as f64, operations).into(),
+        mean(&hold).into(),
+        part(usage.held_ns(), operations * h.operation_ns).into(),
+        of_acquisitions(usage.contended).into(),
+        (usage.wait.total_ns / 1e6).into(),
+        mean(&usage.handover).into(),
+        mean(&usage.hold_same).into(),
+        mean(&usage.hold_other).into(),
+        mean(&usage.think).into(),
+        of_acquisitions(usage.owner_changes).into(),
+        row.threads.into(),
+        row.caller.as_str().into(),
+        row.source.clone().into(),
+        usage.acquisitions.into(),
+        usage.wait.quantile_ns(0.99).into(),
+        hold.quantile_ns(0.99).into(),
+        usage.condition_waits.into(),
+        (usage.condition_ns / 1e6).into(),
+        usage.try_failures.into(),
+        usage.timeouts.into(),
+        usage.nested.into(),
+        format!("{} {}", row.pid, row.program).into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_fitting_unit() {
+        assert_eq!([0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time), ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]);
+    }
+
+    #[test]
+    fn an_empty_profile_has_a_header_and_says_that_it_is_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.contend");
+        let recording = profile::session::Recording::create(&path, 0, 1).unwrap();
+        recording.finish(profile::format::RunValues::default(), &[]).unwrap();
+        let table = Profile::open(&path).unwrap().table(&Options::default());
+        let text = text(&table, 20);
+        assert!(text.contains("No lock was touched") && text.contains("Coverage unknown"), "{text}");
+        assert!(rows(&table, 20).is_empty());
+    }
+}

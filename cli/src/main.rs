@@ -1,3 +1,53 @@
 //! The `contend` command: parses arguments, calls the rooms, prints.
 
-fn main() {}
+mod calibrate;
+mod diff;
+mod machines;
+mod noise;
+mod predict;
+mod report;
+mod reproduce;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Find the locks that will make a program collapse on more cores, say at how many and why, and swap them without
+/// recompiling.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Subcommands,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    Report(report::Args),
+    Diff(diff::Args),
+    Predict(predict::Args),
+    Reproduce(reproduce::Args),
+    Machines(machines::Args),
+    Calibrate(calibrate::Args),
+}
+
+fn main() -> ExitCode {
+    die_of_closed_pipes();
+    let result = match Command::parse().subcommand {
+        Subcommands::Report(args) => report::run(args),
+        Subcommands::Diff(args) => diff::run(args),
+        Subcommands::Predict(args) => predict::run(args),
+        Subcommands::Reproduce(args) => reproduce::run(args),
+        Subcommands::Machines(args) => machines::run(args),
+        Subcommands::Calibrate(args) => calibrate::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("contend: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Ends the command quietly when its reader goes away, as in `contend machines | head`.
+fn die_of_closed_pipes() {
+    // SAFETY: before any thread; the default action needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Source, locks, run, under};
+use common::{Source, choices, run, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,21 +12,21 @@ use std::time::Duration;
 /// Twice the longest alarm of a trace program, which normally ends it first.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Compares a program's trace under every lock that stands in for one of `kinds` to its trace on glibc.
+/// Compares a program's trace to its trace on glibc, under all the choices of locks for `kinds`.
 fn same_trace(program: &Path, kinds: &[&str]) {
     let oracle = run(Command::new(program), LIMIT);
     assert!(oracle.succeeded(), "{} on glibc alone {oracle}", program.display());
     assert!(oracle.stdout.ends_with("end\n"), "{} on glibc alone printed no end", program.display());
 
     let mut failures = String::new();
-    for lock in locks().iter().filter(|lock| lock.serves(kinds)) {
-        let outcome = run(under(&lock.name, program), LIMIT);
+    for lock in choices(kinds) {
+        let outcome = run(under(&lock, program), LIMIT);
         let difference = difference(&oracle.stdout, &outcome.stdout);
         if !difference.is_empty() {
-            let _ = writeln!(failures, "--- glibc\n+++ {}\n{difference}", lock.name);
+            let _ = writeln!(failures, "--- glibc\n+++ {lock}\n{difference}");
         }
         if !outcome.succeeded() {
-            let _ = writeln!(failures, "under {} it {outcome}", lock.name);
+            let _ = writeln!(failures, "under {lock} it {outcome}");
         }
     }
     assert!(failures.is_empty(), "{} behaves otherwise than on glibc:\n{failures}", program.display());
@@ -117,9 +117,9 @@ fn cancellation_by_unwinding() {
 #[test]
 fn write_after_own_read_is_a_deadlock() {
     let program = compiled("own_read.c");
-    for lock in locks().iter().filter(|lock| lock.serves(&["rwlock"]) && lock.name != "glibc") {
-        let outcome = run(under(&lock.name, &program), LIMIT);
-        assert!(outcome.succeeded(), "under {} own_read {outcome}", lock.name);
+    for lock in choices(&["rwlock"]).into_iter().filter(|lock| lock != "glibc") {
+        let outcome = run(under(&lock, &program), LIMIT);
+        assert!(outcome.succeeded(), "under {lock} own_read {outcome}");
         let expected = "\
             pthread_rwlock_wrlock | default | read-held by self -> EDEADLK\n\
             pthread_rwlock_timedwrlock | default | read-held by self -> EDEADLK\n\
@@ -127,12 +127,7 @@ fn write_after_own_read_is_a_deadlock() {
             pthread_rwlock_trywrlock | default | read-held by self -> EBUSY\n\
             pthread_rwlock_wrlock | default | free -> 0\n\
             end\n";
-        assert!(
-            outcome.stdout == expected,
-            "under {}:\n{}",
-            lock.name,
-            difference(expected, &outcome.stdout)
-        );
+        assert!(outcome.stdout == expected, "under {lock}:\n{}", difference(expected, &outcome.stdout));
     }
 }
 

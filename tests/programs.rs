@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CONTEND, Outcome, Source, locks, run, under};
+use common::{CONTEND, Outcome, Source, choices, run, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,15 +16,15 @@ fn thread_counts() -> [String; 2] {
     [2.to_string(), (4 * cores).to_string()]
 }
 
-/// Runs a program under every lock that stands in for one of `kinds`; it succeeds when its last line begins with `ok`.
+/// Runs a program under all the choices of locks for `kinds`; it succeeds when its last line begins with `ok`.
 fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
     let alone = run(with(Command::new(program), arguments), LIMIT);
     assert!(is_ok(&alone), "{} {arguments:?} on glibc alone {alone}", program.display());
     let mut failures = String::new();
-    for lock in locks().iter().filter(|lock| lock.serves(kinds)) {
-        let outcome = run(with(under(&lock.name, program), arguments), LIMIT);
+    for lock in choices(kinds) {
+        let outcome = run(with(under(&lock, program), arguments), LIMIT);
         if !is_ok(&outcome) {
-            let _ = writeln!(failures, "under {} it {outcome}", lock.name);
+            let _ = writeln!(failures, "under {lock} it {outcome}");
         }
     }
     assert!(failures.is_empty(), "{} {arguments:?} fails:\n{failures}", program.display());
@@ -187,11 +187,11 @@ fn counting_shim_agrees_with_the_program() {
     let mut alone = Command::new(&program);
     alone.env("LD_PRELOAD", &shim);
     agree(&counted(alone, &arguments, &directory.path().join("alone")), "glibc");
-    for lock in locks() {
+    for lock in choices(&[]) {
         let mut command = Command::new(CONTEND);
         let script = "LD_PRELOAD=\"$0:$LD_PRELOAD\" exec \"$@\"";
-        command.args(["run", "--lock", &lock.name, "--", "sh", "-c", script]).arg(&shim).arg(&program);
-        agree(&counted(command, &arguments, &directory.path().join(&lock.name)), &lock.name);
+        command.args(["run", "--lock", &lock, "--", "sh", "-c", script]).arg(&shim).arg(&program);
+        agree(&counted(command, &arguments, &directory.path().join(&lock)), &lock);
     }
 }
 

@@ -21,13 +21,6 @@ pub(crate) struct Lock {
     pub(crate) kinds: Vec<String>,
 }
 
-impl Lock {
-    /// Whether it stands in for any of these kinds; every lock does where a program is about none in particular.
-    pub(crate) fn serves(&self, kinds: &[&str]) -> bool {
-        kinds.is_empty() || self.kinds.iter().any(|kind| kinds.contains(&kind.as_str()))
-    }
-}
-
 /// Every lock of `contend locks --json`, asked for once.
 pub(crate) fn locks() -> &'static [Lock] {
     static LOCKS: OnceLock<Vec<Lock>> = OnceLock::new();
@@ -54,6 +47,36 @@ fn parse_lock(lock: &serde_json::Value) -> Option<Lock> {
         name: lock.get("name")?.as_str()?.to_owned(),
         kinds: kinds.iter().map(|kind| kind.as_str().map(str::to_owned)).collect::<Option<_>>()?,
     })
+}
+
+const KINDS: [&str; 3] = ["mutex", "rwlock", "spin"];
+
+/// What `--lock` is to be given in turn for a program that is about these kinds of lock.
+///
+/// Every lock that serves one of them; where it is about none in particular, every lock at least once, in
+/// combinations of one for each kind.
+pub(crate) fn choices(kinds: &[&str]) -> Vec<String> {
+    let serving = |kind: &str| -> Vec<&str> {
+        locks()
+            .iter()
+            .filter(|lock| lock.kinds.iter().any(|served| served == kind))
+            .map(|lock| &*lock.name)
+            .collect()
+    };
+    if let [kind] = kinds {
+        return serving(kind).into_iter().map(str::to_owned).collect();
+    }
+    assert!(kinds.is_empty(), "a program is about one kind of lock or about none in particular");
+    let by_kind = KINDS.map(|kind| (kind, serving(kind)));
+    let combinations = by_kind.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
+    (0..combinations)
+        .map(|number| {
+            let of_kinds = by_kind.iter().filter(|(_, names)| !names.is_empty());
+            let parts: Vec<String> =
+                of_kinds.map(|(kind, names)| format!("{kind}={}", names[number % names.len()])).collect();
+            parts.join(",")
+        })
+        .collect()
 }
 
 /// The C or C++ source, in `tests/programs`, of something to compile, and how.

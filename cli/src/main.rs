@@ -2,11 +2,17 @@
 
 mod calibrate;
 mod diff;
+mod launch;
+mod library;
+mod locks;
 mod machines;
 mod noise;
 mod predict;
+mod profile;
+mod program;
 mod report;
 mod reproduce;
+mod run;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,10 +28,13 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
+    Profile(profile::Args),
     Report(report::Args),
     Diff(diff::Args),
     Predict(predict::Args),
+    Run(run::Args),
     Reproduce(reproduce::Args),
+    Locks(locks::Args),
     Machines(machines::Args),
     Calibrate(calibrate::Args),
 }
@@ -33,10 +42,13 @@ enum Subcommands {
 fn main() -> ExitCode {
     die_of_closed_pipes();
     let result = match Command::parse().subcommand {
+        Subcommands::Profile(args) => profile::run(args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),
+        Subcommands::Run(args) => run::run(args),
         Subcommands::Reproduce(args) => reproduce::run(args),
+        Subcommands::Locks(args) => locks::run(args),
         Subcommands::Machines(args) => machines::run(args),
         Subcommands::Calibrate(args) => calibrate::run(args),
     };

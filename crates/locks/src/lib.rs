@@ -17,6 +17,7 @@ pub mod catalogue;
 mod futex;
 mod mcs;
 mod rw;
+pub mod serves;
 mod tas;
 mod ticket;
 mod ttas;

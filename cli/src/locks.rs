@@ -1,0 +1,113 @@
+//! `contend locks`: what there is, one line each, the name first.
+
+use crate::launch::GLIBC;
+use locks::catalogue::{LOCKS, Lock};
+use locks::serves::{Ability, KINDS};
+use report::{Cell, Column, Table, text};
+use std::process::ExitCode;
+
+/// List the locks, the name first.
+///
+/// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the algorithm itself cannot
+/// be tried, or its waiters cannot give up, so that an outer word, or attempts and sleeps in turn, stand in. `arena`
+/// lists the kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print every property as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `contend locks`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { json } = args;
+    let mut table = Table::new([
+        Column::text("name", "name"),
+        Column::text("kinds", "kinds"),
+        Column::text("family", "family"),
+        Column::number("bytes", "bytes"),
+        Column::text("emulated", "emulated"),
+        Column::text("arena", "arena"),
+        Column::text("summary", "summary"),
+    ]);
+    if json {
+        let mut all: Vec<_> = LOCKS.iter().map(json_of).collect();
+        all.push(serde_json::json!({
+            "name": GLIBC,
+            "summary": GLIBC_SUMMARY,
+            "kinds": KINDS.map(locks::serves::Kind::name),
+        }));
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for lock in LOCKS {
+        table.row([
+            Cell::from(lock.name),
+            kinds(lock).join(" ").into(),
+            family(lock).into(),
+            Cell::from(lock.bytes),
+            emulated(lock).join(" ").into(),
+            in_arena(lock).join(" ").into(),
+            Cell::from(lock.summary),
+        ]);
+    }
+    table.row([
+        Cell::from(GLIBC),
+        KINDS.map(locks::serves::Kind::name).join(" ").into(),
+        Cell::from(""),
+        None::<usize>.into(),
+        Cell::from(""),
+        Cell::from(""),
+        Cell::from(GLIBC_SUMMARY),
+    ]);
+    print!("{}", table.terminal(text::terminal_columns()));
+    Ok(ExitCode::SUCCESS)
+}
+
+const GLIBC_SUMMARY: &str = "the C library's own: what a program has without contend";
+
+fn kinds(lock: &Lock) -> Vec<&'static str> {
+    KINDS.into_iter().filter(|&kind| lock.serves(kind).is_some()).map(locks::serves::Kind::name).collect()
+}
+
+fn emulated(lock: &Lock) -> Vec<&'static str> {
+    let service = KINDS.into_iter().find_map(|kind| lock.serves(kind));
+    let abilities = service.map(|service| [("try", service.tried), ("timed", service.timed)]);
+    let emulated = abilities.into_iter().flatten().filter(|(_, ability)| *ability == Ability::Emulated);
+    emulated.map(|(name, _)| name).collect()
+}
+
+fn in_arena(lock: &Lock) -> Vec<&'static str> {
+    let outside = |&kind: &locks::serves::Kind| lock.serves(kind).is_some_and(|service| !service.in_object);
+    KINDS.into_iter().filter(outside).map(locks::serves::Kind::name).collect()
+}
+
+fn family(lock: &Lock) -> String {
+    let mut words = String::new();
+    for letter in format!("{:?}", lock.family).chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('-');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+fn json_of(lock: &Lock) -> serde_json::Value {
+    let ability = |native: bool| if native { "native" } else { "emulated" };
+    serde_json::json!({
+        "name": lock.name,
+        "summary": lock.summary,
+        "source": lock.source,
+        "family": family(lock),
+        "fairness": lock.fairness,
+        "per_thread": lock.per_thread,
+        "any_thread_releases": lock.any_thread_releases,
+        "bytes": lock.bytes,
+        "shared": lock.shared,
+        "try": ability(lock.tries),
+        "timed": ability(lock.timed),
+        "kinds": kinds(lock),
+        "arena": in_arena(lock),
+    })
+}

@@ -5,7 +5,11 @@
 
 use machine::Machine;
 
-use crate::{Futex, Mcs, RawLock, RawRwLock, Rw, Tas, Ticket, TimedLock, TimedRwLock, TryLock, Ttas};
+use crate::{
+    Anderson, Clh, ClhTimed, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, RawLock, RawRwLock, Rw, RwNaive,
+    RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock,
+    TryLock, Ttas, TtasBackoff,
+};
 
 /// How the hand-over time of a lock grows with its waiters. Names the model's families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +104,7 @@ macro_rules! catalogue {
 /// What each kind of visit means for the table.
 mod abilities {
     #![allow(non_upper_case_globals)] // named as the visitor's functions
-    #![allow(dead_code)] // whether a lock stops at an ability changes with the catalogue
+    #![allow(dead_code)] // whether some lock stops at an ability changes with the catalogue
 
     pub(super) struct Abilities {
         pub(super) tries: bool,
@@ -130,11 +134,27 @@ catalogue! {
         per_thread: "nothing",
         any_thread_releases: true,
     }
+    "tas-backoff": timed TasBackoff {
+        summary: "swap at once, stay away twice as long after each failure",
+        source: "Anderson 1990",
+        family: BackOff,
+        fairness: "none; late comers are favoured",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
     "ttas": timed Ttas {
         summary: "read until the word is free, then swap; all waiters rush at a release",
         source: "Anderson 1990",
         family: TestAndSet,
         fairness: "none",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+    "ttas-backoff": timed TtasBackoff {
+        summary: "look, stay away twice as long after each failure, swap when free",
+        source: "Anderson 1990",
+        family: BackOff,
+        fairness: "none; late comers are favoured",
         per_thread: "nothing",
         any_thread_releases: true,
     }
@@ -146,12 +166,116 @@ catalogue! {
         per_thread: "nothing",
         any_thread_releases: true,
     }
+    "ticket4": tried Ticket4 {
+        summary: "the ticket lock with 16-bit numbers in one word",
+        source: "Linux 2.6.25 to 4.1",
+        family: Ticket,
+        fairness: "first in, first out; up to 65,535 waiters",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+    "ticket-proportional": tried TicketProportional {
+        summary: "a ticket lock whose waiters stay away in proportion to their distance",
+        source: "Mellor-Crummey and Scott 1991",
+        family: BackOff,
+        fairness: "first in, first out",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+    "ticket-selftuning": tried TicketSelfTuning {
+        summary: "a ticket lock whose waiters learn how long to stay away",
+        source: "van Riel 2012-13",
+        family: BackOff,
+        fairness: "first in, first out",
+        per_thread: "a table of 64 delays",
+        any_thread_releases: true,
+    }
+    "anderson": tried Anderson {
+        summary: "an array of slots; every waiter watches its own",
+        source: "Anderson 1990",
+        family: Queue,
+        fairness: "first in, first out",
+        per_thread: "one of 64 slots; further threads wait for one",
+        any_thread_releases: true,
+    }
     "mcs": tried Mcs {
         summary: "a queue of nodes; every waiter watches its own",
         source: "Mellor-Crummey and Scott 1991",
         family: Queue,
         fairness: "first in, first out",
         per_thread: "a node for each lock held or waited for, from the thread's pool",
+        any_thread_releases: true,
+    }
+    "k42": tried K42 {
+        summary: "MCS that needs no node at release",
+        source: "Auslander et al. 2003",
+        family: Queue,
+        fairness: "first in, first out",
+        per_thread: "a node for each lock waited for, from the thread's pool",
+        any_thread_releases: true,
+    }
+    "clh": tried Clh {
+        summary: "a queue of nodes; every waiter watches its predecessor's",
+        source: "Craig 1993",
+        family: Queue,
+        fairness: "first in, first out",
+        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        any_thread_releases: true,
+    }
+    "clh-timed": timed ClhTimed {
+        summary: "CLH whose waiters can give up",
+        source: "Scott and Scherer 2001; Scott 2002",
+        family: Queue,
+        fairness: "first in, first out among those who stay",
+        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        any_thread_releases: true,
+    }
+    "hclh": tried Hclh {
+        summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
+        source: "Luchangco, Nussbaum and Shavit 2006",
+        family: Queue,
+        fairness: "first in, first out inside a cluster, and of whole local queues",
+        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        any_thread_releases: true,
+    }
+    "osq": timed Osq {
+        summary: "MCS linked both ways, whose waiters can leave from anywhere",
+        source: "Linux 3.15; Scott and Scherer 2001",
+        family: Queue,
+        fairness: "first in, first out among those who stay; none past the pool",
+        per_thread: "a node for each lock held or waited for, from the thread's pool",
+        any_thread_releases: true,
+    }
+    "qspin": tried Qspin {
+        summary: "4 bytes: one pending waiter on the word, an MCS queue behind it",
+        source: "Linux 4.2",
+        family: Queue,
+        fairness: "first in, first out but for a newcomer that finds the word free; none past the pool",
+        per_thread: "a node for each lock waited for, from the thread's pool",
+        any_thread_releases: true,
+    }
+    "lockref": timed LockRef {
+        summary: "a lock with a reference count that is changed without it while it is free",
+        source: "Linux 3.12",
+        family: TestAndSet,
+        fairness: "none",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+    "rw-naive": timed_shared RwNaive {
+        summary: "a reader-writer spin lock on one word",
+        source: "Linux before 3.16",
+        family: TestAndSet,
+        fairness: "none; readers keep writers out",
+        per_thread: "nothing",
+        any_thread_releases: true,
+    }
+    "rw-queued": shared RwQueued {
+        summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
+        source: "Linux 3.16, 2017",
+        family: Ticket,
+        fairness: "first in, first out; up to 65,535 waiters",
+        per_thread: "nothing",
         any_thread_releases: true,
     }
     "futex": timed Futex {

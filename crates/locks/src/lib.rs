@@ -11,23 +11,54 @@
 
 #![no_std]
 
+mod anderson;
 pub mod api;
+mod backoff;
 mod blocking;
 pub mod catalogue;
+mod clh;
+mod clh_timed;
 mod futex;
+mod hclh;
+mod k42;
+mod lockref;
 mod mcs;
+mod osq;
+mod qspin;
 mod rw;
 pub mod serves;
+mod rw_naive;
+mod rw_queued;
 mod tas;
+mod tas_backoff;
 mod ticket;
+mod ticket4;
+mod ticket_proportional;
+mod ticket_selftuning;
 mod ttas;
+mod ttas_backoff;
 
+pub use anderson::Anderson;
+pub use clh::Clh;
+pub use clh_timed::ClhTimed;
 pub use futex::Futex;
+pub use hclh::Hclh;
+pub use k42::K42;
+pub use lockref::LockRef;
 pub use mcs::{Mcs, McsNode, McsQueue};
+pub use osq::Osq;
+pub use qspin::Qspin;
 pub use rw::Rw;
+pub use rw_naive::RwNaive;
+pub use rw_queued::RwQueued;
 pub use tas::Tas;
+pub use tas_backoff::TasBackoff;
 pub use ticket::Ticket;
+pub use ticket_proportional::{CYCLES_PER_WAITER, TicketProportional};
+pub use ticket_selftuning::TicketSelfTuning;
+pub use ticket4::Ticket4;
 pub use ttas::Ttas;
+pub use ttas_backoff::TtasBackoff;
 
 use machine::{GaveUp, Limit, Machine};
 

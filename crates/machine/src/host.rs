@@ -19,7 +19,7 @@ pub use words::{HostCell, HostPtr, HostU32, HostU64};
 
 use crate::{
     Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
-    TakenNode, Topology, Which, Word,
+    THREAD_MEMORY, TakenNode, Topology, Which, Word,
 };
 
 /// This computer, with a way of waiting.
@@ -227,6 +227,11 @@ impl<P: Patience> Machine for Host<P> {
         const { thread::assert_fits::<T>() };
         // SAFETY: as in `take_node`.
         unsafe { thread::named_slot(name).cast::<T>().as_ref() }
+    }
+
+    #[inline]
+    fn thread_memory() -> Option<&'static [HostCell<u64>; THREAD_MEMORY]> {
+        Some(thread::current().memory())
     }
 
     const NAMED_NODES: u32 = thread::SLOTS as u32;

@@ -20,7 +20,7 @@ mod word;
 pub use core::sync::atomic::Ordering;
 
 pub use host::{Host, Native, Patient};
-pub use memory::{Home, LINE_BYTES, Node, Placed, TakenNode};
+pub use memory::{Home, LINE_BYTES, Node, Placed, THREAD_MEMORY, TakenNode};
 pub use run::{Counts, Event, Place, Plan, Run, Topology};
 pub use wait::{Clock, Deadline, GaveUp, Limit, Poll, Slept, Which};
 pub use word::{Integer, Part, Plain, PlainCell, Word};
@@ -184,6 +184,13 @@ pub trait Machine: Sized + Copy + 'static {
 
     /// The node with this name, which a lock keeps where a pointer has no room. See [`TakenNode::name`].
     fn named_node<T: Node<Self>>(name: u32) -> &'static T;
+
+    /// Memory of the calling thread alone, for what its waits have learned, such as how long to stay away; zero at
+    /// first, later what a former thread left there. A lock makes do without where a machine has none.
+    #[must_use]
+    fn thread_memory() -> Option<&'static [Self::Cell<u64>; THREAD_MEMORY]> {
+        None
+    }
 
     /// How many nodes of a thread have names.
     const NAMED_NODES: u32;

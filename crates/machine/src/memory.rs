@@ -10,6 +10,9 @@ use crate::Machine;
 /// The size of a cache line that layouts assume.
 pub const LINE_BYTES: usize = 64;
 
+/// Cells of [`Machine::thread_memory`].
+pub const THREAD_MEMORY: usize = 64;
+
 /// Where memory lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Home {

@@ -9,7 +9,8 @@ use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::LINE_BYTES;
+use super::words::HostCell;
+use crate::{LINE_BYTES, THREAD_MEMORY};
 
 /// Queue nodes in a thread's pool; those past it come from an overflow store.
 pub(super) const SLOTS: usize = 4;
@@ -90,7 +91,7 @@ thread_block!(fn current_block -> Cell<*mut Block>, symbol = "contend_machine_th
 #[repr(C, align(64))]
 struct Slot([u8; LINE_BYTES]);
 
-/// What a thread owns: a line of book-keeping, then its queue nodes, a line each.
+/// What a thread owns: a line of book-keeping, then its queue nodes, a line each, then what its waits have learned.
 #[repr(C, align(64))]
 pub struct Block {
     number: AtomicU32,
@@ -98,9 +99,16 @@ pub struct Block {
     next_free: AtomicU32,
     taken: [AtomicU8; SLOTS],
     slots: [Slot; SLOTS],
+    memory: [HostCell<u64>; THREAD_MEMORY],
 }
 
 impl Block {
+    /// See [`Machine::thread_memory`](crate::Machine::thread_memory).
+    #[inline]
+    pub(super) fn memory(&self) -> &[HostCell<u64>; THREAD_MEMORY] {
+        &self.memory
+    }
+
     /// See [`Machine::thread`](crate::Machine::thread).
     #[inline]
     pub fn number(&self) -> u32 {

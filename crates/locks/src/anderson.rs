@@ -1,0 +1,122 @@
+//! Anderson's array lock.
+//!
+//! An acquirer draws a number; the number names a slot of an array, each slot on a line of its own, and the
+//! acquirer waits on that slot for its predecessor's release.
+//!
+//! | word       | written by                          | meaning                                          |
+//! |------------|-------------------------------------|--------------------------------------------------|
+//! | `next`     | acquirers, atomically               | the number drawn next                            |
+//! | `entered`  | the holder alone                    | how many acquisitions there have been            |
+//! | a slot     | predecessor grants, owner takes back | `granted`: the lock belongs to this slot's owner |
+//!
+//! The number of threads that hold or wait is bounded by the number of slots, since two in one slot would both
+//! enter. That is checked: an acquirer whose slot is still in use waits until it is not.
+//! Zero-filled memory must be a free lock, and in a free lock slot 0 is granted: so zero means "granted" there, and
+//! "wait" in all others.
+//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Source: Anderson 1990.
+
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{Integer, LINE_BYTES, Machine, Native, Word};
+
+use crate::{FairLock, RawLock, TryLock};
+
+/// A word on a line of its own.
+#[repr(C, align(64))]
+struct Line<M: Machine> {
+    word: M::U32,
+    _rest: [u32; LINE_BYTES / 4 - 1],
+}
+
+impl<M: Machine> Line<M> {
+    const ZERO: Self = Self { word: M::U32::ZERO, _rest: [0; LINE_BYTES / 4 - 1] };
+}
+
+/// The array lock: one line for each of `SLOTS`, a power of two, and two more.
+pub struct Anderson<M: Machine = Native, const SLOTS: usize = 64> {
+    next: Line<M>,
+    entered: Line<M>,
+    slots: [Line<M>; SLOTS],
+}
+
+const _: () = assert!(size_of::<Anderson>() == 66 * LINE_BYTES);
+
+impl<M: Machine, const SLOTS: usize> Anderson<M, SLOTS> {
+    #[inline]
+    fn slot(&self, number: u32) -> (&M::U32, u32) {
+        let index = number as usize % SLOTS;
+        let granted = u32::from(index != 0);
+        (&self.slots[index].word, granted)
+    }
+
+    /// Takes back the grant of slot `number`, for the next round of the array.
+    #[inline]
+    fn enter(&self, number: u32) {
+        let (slot, granted) = self.slot(number);
+        slot.store(1 - granted, Relaxed); // [2] publishes it
+        self.entered.word.store(number.wrapping_add(1), Release); // [2] to the slot's next owner
+    }
+}
+
+impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
+    const NEW: Self = {
+        assert!(SLOTS.is_power_of_two(), "numbers wrap at a power of two, so must slots");
+        Self { next: Line::ZERO, entered: Line::ZERO, slots: [const { Line::ZERO }; SLOTS] }
+    };
+
+    #[inline]
+    fn acquire(&self) {
+        let mine = self.next.word.fetch_add(1, Relaxed); // decides the order, publishes nothing
+        let slot_is_mine = |entered: u32| (mine.wrapping_sub(entered) as usize) < SLOTS;
+        M::spin_until(&self.entered.word, Acquire, slot_is_mine); // [2] from the slot's last owner
+        let (slot, granted) = self.slot(mine);
+        M::spin_until(slot, Acquire, |value| value == granted); // [1] from release
+        self.enter(mine);
+    }
+
+    #[inline]
+    fn release(&self) {
+        let after = self.entered.word.load(Relaxed); // only the holder writes it
+        let (slot, granted) = self.slot(after);
+        slot.store(granted, Release); // [1] to the next acquirer
+    }
+}
+
+impl<M: Machine, const SLOTS: usize> FairLock<M> for Anderson<M, SLOTS> {}
+
+impl<M: Machine, const SLOTS: usize> TryLock<M> for Anderson<M, SLOTS> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        let now = self.entered.word.load(Acquire); // [2] from the slot's last owner
+        let (slot, granted) = self.slot(now);
+        let free = slot.load(Acquire) == granted; // [1] from release
+        let taken =
+            free && self.next.word.compare_exchange(now, now.wrapping_add(1), Relaxed, Relaxed).is_ok();
+        if taken {
+            self.enter(now);
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::{Patient, Plan};
+
+    #[test]
+    fn more_threads_than_slots_wait_for_a_slot() {
+        static LOCK: Anderson<Patient, 2> = Anderson::NEW;
+        let count = <Patient as Machine>::U32::ZERO;
+        Patient::run(&Plan::threads(8), &|_| {
+            for _ in 0..100 {
+                LOCK.acquire();
+                let before = count.load(Relaxed);
+                Patient::delay(100);
+                count.store(before + 1, Relaxed);
+                LOCK.release();
+            }
+        });
+        assert_eq!(count.load(Relaxed), 800);
+    }
+}

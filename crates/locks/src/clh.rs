@@ -1,0 +1,119 @@
+//! CLH queue lock.
+//!
+//! An acquirer swaps its node into the tail and waits on its predecessor's node, so that the queue needs no links
+//! and a release is a store. The predecessor's node is its successor's to use again: here that means to give it
+//! back to the pool that it came from. That is the cost of recycling: a line that its owner wrote last is written
+//! by another core, and a node is gone from a thread's pool until its successor has been served.
+//!
+//! | word           | written by                        | meaning                               |
+//! |----------------|-----------------------------------|---------------------------------------|
+//! | `tail`         | acquirers, the last holder        | the node of the last in the queue; null: free |
+//! | `holder`       | the holder alone                  | the holder's node, for its release to find |
+//! | node `waiting` | its owner                         | 1 from the owner's arrival to its release |
+//!
+//! Craig's lock keeps the last node for the next acquirer to find. Here a release that nobody waits for takes it out
+//! again, so that a free lock is all zero and owns nothing, at the price of a compare-and-swap.
+//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Source: Craig 1993; Magnusson, Landin and Hagersten 1994.
+
+use core::ptr::null_mut;
+
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::{Machine, Native, Node, PlainCell, Word};
+
+use crate::{FairLock, RawLock, TryLock};
+
+/// A place in the queue of a CLH lock.
+pub(crate) struct ClhNode<M: Machine> {
+    waiting: M::U32,
+}
+
+// SAFETY: one word, zero is valid.
+unsafe impl<M: Machine> Node<M> for ClhNode<M> {}
+
+impl<M: Machine> ClhNode<M> {
+    /// A node of the calling thread, waiting.
+    #[inline]
+    pub(crate) fn take() -> &'static Self {
+        let node = M::take_node::<Self>().node;
+        node.waiting.store(1, Relaxed);
+        node
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> *mut Self {
+        core::ptr::from_ref(self).cast_mut()
+    }
+
+    /// Waits for the owner's release, then gives the node back.
+    #[inline]
+    pub(crate) fn await_and_recycle(&'static self) {
+        M::spin_until(&self.waiting, Acquire, |waiting| waiting == 0); // [2] from the predecessor's release
+        M::give_node(self);
+    }
+
+    /// The release of the node's owner: frees the lock whose queue ends at `tail`, or lets the successor in.
+    #[inline]
+    pub(crate) fn release(&'static self, tail: &M::Ptr<Self>) {
+        let own = self.address();
+        let last = tail.load(Relaxed) == own;
+        if last && tail.compare_exchange(own, null_mut(), Release, Relaxed).is_ok() {
+            // [1] to the next acquirer
+            M::give_node(self);
+        } else {
+            self.waiting.store(0, Release); // [2] to the successor, which gives the node back
+        }
+    }
+}
+
+/// The CLH lock, 16 bytes.
+pub struct Clh<M: Machine = Native> {
+    tail: M::Ptr<ClhNode<M>>,
+    holder: M::Cell<*mut ClhNode<M>>,
+}
+
+const _: () = assert!(size_of::<Clh>() == 16);
+
+impl<M: Machine> RawLock<M> for Clh<M> {
+    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let node = ClhNode::<M>::take();
+        // [1] from the release that freed the lock; publishes the node to the successor
+        let predecessor = self.tail.swap(node.address(), AcqRel);
+        // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
+        if let Some(predecessor) = unsafe { predecessor.as_ref() } {
+            predecessor.await_and_recycle();
+        }
+        self.holder.set(node.address());
+    }
+
+    #[inline]
+    fn release(&self) {
+        // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
+        if let Some(node) = unsafe { self.holder.get().as_ref() } {
+            node.release(&self.tail);
+        }
+    }
+}
+
+impl<M: Machine> FairLock<M> for Clh<M> {}
+
+impl<M: Machine> TryLock<M> for Clh<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        if !self.tail.load(Relaxed).is_null() {
+            return false;
+        }
+        let node = ClhNode::<M>::take();
+        // [1] from the release that freed the lock; publishes the node to the successor
+        let taken = self.tail.compare_exchange(null_mut(), node.address(), AcqRel, Relaxed).is_ok();
+        if taken {
+            self.holder.set(node.address());
+        } else {
+            M::give_node(node);
+        }
+        taken
+    }
+}

@@ -1,0 +1,125 @@
+//! CLH queue lock with time-out.
+//!
+//! A waiter that gives up leaves its node in the queue, marked, with a pointer to its predecessor; its successor
+//! follows that pointer and gives the node back. The last in the queue takes itself out instead, if it can.
+//!
+//! | word               | written by                 | meaning                                              |
+//! |--------------------|----------------------------|------------------------------------------------------|
+//! | `tail`             | acquirers, the last in the queue | the node of the last in the queue; null: free  |
+//! | `holder`           | the holder alone           | the holder's node, for its release to find           |
+//! | node `state`       | its owner                  | waiting or holding, released, or abandoned           |
+//! | node `predecessor` | its owner, when it gives up | whom the successor has to wait for instead          |
+//!
+//! A free lock has a null tail, or one whose node is released: when the holder released just before its last
+//! waiter left. Nodes are in memory that is never unmapped, so nobody waits for a neighbour in order to give up.
+//! Order: first in, first out among those who stay. Any thread may release.
+//! Source: Scott and Scherer 2001; Scott 2002 (giving up without waiting for the neighbours).
+
+use core::ptr::null_mut;
+
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::{Clock, Deadline, GaveUp, Limit, Machine, Native, Node, PlainCell, Word};
+
+use crate::{FairLock, RawLock, TimedLock, TryLock};
+
+/// The owner waits or holds the lock.
+const WAITING: u32 = 0;
+/// The owner has released the lock.
+const RELEASED: u32 = 1;
+/// The owner has given up.
+const ABANDONED: u32 = 2;
+
+/// A place in the queue.
+struct TimedNode<M: Machine> {
+    state: M::U32,
+    predecessor: M::Ptr<TimedNode<M>>,
+}
+
+// SAFETY: two words, zero is valid, no line is exceeded.
+unsafe impl<M: Machine> Node<M> for TimedNode<M> {}
+
+/// The CLH lock with time-out, 16 bytes.
+pub struct ClhTimed<M: Machine = Native> {
+    tail: M::Ptr<TimedNode<M>>,
+    holder: M::Cell<*mut TimedNode<M>>,
+}
+
+const _: () = assert!(size_of::<ClhTimed>() == 16);
+
+impl<M: Machine> ClhTimed<M> {
+    /// Gives up the place of `node` behind `predecessor`.
+    #[cold]
+    fn leave(&self, node: &'static TimedNode<M>, predecessor: &'static TimedNode<M>) {
+        let own = core::ptr::from_ref(node).cast_mut();
+        let before = core::ptr::from_ref(predecessor).cast_mut();
+        // [3] publishes the predecessor's node, which we have by the same edge, to the next in the queue
+        if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, Release, Relaxed).is_ok()
+        {
+            M::give_node(node);
+            return;
+        }
+        node.predecessor.store(before, Relaxed);
+        node.state.store(ABANDONED, Release); // [2] to the successor, which gives the node back
+    }
+}
+
+impl<M: Machine> RawLock<M> for ClhTimed<M> {
+    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        let own = self.holder.get();
+        // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
+        let Some(node) = (unsafe { own.as_ref() }) else { return };
+        let last = self.tail.load(Relaxed) == own;
+        if last && self.tail.compare_exchange(own, null_mut(), Release, Relaxed).is_ok() {
+            M::give_node(node); // [1] to the next acquirer
+        } else {
+            node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
+        }
+    }
+}
+
+impl<M: Machine> FairLock<M> for ClhTimed<M> {}
+
+impl<M: Machine> TryLock<M> for ClhTimed<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        // SAFETY: null or a pool's node, which lives for ever; even one that has left the queue can be looked at.
+        let held = unsafe { self.tail.load(Acquire).as_ref() } // [3] from the last in the queue
+            .is_some_and(|last| last.state.load(Relaxed) == WAITING);
+        !held && self.acquire_or(Limit::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
+    }
+}
+
+impl<M: Machine> TimedLock<M> for ClhTimed<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        let node = M::take_node::<TimedNode<M>>().node;
+        node.state.store(WAITING, Relaxed);
+        let own = core::ptr::from_ref(node).cast_mut();
+        // [1] from the release that freed the lock; [3] publishes the node to the next in the queue
+        let mut predecessor = self.tail.swap(own, AcqRel);
+        // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
+        while let Some(before) = unsafe { predecessor.as_ref() } {
+            // [2] from the predecessor's release or leave
+            let state = M::spin_until_or(&before.state, Acquire, limit, |state| state != WAITING);
+            match state {
+                Err(GaveUp) => {
+                    self.leave(node, before);
+                    return Err(GaveUp);
+                }
+                Ok(ABANDONED) => predecessor = before.predecessor.load(Relaxed),
+                Ok(_) => predecessor = null_mut(),
+            }
+            M::give_node(before);
+        }
+        self.holder.set(own);
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Cancellable MCS lock: Linux's optimistic spin queue.
+//!
+//! An MCS queue linked both ways, whose waiters can leave from anywhere: at a deadline, or when somebody else says
+//! that waiting is no use ("the owner does not run any more"). Its tail holds a node's name, not its address.
+//!
+//! | word           | written by                              | meaning                                         |
+//! |----------------|-----------------------------------------|-------------------------------------------------|
+//! | `tail`         | acquirers, the last in the queue        | name of the last node + 1; 0: free; `NAMELESS`  |
+//! | `holder`       | the holder alone                        | name of the holder's node + 1, for its release  |
+//! | node `next`    | the successor; whoever takes it out     | the node behind; null: none, or it is being changed |
+//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `GRANTED`: the owner holds the lock |
+//!
+//! Leaving takes three steps: (A) take the link to oneself out of the predecessor, after which that cannot leave or
+//! grant past us; (B) take one's own link out, or the tail back; (C) join the neighbours.
+//! A thread whose pool is used up has no name to leave: it takes the lock only when nobody is there, as `NAMELESS`,
+//! and newcomers wait until that is over.
+//! Order: first in, first out among those who stay. Any thread may release.
+//! Source: Linux 3.15 `kernel/locking/osq_lock.c` (the algorithm); the doubly linked queue of Scott and Scherer 2001.
+
+use core::ptr::null_mut;
+
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::{GaveUp, Limit, Machine, Native, Node, PlainCell, TakenNode, Word};
+
+use crate::{RawLock, TimedLock, TryLock};
+
+const FREE: u32 = 0;
+/// In `tail` and `holder`: held by a thread that had no name for its node.
+const NAMELESS: u32 = u32::MAX;
+/// In a node's `before`: nobody is before it any more.
+const GRANTED: u32 = u32::MAX;
+
+/// A place in the queue.
+struct OsqNode<M: Machine> {
+    next: M::Ptr<OsqNode<M>>,
+    before: M::U32,
+}
+
+// SAFETY: two words, zero is valid, no line is exceeded.
+unsafe impl<M: Machine> Node<M> for OsqNode<M> {}
+
+/// The cancellable MCS lock, 8 bytes, of which the tail takes 4.
+pub struct Osq<M: Machine = Native> {
+    tail: M::U32,
+    holder: M::Cell<u32>,
+}
+
+const _: () = assert!(size_of::<Osq>() == 8);
+
+/// A thread's place in the queue of one lock.
+struct Queued<'a, M: Machine> {
+    tail: &'a M::U32,
+    name: u32,
+    node: &'static OsqNode<M>,
+}
+
+fn named<M: Machine>(name: u32) -> &'static OsqNode<M> {
+    M::named_node(name - 1)
+}
+
+impl<M: Machine> Queued<'_, M> {
+    fn own(&self) -> *mut OsqNode<M> {
+        core::ptr::from_ref(self.node).cast_mut()
+    }
+
+    /// Takes the link to the successor out of the own node; or, if there is no successor, sets the tail to `last`.
+    fn take_next(&self, last: u32) -> Option<&'static OsqNode<M>> {
+        loop {
+            // [1] to the next acquirer
+            if self.tail.load(Relaxed) == self.name
+                && self.tail.compare_exchange(self.name, last, Release, Relaxed).is_ok()
+            {
+                return None;
+            }
+            // Swapped, since a successor that leaves takes its link out, too: one of the two has it.
+            let next = self.node.next.swap(null_mut(), Acquire); // [2] from the successor, or who joined it to us
+            // SAFETY: null or a queued node; its owner cannot leave without the link that we have.
+            if let Some(next) = unsafe { next.as_ref() } {
+                return Some(next);
+            }
+            M::spin_until_any(
+                (&self.node.next, Relaxed, |next: *mut OsqNode<M>| !next.is_null()),
+                (self.tail, Relaxed, |tail| tail == self.name),
+            );
+        }
+    }
+
+    /// Step A: takes the link to this node out of the node before it, whose name it gives. None when the lock came
+    /// first.
+    fn detach(&self) -> Option<u32> {
+        loop {
+            let name = self.node.before.load(Acquire); // [3] from the predecessor
+            if name == GRANTED {
+                return None;
+            }
+            let before = named::<M>(name);
+            if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
+                return Some(name);
+            }
+            // The predecessor has our link in hand: it grants, or it leaves and joins us to its own predecessor.
+            M::spin_until_any(
+                (&self.node.before, Relaxed, |now| now != name),
+                (&before.next, Relaxed, |next| next == self.own()),
+            );
+        }
+    }
+
+    /// Leaves the queue. False when the lock came first.
+    #[cold]
+    fn leave(&self) -> bool {
+        let Some(name) = self.detach() else { return false };
+        // Step B. The predecessor cannot go meanwhile: it waits for a link, or for the tail.
+        if let Some(next) = self.take_next(name) {
+            // Step C. First the successor: once the predecessor has the link, it may write there itself.
+            next.before.store(name, Release); // [3] to the successor
+            named::<M>(name).next.store(core::ptr::from_ref(next).cast_mut(), Release); // [2] to the predecessor
+        }
+        M::give_node(self.node);
+        true
+    }
+
+    fn release(&self) {
+        if let Some(next) = self.take_next(FREE) {
+            next.before.store(GRANTED, Release); // [3] to the successor
+        }
+        M::give_node(self.node);
+    }
+}
+
+impl<M: Machine> Osq<M> {
+    /// Puts the node at the end of the queue and gives the name of the one before.
+    fn append(&self, queued: &Queued<'_, M>, limit: Limit<'_, M>) -> Result<u32, GaveUp> {
+        queued.node.next.store(null_mut(), Relaxed);
+        let mut tail = self.tail.load(Relaxed);
+        loop {
+            if tail == NAMELESS {
+                tail = M::spin_until_or(&self.tail, Relaxed, limit, |tail| tail != NAMELESS)?;
+            }
+            queued.node.before.store(tail, Relaxed);
+            // [1] from the release that freed the lock; publishes the node to the next in the queue
+            match self.tail.compare_exchange(tail, queued.name, AcqRel, Relaxed) {
+                Ok(_) => return Ok(tail),
+                Err(now) => tail = now,
+            }
+        }
+    }
+
+    /// Waits in the queue.
+    fn wait(&self, queued: &Queued<'_, M>, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        let before = match self.append(queued, limit) {
+            Ok(before) => before,
+            Err(GaveUp) => {
+                M::give_node(queued.node);
+                return Err(GaveUp);
+            }
+        };
+        if before == FREE {
+            return Ok(());
+        }
+        named::<M>(before).next.store(queued.own(), Release); // [2] to the predecessor
+        let granted = M::spin_until_or(&queued.node.before, Acquire, limit, |before| before == GRANTED); // [3] from it
+        if granted.is_err() && queued.leave() { Err(GaveUp) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn take_when_free(&self, name: u32) -> bool {
+        self.tail.load(Relaxed) == FREE && self.tail.compare_exchange(FREE, name, AcqRel, Relaxed).is_ok() // [1] from release
+    }
+}
+
+impl<M: Machine> RawLock<M> for Osq<M> {
+    const NEW: Self = Self { tail: M::U32::ZERO, holder: M::Cell::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        match self.holder.get() {
+            FREE => {}                                  // never acquired
+            NAMELESS => self.tail.store(FREE, Release), // [1] to the next acquirer; nobody queues behind it
+            name => Queued { tail: &self.tail, name, node: named::<M>(name) }.release(),
+        }
+    }
+}
+
+impl<M: Machine> TryLock<M> for Osq<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
+        node.next.store(null_mut(), Relaxed);
+        let name = name.map_or(NAMELESS, |name| name + 1);
+        let taken = self.take_when_free(name);
+        if taken {
+            self.holder.set(name);
+        }
+        if !taken || name == NAMELESS {
+            M::give_node(node);
+        }
+        taken
+    }
+}
+
+impl<M: Machine> TimedLock<M> for Osq<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
+        let name = match name {
+            Some(name) => {
+                self.wait(&Queued { tail: &self.tail, name: name + 1, node }, limit)?;
+                name + 1
+            }
+            None => {
+                M::give_node(node);
+                M::spin_rmw_or(&self.tail, limit, |_| self.take_when_free(NAMELESS))?;
+                NAMELESS
+            }
+        };
+        self.holder.set(name);
+        Ok(())
+    }
+}

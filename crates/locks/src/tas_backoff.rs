@@ -1,0 +1,63 @@
+//! Test-and-set lock with bounded exponential back-off, swapping at once.
+//!
+//! A waiter never reads: it swaps, and after each failure stays away twice as long as before. Compare
+//! [`TtasBackoff`](crate::TtasBackoff), which looks before it swaps.
+//!
+//! | `word` | set by    | meaning |
+//! |--------|-----------|---------|
+//! | 0      | holder    | free    |
+//! | 1      | acquirers | held    |
+//!
+//! Order: none; late comers, whose delays are short, go before those who have waited. Any thread may release.
+//! Source: Anderson 1990.
+
+use machine::Ordering::{Acquire, Release};
+use machine::{GaveUp, Limit, Machine, Native, Word};
+
+use crate::backoff::Backoff;
+use crate::{RawLock, TimedLock, TryLock};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The test-and-set lock with back-off, 4 bytes.
+pub struct TasBackoff<M: Machine = Native> {
+    word: M::U32,
+}
+
+const _: () = assert!(size_of::<TasBackoff>() == 4);
+
+impl<M: Machine> RawLock<M> for TasBackoff<M> {
+    const NEW: Self = Self { word: M::U32::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+}
+
+impl<M: Machine> TryLock<M> for TasBackoff<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        self.word.swap(HELD, Acquire) == FREE // [1] from release
+    }
+}
+
+impl<M: Machine> TimedLock<M> for TasBackoff<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        if self.try_acquire() {
+            return Ok(());
+        }
+        let mut backoff = Backoff::new();
+        M::spin_rmw_or(&self.word, limit, |word| {
+            M::delay(backoff.grow());
+            word.swap(HELD, Acquire) == FREE // [1] from release
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! Test-and-test-and-set lock with bounded exponential back-off.
+//!
+//! A waiter reads, and stays away twice as long after each look that finds the lock held; it swaps only when it has
+//! seen it free. Compare [`TasBackoff`](crate::TasBackoff), which swaps at once.
+//!
+//! | `word` | set by    | meaning |
+//! |--------|-----------|---------|
+//! | 0      | holder    | free    |
+//! | 1      | acquirers | held    |
+//!
+//! Order: none; late comers, whose delays are short, go before those who have waited. Any thread may release.
+//! Source: Anderson 1990.
+
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{GaveUp, Limit, Machine, Native, Poll, Word};
+
+use crate::backoff::Backoff;
+use crate::{RawLock, TimedLock, TryLock};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The test-and-test-and-set lock with back-off, 4 bytes.
+pub struct TtasBackoff<M: Machine = Native> {
+    word: M::U32,
+}
+
+const _: () = assert!(size_of::<TtasBackoff>() == 4);
+
+impl<M: Machine> RawLock<M> for TtasBackoff<M> {
+    const NEW: Self = Self { word: M::U32::ZERO };
+
+    #[inline]
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+}
+
+impl<M: Machine> TryLock<M> for TtasBackoff<M> {
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        // Looks first, so that a failed attempt leaves the line where it is.
+        self.word.load(Relaxed) == FREE && self.word.swap(HELD, Acquire) == FREE // [1] from release
+    }
+}
+
+impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
+    #[inline]
+    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        let mut backoff = Backoff::new();
+        // Each turn that does not end the loop is one in which another thread got the lock. [1] from release
+        while self.word.swap(HELD, Acquire) != FREE {
+            M::poll_or(&self.word, Relaxed, limit, |word| match word {
+                FREE => Poll::Ready,
+                _ => Poll::BackOff(backoff.grow()),
+            })?;
+        }
+        Ok(())
+    }
+}

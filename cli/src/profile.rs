@@ -74,40 +74,36 @@ fn parse_rate(text: &str) -> Result<u32, String> {
         None => text.parse().map_err(|_| refusal())?,
     };
     let period = (1.0 / part).round();
-    if part > 0.0 && part <= 1.0 && period <= f64::from(1u32 << 30) { Ok(period as u32) } else { Err(refusal()) }
+    if part > 0.0 && part <= 1.0 && period <= f64::from(1u32 << 30) {
+        Ok(period as u32)
+    } else {
+        Err(refusal())
+    }
 }
 
 /// Runs `contend profile`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let recording = Recording::create(&args.output, args.limit << 20, args.sample)
-        .with_context(|| format!("cannot make the profile {}", args.output.display()))?;
-    let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
+    let Args { output, ops, ops_regex, sample, limit, quiet, command } = args;
+    let recording = Recording::create(&output, limit << 20, sample)
+        .with_context(|| format!("cannot make the profile {}", output.display()))?;
+    let (program, arguments) = command.split_first().context("no program was given after `--`")?;
     let mut command = Launch::new(program, arguments).env(FILE_VARIABLE, recording.path()).command()?;
-    if args.ops_regex.is_some() {
+    if ops_regex.is_some() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     let started = Instant::now();
     let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
     let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
     let tasks = Tasks::of(child.id());
-    let (operations, status, tasks) = follow(&mut child, args.ops_regex.as_ref(), &recording, tasks)?;
+    let (counted, status, tasks) = follow(&mut child, ops_regex.as_ref(), &recording, tasks)?;
     let elapsed = started.elapsed();
+    let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
     let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let run = RunValues {
-        elapsed_ns: nanoseconds(elapsed),
-        cpu_ns: nanoseconds(cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before)),
-        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
-        cores: cores as u64,
-        operations: args.ops.or(operations).unwrap_or(0),
-        ended: if status.code().is_some() { 1 } else { 2 },
-        status: status.code().or(status.signal()).unwrap_or(0) as u64,
-        ..RunValues::default()
-    };
+    let run = run_record(elapsed, cpu, stolen_share, ops.or(counted), status);
     if let Err(error) = recording.finish(run, &tasks.into_values()) {
-        eprintln!("contend: {}: {error}: run time and coverage are missing", args.output.display());
+        eprintln!("contend: {}: {error}: run time and coverage are missing", output.display());
     }
-    if args.ops_regex.is_some() && operations.is_none() {
+    if ops_regex.is_some() && counted.is_none() {
         eprintln!("contend: nothing that the program wrote matches --ops-regex: figures are for one second");
     }
     if !recording.used() {
@@ -116,11 +112,31 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
              environment",
             program.display()
         );
-    } else if !args.quiet {
-        eprint!("{}", text(&Profile::open(&args.output)?.table(&Options::default()), 20));
-        eprintln!("\nThe profile is in {} (contend report, contend predict).", args.output.display());
+    } else if !quiet {
+        eprint!("{}", text(&Profile::open(&output)?.table(&Options::default()), 20));
+        eprintln!("\nThe profile is in {} (contend report, contend predict).", output.display());
     }
     Ok(crate::launch::exit_code(status))
+}
+
+fn run_record(
+    elapsed: Duration,
+    cpu: Duration,
+    stolen_share: f64,
+    operations: Option<u64>,
+    status: ExitStatus,
+) -> RunValues {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    RunValues {
+        elapsed_ns: nanoseconds(elapsed),
+        cpu_ns: nanoseconds(cpu),
+        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
+        cores: cores as u64,
+        operations: operations.unwrap_or(0),
+        ended: if status.code().is_some() { 1 } else { 2 },
+        status: status.code().or(status.signal()).unwrap_or(0) as u64,
+        ..RunValues::default()
+    }
 }
 
 /// Waits for the program, looking at its threads now and then, and counts operations in its output.

@@ -57,21 +57,25 @@ pub(crate) struct Args {
 
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = Options { operations: args.ops, symbols: !args.no_symbols };
-    let table = Profile::open(&args.profile)?.table(&options);
-    if let Some(path) = &args.pprof {
-        std::fs::write(path, profile::read::to_pprof(&table))
+    let Args { profile: path, json, csv, pprof, top, ops, no_symbols } = args;
+    let options = Options { operations: ops, symbols: !no_symbols };
+    let table = Profile::open(path)?.table(&options);
+    if let Some(path) = pprof {
+        std::fs::write(&path, profile::read::to_pprof(&table))
             .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
     }
-    if args.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&table)?);
-    } else if args.csv {
+    } else if csv {
         print!("{}", rows(&table, usize::MAX).csv());
     } else {
-        print!("{}", text(&table, args.top));
+        print!("{}", text(&table, top));
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Columns of a table that does not go to a terminal.
+const PAGE_COLUMNS: usize = 132;
 
 /// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
 pub(crate) fn text(table: &LockTable, top: usize) -> String {
@@ -82,7 +86,7 @@ pub(crate) fn text(table: &LockTable, top: usize) -> String {
         lines.push_str("No lock was touched by a call that is recorded.\n");
         return lines;
     }
-    lines.push_str(&rows(table, top).terminal(terminal_columns()));
+    lines.push_str(&rows(table, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))));
     if let Some(rest) = table.rows.get(top..).filter(|rest| !rest.is_empty()) {
         let waited_ns: f64 = rest.iter().map(LockRow::waited_ns).sum();
         let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
@@ -97,7 +101,8 @@ fn header(table: &LockTable) -> String {
     if !h.command.is_empty() {
         let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
     }
-    let cores = if h.cores > 0 { format!("{} of {}", short(h.cores_used), h.cores) } else { short(h.cores_used) };
+    let cores =
+        if h.cores > 0 { format!("{} of {}", short(h.cores_used), h.cores) } else { short(h.cores_used) };
     let _ = writeln!(
         lines,
         "{} threads in {} processes used {cores} cores for {} ({} of CPU time, {} stolen).",
@@ -109,7 +114,9 @@ fn header(table: &LockTable) -> String {
     );
     let _ = match h.operations {
         Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
-        None => writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second."),
+        None => {
+            writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
+        }
     };
     match h.coverage {
         Some(coverage) => {
@@ -121,7 +128,9 @@ fn header(table: &LockTable) -> String {
                 time(coverage.seen_ns),
             );
         }
-        None => lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n"),
+        None => {
+            lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
+        }
     }
     let rate = match h.sample_period {
         1 => "on every pair".to_owned(),
@@ -239,7 +248,10 @@ mod tests {
 
     #[test]
     fn times_have_a_fitting_unit() {
-        assert_eq!([0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time), ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]);
+        assert_eq!(
+            [0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time),
+            ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]
+        );
     }
 
     #[test]

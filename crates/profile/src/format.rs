@@ -71,10 +71,13 @@ macro_rules! words {
         pub struct $plain { $($(#[$doc])* pub $field: u64,)* }
 
         impl $live {
-            /// A record of zeros, which is no record at all until its head is written.
-            pub const ZERO: Self = Self { $($field: AtomicU64::new(0),)* };
             /// Length in bytes.
             pub const LENGTH: usize = size_of::<Self>();
+
+            /// A record of zeros, which is no record at all until its head is written.
+            pub const fn zeroed() -> Self {
+                Self { $($field: AtomicU64::new(0),)* }
+            }
 
             /// The present values; each word is whole, but they may belong to different moments.
             pub fn values(&self) -> $plain {
@@ -476,10 +479,10 @@ pub const LOCK_LENGTH: usize = Lock::LENGTH + FRAMES * 8;
 // Positions are multiples of UNIT, and a pair fills whole cache lines.
 const _: () = {
     assert!(size_of::<BlockHeader>() as u64 == UNIT);
-    assert!(Thread::LENGTH as u64 % UNIT == 0);
-    assert!(Pair::LENGTH as u64 % UNIT == 0);
-    assert!(LOCK_LENGTH as u64 % UNIT == 0);
-    assert!(size_of::<Histograms>() as u64 % UNIT == 0);
+    assert!((Thread::LENGTH as u64).is_multiple_of(UNIT));
+    assert!((Pair::LENGTH as u64).is_multiple_of(UNIT));
+    assert!((LOCK_LENGTH as u64).is_multiple_of(UNIT));
+    assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);
     assert!(Header::LENGTH as u64 <= PAGE);
 };

@@ -1,6 +1,6 @@
 //! The profile file: records, container, symbol names, lock table.
 //!
-//! Two halves. The *writing* half ([`format`], [`histogram`], [`arena`], [`record`]) runs inside the profiled program:
+//! Two halves. The *writing* half ([`mod@format`], [`histogram`], [`arena`], [`record`]) runs inside the profiled program:
 //! no_std, no dependency, nothing allocated on a lock path. The *reading* half (feature `read`, on by default) makes the
 //! file for a run ([`session`]), opens a finished or a live one, names its locks and turns it into the lock table,
 //! differences and exports ([`mod@read`]).

@@ -233,7 +233,7 @@ impl PerThread {
         x ^= x << 17;
         self.random.set(x);
         let span = u64::from(period) * 2 - 1;
-        self.skip.set(1 + ((x >> 32) * span >> 32) as u32);
+        self.skip.set(1 + (((x >> 32) * span) >> 32) as u32);
         true
     }
 }
@@ -1161,7 +1161,7 @@ impl Bench {
                     crate::format::QUANTITIES],
             },
             _pad: [],
-            pair: Pair::ZERO,
+            pair: Pair::zeroed(),
             trace: Trace::new(),
         }
     }

@@ -5,8 +5,9 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 
 use contend_profile::Options;
-use contend_profile::format::{RunValues, TaskValues};
+use contend_profile::format::{RunValues, TaskValues, Type};
 use contend_profile::read::{Diff, Profile};
+use contend_profile::record::{Kind, Mode};
 use contend_profile::session::{DEFAULT_LIMIT, Recording};
 
 #[test]
@@ -52,6 +53,27 @@ fn what_the_launcher_saw_is_in_the_table() {
 }
 
 #[test]
+fn threads_that_did_not_run_together_are_doubted() {
+    let doubt = |elapsed_ns, wait| {
+        let file = support::File::new(1 << 20, 1);
+        let trace = contend_profile::record::Trace::new();
+        for t in [contend_profile::record::PerThread::new(), contend_profile::record::PerThread::new()] {
+            let started = support::NOW.get();
+            support::pass(wait);
+            file.recorder.acquired(&t, &trace, Kind::Mutex, Mode::Exclusive, 0x1000, Some(started));
+            file.recorder.releasing(&t, &trace, Mode::Exclusive);
+        }
+        let run = RunValues { elapsed_ns, cpu_ns: 1000, ..RunValues::default() };
+        file.recorder.append(Type::Run, &[&run.elapsed_ns.to_le_bytes(), &run.cpu_ns.to_le_bytes()]);
+        let table = Profile::parse("test", &file.bytes()).unwrap().table(&Options::default());
+        table.header.warnings.iter().any(|warning| warning.contains("cannot be trusted"))
+    };
+    assert!(doubt(1000, 0), "one core's worth of work by two threads");
+    assert!(!doubt(600, 0), "two cores were used");
+    assert!(!doubt(1000, 400), "one waited for the other");
+}
+
+#[test]
 fn a_difference_is_for_one_operation_and_names_what_grew() {
     let table = |hold, threads: u64, operations| {
         let file = support::File::new(1 << 20, 1);
@@ -68,7 +90,7 @@ fn a_difference_is_for_one_operation_and_names_what_grew() {
         support::STACK.take();
         let maps =
             b"1000-3000 rw-p 00000000 08:01 1 /nowhere/data\n5000-6000 r-xp 00000000 08:01 1 /nowhere/code\n";
-        file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
+        file.recorder.append(Type::Mappings, &[maps]);
         let options = Options { operations: Some(operations), ..Options::default() };
         Profile::parse("test", &file.bytes()).unwrap().table(&options)
     };

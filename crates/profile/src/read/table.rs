@@ -358,9 +358,9 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
                 threads: HashSet::new(),
             });
             if pair.shared() {
-                row.shared.add(pair)
+                row.shared.add(pair);
             } else {
-                row.exclusive.add(pair)
+                row.exclusive.add(pair);
             }
             row.threads.insert(pair.thread);
         }
@@ -375,7 +375,8 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         let (b_lost, b_held) = order(b);
         b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
     });
-    header.warnings = warnings(profile, &header);
+    let waited_ns = rows.iter().map(LockRow::waited_ns).sum();
+    header.warnings = warnings(profile, &header, waited_ns);
     LockTable { header, rows }
 }
 
@@ -639,18 +640,21 @@ fn off_cpu_of_task(task: &TaskValues) -> f64 {
     task.age_ns as f64 - task.running_ns as f64 - task.queued_ns as f64
 }
 
-/// Below this many cores in use at a time, several threads did not run together.
+/// With fewer threads than this running or waiting for a lock at a time, several threads did not run together.
 const TOGETHER: f64 = 1.2;
 /// Stolen time that disturbs, as a part of the time of all cores.
 const STOLEN: f64 = 0.05;
 /// Coverage below which most of what blocks is not in the table.
 const COVERED: f64 = 0.5;
 
-fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
+fn warnings(profile: &Profile, header: &TableHeader, waited_ns: f64) -> Vec<String> {
     let mut warnings = Vec::new();
-    if header.threads > 1 && header.cores_used > 0.0 && header.cores_used < TOGETHER {
+    // A thread that waits for a lock would run if it could: one that blocks everybody is no lack of concurrency.
+    let together =
+        if header.elapsed_ns > 0.0 { (header.cpu_ns + waited_ns) / header.elapsed_ns } else { 0.0 };
+    if header.threads > 1 && header.cpu_ns > 0.0 && together < TOGETHER {
         warnings.push(format!(
-            "{} threads used {:.2} cores at a time: they hardly ran together, so contention and hand-over figures cannot be trusted",
+            "{} threads used {:.2} cores at a time, and {together:.2} ran or waited for a lock: they hardly ran together, so contention and hand-over figures cannot be trusted",
             header.threads, header.cores_used
         ));
     }

@@ -15,7 +15,7 @@ pub struct Times {
     pub buckets: Vec<Bucket>,
 }
 
-/// Durations from `from_ns` up to, but not with, `to_ns`. The recorder's own cost is not subtracted here.
+/// Durations from `from_ns` up to, but not with, `to_ns`, less what recording itself added.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bucket {
     /// Shortest, ns.
@@ -63,12 +63,13 @@ impl Times {
     pub fn and(&self, other: &Self) -> Self {
         let mut buckets = self.buckets.clone();
         for bucket in &other.buckets {
-            match buckets.iter_mut().find(|mine| mine.from_ns == bucket.from_ns) {
+            match buckets.iter_mut().find(|mine| (mine.from_ns, mine.to_ns) == (bucket.from_ns, bucket.to_ns))
+            {
                 Some(mine) => mine.count = mine.count.saturating_add(bucket.count),
                 None => buckets.push(*bucket),
             }
         }
-        buckets.sort_by(|a, b| a.from_ns.total_cmp(&b.from_ns));
+        buckets.sort_by(|a, b| a.to_ns.total_cmp(&b.to_ns));
         Self {
             count: self.count.saturating_add(other.count),
             total_ns: self.total_ns + other.total_ns,
@@ -105,8 +106,8 @@ impl Ticks {
         let net = (self.sum as f64 - self.count as f64 * own_ticks).max(0.0);
         let buckets =
             self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(i, &count)| Bucket {
-                from_ns: lower_bound(i) as f64 * ns_per_tick,
-                to_ns: lower_bound(i + 1) as f64 * ns_per_tick,
+                from_ns: (lower_bound(i) as f64 - own_ticks).max(0.0) * ns_per_tick,
+                to_ns: (lower_bound(i + 1) as f64 - own_ticks).max(0.0) * ns_per_tick,
                 count,
             });
         Times { count: self.count, total_ns: net * ns_per_tick, buckets: buckets.collect() }
@@ -152,6 +153,11 @@ mod tests {
         sums.add(10, 1000, &[]);
         assert_eq!(sums.finish(1.0, 30.0).total_ns, 700.0);
         assert_eq!(sums.finish(1.0, 300.0).total_ns, 0.0);
+        let mut buckets = [0; BUCKETS];
+        buckets[bucket(100)] = 1;
+        sums.add(1, 100, &buckets);
+        let shifted = sums.finish(1.0, 30.0).buckets[0];
+        assert!(shifted.from_ns <= 70.0 && 70.0 < shifted.to_ns, "{shifted:?}");
     }
 
     #[test]

@@ -1,13 +1,18 @@
-// Cancellation in condition waits: before, during and racing the signal, with every wait and mutex kind that
-// counts; the cleanup handler finds the mutex held by its thread, and no wake-up is lost. Waiting for a lock is
+// Cancellation in condition waits: before, during and racing the signal, in every wait, also with a robust mutex or
+// a process-shared condition variable, which stay glibc's; the cleanup handler finds the mutex held by its thread, and no wake-up is lost. Waiting for a lock is
 // no cancellation point. Argument: rounds of the race (default 300).
 //
 // Compiled without optimisation, with it, and with -fexceptions, where the handlers run by unwinding.
 
 #include "case.h"
 
-enum wait { WAIT, TIMEDWAIT, CLOCKWAIT, WAITS };
-static const char *const names[] = {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"};
+enum wait { WAIT, TIMEDWAIT, CLOCKWAIT, LAST_CALL, WAITS };
+static const char *const names[] = {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait",
+                                    "pthread_cond_wait as the last call"};
+
+enum variant { PLAIN, ROBUST_MUTEX, SHARED_COND, VARIANTS };
+static const char *const variant_names[] = {"", " with a robust mutex", " on a shared condition"};
+static enum variant variant;
 
 struct room {
     pthread_mutex_t mutex;
@@ -33,7 +38,8 @@ static void must_own(void *argument) {
     room->handlers++;
     int again = pthread_mutex_lock(&room->mutex), busy = pthread_mutex_trylock(&room->mutex);
     int let_go = pthread_mutex_unlock(&room->mutex);
-    if (again != EDEADLK || busy != EBUSY || let_go != 0)
+    int expected = variant == ROBUST_MUTEX ? EDEADLK : EBUSY; // glibc's robust mutexes tell their owner so
+    if (again != EDEADLK || busy != expected || let_go != 0)
         fail("in the cleanup handler: lock -> %s, trylock -> %s, unlock -> %s", error_name(again), error_name(busy),
              error_name(let_go));
     room->checked = 1;
@@ -50,7 +56,11 @@ static void *wait_for_token(void *argument) {
     MUST(pthread_mutex_lock(&room->mutex));
     pthread_cleanup_push(must_own, room);
     room->inside = 1;
-    while (room->tokens == 0) MUST(room->how == WAITS ? last_call(room) : wait_once(room));
+    while (room->tokens == 0) {
+        int error = room->how == LAST_CALL ? last_call(room) : wait_once(room);
+        if (error == ETIMEDOUT) fail("a wake-up was lost: %s timed out", names[room->how]);
+        MUST(error);
+    }
     room->tokens--;
     room->taken++;
     pthread_cleanup_pop(0);
@@ -64,8 +74,12 @@ static void open_room(struct room *room, int how) {
     pthread_mutexattr_t attribute;
     MUST(pthread_mutexattr_init(&attribute));
     MUST(pthread_mutexattr_settype(&attribute, PTHREAD_MUTEX_ERRORCHECK));
+    if (variant == ROBUST_MUTEX) MUST(pthread_mutexattr_setrobust(&attribute, PTHREAD_MUTEX_ROBUST));
     MUST(pthread_mutex_init(&room->mutex, &attribute));
-    MUST(pthread_cond_init(&room->cond, NULL));
+    pthread_condattr_t cond_attribute;
+    MUST(pthread_condattr_init(&cond_attribute));
+    if (variant == SHARED_COND) MUST(pthread_condattr_setpshared(&cond_attribute, PTHREAD_PROCESS_SHARED));
+    MUST(pthread_cond_init(&room->cond, &cond_attribute));
 }
 
 static void close_room(struct room *room) {
@@ -275,12 +289,13 @@ static void locks_are_no_points(void) {
 int main(int argc, char **argv) {
     watch(60);
     long rounds = number(argc, argv, 1, 300);
-    for (int how = WAIT; how < WAITS; how++) {
-        plain_cases(how, names[how]);
-        race(how, names[how], rounds);
-    }
-    plain_cases(WAITS, "pthread_cond_wait as the last call");
-    race(WAITS, "pthread_cond_wait as the last call", rounds);
+    for (variant = PLAIN; variant < VARIANTS; variant++)
+        for (int how = WAIT; how < WAITS; how++) {
+            char name[80];
+            snprintf(name, sizeof name, "%s%s", names[how], variant_names[variant]);
+            plain_cases(how, name);
+            race(how, name, variant == PLAIN ? rounds : rounds / 4 + 1);
+        }
     locks_are_no_points();
     puts("end");
     return 0;

@@ -2,11 +2,14 @@
 
 mod rounds;
 mod statistics;
+mod trial;
 
+use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::{Noise, Watch};
 use anyhow::Context as _;
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
+use locks::catalogue::Lock;
 use regex::Regex;
 use report::{Cell, Column, RangePlot, Table, text};
 use rounds::{Failure, Metric, Row, Trial, exit_code, measure};
@@ -16,12 +19,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What every lock is compared with: the program as it is.
-const REFERENCE: &str = "glibc";
-
-/// Without `--time-limit`: the reference may take so long, and every other lock so many times what the reference took
-/// to warm up, but at least the least limit.
-const REFERENCE_LIMIT: Duration = Duration::from_secs(600);
+/// Without `--time-limit`: glibc, which the others are compared with, may take so long, and every other lock so many times
+/// what glibc took to warm up, but at least the least limit.
+const GLIBC_LIMIT: Duration = Duration::from_secs(600);
 const LIMIT_FACTOR: u32 = 10;
 const LEAST_LIMIT: Duration = Duration::from_secs(30);
 
@@ -49,7 +49,8 @@ const LEAST_LIMIT: Duration = Duration::from_secs(30);
     contend compare --json -- CMD | jq '.rows[] | {lock, times_glibc}'"
 )]
 pub(crate) struct Args {
-    /// Locks to compare with glibc [default: every one of `contend locks`]
+    /// Locks to compare with glibc, each for every kind that it can serve [default: every one of `contend locks`]. One
+    /// kind alone is KIND=NAME; `+` joins several: mutex=mcs+rwlock=rw
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     lock: Vec<String>,
 
@@ -160,13 +161,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The reference, then the locks asked for, each once.
 fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
-    let mut names = vec![REFERENCE.to_owned()];
+    let mut names = vec![GLIBC.to_owned()];
     if asked.is_empty() {
-        names.extend(locks::catalogue::LOCKS.iter().map(|lock| lock.name.to_owned()));
+        let serves = |lock: &&Lock| locks::serves::KINDS.into_iter().any(|kind| lock.serves(kind).is_some());
+        names.extend(locks::catalogue::LOCKS.iter().filter(serves).map(|lock| lock.name.to_owned()));
     }
     for name in asked {
-        let known = name == REFERENCE || locks::catalogue::find(name).is_some();
-        anyhow::ensure!(known, "no lock `{name}`: `contend locks` lists the names");
+        swaps(name)?;
         if !names.contains(name) {
             names.push(name.clone());
         }
@@ -198,7 +199,7 @@ fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} left  {msg}")
         .expect("the template is valid");
     progress.set_style(style);
-    let mut limit = args.time_limit.unwrap_or(REFERENCE_LIMIT);
+    let mut limit = args.time_limit.unwrap_or(GLIBC_LIMIT);
     let rows = measure(locks, runs, metric, |number, round| {
         let lock = &locks[number];
         let stage = if round == 0 { "warm-up".into() } else { format!("round {round}") };
@@ -212,6 +213,18 @@ fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec
     });
     progress.finish_and_clear();
     rows
+}
+
+/// Runs the program once under a lock; the reference runs untouched.
+fn run_once(args: &Args, lock: &str, limit: Duration) -> anyhow::Result<Trial> {
+    let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
+    let command = Launch::new(program, arguments).swaps(swaps(lock)?).command()?;
+    trial::run(command, limit)
+}
+
+/// What a candidate swaps: `NAME`, `KIND=NAME`, or several of them joined by `+`.
+fn swaps(candidate: &str) -> anyhow::Result<Swaps> {
+    Swaps::parse(&candidate.replace('+', ",")).map_err(|wrong| anyhow::anyhow!("--lock {candidate}: {wrong}"))
 }
 
 /// What the metric is called, with its unit.
@@ -234,8 +247,7 @@ fn table(rows: &[Row], metric: &Metric) -> Table {
     ]);
     let reference = &rows[0];
     for row in rows {
-        let ratios =
-            ratios(&reference.values, &row.values, metric.better()).filter(|_| row.lock != REFERENCE);
+        let ratios = ratios(&reference.values, &row.values, metric.better()).filter(|_| row.lock != GLIBC);
         let verdict =
             ratios.and_then(|ratios| Some(verdict(reference.spread()?, row.spread()?, ratios).name()));
         table.row([
@@ -383,7 +395,11 @@ mod tests {
         let names =
             |asked: &[&str]| candidates(&asked.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(names(&["ticket", "glibc", "ticket"]).unwrap(), ["glibc", "ticket"]);
-        assert_eq!(names(&[]).unwrap().len(), 1 + locks::catalogue::LOCKS.len());
+        assert_eq!(
+            names(&[]).unwrap().last().map(String::as_str),
+            locks::catalogue::LOCKS.last().map(|lock| lock.name)
+        );
+        assert_eq!(names(&["mutex=ticket+rwlock=rw"]).unwrap()[1], "mutex=ticket+rwlock=rw");
         let error = names(&["<b>"]).unwrap_err().to_string();
         assert!(error.contains("`<b>`") && error.contains("contend locks"));
     }

@@ -1,6 +1,7 @@
 //! The `contend` command: parses arguments, calls the rooms, prints.
 
 mod calibrate;
+mod compare;
 mod diff;
 mod launch;
 mod library;
@@ -33,6 +34,7 @@ enum Subcommands {
     Diff(diff::Args),
     Predict(predict::Args),
     Run(run::Args),
+    Compare(compare::Args),
     Reproduce(reproduce::Args),
     Locks(locks::Args),
     Machines(machines::Args),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),
         Subcommands::Run(args) => run::run(args),
+        Subcommands::Compare(args) => compare::run(&args),
         Subcommands::Reproduce(args) => reproduce::run(args),
         Subcommands::Locks(args) => locks::run(args),
         Subcommands::Machines(args) => machines::run(args),

@@ -1,0 +1,74 @@
+//! `contend compare` and `contend calibrate` as a user runs them.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn contend(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_contend")).args(arguments).output().expect("the command starts")
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_lock_has_a_row_with_what_the_program_printed() {
+    let script = "echo \"ran $CONTEND_MUTEX\"; echo ops: 1,200.5";
+    let output =
+        contend(&["compare", "--json", "--runs", "2", "--metric", "ops: (\\S+)", "--", "sh", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = json(&output);
+    let rows = all["rows"].as_array().expect("rows are an array");
+    assert_eq!(rows[0]["lock"], "glibc");
+    assert!(rows.len() > 4, "the catalogue has more locks: {rows:?}");
+    for row in rows {
+        assert_eq!((&row["metric"]["median"], &row["failure"]), (&Value::from(1200.5), &Value::Null), "{row}");
+    }
+    assert_eq!(rows[1]["times_glibc"]["median"], 1.0);
+    assert_eq!(rows[1]["verdict"], "no difference seen");
+    assert_eq!(all["values"]["glibc"], serde_json::json!([1200.5, 1200.5]));
+}
+
+#[test]
+fn a_program_that_fails_by_itself_passes_its_code_on() {
+    let output = contend(&["compare", "--lock", "ticket", "--", "sh", "-c", "echo why >&2; exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("why"), "its last words are shown");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("exit code 7 in the warm-up"));
+}
+
+#[test]
+fn a_lock_that_fails_or_hangs_is_a_row_and_not_the_end() {
+    let script = "case $CONTEND_MUTEX in ticket) kill -SEGV $$;; mcs) sleep 1000;; esac; exit 0";
+    let limit = ["--time-limit", "2", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
+    let arguments = ["compare"].into_iter().chain(limit).chain(["--", "sh", "-c", script]);
+    let output = contend(&arguments.collect::<Vec<_>>());
+    assert!(output.status.success(), "one lock that works is enough");
+    let all = json(&output);
+    assert_eq!(all["rows"][1]["failure"], "killed by signal 11 in the warm-up");
+    assert_eq!(all["rows"][2]["failure"], "timed out in the warm-up");
+    assert_eq!(all["rows"][3]["failure"], Value::Null);
+}
+
+#[test]
+fn a_calibrated_machine_is_one_that_the_model_takes() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("here.toml");
+    let path = path.to_str().expect("the path is UTF-8");
+    let output = contend(&["calibrate", "--json", "-o", path]);
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1) {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("needs two"));
+        return;
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("never ran together") {
+        return; // a machine this busy cannot be measured, and the command says so
+    }
+    assert!(output.status.success(), "{errors}");
+    let all = json(&output);
+    assert_eq!(all["machine"]["name"], "here");
+    let written = std::fs::read_to_string(path).expect("the file was written");
+    let machine = model::MachineFile::parse(&written).expect("the model takes it");
+    assert!(machine.handover.wake.source.starts_with("measured by contend calibrate on 20"));
+}

@@ -1,0 +1,253 @@
+//! Pairs of thread and lock: where their records come from, and where they go past the bound.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
+
+use super::table::{Entry, Table};
+use super::threads::{FIRST_TABLE, Slot};
+use super::{Host, Kind, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of};
+use crate::arena::{Block, Need};
+use crate::format::{Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
+use crate::histogram::bucket;
+
+/// Acquisitions after which a pair is considered for histograms, and again each time that it has done as many.
+pub(super) const WARM: u64 = 256;
+/// Records that are looked at for the coldest.
+const CANDIDATES: usize = 16;
+/// Bytes of a thread's second and later blocks.
+const PAIR_BLOCK: usize = 16 << 10;
+
+impl<H: Host> Recorder<H> {
+    /// The caller's pair with a lock, made if need be; `None` when it cannot have one.
+    pub(super) fn pair<'t>(
+        &self,
+        t: &'t PerThread,
+        trace: &Trace,
+        what: Kind,
+        mode: Mode,
+        address: usize,
+    ) -> Option<&'t Pair> {
+        if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
+            return Some(pair);
+        }
+        if t.busy.replace(true) {
+            return None;
+        }
+        let pair = self.make_pair(t, trace, what, mode, address);
+        t.busy.set(false);
+        // SAFETY: pairs lie in the mapping, which stays.
+        pair.map(|pair| unsafe { &*pair.as_ptr() })
+    }
+
+    #[cold]
+    fn make_pair(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        what: Kind,
+        mode: Mode,
+        address: usize,
+    ) -> Option<NonNull<Pair>> {
+        if t.slot.get().is_null() && !self.enter(t) {
+            return None;
+        }
+        let mut lock = trace.lock();
+        if lock == 0 {
+            lock = self.register(t, trace, what, address);
+        }
+        if let Some(pair) = t.find(key_of(lock, mode)) {
+            return Some(pair.into()); // merged locks share a pair
+        }
+        self.insert(t, key_of(lock, mode)).or_else(|| t.find(key_of(MERGED, mode)).map(NonNull::from))
+    }
+
+    fn insert(&self, t: &PerThread, key: u64) -> Option<NonNull<Pair>> {
+        // SAFETY: the thread's own slot.
+        let slot = unsafe { &mut *t.slot.get() };
+        if slot.table.full() && !self.grow_table(t, slot) {
+            return self.reuse_coldest(slot, key);
+        }
+        let Some(pair) = self.room_for_pair(slot, key) else { return self.reuse_coldest(slot, key) };
+        slot.table.put(key, pair.as_ptr());
+        Some(pair)
+    }
+
+    fn room_for_pair(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
+        if let Some(pair) = new_pair(&slot.block, key) {
+            return Some(pair);
+        }
+        // SAFETY: the slot's record lies in the mapping.
+        let thread = self.arena.position_of(unsafe { &*slot.thread });
+        slot.block = self.arena.allocate(
+            &self.host,
+            Need::Detail,
+            self.section_number(),
+            thread,
+            PAIR_BLOCK - UNIT as usize,
+        )?;
+        new_pair(&slot.block, key)
+    }
+
+    fn grow_table(&self, t: &PerThread, slot: &mut Slot) -> bool {
+        let old = slot.table;
+        let length = old.length() * 2;
+        let lines = self.host.zeroed(length * size_of::<Entry>()).cast::<Entry>();
+        if lines.is_null() {
+            return false;
+        }
+        // SAFETY: fresh zeroed memory of twice a power of two.
+        slot.table = unsafe { Table::over(lines, length) };
+        for entry in (0..old.length()).map(|i| old.line(i)).filter(|entry| entry.key != 0) {
+            slot.table.put(entry.key, entry.pair);
+        }
+        t.use_table(&slot.table);
+        if old.length() != FIRST_TABLE {
+            // SAFETY: it came from `zeroed`, and the new table has replaced it.
+            unsafe { self.host.give_back(old.lines().cast(), old.length() * size_of::<Entry>()) };
+        }
+        true
+    }
+
+    /// Past the bound: adds one of the thread's coldest records to its row of merged locks and uses it for `key`.
+    fn reuse_coldest(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
+        let mut coldest: Option<(u64, NonNull<Pair>, u64)> = None;
+        let mut seen = 0;
+        for _ in 0..slot.table.length() {
+            slot.hand = (slot.hand + 1) % slot.table.length();
+            let entry = slot.table.line(slot.hand);
+            let Some(pair) = NonNull::new(entry.pair.cast_mut()) else { continue };
+            // SAFETY: pairs lie in the mapping.
+            let values = unsafe { pair.as_ref() }.values();
+            if entry.key >> 1 == u64::from(MERGED) || values.hold_started != 0 || values.state >= READ_HOLD {
+                continue;
+            }
+            if coldest.is_none_or(|(acquisitions, ..)| values.acquisitions < acquisitions) {
+                coldest = Some((values.acquisitions, pair, entry.key));
+            }
+            seen += 1;
+            if seen == CANDIDATES {
+                break;
+            }
+        }
+        let (_, pair, old_key) = coldest?;
+        let mode = if old_key & 1 == 0 { Mode::Exclusive } else { Mode::Shared };
+        let merged = slot.table.find(key_of(MERGED, mode))?;
+        // SAFETY: both lie in the mapping and belong to this thread.
+        let (pair_ref, merged) = unsafe { (pair.as_ref(), &*merged) };
+        self.merge(pair_ref, merged);
+        slot.table.remove(old_key);
+        pair_ref.key.store(key, Relaxed);
+        slot.table.put(key, pair.as_ptr());
+        if let Some(process) = self.process() {
+            process.merged_pairs.fetch_add(1, Relaxed);
+        }
+        Some(pair)
+    }
+
+    /// Adds the counts of `from` to `into` and makes `from` a new record, except for its key.
+    fn merge(&self, from: &Pair, into: &Pair) {
+        let sums = |pair: &Pair| -> [*const AtomicU64; 17] {
+            [
+                &pair.acquisitions,
+                &pair.owner_changes,
+                &pair.hold_same_count,
+                &pair.hold_same_ticks,
+                &pair.hold_other_count,
+                &pair.hold_other_ticks,
+                &pair.think_count,
+                &pair.think_ticks,
+                &pair.contended,
+                &pair.wait_ticks,
+                &pair.handover_count,
+                &pair.handover_ticks,
+                &pair.try_failures,
+                &pair.timeouts,
+                &pair.condition_waits,
+                &pair.condition_ticks,
+                &pair.condition_timeouts,
+            ]
+            .map(core::ptr::from_ref)
+        };
+        for (from, into) in sums(from).into_iter().zip(sums(into)) {
+            // SAFETY: they point into the two records.
+            let (from, into) = unsafe { (&*from, &*into) };
+            add(into, from.load(Relaxed));
+            from.store(0, Relaxed);
+        }
+        add(&into.nested, from.nested.load(Relaxed));
+        for word in [&from.nested, &from.hold_started, &from.released, &from.state] {
+            word.store(0, Relaxed);
+        }
+        if let Some(histograms) = self.histograms(from) {
+            histograms.noted.store(0, Relaxed);
+            for word in histograms.buckets.iter().flatten() {
+                word.store(0, Relaxed);
+            }
+        }
+    }
+
+    fn histograms(&self, pair: &Pair) -> Option<&Histograms> {
+        let position = pair.histograms.load(Relaxed);
+        // SAFETY: see `measured`.
+        (position != 0)
+            .then(|| unsafe { &*self.arena.base().add((position * UNIT) as usize).cast::<Histograms>() })
+    }
+
+    /// Considers a pair for histograms. The more room they have taken, the more acquisitions it needs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn warm_up(&self, pair: &Pair, acquisitions: u64) {
+        let Some(header) = self.arena.header() else { return };
+        if pair.histograms.load(Relaxed) != 0 || pair.state.load(Relaxed) & UNTIMED != 0 {
+            return;
+        }
+        let budget = header.limit.load(Relaxed) / 2;
+        let taken = header.histogram_bytes.load(Relaxed);
+        if taken >= budget || acquisitions < WARM << (taken * 8 / budget.max(1)) {
+            return;
+        }
+        let length = size_of::<Histograms>();
+        let Some(block) = self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length)
+        else {
+            return;
+        };
+        header.histogram_bytes.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
+        let Some(start) = block.take(length) else { return };
+        // SAFETY: the block gave the room, aligned, in the mapping.
+        let histograms = unsafe { &*start.cast::<Histograms>() };
+        histograms.pair.store(self.arena.position_of(pair), Relaxed);
+        histograms.head.store(head(Type::Histograms, length), Ordering::Release);
+        pair.histograms.store(self.arena.position_of(histograms), Relaxed);
+    }
+}
+
+pub(super) fn new_pair(block: &Block, key: u64) -> Option<NonNull<Pair>> {
+    let start = NonNull::new(block.take(Pair::LENGTH)?.cast::<Pair>())?;
+    // SAFETY: the room is the caller's alone, aligned, in the mapping.
+    let pair = unsafe { start.as_ref() };
+    pair.key.store(key, Relaxed);
+    pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);
+    Some(start)
+}
+
+#[inline]
+pub(super) fn note(histograms: &Histograms, quantity: Quantity, ticks: u64) {
+    let noted = histograms.noted.load(Relaxed) as usize % NOTED;
+    histograms.notes[noted].store(ticks << NOTE_SHIFT | quantity as u64, Relaxed);
+    histograms.noted.store(noted as u64 + 1, Relaxed);
+    if noted == NOTED - 1 {
+        sort_notes(histograms);
+    }
+}
+
+#[inline(never)]
+fn sort_notes(histograms: &Histograms) {
+    for note in &histograms.notes {
+        let note = note.load(Relaxed);
+        let quantity = note as usize % (1 << NOTE_SHIFT);
+        if let Some(buckets) = histograms.buckets.get(quantity) {
+            add(&buckets[bucket(note >> NOTE_SHIFT)], 1);
+        }
+    }
+    histograms.noted.store(0, Relaxed);
+}

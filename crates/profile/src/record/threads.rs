@@ -1,0 +1,262 @@
+//! Threads: what each keeps for recording, and what outlives it.
+
+use core::cell::Cell;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
+
+use super::table::{Entry, Table, home};
+use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of};
+use crate::arena::{Block, Need};
+use crate::format::{Pair, Thread, Type, UNIT, head};
+
+/// What a thread keeps for recording: a part of the thread's own storage. Zeros are a thread never seen.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PerThread {
+    pub(super) table: Cell<*mut Entry>,
+    pub(super) mask: Cell<usize>,
+    /// Number of the thread's slot in its process, modulo 65536 and never 0.
+    pub(super) number: Cell<u32>,
+    /// Pairs until the next sampled one.
+    pub(super) skip: Cell<u32>,
+    pub(super) random: Cell<u64>,
+    pub(super) slot: Cell<*mut Slot>,
+    /// Set while a slow path runs, so that locks taken by what it calls are left alone.
+    pub(super) busy: Cell<bool>,
+    /// Set when the thread could get no room at all: what it does is counted as dropped.
+    refused: Cell<bool>,
+}
+
+/// A thread's part that outlives it, in private memory that is never given back.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) next: *mut Slot,
+    pub(super) thread: *const Thread,
+    pub(super) block: Block,
+    pub(super) table: Table,
+    number: u32,
+    /// Where the search for a cold record goes on.
+    pub(super) hand: usize,
+    /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
+    pub(super) ended: AtomicU32,
+}
+
+/// Lines of a thread's first table, which lies in the same page as its slot.
+pub(super) const FIRST_TABLE: usize = 128;
+/// Memory of a slot with its first table, bytes.
+const SLOT_BYTES: usize = 4096;
+
+const _: () = assert!(size_of::<Slot>() + FIRST_TABLE * size_of::<Entry>() <= SLOT_BYTES);
+
+impl PerThread {
+    /// A thread never seen.
+    pub const fn new() -> Self {
+        Self {
+            table: Cell::new(null_mut()),
+            mask: Cell::new(0),
+            number: Cell::new(0),
+            skip: Cell::new(0),
+            random: Cell::new(0),
+            slot: Cell::new(null_mut()),
+            busy: Cell::new(false),
+            refused: Cell::new(false),
+        }
+    }
+
+    /// Uses this table from here on.
+    pub(super) fn use_table(&self, table: &Table) {
+        self.mask.set(table.length() - 1);
+        self.table.set(table.lines());
+    }
+
+    /// Forgets everything: the records belong to somebody else.
+    pub(super) fn forget(&self) {
+        self.table.set(null_mut());
+        self.slot.set(null_mut());
+        self.busy.set(false);
+        self.refused.set(false);
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: u64) -> Option<&Pair> {
+        let table = self.table.get();
+        if table.is_null() {
+            return None;
+        }
+        let mut index = home(key) & self.mask.get();
+        loop {
+            // SAFETY: a table has mask + 1 lines, at least one of them empty, and belongs to this thread.
+            let entry = unsafe { *table.add(index) };
+            if entry.key == key {
+                // SAFETY: the pair of an occupied line lies in the mapping, which stays. A lock without a number looks
+                // like an empty line, whose pair is null.
+                return unsafe { entry.pair.as_ref() };
+            }
+            if entry.key == 0 {
+                return None;
+            }
+            index = (index + 1) & self.mask.get();
+        }
+    }
+
+    /// Decides whether this pair is timed. The distance between timed pairs is uniform on 1..2·period−1.
+    #[inline]
+    pub(super) fn draw(&self, period: u32) -> bool {
+        if period <= 1 {
+            return true;
+        }
+        let skip = self.skip.get();
+        self.skip.set(skip.wrapping_sub(1));
+        if skip > 1 {
+            return false;
+        }
+        let mut x = self.random.get();
+        x ^= x << 13; // xorshift64, Marsaglia 2003
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.set(x);
+        let span = u64::from(period) * 2 - 1;
+        self.skip.set(1 + (((x >> 32) * span) >> 32) as u32);
+        true
+    }
+}
+
+impl Default for PerThread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H: Host> Recorder<H> {
+    /// Gives the calling thread a slot: a new one, or past the bound one of a thread that has ended.
+    pub(super) fn enter(&self, t: &PerThread) -> bool {
+        if t.refused.get() {
+            return false;
+        }
+        let Some(process) = self.process() else { return false };
+        let number = process.threads.fetch_add(1, Relaxed);
+        let slot = if number >= u64::from(self.thread_bound.load(Relaxed)) { self.take_over() } else { None };
+        let Some(slot) = slot.or_else(|| self.new_slot(number as u32)).or_else(|| self.take_over()) else {
+            t.refused.set(true);
+            return false;
+        };
+        // SAFETY: the slot is this thread's alone now.
+        let slot_ref = unsafe { &*slot.as_ptr() };
+        // SAFETY: a slot's thread record lies in the mapping.
+        let thread = unsafe { &*slot_ref.thread };
+        let (tid, name) = self.host.identity();
+        thread.tid.store(u64::from(tid), Relaxed);
+        thread.number.store(u64::from(slot_ref.number), Relaxed);
+        thread.started_ns.store(self.host.monotonic_ns(), Relaxed);
+        // What it ran before its first acquisition does not count; the end is added when it comes.
+        let (running, queued) = self.host.schedule(tid).unwrap_or((0, 0));
+        add(&thread.running_ns, running.wrapping_neg());
+        add(&thread.queued_ns, queued.wrapping_neg());
+        thread.ended_ns.store(0, Relaxed);
+        let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
+        thread.name_0.store(half(0), Relaxed);
+        thread.name_1.store(half(1), Relaxed);
+        add(&thread.lives, 1);
+        thread.head.store(head(Type::Thread, Thread::LENGTH), Ordering::Release);
+        t.number.set(slot_ref.number % 0xffff + 1);
+        t.random.set(H::stamp() << 16 ^ u64::from(tid) << 1 | 1);
+        t.use_table(&slot_ref.table);
+        t.slot.set(slot.as_ptr());
+        true
+    }
+
+    fn new_slot(&self, number: u32) -> Option<NonNull<Slot>> {
+        let block = self.arena.allocate(
+            &self.host,
+            Need::Essential,
+            self.section_number(),
+            0,
+            4096 - UNIT as usize,
+        )?;
+        let thread = block.take(Thread::LENGTH)?.cast::<Thread>();
+        let slot = NonNull::new(self.host.zeroed(SLOT_BYTES).cast::<Slot>())?;
+        // SAFETY: the record lies in the mapping.
+        block.header().thread.store(self.arena.position_of(unsafe { &*thread }), Relaxed);
+        // SAFETY: the page is long enough for the slot and its first table, which starts behind it.
+        let table = unsafe { Table::over(slot.as_ptr().add(1).cast(), FIRST_TABLE) };
+        let mut value =
+            Slot { next: null_mut(), thread, block, table, number, hand: 0, ended: AtomicU32::new(0) };
+        for mode in [Mode::Exclusive, Mode::Shared] {
+            let pair = super::pairs::new_pair(&block, key_of(MERGED, mode))?;
+            // SAFETY: the pair is in the mapping.
+            unsafe { pair.as_ref() }.state.store(UNTIMED, Relaxed);
+            value.table.put(key_of(MERGED, mode), pair.as_ptr());
+        }
+        // SAFETY: fresh memory of the right size and alignment.
+        unsafe { slot.write(value) };
+        let mut first = self.slots.load(Relaxed);
+        loop {
+            // SAFETY: nobody else knows the slot yet.
+            unsafe { (*slot.as_ptr()).next = first };
+            match self.slots.compare_exchange_weak(first, slot.as_ptr(), Ordering::AcqRel, Relaxed) {
+                Ok(_) => return Some(slot),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// The slot of a thread that is gone.
+    fn take_over(&self) -> Option<NonNull<Slot>> {
+        let mut next = self.slots.load(Ordering::Acquire);
+        while let Some(slot) = NonNull::new(next) {
+            // SAFETY: slots are never given back; `ended` is atomic and `next` constant once it is in the list.
+            let (ended, after) = unsafe { (&(*slot.as_ptr()).ended, (*slot.as_ptr()).next) };
+            next = after;
+            if ended.compare_exchange(1, 2, Ordering::AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            // SAFETY: the slot is claimed, and its thread record lies in the mapping.
+            let tid = unsafe { (*(*slot.as_ptr()).thread).tid.load(Relaxed) };
+            if self.host.gone(tid as u32) {
+                ended.store(0, Relaxed);
+                return Some(slot);
+            }
+            ended.store(1, Ordering::Release); // it still runs its last destructors
+        }
+        None
+    }
+
+    /// The calling thread is about to end. What it does after this is still counted.
+    #[cold]
+    pub fn thread_ends(&self, t: &PerThread) {
+        let Some(slot) = NonNull::new(t.slot.get()) else { return };
+        // SAFETY: the thread's own slot; its record lies in the mapping.
+        let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
+        if thread.ended_ns.load(Relaxed) == 0 {
+            self.close_thread(thread);
+        }
+        ended.store(1, Ordering::Release);
+    }
+
+    fn close_thread(&self, thread: &Thread) {
+        let now = self.host.monotonic_ns();
+        let (running, queued) = self.host.schedule(thread.tid.load(Relaxed) as u32).unwrap_or((0, 0));
+        add(&thread.running_ns, running);
+        add(&thread.queued_ns, queued);
+        add(&thread.age_ns, now.saturating_sub(thread.started_ns.load(Relaxed)));
+        thread.ended_ns.store(now, Relaxed);
+    }
+
+    /// The process is about to exit: stamps the ends of the threads that still live, and of the section.
+    #[cold]
+    pub fn process_ends(&self) {
+        let Some(process) = self.process() else { return };
+        let mut next = self.slots.load(Ordering::Acquire);
+        while let Some(slot) = NonNull::new(next) {
+            // SAFETY: slots are never given back; these two are constant, and `ended` is atomic.
+            let (thread, after) = unsafe { (&*(*slot.as_ptr()).thread, (*slot.as_ptr()).next) };
+            next = after;
+            if thread.ended_ns.load(Relaxed) == 0 {
+                self.close_thread(thread);
+            }
+        }
+        process.clock_last_ns.store(self.host.monotonic_ns(), Relaxed);
+        process.clock_last_ticks.store(H::stamp(), Relaxed);
+    }
+}

@@ -120,12 +120,6 @@ impl Explorer {
         true
     }
 
-    /// Lets a thread run from its start.
-    pub(crate) fn restart(&mut self, thread: usize) {
-        self.steps[thread] = 0;
-        self.waits.retain(|wait| wait.thread != thread);
-    }
-
     /// The thread that must run until it has finished the read-modify-write that a revisit left half done.
     pub(crate) fn half_done(&self) -> Option<usize> {
         let focus = self.graph.focus?;

@@ -238,11 +238,6 @@ impl Graph {
     }
 
     #[inline]
-    pub(crate) fn event_mut(&mut self, id: EventId) -> &mut Event {
-        &mut self.threads[id.thread as usize][id.index as usize]
-    }
-
-    #[inline]
     pub(crate) fn accesses(&self, location: LocationId) -> &Accesses {
         &self.locations[location as usize]
     }

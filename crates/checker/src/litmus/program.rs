@@ -261,10 +261,10 @@ impl Program {
                 break;
             }
             let first = explorer.half_done();
-            for thread in first.into_iter().chain(0..self.threads.len()) {
-                // The thread that a revisit left inside a read-modify-write finishes that one before the others run.
+            let others = (0..self.threads.len()).filter(|&thread| first != Some(thread));
+            // The thread that a revisit left inside a read-modify-write finishes that before the others run.
+            for thread in first.into_iter().chain(others) {
                 registers[thread].clone_from(&self.registers[thread]);
-                explorer.restart(thread);
                 let mut run = Running {
                     thread,
                     registers: &mut registers[thread],

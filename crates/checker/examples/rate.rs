@@ -1,0 +1,34 @@
+//! How many executions a second the checker runs: `cargo run --release --example rate -- ticket 2 4`.
+
+use contend_checker::{Checked, Exploration, Model, explore};
+use workloads::client::{self, Kind, Shape};
+
+fn main() {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    let [lock, threads, rounds, rest @ ..] = &arguments[..] else {
+        eprintln!("usage: rate LOCK THREADS ROUNDS [CLIENT] [MODEL]");
+        return;
+    };
+    let shape =
+        Shape { threads: threads.parse().expect("a number"), rounds: rounds.parse().expect("a number") };
+    let kind = rest.first().map_or(Kind::Exclusive, |name| {
+        let known = Kind::ALL.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name));
+        known.expect("a client")
+    });
+    for model in Model::ALL {
+        if rest.get(1).is_some_and(|name| *name != model.name()) {
+            continue;
+        }
+        let client = || match client::run::<Checked>(lock, kind, shape) {
+            Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
+            None => Err("no such lock".to_owned()),
+        };
+        let report = explore(&Exploration::of(model), &client);
+        let rate = report.counts.all() as f64 / report.elapsed.as_secs_f64();
+        let (counts, elapsed) = (report.counts, report.elapsed);
+        println!("{lock} {kind:?} {model}: {counts:?} in {elapsed:?}, {rate:.0} a second");
+        if let Some(found) = report.counterexample {
+            println!("{found}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The memory of the checked machine: its offsets are the locations, so that an execution can be run again exactly.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::TypeId;
+use std::ptr::NonNull;
+
+use machine::LINE_BYTES;
+
+use crate::graph::{LocationId, MAX_THREADS};
+
+/// What the client's own thread allocates before it runs the others.
+const MAIN_BYTES: usize = 64 << 10;
+/// What each other thread allocates.
+const THREAD_BYTES: usize = 4 << 10;
+/// All queue nodes.
+const NODE_BYTES: usize = 128 << 10;
+const NODES_START: usize = MAIN_BYTES + MAX_THREADS * THREAD_BYTES;
+const ARENA_BYTES: usize = NODES_START + NODE_BYTES;
+
+/// Queue nodes in a thread's pool that have names.
+pub(super) const NAMED_NODES: usize = 4;
+/// Queue nodes in a thread's pool.
+pub(super) const POOL_NODES: usize = 8;
+const POOL_BYTES: usize = MAX_THREADS * POOL_NODES * LINE_BYTES;
+
+/// No location has been named here yet.
+const UNNAMED: LocationId = LocationId::MAX;
+
+/// The locations that stand for a queue node as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeLocations {
+    /// Its giving and taking.
+    pub(super) life: LocationId,
+    /// The flag by which its pool knows whether somebody has it.
+    pub(super) taken: LocationId,
+}
+
+/// The pools of all threads for one type of node.
+struct Pools {
+    of: TypeId,
+    start: usize,
+    nodes: Vec<NodeLocations>,
+}
+
+/// Memory, and the numbers of the locations in it.
+pub(super) struct Arena {
+    memory: NonNull<u8>,
+    /// By byte.
+    names: Vec<LocationId>,
+    used: Vec<usize>,
+    /// By location: its offset; none for those that stand for something else.
+    pub(super) offsets: Vec<Option<u32>>,
+    /// By location: what its name in tables is.
+    queues: Vec<(LocationId, LocationId)>,
+    pools: Vec<Pools>,
+    nodes_used: usize,
+}
+
+fn layout() -> Layout {
+    Layout::from_size_align(ARENA_BYTES, 4096).expect("a constant layout")
+}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        // SAFETY: not of size zero.
+        let memory = unsafe { alloc_zeroed(layout()) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout()) };
+        Self {
+            memory,
+            names: vec![UNNAMED; ARENA_BYTES],
+            used: vec![0; MAX_THREADS + 1],
+            offsets: Vec::new(),
+            queues: Vec::new(),
+            pools: Vec::new(),
+            nodes_used: 0,
+        }
+    }
+
+    /// Forgets what was allocated, not what locations are called.
+    pub(super) fn reset_main(&mut self) {
+        self.used.fill(0);
+    }
+
+    /// Forgets what threads allocated.
+    pub(super) fn reset_threads(&mut self) {
+        self.used[..MAX_THREADS].fill(0);
+    }
+
+    /// Memory for a thread, or for the client's own when there is none.
+    pub(super) fn alloc(&mut self, thread: Option<usize>, layout: Layout) -> NonNull<u8> {
+        let (start, bytes) = match thread {
+            Some(thread) => (MAIN_BYTES + thread * THREAD_BYTES, THREAD_BYTES),
+            None => (0, MAIN_BYTES),
+        };
+        let used = &mut self.used[thread.unwrap_or(MAX_THREADS)];
+        let offset = used.next_multiple_of(layout.align().max(LINE_BYTES));
+        assert!(
+            offset + layout.size() <= bytes,
+            "the checked machine has {bytes} bytes for {}; make the client smaller",
+            thread.map_or("the client".to_owned(), |thread| format!("thread {thread}"))
+        );
+        *used = offset + layout.size();
+        self.at(start + offset)
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset < ARENA_BYTES);
+        // SAFETY: inside the arena.
+        unsafe { self.memory.add(offset) }
+    }
+
+    fn fresh(&mut self, offset: Option<usize>) -> LocationId {
+        let name = self.offsets.len() as LocationId;
+        assert!(name < UNNAMED, "the client uses more than {UNNAMED} locations");
+        self.offsets.push(offset.map(|offset| offset as u32));
+        name
+    }
+
+    /// The location at an address, and the node that it lies in if it was not known before.
+    #[inline]
+    pub(super) fn location(&mut self, address: usize) -> (LocationId, Option<LocationId>) {
+        let offset = address.wrapping_sub(self.memory.as_ptr() as usize);
+        match self.names.get(offset) {
+            Some(&name) if name != UNNAMED => (name, None),
+            Some(_) => {
+                let name = self.fresh(Some(offset));
+                self.names[offset] = name;
+                (name, self.node_at(offset).map(|node| node.life))
+            }
+            None => panic!(
+                "a word or cell lies outside the checked machine's memory: put shared objects into Placed::new"
+            ),
+        }
+    }
+
+    fn node_at(&self, offset: usize) -> Option<NodeLocations> {
+        let pools = self.pools.iter().find(|pools| (pools.start..pools.start + POOL_BYTES).contains(&offset))?;
+        Some(pools.nodes[(offset - pools.start) / LINE_BYTES])
+    }
+
+    /// The location that stands for the sleepers of a futex word.
+    pub(super) fn queue_of(&mut self, word: LocationId) -> LocationId {
+        if let Some(&(_, queue)) = self.queues.iter().find(|(of, _)| *of == word) {
+            return queue;
+        }
+        let queue = self.fresh(None);
+        self.queues.push((word, queue));
+        queue
+    }
+
+    /// The node of a thread's pool for nodes of type `of`.
+    pub(super) fn node(&mut self, of: TypeId, thread: usize, index: usize) -> (NonNull<u8>, NodeLocations) {
+        let number = thread * POOL_NODES + index;
+        let known = self.pools.iter().position(|pools| pools.of == of);
+        let known = known.unwrap_or_else(|| {
+            assert!(self.nodes_used + POOL_BYTES <= NODE_BYTES, "the client uses too many types of queue nodes");
+            let start = NODES_START + self.nodes_used;
+            self.nodes_used += POOL_BYTES;
+            let nodes = (0..MAX_THREADS * POOL_NODES)
+                .map(|_| NodeLocations { life: self.fresh(None), taken: self.fresh(None) })
+                .collect();
+            self.pools.push(Pools { of, start, nodes });
+            self.pools.len() - 1
+        });
+        let pools = &self.pools[known];
+        (self.at(pools.start + number * LINE_BYTES), pools.nodes[number])
+    }
+
+    /// The locations of the node at an address.
+    pub(super) fn node_of(&self, address: usize) -> NodeLocations {
+        let offset = address.wrapping_sub(self.memory.as_ptr() as usize);
+        self.node_at(offset).expect("a node that is given back came out of a pool")
+    }
+
+    /// What a location is called in tables.
+    pub(crate) fn name(&self, location: LocationId) -> String {
+        if let Some((word, _)) = self.queues.iter().find(|(_, queue)| *queue == location) {
+            return format!("sleepers of {}", self.name(*word));
+        }
+        for (number, pools) in self.pools.iter().enumerate() {
+            for (index, node) in pools.nodes.iter().enumerate() {
+                let name = || node_name(number, index);
+                if node.life == location {
+                    return name();
+                }
+                if node.taken == location {
+                    return format!("{}.taken", name());
+                }
+            }
+        }
+        let Some(Some(offset)) = self.offsets.get(location as usize) else { return format!("[{location}]") };
+        self.name_at(*offset as usize)
+    }
+
+    fn name_at(&self, offset: usize) -> String {
+        for (number, pools) in self.pools.iter().enumerate() {
+            if (pools.start..pools.start + POOL_BYTES).contains(&offset) {
+                let inside = offset - pools.start;
+                return format!("{}+{}", node_name(number, inside / LINE_BYTES), inside % LINE_BYTES);
+            }
+        }
+        format!("{}+{}", object_name(offset / LINE_BYTES), offset % LINE_BYTES)
+    }
+
+    /// A value as tables show it: an address by its name.
+    pub(crate) fn show(&self, value: u64) -> String {
+        let offset = (value as usize).wrapping_sub(self.memory.as_ptr() as usize);
+        if offset < ARENA_BYTES { format!("&{}", self.name_at(offset)) } else { value.to_string() }
+    }
+}
+
+/// Objects are called A, B, C and so on, by the line that they start on.
+fn object_name(line: usize) -> String {
+    match u8::try_from(line) {
+        Ok(line) if line < 26 => char::from(b'A' + line).to_string(),
+        _ => format!("line{line}"),
+    }
+}
+
+fn node_name(pools: usize, index: usize) -> String {
+    let suffix = if pools == 0 { String::new() } else { format!("'{pools}") };
+    format!("node{}.{}{suffix}", index / POOL_NODES, index % POOL_NODES)
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.memory.as_ptr(), layout()) };
+    }
+}

@@ -1,0 +1,114 @@
+//! The checked machine: a client runs on it in every execution that a memory model allows.
+
+mod arena;
+mod counterexample;
+mod threads;
+mod mutation;
+mod session;
+mod words;
+
+use std::time::{Duration, Instant};
+
+pub use counterexample::{Counterexample, Row};
+pub use threads::Checked;
+pub use mutation::{Accessed, Mutation, Operation};
+pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
+
+use crate::explorer::Counts;
+use crate::model::Model;
+use crate::script::Script;
+use session::Session;
+
+/// How far an exploration goes, and with what.
+#[derive(Clone, Debug)]
+pub struct Exploration {
+    /// The memory model.
+    pub model: Model,
+    /// An access of the lock to be made weaker.
+    pub mutation: Option<Mutation>,
+    /// Stop after so many executions.
+    pub most_executions: Option<u64>,
+    /// Stop after so long.
+    pub most_time: Option<Duration>,
+    /// Note down every ordered access.
+    pub note_accesses: bool,
+}
+
+impl Exploration {
+    /// All executions under a model.
+    #[must_use]
+    pub const fn of(model: Model) -> Self {
+        Self { model, mutation: None, most_executions: None, most_time: None, note_accesses: false }
+    }
+}
+
+/// What an exploration found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How many executions there were.
+    pub counts: Counts,
+    /// All executions were seen. False after a limit, and after a violation, which ends the exploration.
+    pub complete: bool,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The first execution that was wrong.
+    pub counterexample: Option<Counterexample>,
+    /// Every ordered access of the client, if asked for.
+    pub accesses: Vec<Accessed>,
+}
+
+impl Report {
+    /// Complete and without a violation.
+    #[must_use]
+    pub const fn is_verified(&self) -> bool {
+        self.complete && self.counterexample.is_none()
+    }
+}
+
+/// Runs a client in all its executions.
+///
+/// The client allocates what its threads share by [`machine::Placed`], calls `Machine::run` once, and says at the end
+/// whether what it finds is right. It is called once for every execution that comes to its end, and must do the same
+/// each time. Threads that cannot go on are forgotten, not unwound: they own nothing outside the machine's memory.
+///
+/// # Panics
+/// Inside another exploration, and when the client does not call `Machine::run`.
+pub fn explore(exploration: &Exploration, client: &dyn Fn() -> Result<(), String>) -> Report {
+    let started = Instant::now();
+    let mut session = Session::new(exploration.model, None);
+    session.mutation = exploration.mutation;
+    session.accesses = exploration.note_accesses.then(Vec::new);
+    session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
+    session.until = exploration.most_time.map(|time| started + time);
+    report(session, client, started)
+}
+
+/// Runs the one execution that a script tells.
+///
+/// # Panics
+/// As [`explore`].
+pub fn replay(
+    model: Model,
+    script: Script,
+    mutation: Option<Mutation>,
+    client: &dyn Fn() -> Result<(), String>,
+) -> Report {
+    let mut session = Session::new(model, Some(script));
+    session.mutation = mutation;
+    report(session, client, Instant::now())
+}
+
+fn report(mut session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
+    session.explore(client);
+    let elapsed = started.elapsed();
+    let explorer = session.explorer.take().expect("a client calls Machine::run");
+    let counterexample =
+        explorer.violation.clone().map(|violation| Counterexample::of(&explorer, &session.arena, violation));
+    Report {
+        counts: explorer.counts,
+        complete: !session.bounded && !explorer.cut_off && counterexample.is_none(),
+        elapsed,
+        counterexample,
+        accesses: session.accesses.take().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,306 @@
+//! What threads ask of the checked machine, waiting and sleeping above all.
+
+use std::alloc::Layout;
+use std::any::TypeId;
+use std::panic::Location as Site;
+use std::ptr::NonNull;
+
+use machine::{
+    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, TakenNode,
+    Topology, Which, Word,
+};
+
+use super::arena::NAMED_NODES;
+use super::mutation::Operation;
+use super::session::{Session, bits, session};
+use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
+use crate::graph::EventId;
+
+/// The checked machine. It runs inside [`explore`](crate::explore).
+///
+/// Time stands still, so a deadline is a possibility: every wait with one is explored both ways, at every value that
+/// the wait could have seen. Wake-ups for no reason are not explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked;
+
+/// Whether a value of a word is what a wait wants.
+fn wanted<V: Plain>(ready: &mut dyn FnMut(V) -> bool) -> impl FnMut(u64) -> bool {
+    move |value| ready(V::from_bits(value))
+}
+
+fn address_of<W: Word>(word: &W) -> usize {
+    std::ptr::from_ref(word) as usize
+}
+
+/// A wait found nothing that it wants: gives up if the limit may be reached, or waits.
+fn give_up_or_wait(
+    session: &mut Session,
+    limit: Limit<'_, Checked>,
+    mut reads: Vec<Option<EventId>>,
+    site: &'static Site<'static>,
+    what: &'static str,
+) -> GaveUp {
+    if limit.deadline.is_some() {
+        return GaveUp;
+    }
+    if let Some(cancel) = limit.cancel {
+        let (read, cancelled) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
+        if cancelled != 0 {
+            return GaveUp;
+        }
+        reads.push(read);
+    }
+    session.wait(&reads, false, what)
+}
+
+fn has_limit(limit: Limit<'_, Checked>) -> bool {
+    limit.deadline.is_some() || limit.cancel.is_some()
+}
+
+/// The sleepers of a futex word, first come first: four bits a thread, the first in the lowest ones.
+#[derive(Clone, Copy)]
+struct Sleepers(u64);
+
+impl Sleepers {
+    fn has(self, thread: usize) -> bool {
+        self.iter().any(|sleeper| sleeper == thread)
+    }
+
+    fn iter(self) -> impl Iterator<Item = usize> {
+        (0..16).map(move |place| (self.0 >> (4 * place)) & 15).take_while(|&nibble| nibble != 0).map(|n| n as usize - 1)
+    }
+
+    fn of(threads: impl Iterator<Item = usize>) -> Self {
+        Self(threads.enumerate().fold(0, |all, (place, thread)| all | (thread as u64 + 1) << (4 * place)))
+    }
+
+    fn with(self, thread: usize) -> Self {
+        Self::of(self.iter().chain([thread]))
+    }
+
+    fn without(self, thread: usize) -> Self {
+        Self::of(self.iter().filter(move |&sleeper| sleeper != thread))
+    }
+
+    fn woken(self, count: u32) -> Self {
+        Self::of(self.iter().skip(count as usize))
+    }
+}
+
+impl Machine for Checked {
+    type U32 = CheckedU32;
+    type U64 = CheckedU64;
+    type Ptr<T: 'static> = CheckedPtr<T>;
+    type Cell<T: Plain> = CheckedCell<T>;
+
+    #[track_caller]
+    fn fence(ordering: Ordering) {
+        let (session, site) = (session(), Site::caller());
+        match session.ordering(Operation::Fence, ordering, site) {
+            Ordering::Relaxed => {} // taken out by a mutation
+            ordering => session.fence(ordering, site),
+        }
+    }
+
+    fn delay(_cycles: u64) {}
+
+    fn now() -> u64 {
+        0
+    }
+
+    fn clock_ns(_clock: Clock) -> u64 {
+        0
+    }
+
+    #[track_caller]
+    fn spin_until_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        let (session, site) = (session(), Site::caller());
+        let ordering = session.ordering(Operation::Wait, ordering, site);
+        let mut ready = wanted(&mut ready);
+        let filter: Option<&mut dyn FnMut(u64) -> bool> = if has_limit(limit) { None } else { Some(&mut ready) };
+        let (read, value) = session.load(address_of(word), ordering, site, filter);
+        if ready(value) {
+            return Ok(W::Value::from_bits(value));
+        }
+        Err(give_up_or_wait(session, limit, vec![read], site, "waits for another value of a word"))
+    }
+
+    #[track_caller]
+    fn spin_until_any_or<A: Word, B: Word>(
+        (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
+        (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
+        limit: Limit<'_, Self>,
+    ) -> Result<Which<A::Value, B::Value>, GaveUp> {
+        let (session, site) = (session(), Site::caller());
+        let first_ordering = session.ordering(Operation::Wait, first_ordering, site);
+        let (first_read, value) = session.load(address_of(first), first_ordering, site, None);
+        if first_ready(A::Value::from_bits(value)) {
+            return Ok(Which::First(A::Value::from_bits(value)));
+        }
+        let second_ordering = session.ordering(Operation::Wait, second_ordering, site);
+        let (second_read, value) = session.load(address_of(second), second_ordering, site, None);
+        if second_ready(B::Value::from_bits(value)) {
+            return Ok(Which::Second(B::Value::from_bits(value)));
+        }
+        let reads = vec![first_read, second_read];
+        Err(give_up_or_wait(session, limit, reads, site, "waits for another value of two words"))
+    }
+
+    #[track_caller]
+    fn spin_rmw_or<W: Word>(
+        word: &W,
+        limit: Limit<'_, Self>,
+        mut attempt: impl FnMut(&W) -> bool,
+    ) -> Result<(), GaveUp> {
+        let site = Site::caller();
+        loop {
+            match Session::attempt(|| attempt(word)) {
+                Ok(()) => return Ok(()),
+                Err(Some(reads)) => {
+                    let what = "repeats a read-modify-write that finds the same";
+                    return Err(give_up_or_wait(session(), limit, reads, site, what));
+                }
+                // A failed attempt that wrote: the next one may find something else by that.
+                Err(None) if has_limit(limit) && session().choose(2, site) == 1 => return Err(GaveUp),
+                Err(None) => {}
+            }
+        }
+    }
+
+    #[track_caller]
+    fn poll_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut next: impl FnMut(W::Value) -> Poll,
+    ) -> Result<W::Value, GaveUp> {
+        Self::spin_until_or(word, ordering, limit, |value| next(value) == Poll::Ready)
+    }
+
+    /// The kernel looks at the word and puts the caller to sleep with nothing in between. Here the caller enters the
+    /// queue first and looks then; executions in which the word has changed by then are left out, since they are
+    /// those where the caller finds the change and does not sleep.
+    #[track_caller]
+    fn sleep_while(word: &CheckedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
+        let (session, site) = (session(), Site::caller());
+        let (address, expected) = (address_of(word), bits(expected));
+        let Some(thread) = session.thread() else { return Slept::Changed };
+        let (relaxed, found_changed) = (Ordering::Relaxed, session.choose(2, site) == 1);
+        if found_changed {
+            let mut differs = |value| value != expected;
+            let (read, value) = session.load(address, relaxed, site, Some(&mut differs));
+            if differs(value) {
+                return Slept::Changed;
+            }
+            session.wait(&[read], true, "does not sleep");
+        }
+        let location = session.location(address);
+        let queue = session.arena.queue_of(location);
+        session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).with(thread).0);
+        let mut as_expected = |value| value == expected;
+        let (read, value) = session.load(address, relaxed, site, Some(&mut as_expected));
+        if !as_expected(value) {
+            session.wait(&[read], true, "does not sleep");
+        }
+        if has_limit(limit) && session.choose(2, site) == 1 {
+            if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
+                let mut cancelled = |value| value != 0;
+                let (read, value) = session.load(address_of(cancel), relaxed, site, Some(&mut cancelled));
+                if !cancelled(value) {
+                    session.wait(&[read], true, "is not called off");
+                }
+            }
+            let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).without(thread).0);
+            return if Sleepers(sleepers).has(thread) { Slept::GaveUp } else { Slept::Woken };
+        }
+        let mut awake = |sleepers| !Sleepers(sleepers).has(thread);
+        let (read, sleepers) = session.load_hidden(queue, relaxed, site, Some(&mut awake));
+        if awake(sleepers) {
+            return Slept::Woken;
+        }
+        let mut reads = vec![Some(read)];
+        let mut ends_by_itself = limit.deadline.is_some();
+        if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
+            let (read, value) = session.load(address_of(cancel), relaxed, site, None);
+            ends_by_itself = value != 0;
+            reads.push(read);
+        }
+        session.wait(&reads, ends_by_itself, "sleeps")
+    }
+
+    #[track_caller]
+    fn wake(word: *const CheckedU32, count: u32) -> u32 {
+        let (session, site) = (session(), Site::caller());
+        if session.thread().is_none() {
+            return 0;
+        }
+        let location = session.location(word as usize);
+        let queue = session.arena.queue_of(location);
+        let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).woken(count).0);
+        (Sleepers(sleepers).iter().count() as u32).min(count)
+    }
+
+    fn thread() -> u32 {
+        session().thread().map_or(u32::MAX, |thread| thread as u32)
+    }
+
+    fn place() -> Place {
+        let core = session().thread().unwrap_or(0) as u32;
+        Place { core, ..Place::default() }
+    }
+
+    fn topology() -> Topology {
+        let places = (0..crate::MAX_THREADS as u32).map(|core| Place { core, ..Place::default() });
+        Topology { places: places.collect() }
+    }
+
+    #[track_caller]
+    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+        let (node, name) = session().take_node(TypeId::of::<T>(), Site::caller());
+        // SAFETY: a slot is a zeroed line of the arena that only nodes of this type use.
+        TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
+    }
+
+    #[track_caller]
+    fn give_node<T: Node<Self>>(node: &'static T) {
+        session().give_node(std::ptr::from_ref(node) as usize, Site::caller());
+    }
+
+    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+        let (thread, index) = (name as usize / NAMED_NODES, name as usize % NAMED_NODES);
+        assert!(thread < crate::MAX_THREADS, "no queue node is called {name}");
+        let (node, _) = session().arena.node(TypeId::of::<T>(), thread, index);
+        // SAFETY: as in `take_node`.
+        unsafe { node.cast::<T>().as_ref() }
+    }
+
+    const NAMED_NODES: u32 = NAMED_NODES as u32;
+
+    fn alloc(layout: Layout, _home: Home) -> NonNull<u8> {
+        let session = session();
+        let thread = session.thread();
+        session.arena.alloc(thread, layout)
+    }
+
+    unsafe fn free(_memory: NonNull<u8>, _layout: Layout, _home: Home) {
+        // An execution's memory is taken back as a whole.
+    }
+
+    fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
+        session().run(plan, body)
+    }
+
+    fn running() -> bool {
+        true
+    }
+
+    #[track_caller]
+    fn note(event: Event) {
+        session().note(event, Site::caller());
+    }
+}

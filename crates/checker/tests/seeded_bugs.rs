@@ -1,0 +1,285 @@
+//! Locks with one mistake each, which the checker finds; next to each the same lock without the mistake, which it
+//! verifies.
+
+use contend_checker::{Checked, Exploration, Model, Report, Violation, explore, replay};
+use locks::{RawLock, RawRwLock, TryLock};
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::{Integer, Limit, Machine, Node, PlainCell, Word};
+use workloads::client::{self, Shape};
+
+type U32 = <Checked as Machine>::U32;
+type Ptr<T> = <Checked as Machine>::Ptr<T>;
+type Cell<T> = <Checked as Machine>::Cell<T>;
+
+fn exclusive<L: RawLock<Checked>>(model: Model, threads: usize, rounds: u32) -> Report {
+    explore(&Exploration::of(model), &|| told(client::exclusive::<L, Checked>(Shape { threads, rounds })))
+}
+
+fn told<T>(result: Result<T, client::Wrong>) -> Result<(), String> {
+    result.map(drop).map_err(|wrong| wrong.to_string())
+}
+
+fn violation(report: &Report) -> &Violation {
+    &report.counterexample.as_ref().expect("the mistake is found").violation
+}
+
+/// A ticket lock whose release, with `RELAXED`, publishes nothing.
+struct Ticket<const RELAXED: bool> {
+    next: U32,
+    serving: U32,
+}
+
+impl<const RELAXED: bool> RawLock<Checked> for Ticket<RELAXED> {
+    const NEW: Self = Self { next: U32::ZERO, serving: U32::ZERO };
+
+    fn acquire(&self) {
+        let mine = self.next.fetch_add(1, Relaxed);
+        Checked::spin_until(&self.serving, Acquire, |serving| serving == mine);
+    }
+
+    fn release(&self) {
+        let served = self.serving.load(Relaxed);
+        self.serving.store(served + 1, if RELAXED { Relaxed } else { Release });
+    }
+}
+
+#[test]
+fn a_ticket_lock_with_a_relaxed_unlock_is_a_race() {
+    assert!(exclusive::<Ticket<false>>(Model::Ra, 2, 2).is_verified());
+    let report = exclusive::<Ticket<true>>(Model::Ra, 2, 1);
+    assert_eq!(violation(&report).name(), "data race");
+    assert!(exclusive::<Ticket<true>>(Model::Tso, 2, 2).is_verified(), "x86 stores release anyway");
+    assert_eq!(violation(&exclusive::<Ticket<true>>(Model::Pso, 2, 1)).name(), "data race");
+}
+
+#[test]
+fn a_counterexample_can_be_run_again() {
+    let found = exclusive::<Ticket<true>>(Model::Ra, 2, 1).counterexample.expect("a race");
+    let script = found.script.to_string().parse().expect("a script reads back what it writes");
+    let client = || told(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
+    let again = replay(Model::Ra, script, None, &client).counterexample.expect("the same race");
+    assert_eq!(again.violation, found.violation);
+    assert_eq!(again.script, found.script);
+    let table = found.to_string();
+    assert!(table.contains("thread 0") && table.contains("seeded_bugs.rs"), "{table}");
+}
+
+#[repr(C)]
+struct QueueNode {
+    next: Ptr<QueueNode>,
+    waiting: U32,
+}
+
+// SAFETY: zero bits are valid, at most a line, nothing to drop, words of the machine only.
+unsafe impl Node<Checked> for QueueNode {}
+
+/// MCS. With `EARLY` the releaser reads its link once, before it tries to free the lock, and believes it.
+struct Mcs<const EARLY: bool> {
+    tail: Ptr<QueueNode>,
+    holder: Cell<*mut QueueNode>,
+}
+
+impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
+    const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
+
+    fn acquire(&self) {
+        let node = Checked::take_node::<QueueNode>().node;
+        node.next.store(std::ptr::null_mut(), Relaxed);
+        node.waiting.store(1, Relaxed);
+        let own = std::ptr::from_ref(node).cast_mut();
+        let predecessor = self.tail.swap(own, AcqRel);
+        // SAFETY: null or a node of the machine's memory.
+        if let Some(predecessor) = unsafe { predecessor.as_ref() } {
+            predecessor.next.store(own, Release);
+            Checked::spin_until(&node.waiting, Acquire, |waiting| waiting == 0);
+        }
+        self.holder.set(own);
+    }
+
+    fn release(&self) {
+        let own = self.holder.get();
+        // SAFETY: the holder's node.
+        let node = unsafe { &*own };
+        let mut successor = node.next.load(Acquire);
+        if successor.is_null() {
+            let freed = self.tail.compare_exchange(own, std::ptr::null_mut(), Release, Relaxed).is_ok();
+            if freed || EARLY {
+                return Checked::give_node(node);
+            }
+            successor = Checked::spin_until(&node.next, Acquire, |next| !next.is_null());
+        }
+        // SAFETY: a linked successor waits on its node.
+        unsafe { &*successor }.waiting.store(0, Release);
+        Checked::give_node(node);
+    }
+}
+
+#[test]
+fn mcs_that_reads_its_successor_too_early_waits_for_ever_or_touches_a_node_given_back() {
+    for model in Model::ALL {
+        assert!(exclusive::<Mcs<false>>(model, 2, 2).is_verified(), "{model}");
+        let report = exclusive::<Mcs<true>>(model, 2, 1);
+        let name = violation(&report).name();
+        assert!(["endless wait", "node used after its return"].contains(&name), "{model}: {name}");
+    }
+}
+
+#[repr(C)]
+struct ClhNode {
+    held: U32,
+    /// Address of the predecessor's node.
+    previous: Cell<usize>,
+}
+
+// SAFETY: as above.
+unsafe impl Node<Checked> for ClhNode {}
+
+/// CLH. With `REUSES` a thread gives back its own node at the release, instead of its predecessor's.
+struct Clh<const REUSES: bool> {
+    tail: Ptr<ClhNode>,
+    holder: Cell<*mut ClhNode>,
+}
+
+impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
+    const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
+
+    fn acquire(&self) {
+        let node = Checked::take_node::<ClhNode>().node;
+        node.held.store(1, Relaxed);
+        let own = std::ptr::from_ref(node).cast_mut();
+        let predecessor = self.tail.swap(own, AcqRel);
+        // SAFETY: null or a node of the machine's memory.
+        if let Some(before) = unsafe { predecessor.as_ref() } {
+            Checked::spin_until(&before.held, Acquire, |held| held == 0);
+        }
+        node.previous.set(predecessor.expose_provenance());
+        self.holder.set(own);
+    }
+
+    fn release(&self) {
+        // SAFETY: the holder's node.
+        let node = unsafe { &*self.holder.get() };
+        // SAFETY: null or the predecessor's node, which this thread owns by now.
+        let previous = unsafe { std::ptr::with_exposed_provenance::<ClhNode>(node.previous.get()).as_ref() };
+        node.held.store(0, Release);
+        match previous {
+            _ if REUSES => Checked::give_node(node),
+            Some(previous) => Checked::give_node(previous),
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn clh_that_reuses_its_own_node_is_found() {
+    for model in Model::ALL {
+        assert!(exclusive::<Clh<false>>(model, 2, 2).is_verified(), "{model}");
+        let report = exclusive::<Clh<true>>(model, 2, 2);
+        // Its owner may meet the node again as its own predecessor, or another thread may still watch it.
+        let name = violation(&report).name();
+        assert!(["endless wait", "node used after its return"].contains(&name), "{model}: {name}");
+    }
+}
+
+/// A mutex that sleeps: 0 free, 1 held, 2 held with sleepers. With `FORGETS` a thread that has slept takes the lock
+/// as if nobody else slept, so that the second wake-up is never sent.
+struct FutexMutex<const FORGETS: bool> {
+    word: U32,
+}
+
+impl<const FORGETS: bool> RawLock<Checked> for FutexMutex<FORGETS> {
+    const NEW: Self = Self { word: U32::ZERO };
+
+    fn acquire(&self) {
+        if self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+            return;
+        }
+        let mut slept = false;
+        loop {
+            let mark = if FORGETS && slept { 1 } else { 2 };
+            if slept && FORGETS {
+                if self.word.compare_exchange(0, mark, Acquire, Relaxed).is_ok() {
+                    return;
+                }
+            } else if self.word.swap(mark, Acquire) == 0 {
+                return;
+            }
+            Checked::sleep_while(&self.word, 2, Limit::NONE);
+            slept = true;
+        }
+    }
+
+    fn release(&self) {
+        if self.word.swap(0, Release) == 2 {
+            Checked::wake(&raw const self.word, 1);
+        }
+    }
+}
+
+#[test]
+fn a_futex_mutex_that_forgets_the_second_wake_up_is_found() {
+    for model in Model::ALL {
+        assert!(exclusive::<FutexMutex<false>>(model, 3, 1).is_verified(), "{model}");
+        let report = exclusive::<FutexMutex<true>>(model, 3, 1);
+        assert_eq!(violation(&report).name(), "endless wait", "{model}");
+    }
+}
+
+/// A reader-writer lock that counts its readers in so few bits that `READERS_END` of them overflow into the writer's
+/// bit, and those then look like no reader at all.
+struct Counting<const READERS_END: u32> {
+    word: U32,
+}
+
+const WRITER: u32 = 1 << 16;
+
+impl<const READERS_END: u32> RawLock<Checked> for Counting<READERS_END> {
+    const NEW: Self = Self { word: U32::ZERO };
+
+    fn acquire(&self) {
+        Checked::spin_rmw(&self.word, |word| word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok());
+    }
+
+    fn release(&self) {
+        self.word.store(0, Release);
+    }
+}
+
+impl<const READERS_END: u32> TryLock<Checked> for Counting<READERS_END> {
+    fn try_acquire(&self) -> bool {
+        self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
+    }
+}
+
+impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END> {
+    fn acquire_shared(&self, _reads_already: bool) {
+        loop {
+            let now = Checked::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
+            let more = (now + 1) % READERS_END; // the mistake, if that many readers come
+            if self.word.compare_exchange(now, more, Acquire, Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn try_acquire_shared(&self, _reads_already: bool) -> bool {
+        false
+    }
+
+    fn release_shared(&self) {
+        self.word.fetch_sub(1, Release);
+    }
+}
+
+#[test]
+fn a_reader_count_that_overflows_is_found() {
+    fn shared<L: RawRwLock<Checked>>(model: Model) -> Report {
+        let shape = Shape { threads: 2, rounds: 1 };
+        explore(&Exploration::of(model), &|| told(client::shared::<L, Checked>(shape)))
+    }
+    for model in Model::ALL {
+        assert!(shared::<Counting<16>>(model).is_verified(), "{model}");
+        let report = shared::<Counting<2>>(model);
+        assert!(report.counterexample.is_some(), "{model}: two nested reads of one thread look like none");
+    }
+}

@@ -94,19 +94,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
     let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    leave_interrupts_to_the_program();
     let tasks = Tasks::of(child.id());
     let (counted, status, tasks) = follow(&mut child, ops_regex.as_ref(), &recording, tasks)?;
     let elapsed = started.elapsed();
     let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
     let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
     let run = run_record(elapsed, cpu, stolen_share, ops.or(counted), status);
+    let used = recording.used();
     if let Err(error) = recording.finish(run, &tasks.into_values()) {
         eprintln!("contend: {}: {error}: run time and coverage are missing", output.display());
     }
     if ops_regex.is_some() && counted.is_none() {
         eprintln!("contend: nothing that the program wrote matches --ops-regex: figures are for one second");
     }
-    if !recording.used() {
+    if !used {
         eprintln!(
             "contend: {} recorded nothing: it is linked statically, runs with another user's rights, or cleared its \
              environment",
@@ -117,6 +119,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("\nThe profile is in {} (contend report, contend predict).", output.display());
     }
     Ok(crate::launch::exit_code(status))
+}
+
+/// The terminal interrupts the program as well, and what it recorded is still to be printed then.
+fn leave_interrupts_to_the_program() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no code. The program was started before, with the signals as they were.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 fn run_record(

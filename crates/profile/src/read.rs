@@ -9,6 +9,7 @@ mod table;
 mod times;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use container::{LockRecord, Mapping, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
@@ -18,6 +19,9 @@ pub use table::{Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableH
 pub use times::{Bucket, Times};
 
 use crate::format::{HeaderValues, RunValues, TaskValues};
+
+/// Between the moment at which a recorder counts a block as given out and the one at which the file has grown over it.
+const GROWTH_TAKES: Duration = Duration::from_millis(50);
 
 /// Why a file cannot be read as a profile.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +96,19 @@ impl Profile {
     /// [`Error`], naming the file and the place in it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let bytes =
-            container::load(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
-        Self::parse(path, &bytes)
+        let read = || {
+            let bytes = container::load(path)
+                .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+            Self::parse(path, &bytes)
+        };
+        match read() {
+            // A program that records may be about to let the file grow.
+            Err(Error::Truncated { .. }) => {
+                std::thread::sleep(GROWTH_TAKES);
+                read()
+            }
+            other => other,
+        }
     }
 
     /// Reads a profile from bytes; `path` only names it in errors.

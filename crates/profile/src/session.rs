@@ -99,7 +99,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether a program has recorded anything: false means that the library was not loaded, or could not start.
+    /// Whether a program has begun to record: false means that the library was not loaded, or could not start. To be
+    /// asked before [`Recording::finish`].
     pub fn used(&self) -> bool {
         let Some(header) = self.arena.header() else { return false };
         header.allocated.load(Relaxed) >= PAGE + Process::LENGTH as u64

@@ -119,3 +119,75 @@ impl Message {
         self.block(field, &content.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::Profile;
+    use crate::session::Recording;
+
+    /// The fields of a message: number, and the bytes of a block or the value of a number.
+    fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>, u64)> {
+        fn varint(bytes: &mut &[u8]) -> u64 {
+            let length = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+            let (number, rest) = bytes.split_at(length);
+            *bytes = rest;
+            number.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f))
+        }
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let tag = varint(&mut bytes);
+            let value = varint(&mut bytes);
+            let content = if tag & 7 == 2 {
+                let (content, rest) = bytes.split_at(value as usize);
+                bytes = rest;
+                content.to_vec()
+            } else {
+                assert_eq!(tag & 7, 0);
+                Vec::new()
+            };
+            found.push((tag >> 3, content, value));
+        }
+        found
+    }
+
+    #[test]
+    fn a_sample_leads_to_the_locks_name_and_its_callers_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p");
+        Recording::create(&path, 0, 1).unwrap();
+        let mut table = Profile::open(&path).unwrap().table(&Default::default());
+        let mut usage = crate::Usage { contended: 300, ..Default::default() };
+        usage.wait.total_ns = 70_000.0;
+        table.rows.push(crate::LockRow {
+            name: "the lock".into(),
+            kind: crate::LockKind::Mutex,
+            caller: "the caller".into(),
+            source: Some("file.c:17".into()),
+            pid: 1,
+            program: String::new(),
+            address: 0,
+            generations: 1,
+            threads: 1,
+            merged: false,
+            exclusive: usage,
+            shared: crate::Usage::default(),
+            acquisitions_per_operation: 0.0,
+            critical_section_ns: 0.0,
+            share: 0.0,
+        });
+        let profile = fields(&to_pprof(&table));
+        let all = |number| profile.iter().filter(move |field| field.0 == number).map(|field| field.1.clone());
+        let strings: Vec<String> = all(6).map(|text| String::from_utf8(text).unwrap()).collect();
+        assert_eq!(strings[0], "");
+        let sample = fields(&all(2).next().unwrap());
+        assert_eq!(sample[0].1, [1, 2], "the lock, then its caller");
+        assert_eq!(sample[1].1, [0xac, 0x02, 0xf0, 0xa2, 0x04], "300 contentions, 70000 ns");
+        let functions: Vec<_> = all(5).map(|function| fields(&function)).collect();
+        let name = |function: usize| strings[functions[function][1].2 as usize].as_str();
+        assert_eq!((name(0), name(1)), ("the lock", "the caller"));
+        assert_eq!(strings[functions[1][2].2 as usize], "file.c");
+        let place = fields(&fields(&all(4).nth(1).unwrap())[1].1);
+        assert_eq!((place[0].2, place[1].2), (2, 17));
+    }
+}

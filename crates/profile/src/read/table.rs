@@ -693,11 +693,12 @@ fn warnings(profile: &Profile, header: &TableHeader, waited_ns: f64) -> Vec<Stri
             header.untouched.total()
         ));
     }
-    let unended = profile.sections.iter().filter(|section| section.process.clock_last_ns == 0).count();
+    let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
+    let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
     if unended > 0 {
         warnings.push(format!(
-            "{unended} of {} process images did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
-            profile.sections.len()
+            "{unended} of {} process images that took locks did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
+            recorded().count()
         ));
     }
     if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {

@@ -2,11 +2,13 @@
 
 mod calibrate;
 mod compare;
+mod demo;
 mod diff;
 mod launch;
 mod library;
 mod locks;
 mod machines;
+mod manual;
 mod noise;
 mod predict;
 mod profile;
@@ -29,6 +31,7 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
+    Demo(demo::Args),
     Profile(profile::Args),
     Report(report::Args),
     Diff(diff::Args),
@@ -39,11 +42,16 @@ enum Subcommands {
     Locks(locks::Args),
     Machines(machines::Args),
     Calibrate(calibrate::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+    #[command(hide = true)]
+    DemoProgram(demo::program::Args),
 }
 
 fn main() -> ExitCode {
     die_of_closed_pipes();
     let result = match Command::parse().subcommand {
+        Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
@@ -54,6 +62,9 @@ fn main() -> ExitCode {
         Subcommands::Locks(args) => locks::run(args),
         Subcommands::Machines(args) => machines::run(args),
         Subcommands::Calibrate(args) => calibrate::run(args),
+        Subcommands::Completions(args) => manual::completions::<Command>(&args),
+        Subcommands::Man(args) => manual::man::<Command>(&args),
+        Subcommands::DemoProgram(args) => demo::program::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("contend: {error:#}");

@@ -23,7 +23,11 @@ fn every_lock_has_a_row_with_what_the_program_printed() {
     assert_eq!(rows[0]["lock"], "glibc");
     assert!(rows.len() > 4, "the catalogue has more locks: {rows:?}");
     for row in rows {
-        assert_eq!((&row["metric"]["median"], &row["failure"]), (&Value::from(1200.5), &Value::Null), "{row}");
+        assert_eq!(
+            (&row["metric"]["median"], &row["failure"]),
+            (&Value::from(1200.5), &Value::Null),
+            "{row}"
+        );
     }
     assert_eq!(rows[1]["times_glibc"]["median"], 1.0);
     assert_eq!(rows[1]["verdict"], "no difference seen");

@@ -228,7 +228,7 @@ fn allowed_cores() -> Vec<u32> {
     numbers.filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).map(|core| core as u32).collect()
 }
 
-/// A distance between cores: what it is called, and its pairs.
+/// A distance between cores: what it is called, and what a line transfer takes, if the machine has it.
 struct Tier {
     name: &'static str,
     transfer_ns: Option<Spread>,

@@ -1,6 +1,7 @@
 //! Interleaved rounds: who runs when, and what is kept of each run. Runs nothing itself.
 
 use super::statistics::{self, Better};
+use crate::launch::TIMED_OUT;
 use regex::Regex;
 use report::Spread;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl Failure {
         match self {
             Self::Exited(code) => u8::try_from(code).unwrap_or(1),
             Self::Killed(signal) => u8::try_from(128 + signal).unwrap_or(1),
-            Self::TimedOut => 124,
+            Self::TimedOut => TIMED_OUT,
             Self::NoMetric => 1,
         }
     }

@@ -1,5 +1,6 @@
 //! `contend diff`: what grew between two profiles.
 
+use crate::report::{PAGE_COLUMNS, print};
 use profile::read::{Change, Measures};
 use profile::{Diff, Options, Profile};
 use report::text::{grouped, short, terminal_columns};
@@ -41,9 +42,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
     let diff = Diff::new(&open(args.before)?, &open(args.after)?);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diff)?);
+        print(&(serde_json::to_string_pretty(&diff)? + "\n"))?;
     } else {
-        print!("{}", text(&diff, args.top));
+        print(&text(&diff, args.top))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,8 +63,8 @@ fn text(diff: &Diff, top: usize) -> String {
         short(diff.cores_used[1]),
         short(before / 1e3),
         short(after / 1e3),
-        table("lock", &diff.locks, top).terminal(terminal_columns()),
-        table("caller", &diff.callers, top).terminal(terminal_columns()),
+        table("lock", &diff.locks, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))),
+        table("caller", &diff.callers, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))),
     )
 }
 

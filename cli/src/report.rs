@@ -5,6 +5,7 @@ use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
 use report::text::{grouped, printable, short, terminal_columns};
 use report::{Cell, Column, Table};
 use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,17 +66,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&table)?);
+        print(&(serde_json::to_string_pretty(&table)? + "\n"))?;
     } else if csv {
-        print!("{}", rows(&table, usize::MAX).csv());
+        print(&rows(&table, usize::MAX).csv())?;
     } else {
-        print!("{}", text(&table, top));
+        print(&text(&table, top))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes to standard output. Whoever reads it may stop before the end.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Columns of a table that does not go to a terminal.
-const PAGE_COLUMNS: usize = 132;
+pub(crate) const PAGE_COLUMNS: usize = 132;
 
 /// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
 pub(crate) fn text(table: &LockTable, top: usize) -> String {
@@ -183,6 +194,7 @@ fn rows(table: &LockTable, top: usize) -> Table {
         Column::percent("owner_changes_share", "owner changes %").detail(),
         Column::number("threads", "threads").detail(),
         Column::text("caller", "first touched in").detail(),
+        Column::text("file", "in").detail(),
         Column::text("source", "source").detail(),
         Column::number("acquisitions", "acquisitions").detail(),
         Column::number("wait_p99_ns", "wait p99 ns").detail(),
@@ -229,6 +241,7 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         of_acquisitions(usage.owner_changes).into(),
         row.threads.into(),
         row.caller.as_str().into(),
+        row.file.as_str().into(),
         row.source.clone().into(),
         usage.acquisitions.into(),
         usage.wait.quantile_ns(0.99).into(),

@@ -163,6 +163,7 @@ mod tests {
             name: "the lock".into(),
             kind: crate::LockKind::Mutex,
             caller: "the caller".into(),
+            file: String::new(),
             source: Some("file.c:17".into()),
             pid: 1,
             program: String::new(),

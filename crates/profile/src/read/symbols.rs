@@ -14,6 +14,8 @@ use super::names::printable;
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) source: Option<String>,
+    /// The name of the program or library that its code is in; empty for code of no file.
+    pub(super) file: String,
     /// The name is only the file's and a number: no symbol covers the address.
     pub(super) nameless: bool,
 }
@@ -95,17 +97,23 @@ impl Symbols {
     fn look_up(&mut self, section: &Section, address: u64) -> Vec<Function> {
         let Some(place) = self.locate(section, address) else {
             let name = "code of no file".to_owned(); // generated while the program ran
-            return vec![Function { name, source: None, nameless: true }];
+            return vec![Function { name, source: None, file: String::new(), nameless: true }];
         };
-        let plain =
-            Function { name: file_and_number(place.path, place.address), source: None, nameless: true };
+        let file = printable(base_name(place.path));
+        let plain = Function {
+            name: file_and_number(place.path, place.address),
+            source: None,
+            file: file.clone(),
+            nameless: true,
+        };
         let module = self.modules.get(place.path).and_then(Option::as_ref).filter(|_| place.known);
         let Some(module) = module else { return vec![plain] };
-        let mut functions = module.inlined(place.address);
+        let mut functions = module.inlined(place.address, &file);
         if functions.is_empty() {
             functions.extend(covering(&module.code, place.address).map(|(symbol, _)| Function {
                 name: demangled(&symbol.name),
                 source: None,
+                file,
                 nameless: false,
             }));
         }
@@ -207,7 +215,7 @@ impl Module {
         }
     }
 
-    fn inlined(&self, address: u64) -> Vec<Function> {
+    fn inlined(&self, address: u64, file: &str) -> Vec<Function> {
         let mut functions = Vec::new();
         let Some(lines) = &self.lines else { return functions };
         let Ok(mut frames) = lines.find_frames(address) else { return functions };
@@ -216,7 +224,12 @@ impl Module {
             let source = frame.location.as_ref().and_then(|location| {
                 Some(printable(&format!("{}:{}", location.file?, location.line.unwrap_or(0))))
             });
-            functions.push(Function { name: printable(&name), source, nameless: false });
+            functions.push(Function {
+                name: printable(&name),
+                source,
+                file: file.to_owned(),
+                nameless: false,
+            });
         }
         functions
     }
@@ -237,6 +250,9 @@ fn demangled(name: &str) -> String {
 }
 
 fn file_and_number(path: &str, address: u64) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    printable(&format!("{name}+{address:#x}"))
+    printable(&format!("{}+{address:#x}", base_name(path)))
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }

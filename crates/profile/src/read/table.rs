@@ -180,6 +180,8 @@ pub struct LockRow {
     pub kind: LockKind,
     /// The first function outside locking wrappers that touched it first; empty if unknown.
     pub caller: String,
+    /// The program or library that the caller's code is in; empty if unknown.
+    pub file: String,
     /// That call's place in the source, `file:line`.
     pub source: Option<String>,
     /// The process, by its identifier.
@@ -401,6 +403,7 @@ fn rows_of_section(
             name: named.name,
             kind: kind_of(lock.kind as u32),
             caller: named.caller,
+            file: named.file,
             source: named.source,
             pid: section.process.pid,
             program: program_of(section),
@@ -459,29 +462,30 @@ fn find_lock<'p>(
 struct Named {
     name: String,
     caller: String,
+    file: String,
     source: Option<String>,
 }
 
 impl Named {
     fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), caller: String::new(), source: None }
+        Self { name: name.to_owned(), caller: String::new(), file: String::new(), source: None }
     }
 }
 
 fn name_lock(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Named {
     let caller = caller_of(section, lock, symbols);
     let variable = symbols.variable(section, lock.values.address);
-    let (caller, source) = match caller {
-        Some(function) if function.nameless => (function.name, function.source),
-        Some(function) => (without_arguments(&function.name), function.source),
-        None => (String::new(), None),
+    let (caller, file, source) = match caller {
+        Some(function) if function.nameless => (function.name, function.file, function.source),
+        Some(function) => (without_arguments(&function.name), function.file, function.source),
+        None => (String::new(), String::new(), None),
     };
     let name = match variable {
         Some(variable) => variable,
         None if caller.is_empty() => "(unknown caller)".to_owned(),
         None => caller.clone(),
     };
-    Named { name, caller, source }
+    Named { name, caller, file, source }
 }
 
 /// The first function outside locking wrappers; the innermost one if all are wrappers.

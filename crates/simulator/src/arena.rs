@@ -16,8 +16,6 @@ const GUARD_BYTES: usize = 4096;
 /// The most threads that a run can have.
 pub const MAX_THREADS: usize = 4096;
 const ARENA_BYTES: usize = HEAP_BYTES + MAX_THREADS * STACK_BYTES;
-/// The lines of the whole arena.
-pub(crate) const LINES: usize = ARENA_BYTES / LINE_BYTES;
 
 /// The host memory behind a simulation, reserved once and used again by later ones.
 struct Region {

@@ -13,7 +13,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use machine::{Counts, Event as Note, LINE_BYTES, Place};
 
 use crate::Time;
-use crate::arena::{Arena, LINES, ThreadStack};
+use crate::arena::{Arena, ThreadStack};
 use crate::directory::{Request, State};
 use crate::hardware::{Hardware, MAX_CORES};
 use crate::holders::Holders;
@@ -39,6 +39,8 @@ pub(crate) enum Event {
     Issue(u32),
     /// A thread's request reaches the line's home.
     HomeArrival(u32),
+    /// The home's probe for a thread's request reaches the line's owner.
+    OwnerProbed(u32),
     /// A line's home can take the next request.
     HomeFree(u32),
     /// A thread may run: it starts, or was woken.
@@ -122,8 +124,8 @@ impl Line {
     }
 }
 
+/// Lines are made by so many.
 const PAGE_LINES: usize = 64;
-type Page = [Line; PAGE_LINES];
 
 /// A line that a core has lost at its directory but may use until the message has come.
 #[derive(Clone, Copy, Default)]
@@ -243,7 +245,8 @@ pub(crate) struct Engine {
     pub(crate) hardware: Hardware,
     pub(crate) options: Options,
     pub(crate) arena: Arena,
-    pages: Vec<Option<Box<Page>>>,
+    /// Lines, in pages that are made when one of their lines is used.
+    pages: Vec<Option<Box<[Line]>>>,
     pub(crate) wheel: Wheel<Event>,
     /// The time of the running thread, or of the event at hand.
     pub(crate) now: Time,
@@ -287,11 +290,9 @@ impl Engine {
         };
         let cores = hardware.places.iter().map(core).collect::<Vec<_>>();
         let sockets = hardware.hops.len();
-        let mut pages = Vec::new();
-        pages.resize_with(LINES / PAGE_LINES, || None);
         Self {
             arena: Arena::new(),
-            pages,
+            pages: Vec::new(),
             wheel: Wheel::new(),
             now: 0,
             horizon: 0,
@@ -321,12 +322,20 @@ impl Engine {
 
     #[inline]
     pub(crate) fn line(&mut self, line: u32) -> &mut Line {
-        let page = &mut self.pages[line as usize / PAGE_LINES];
-        let page = match page {
-            Some(page) => page,
-            None => page.insert(Box::new(std::array::from_fn(|_| Line::new()))),
-        };
+        let page = line as usize / PAGE_LINES;
+        if self.pages.get(page).is_none_or(Option::is_none) {
+            self.add_page(page);
+        }
+        let page = self.pages[page].as_mut().expect("it has just been added");
         &mut page[line as usize % PAGE_LINES]
+    }
+
+    #[cold]
+    fn add_page(&mut self, page: usize) {
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page] = Some((0..PAGE_LINES).map(|_| Line::new()).collect());
     }
 
     /// Every line that was used, by number.
@@ -645,6 +654,10 @@ impl Engine {
             }
             Event::HomeArrival(thread) => {
                 self.arrive_home(thread, now);
+                None
+            }
+            Event::OwnerProbed(thread) => {
+                self.owner_probed(thread, now);
                 None
             }
             Event::HomeFree(line) => {

@@ -42,10 +42,13 @@ pub struct Hardware {
     pub broadcasts: bool,
     /// A die's cache answers what its cores have among them, without asking the home.
     pub resolves_locally: bool,
-    /// The home takes a line's next request only when the last requester has its answer.
+    /// The home takes a line's next request only when it knows that the last requester has its answer; otherwise when
+    /// the owner has answered it.
     pub holds_until_completion: bool,
     /// A clean line comes from the nearest cache that has it, not from memory.
     pub forwards_clean: bool,
+    /// A load of a line that another die has changed takes it away from there.
+    pub migrates: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,
     /// An atomic read-modify-write that the core's own cache answers.
@@ -116,6 +119,7 @@ impl Hardware {
             resolves_locally: coherence.resolves_locally,
             holds_until_completion: coherence.holds_until_completion,
             forwards_clean: coherence.forwards_clean,
+            migrates: coherence.migrates,
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)),
             pause: costs.time(&coherence.pause).unwrap_or_else(|| costs.cycles(PAUSE_CYCLES)),

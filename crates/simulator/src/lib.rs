@@ -33,6 +33,7 @@ pub mod directory;
 mod engine;
 pub mod hardware;
 mod holders;
+mod home;
 mod nodes;
 pub mod report;
 mod schedule;

@@ -1,3 +1,89 @@
 //! Workloads and lock clients, generic over machine and lock.
+//!
+//! A workload is written once and runs on every machine, with every lock of the catalogue:
+//!
+//! ```
+//! use contend_workloads::{Load, catalogue};
+//! use machine::Native;
+//!
+//! let counter = catalogue::find("counter").unwrap();
+//! let load = Load { threads: 2, duration_ns: 1_000_000, ..Load::default() };
+//! let run = catalogue::run::<Native>(counter, "ticket", &load).unwrap();
+//! assert!(run.operations() > 0);
+//! ```
 
+pub mod catalogue;
 pub mod client;
+mod dentry;
+pub mod exclusion;
+mod false_sharing;
+mod list;
+pub mod mix;
+mod mount_table;
+mod random;
+pub mod section;
+
+pub use catalogue::{WORKLOADS, Workload};
+pub use random::{Random, Spread};
+
+use machine::{Home, Machine, PlainCell, Plan};
+
+/// How a workload is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    /// Threads.
+    pub threads: usize,
+    /// The core of each thread; empty leaves them to the machine.
+    pub cores: &'a [u32],
+    /// For how long, in nanoseconds of the machine.
+    pub duration_ns: u64,
+    /// Decides all random times.
+    pub seed: u64,
+    /// Where the lock lies.
+    pub home: Home,
+    /// Cycles of work in the critical section, instead of the workload's own.
+    pub section_cycles: Option<u64>,
+    /// Cycles outside, instead of the workload's own.
+    pub outside_cycles: Option<u64>,
+    /// How the section's work varies.
+    pub section_spread: Spread,
+    /// How the time outside varies.
+    pub outside_spread: Spread,
+}
+
+impl Load<'_> {
+    pub(crate) fn plan(&self) -> Plan<'_> {
+        Plan { threads: self.threads, cores: self.cores, duration_ns: Some(self.duration_ns) }
+    }
+}
+
+impl Default for Load<'_> {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cores: &[],
+            duration_ns: 1_000_000,
+            seed: 1,
+            home: Home::FirstTouch,
+            section_cycles: None,
+            outside_cycles: None,
+            section_spread: Spread::Fixed,
+            outside_spread: Spread::Exponential,
+        }
+    }
+}
+
+/// A shared line that critical sections read and write.
+pub(crate) struct SharedLine<M: Machine>(M::Cell<u64>);
+
+impl<M: Machine> SharedLine<M> {
+    pub(crate) const NEW: Self = Self(M::Cell::ZERO);
+
+    pub(crate) fn touch(&self) {
+        self.0.set(self.0.get().wrapping_add(1));
+    }
+
+    pub(crate) fn look(&self) {
+        std::hint::black_box(self.0.get());
+    }
+}

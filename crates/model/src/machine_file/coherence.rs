@@ -40,13 +40,17 @@ macro_rules! coherence {
             /// Whether a die's last-level cache answers what its cores have among them without asking the home.
             #[serde(default = "yes")]
             pub resolves_locally: bool,
-            /// Whether a home takes a line's next request only when the last requester has its answer; otherwise
-            /// when it has looked the request up.
+            /// Whether a home takes a line's next request only when it knows that the last requester has its answer;
+            /// otherwise when the owner has answered it, and reads of a line that nobody changes overlap.
             #[serde(default = "yes")]
             pub holds_until_completion: bool,
             /// Whether a clean line comes from the nearest cache that has it (MESIF), not from memory.
             #[serde(default)]
             pub forwards_clean: bool,
+            /// Whether a load of a line that another die has changed takes the line away from there, as if it were
+            /// going to be written next; otherwise both keep it.
+            #[serde(default)]
+            pub migrates: bool,
             $(
                 $(#[$doc])*
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +81,7 @@ macro_rules! coherence {
                     resolves_locally: yes(),
                     holds_until_completion: yes(),
                     forwards_clean: false,
+                    migrates: false,
                     $($name: None,)*
                     sockets_per_controller: None,
                     hops: Vec::new(),

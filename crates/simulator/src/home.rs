@@ -1,0 +1,333 @@
+//! A line's home: the directory entry that every die asks.
+//!
+//! The home serves one request of a line at a time, in the order of arrival. It asks the owner for the data, or every
+//! die that has the line for its copy; a write is finished when the farthest of them has answered. Only then does it
+//! take the next request, so that a line that several sockets want crosses the machine once for each of them, one after
+//! another. On some machines even a load takes a changed line away from its die: then one waiter on another socket is
+//! enough to make every hand-over cross.
+
+use machine::LINE_BYTES;
+
+use crate::Time;
+use crate::directory::{Probe, Request, State, next_state, probe};
+use crate::engine::{Bank, Engine, Event, NOBODY};
+use crate::report::Distance;
+
+/// Marks a home that has a request under way whose end is not known yet.
+const UNDER_WAY: Time = Time::MAX;
+
+/// A request at its line's home.
+#[derive(Clone, Copy)]
+struct AtHome {
+    line: u32,
+    request: Request,
+    core: u32,
+    die: usize,
+    home: usize,
+    /// When the home has looked the line up.
+    at: Time,
+}
+
+impl Engine {
+    /// Gives a line its home and its banks when it is first used.
+    pub(crate) fn touch(&mut self, line: u32, die: usize) {
+        if !self.line(line).banks.is_empty() {
+            return;
+        }
+        let dies = self.hardware.dies;
+        let node = self.node_of(die);
+        let entry = self.line(line);
+        entry.banks = vec![Bank::default(); dies].into_boxed_slice();
+        if !entry.has_home() {
+            entry.home = node as u16;
+        }
+    }
+
+    fn node_of(&self, die: usize) -> usize {
+        die / (self.hardware.dies / self.hardware.nodes)
+    }
+
+    /// Sets the home of the lines of a block.
+    pub(crate) fn place_block(&mut self, offset: usize, bytes: usize, node: u32) {
+        let node = (node as usize % self.hardware.nodes) as u16;
+        for line in offset / LINE_BYTES..(offset + bytes.max(1)).div_ceil(LINE_BYTES) {
+            self.line(line as u32).home = node;
+        }
+    }
+
+    /// A request leaves its die for the home; gives the time of the answer where that is known already.
+    pub(crate) fn send_home(&mut self, thread: u32, at: Time) -> Option<Time> {
+        let asking = &self.threads[thread as usize];
+        let (line, die) = (asking.line, self.cores[asking.core as usize].die as usize);
+        let home = self.line(line).home as usize;
+        let arrival = self.reach_node(die, home, at);
+        if arrival == self.now {
+            return self.queue_home(thread, arrival);
+        }
+        self.push(arrival, Event::HomeArrival(thread));
+        None
+    }
+
+    /// A request reaches its line's home.
+    pub(crate) fn arrive_home(&mut self, thread: u32, now: Time) {
+        if let Some(done) = self.queue_home(thread, now) {
+            self.push(done, Event::Resume(thread));
+        }
+    }
+
+    fn queue_home(&mut self, thread: u32, now: Time) -> Option<Time> {
+        let line = self.threads[thread as usize].line;
+        let entry = self.line(line);
+        let (queue, free) = (entry.at_home, entry.home_free);
+        if queue.is_empty() && free <= now {
+            return self.serve_at_home(thread, now);
+        }
+        entry.counts.home_waits += 1;
+        if queue.is_empty() && free != UNDER_WAY {
+            self.push(free, Event::HomeFree(line));
+        }
+        let queue = self.push_back(queue, thread);
+        self.line(line).at_home = queue;
+        None
+    }
+
+    /// The home takes the next request that waits.
+    pub(crate) fn serve_next(&mut self, line: u32, now: Time) {
+        let queue = self.line(line).at_home;
+        let (first, rest) = self.pop_front(queue);
+        self.line(line).at_home = rest;
+        let Some(thread) = first else { return };
+        if let Some(done) = self.serve_at_home(thread, now) {
+            self.push(done, Event::Resume(thread));
+            self.open_home(line);
+        }
+    }
+
+    /// Lets the next request come when the home is free.
+    fn open_home(&mut self, line: u32) {
+        let entry = self.line(line);
+        let free = entry.home_free;
+        if !entry.at_home.is_empty() {
+            self.push(free.max(self.now), Event::HomeFree(line));
+        }
+    }
+
+    fn at_home(&mut self, thread: u32, at: Time) -> AtHome {
+        let asking = &self.threads[thread as usize];
+        let (line, request, core) = (asking.line, asking.request, asking.core);
+        let die = self.cores[core as usize].die as usize;
+        AtHome { line, request, core, die, home: self.line(line).home as usize, at }
+    }
+
+    /// The home serves a request; gives the time of the answer, unless another die has to be asked first.
+    fn serve_at_home(&mut self, thread: u32, now: Time) -> Option<Time> {
+        let mut asked = self.at_home(thread, now);
+        let start = now.max(self.nodes_free[asked.home]);
+        asked.at = start + self.hardware.home_occupancy;
+        self.nodes_free[asked.home] = asked.at;
+        let waited = start - self.threads[thread as usize].issued.min(start);
+        let broadcasts = self.hardware.broadcasts;
+        let entry = self.line(asked.line);
+        entry.counts.home_wait_ps += waited;
+        entry.counts.home_requests += 1;
+        let ask = probe(asked.request, entry.state, broadcasts);
+        entry.counts.probes += u64::from(ask != Probe::None);
+        let done = match ask {
+            Probe::Direct | Probe::DirectInvalidate => {
+                entry.home_free = UNDER_WAY;
+                let owner_die = entry.owner_die as usize;
+                let probed = self.reach_die(asked.home, owner_die, asked.at);
+                self.push(probed, Event::OwnerProbed(thread));
+                return None;
+            }
+            _ if asked.request.writes() => self.invalidate_others(asked, ask),
+            _ => self.load_clean(asked),
+        };
+        let overlaps = !asked.request.writes() && !self.hardware.holds_until_completion;
+        let free = match overlaps {
+            true => asked.at + self.hardware.serial_read,
+            false => self.reach_node(asked.die, asked.home, done),
+        };
+        self.answered(asked, done, free);
+        Some(done)
+    }
+
+    /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`.
+    fn answered(&mut self, asked: AtHome, done: Time, free: Time) {
+        let entry = self.line(asked.line);
+        entry.home_free = free;
+        entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
+    }
+
+    /// A home's probe reaches the die that owns the line, which sends it to the requester.
+    pub(crate) fn owner_probed(&mut self, thread: u32, now: Time) {
+        let asked = self.at_home(thread, now);
+        let AtHome { line, request, core, die, .. } = asked;
+        let (transfer, read) = (self.hardware.local_transfer, self.hardware.local_read);
+        let (migrates, protocol) = (self.hardware.migrates, self.hardware.protocol);
+        let in_core = !self.hardware.resolves_locally || self.line(line).writer != NOBODY;
+        let take = if in_core { transfer } else { read };
+        let serial = self.hardware.serial_read;
+        let entry = self.line(line);
+        let (owner_die, state) = (entry.owner_die as usize, entry.state);
+        let start = now.max(entry.banks[owner_die].busy);
+        let sent = start + take;
+        // A line that stays where it is can be sent to the next one meanwhile.
+        let stays = state == State::Owned;
+        entry.banks[owner_die].busy = if stays { start + serial } else { sent };
+        entry.banks[owner_die].until = 0;
+        let heard = start + take / 2;
+        let moves = migrates && state == State::Modified && owner_die != die;
+        if request.writes() || moves {
+            self.invalidate_die(line, owner_die, core, heard);
+            self.own(line, core, die);
+        } else {
+            entry.state = next_state(protocol, Request::Load, state);
+            entry.sharers[core as usize / 64] |= 1 << (core % 64);
+            entry.dies |= 1 << die;
+            let writer = std::mem::replace(&mut entry.writer, NOBODY);
+            if writer != NOBODY {
+                self.cores[writer as usize].lose(line, heard, true);
+            }
+        }
+        let far = self.distance(die, owner_die);
+        self.line(line).counts.misses[far as usize] += 1;
+        let done = self.between_dies(owner_die, die, sent);
+        let free = match self.hardware.holds_until_completion {
+            true => self.reach_node(die, asked.home, done),
+            false if stays => asked.at + self.hardware.serial_read,
+            false => self.reach_node(owner_die, asked.home, sent),
+        };
+        self.answered(asked, done, free);
+        self.push(done, Event::Resume(thread));
+        self.open_home(line);
+    }
+
+    /// A load of a line that nobody has changed.
+    fn load_clean(&mut self, asked: AtHome) -> Time {
+        let AtHome { line, core, die, .. } = asked;
+        let (done, far) = self.clean_data(asked);
+        let protocol = self.hardware.protocol;
+        let entry = self.line(line);
+        entry.state = next_state(protocol, Request::Load, entry.state);
+        entry.sharers[core as usize / 64] |= 1 << (core % 64);
+        entry.dies |= 1 << die;
+        if entry.state == State::Exclusive {
+            entry.writer = core;
+            entry.owner_die = die as u16;
+        }
+        entry.counts.misses[far as usize] += 1;
+        done
+    }
+
+    /// A write to a line that is in no cache, or that several share.
+    fn invalidate_others(&mut self, asked: AtHome, ask: Probe) -> Time {
+        let AtHome { line, core, die, home, at, .. } = asked;
+        let local = self.hardware.resolves_locally;
+        let entry = self.line(line);
+        let has_data = entry.has(core) || local && entry.dies >> die & 1 != 0;
+        let (holders, state) = (entry.dies, entry.state);
+        let mut done = self.reach_die(home, die, at);
+        let mut far = Distance::SameDie;
+        if !has_data {
+            let (data, from) = match state {
+                State::Owned => self.data_from_owner(asked),
+                _ => self.clean_data(asked),
+            };
+            done = done.max(data);
+            far = from;
+        }
+        let told = match ask {
+            Probe::None => 0,
+            Probe::BroadcastInvalidate => (1_u64 << (self.hardware.dies - 1) << 1).wrapping_sub(1),
+            _ => holders,
+        };
+        let (invalidate, read) = (self.hardware.invalidate, self.hardware.local_read);
+        for other in (0..self.hardware.dies).filter(|other| told >> other & 1 != 0) {
+            let probed = self.reach_die(home, other, at);
+            let bank = &mut self.line(line).banks[other];
+            let start = probed.max(bank.busy);
+            // Whoever has no copy says so as fast as its cache can be looked up.
+            let has = holders >> other & 1 != 0;
+            let gone = start + if has { invalidate } else { read };
+            if other != die {
+                bank.busy = bank.busy.max(gone);
+                bank.until = start;
+            }
+            self.invalidate_die(line, other, core, start + (gone - start) / 2);
+            far = far.max(self.distance(die, other));
+            done = done.max(self.between_dies(other, die, gone));
+        }
+        self.line(line).counts.misses[far as usize] += 1;
+        self.own(line, core, die);
+        done
+    }
+
+    /// The owner of a changed line that others share sends it.
+    fn data_from_owner(&mut self, asked: AtHome) -> (Time, Distance) {
+        let AtHome { line, die, home, at, .. } = asked;
+        let owner_die = self.line(line).owner_die as usize;
+        let probed = self.reach_die(home, owner_die, at);
+        let sent = probed.max(self.line(line).banks[owner_die].busy) + self.hardware.local_transfer;
+        (self.between_dies(owner_die, die, sent), self.distance(die, owner_die))
+    }
+
+    /// A clean line comes from memory, or from a cache that has it.
+    fn clean_data(&mut self, asked: AtHome) -> (Time, Distance) {
+        let AtHome { line, die, home, at, .. } = asked;
+        let dies = self.line(line).dies;
+        let path = |this: &Self, other: usize| {
+            this.hardware.die_to_node[other][home] + this.hardware.die_to_die[other][die]
+        };
+        let nearest = (0..self.hardware.dies)
+            .filter(|other| self.hardware.forwards_clean && dies >> other & 1 != 0)
+            .min_by_key(|&other| path(self, other));
+        match nearest {
+            Some(other) => {
+                let probed = self.reach_die(home, other, at);
+                let read = self.hardware.local_read;
+                (self.between_dies(other, die, probed + read), self.distance(die, other))
+            }
+            None => (self.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
+        }
+    }
+
+    fn distance(&self, a: usize, b: usize) -> Distance {
+        if a == b {
+            return Distance::SameDie;
+        }
+        match self.hardware.hops[self.node_of(a)][self.node_of(b)] {
+            0 => Distance::SameSocket,
+            1 => Distance::OneLink,
+            _ => Distance::MoreLinks,
+        }
+    }
+
+    /// When a message of a die reaches a node.
+    fn reach_node(&mut self, die: usize, node: usize, at: Time) -> Time {
+        let leg = self.hardware.die_to_node[die][node];
+        self.cross(self.node_of(die), node, at) + leg
+    }
+
+    /// When a message of a node reaches a die.
+    fn reach_die(&mut self, node: usize, die: usize, at: Time) -> Time {
+        let leg = self.hardware.die_to_node[die][node];
+        self.cross(node, self.node_of(die), at) + leg
+    }
+
+    fn between_dies(&mut self, from: usize, to: usize, at: Time) -> Time {
+        let leg = self.hardware.die_to_die[from][to];
+        self.cross(self.node_of(from), self.node_of(to), at) + leg
+    }
+
+    /// When the link between two sockets takes a message.
+    fn cross(&mut self, from: usize, to: usize, at: Time) -> Time {
+        if from == to || self.hardware.link_occupancy == 0 {
+            return at;
+        }
+        let link = &mut self.links_free[from * self.hardware.nodes + to];
+        let taken = at.max(*link);
+        *link = taken + self.hardware.link_occupancy;
+        taken
+    }
+}

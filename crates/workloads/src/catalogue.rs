@@ -1,0 +1,216 @@
+//! Every workload by name.
+
+use locks::catalogue::{self as lock_catalogue, Lock, Visitor};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::{Machine, Run};
+
+use crate::section::Section;
+use crate::{Load, dentry, false_sharing, list, mount_table, section};
+
+/// What a workload's threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A critical section and time outside.
+    Section(Section),
+    /// List add and delete.
+    List,
+    /// A hash look-up, under the lock or without.
+    MountTable {
+        /// Whether the lock is used.
+        locked: bool,
+    },
+    /// A reference count under the lock.
+    Dentry,
+    /// A reference count in one word with the lock.
+    Lockref,
+    /// Counters that share lines, or not.
+    FalseSharing {
+        /// Whether each has a line of its own.
+        padded: bool,
+    },
+}
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The name that commands take.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Where its numbers are from.
+    pub source: &'static str,
+    /// What its threads do.
+    pub body: Body,
+}
+
+impl Workload {
+    /// Whether the workload uses the lock that it is given.
+    #[must_use]
+    pub fn uses_lock(&self) -> bool {
+        !matches!(self.body, Body::MountTable { locked: false } | Body::Lockref | Body::FalseSharing { .. })
+    }
+
+    /// Acquisitions of one operation, where that is fixed.
+    #[must_use]
+    pub fn acquisitions(&self) -> u64 {
+        match self.body {
+            Body::Section(section) => section.acquisitions,
+            Body::List | Body::Dentry => 2,
+            Body::MountTable { locked } => u64::from(locked),
+            Body::Lockref | Body::FalseSharing { .. } => 0,
+        }
+    }
+}
+
+/// Cycles of an uncontended acquire and release of the ticket lock (fig. 11 of the paper: 21.1 + 2.4), which the
+/// paper's single-core profiles include.
+const LOCK_CYCLES: u64 = 24;
+
+const fn benchmark(operation: u64, acquisitions: u64, section: u64, lines: usize, beside_lock: bool) -> Body {
+    let outside = operation / acquisitions - section - LOCK_CYCLES;
+    // A touched line is a load and a store that hit when one core runs alone.
+    let touched = (lines + beside_lock as usize) as u64 * 6;
+    let work_cycles = section.saturating_sub(touched);
+    Body::Section(Section { work_cycles, outside_cycles: outside, lines, beside_lock, acquisitions })
+}
+
+/// Every workload, in the order in which tables show them.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "counter",
+        summary: "one lock, a chosen critical section and time outside",
+        source: "defaults are arbitrary",
+        body: Body::Section(Section { work_cycles: 200, outside_cycles: 2_000, lines: 1, ..Section::EMPTY }),
+    },
+    Workload {
+        name: "fig10",
+        summary: "one lock, 4 shared lines updated, nothing outside",
+        source: "Boyd-Wickizer et al. 2012, section 4.2",
+        body: Body::Section(Section { lines: 4, ..Section::EMPTY }),
+    },
+    Workload {
+        name: "cacheline",
+        summary: "acquire and release in a tight loop",
+        source: "Bueso and Norton 2014",
+        body: Body::Section(Section::EMPTY),
+    },
+    Workload {
+        name: "fops",
+        summary: "open and close one file: a directory entry's lock and count, 4 times an operation",
+        source: "fig. 3; 450 and 852 cycles read per operation (see fault 2 in data/published/README.md)",
+        body: benchmark(503, 4, 92, 0, true),
+    },
+    Workload {
+        name: "fops-per-acquire",
+        summary: "fops with the other reading of its section's growth: two more lines an acquisition",
+        source: "fig. 3; 450 and 852 cycles read per acquisition (see fault 2 in data/published/README.md)",
+        body: benchmark(503, 4, 92, 2, true),
+    },
+    Workload {
+        name: "mempop",
+        summary: "map memory and touch it: an anonymous mapping's lock, 4 times an operation",
+        source: "fig. 3: 121 cycles alone; one shared line for the growth to 350 (section 5.2)",
+        body: benchmark(6_852, 4, 121, 1, false),
+    },
+    Workload {
+        name: "pfind",
+        summary: "search files: a page cache's lock, 5,000 cycles an acquisition",
+        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md)",
+        body: benchmark(5_000, 1, 350, 3, false),
+    },
+    Workload {
+        name: "exim",
+        summary: "deliver mail: an anonymous mapping's lock, 58 times a message",
+        source: "fig. 3: 165 cycles alone; one shared line, as mempop's lock is of the same kind",
+        body: benchmark(1_156_000, 58, 165, 1, false),
+    },
+    Workload {
+        name: "files-lock",
+        summary: "list add and delete under one global lock",
+        source: "Bueso and Norton 2014; times are assumed",
+        body: Body::List,
+    },
+    Workload {
+        name: "mount-table",
+        summary: "a hash look-up under one lock",
+        source: "the lecture on the paper: lookup_mnt; times are assumed",
+        body: Body::MountTable { locked: true },
+    },
+    Workload {
+        name: "mount-table-lockless",
+        summary: "the same look-up without the lock; it still counts references",
+        source: "times are assumed",
+        body: Body::MountTable { locked: false },
+    },
+    Workload {
+        name: "dentry",
+        summary: "a reference count under the lock beside it",
+        source: "Bueso and Norton 2014; times are assumed",
+        body: Body::Dentry,
+    },
+    Workload {
+        name: "dentry-lockref",
+        summary: "the same count in one word with the lock, changed by compare-and-swap",
+        source: "Bueso and Norton 2014; times are assumed",
+        body: Body::Lockref,
+    },
+    Workload {
+        name: "false-sharing",
+        summary: "counters of single threads that share lines",
+        source: "times are assumed",
+        body: Body::FalseSharing { padded: false },
+    },
+    Workload {
+        name: "false-sharing-padded",
+        summary: "the same counters on lines of their own",
+        source: "times are assumed",
+        body: Body::FalseSharing { padded: true },
+    },
+];
+
+/// The workload of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name)
+}
+
+/// Runs a workload with the lock of this name; none if there is no such lock.
+pub fn run<M: Machine>(workload: &Workload, lock: &str, load: &Load<'_>) -> Option<Run> {
+    lock_catalogue::visit::<M, _>(lock, Runner { workload, load })
+}
+
+struct Runner<'a> {
+    workload: &'a Workload,
+    load: &'a Load<'a>,
+}
+
+impl<M: Machine> Visitor<M> for Runner<'_> {
+    type Output = Run;
+
+    fn exclusive<L: RawLock<M>>(self, _: &Lock) -> Run {
+        match self.workload.body {
+            Body::Section(section) => section::run::<M, L>(&section, self.load),
+            Body::List => list::run::<M, L>(self.load),
+            Body::MountTable { locked } => mount_table::run::<M, L>(self.load, locked),
+            Body::Dentry => dentry::run::<M, L>(self.load),
+            Body::Lockref => dentry::run_lockref::<M>(self.load),
+            Body::FalseSharing { padded } => false_sharing::run::<M>(self.load, padded),
+        }
+    }
+
+    fn tried<L: TryLock<M>>(self, lock: &Lock) -> Run {
+        Visitor::<M>::exclusive::<L>(self, lock)
+    }
+
+    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Run {
+        Visitor::<M>::exclusive::<L>(self, lock)
+    }
+
+    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Run {
+        Visitor::<M>::exclusive::<L>(self, lock)
+    }
+
+    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Run {
+        Visitor::<M>::exclusive::<L>(self, lock)
+    }
+}

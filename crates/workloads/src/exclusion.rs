@@ -1,0 +1,107 @@
+//! What benchmarks use a lock through: ours and those of other libraries look alike here.
+//!
+//! The interface is a critical section given as a closure, since it is the only one that all libraries have: some give
+//! guards, some want a node, some take a closure themselves. It inlines away.
+
+use core::marker::PhantomData;
+
+use locks::{RawLock, RawRwLock};
+use machine::Machine;
+
+/// Something that runs critical sections one at a time.
+pub trait Exclusion: Send + Sync + Sized + 'static {
+    /// Whether readers share it.
+    const SHARES: bool = false;
+
+    /// One that nobody holds. It may be moved until it is first used.
+    fn new() -> Self;
+
+    /// Runs `section` while no other runs.
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R;
+
+    /// Runs `section` while none runs but shared ones; exclusively where readers do not share.
+    #[inline]
+    fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.exclusive(section)
+    }
+}
+
+/// A lock of this project.
+#[repr(transparent)]
+pub struct Own<L, M>(L, PhantomData<fn() -> M>);
+
+impl<L: RawLock<M>, M: Machine> Exclusion for Own<L, M> {
+    fn new() -> Self {
+        Self(L::NEW, PhantomData)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.acquire();
+        let result = section();
+        self.0.release();
+        result
+    }
+}
+
+/// A reader-writer lock of this project.
+#[repr(transparent)]
+pub struct OwnShared<L, M>(L, PhantomData<fn() -> M>);
+
+impl<L: RawRwLock<M>, M: Machine> Exclusion for OwnShared<L, M> {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        Self(L::NEW, PhantomData)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.acquire();
+        let result = section();
+        self.0.release();
+        result
+    }
+
+    #[inline]
+    fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.acquire_shared(false);
+        let result = section();
+        self.0.release_shared();
+        result
+    }
+}
+
+/// A lock of this project behind a function call for the acquisition and another for the release, as a C library's
+/// are: what such a library is compared with.
+#[repr(transparent)]
+pub struct Called<L, M>(L, PhantomData<fn() -> M>);
+
+#[inline(never)]
+fn call_acquire<L: RawLock<M>, M: Machine>(lock: &L) {
+    lock.acquire();
+}
+
+#[inline(never)]
+fn call_release<L: RawLock<M>, M: Machine>(lock: &L) {
+    lock.release();
+}
+
+impl<L: RawLock<M>, M: Machine> Called<L, M> {
+    /// The function that releases, for whoever wants to see what it compiles to.
+    pub const RELEASE: fn(&L) = call_release::<L, M>;
+}
+
+impl<L: RawLock<M>, M: Machine> Exclusion for Called<L, M> {
+    fn new() -> Self {
+        Self(L::NEW, PhantomData)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        call_acquire::<L, M>(&self.0);
+        let result = section();
+        call_release::<L, M>(&self.0);
+        result
+    }
+}

@@ -1,0 +1,185 @@
+//! Reads and writes under one lock, counted by every thread for itself, each wait told to whoever wants to know.
+//!
+//! Where the other workloads announce their events to the machine, this one keeps its counts in the threads' own
+//! registers, so that on hardware nothing but the lock is timed.
+
+use std::sync::Mutex;
+
+use machine::{Home, Machine, Placed, PlainCell, Plan, Run};
+
+use crate::client::Wrong;
+use crate::exclusion::Exclusion;
+use crate::random::Random;
+use crate::{SharedLine, random};
+
+/// What the threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// Shared lines that a write changes and a read looks at, besides the counter beside the lock.
+    pub lines: usize,
+    /// Cycles of work inside.
+    pub section_cycles: u64,
+    /// Cycles from a release to the same thread's next acquisition, on average, exponentially spread.
+    pub think_cycles: u64,
+    /// How many of a hundred sections read.
+    pub reads_percent: u32,
+    /// Where the lock and the lines lie.
+    pub home: Home,
+}
+
+/// Who is told how long each thread waited. `()` does not want to know, and then no clock is read.
+pub trait Waits: Default + Send {
+    /// Whether waits are timed.
+    const TIMED: bool;
+    /// One acquisition took so many cycles.
+    fn waited(&mut self, cycles: u64);
+}
+
+impl Waits for () {
+    const TIMED: bool = false;
+    fn waited(&mut self, _: u64) {}
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome<W> {
+    /// Acquisitions by thread.
+    pub acquisitions: Vec<u64>,
+    /// The waits by thread.
+    pub waits: Vec<W>,
+    /// From the common start to the end of the last thread, in nanoseconds of the machine.
+    pub elapsed_ns: u64,
+}
+
+impl<W> Outcome<W> {
+    /// Acquisitions of all threads.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.acquisitions.iter().sum()
+    }
+
+    /// Acquisitions of the slowest thread, over those of the mean thread: 1 is fair, 0 starves.
+    #[must_use]
+    pub fn slowest_share(&self) -> f64 {
+        let slowest = self.acquisitions.iter().min().copied().unwrap_or(0);
+        slowest as f64 * self.acquisitions.len() as f64 / self.total().max(1) as f64
+    }
+
+    /// Jain's index of fairness: 1 when all threads get the same, 1/n when one of n gets everything (Jain, Chiu and
+    /// Hawe 1984).
+    #[must_use]
+    pub fn jain(&self) -> f64 {
+        let squares = self.acquisitions.iter().map(|&n| (n as f64).powi(2)).sum::<f64>();
+        (self.total() as f64).powi(2) / (self.acquisitions.len() as f64 * squares).max(1.0)
+    }
+}
+
+/// After so many sections a thread looks whether time is over, since reading a clock costs as much as a short section.
+const SECTIONS_PER_CLOCK: u32 = 16;
+
+#[repr(C)]
+struct Guarded<S, C> {
+    lock: S,
+    count: C,
+    copy: C,
+}
+
+struct Told<W> {
+    thread: usize,
+    acquisitions: u64,
+    writes: u64,
+    disturbed: bool,
+    waits: W,
+}
+
+/// Runs the mix until the plan's time is over.
+///
+/// # Errors
+/// [`Wrong`] when the lock did not exclude: the counter does not add up, or a thread saw another's half-done work.
+pub fn run<M: Machine, S: Exclusion, W: Waits>(
+    mix: &Mix,
+    plan: &Plan<'_>,
+    seed: u64,
+) -> Result<Outcome<W>, Wrong> {
+    let guarded = Guarded { lock: S::new(), count: M::Cell::<u64>::ZERO, copy: M::Cell::<u64>::ZERO };
+    let guarded = Placed::<_, M>::new(guarded, mix.home);
+    let lines =
+        (0..mix.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, mix.home)).collect::<Vec<_>>();
+    let told = Mutex::new(Vec::new());
+    let ran = M::run(plan, &|thread| {
+        let mine = rounds::<M, S, W>(mix, &guarded, &lines, seed, thread);
+        told.lock().expect("no holder panics").push(mine);
+    });
+    add_up(told.into_inner().expect("no holder panics"), guarded.count.get(), &ran)
+}
+
+fn rounds<M: Machine, S: Exclusion, W: Waits>(
+    mix: &Mix,
+    guarded: &Guarded<S, M::Cell<u64>>,
+    lines: &[Placed<SharedLine<M>, M>],
+    seed: u64,
+    thread: usize,
+) -> Told<W> {
+    let mut random = Random::of_thread(seed, thread);
+    let mut told = Told { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
+    while M::running() {
+        for _ in 0..SECTIONS_PER_CLOCK {
+            let reads = mix.reads_percent != 0 && random.below(100) < u64::from(mix.reads_percent);
+            let asked = if W::TIMED { M::now() } else { 0 };
+            let enter = || if W::TIMED { M::now().wrapping_sub(asked) } else { 0 };
+            let (waited, alone) = if reads {
+                guarded.lock.shared(|| {
+                    let waited = enter();
+                    lines.iter().for_each(|line| line.look());
+                    work::<M>(mix.section_cycles);
+                    (waited, guarded.count.get() == guarded.copy.get())
+                })
+            } else {
+                guarded.lock.exclusive(|| {
+                    let waited = enter();
+                    let count = guarded.count.get();
+                    let alone = guarded.copy.get() == count;
+                    guarded.count.set(count + 1);
+                    lines.iter().for_each(|line| line.touch());
+                    work::<M>(mix.section_cycles);
+                    guarded.copy.set(count + 1);
+                    (waited, alone)
+                })
+            };
+            told.acquisitions += 1;
+            told.writes += u64::from(!reads);
+            told.disturbed |= !alone;
+            if W::TIMED {
+                told.waits.waited(waited);
+            }
+            if mix.think_cycles > 0 {
+                M::delay(random.time(mix.think_cycles, random::Spread::Exponential));
+            }
+        }
+    }
+    told
+}
+
+/// Passes the cycles of a section; with none not even a clock is read.
+#[inline]
+fn work<M: Machine>(cycles: u64) {
+    if cycles > 0 {
+        M::delay(cycles);
+    }
+}
+
+fn add_up<W>(mut told: Vec<Told<W>>, counted: u64, ran: &Run) -> Result<Outcome<W>, Wrong> {
+    if let Some(one) = told.iter().find(|one| one.disturbed) {
+        return Err(Wrong::NotAlone { thread: one.thread });
+    }
+    let writes = told.iter().map(|one| one.writes).sum();
+    if writes != counted {
+        return Err(Wrong::Lost { ran: writes, counted });
+    }
+    told.sort_by_key(|one| one.thread);
+    Ok(Outcome {
+        acquisitions: told.iter().map(|one| one.acquisitions).collect(),
+        elapsed_ns: ran.elapsed_ns,
+        waits: told.into_iter().map(|one| one.waits).collect(),
+    })
+}

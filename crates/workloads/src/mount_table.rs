@@ -1,0 +1,65 @@
+//! A look-up in a hash table, under one lock and without: Linux's `lookup_mnt`, which collapsed Exim.
+//!
+//! Without the lock nothing collapses, but a look-up still takes a reference to the mount that it found, on a line
+//! that all cores write: avoiding collapse is not yet scaling.
+
+use locks::RawLock;
+use machine::Ordering::{Acquire, Relaxed};
+use machine::{Event, Home, Integer, Machine, Placed, Run, Word};
+
+use crate::Load;
+use crate::random::Random;
+use crate::section::critical;
+
+const BUCKETS: usize = 64;
+/// Entries that a look-up passes.
+const CHAIN: usize = 3;
+
+/// An entry of a bucket, on a line of its own.
+struct Mount<M: Machine> {
+    name: M::U64,
+    references: M::U64,
+}
+
+/// Looks up one of a few mounts for ever.
+pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> Run {
+    let lock = Placed::<_, M>::new(L::NEW, load.home);
+    let table = (0..BUCKETS * CHAIN)
+        .map(|index| {
+            let mount = Placed::<_, M>::new(
+                Mount::<M> { name: M::U64::ZERO, references: M::U64::ZERO },
+                Home::FirstTouch,
+            );
+            mount.name.store(index as u64, Relaxed);
+            mount
+        })
+        .collect::<Vec<_>>();
+    let look_up = |name: u64| {
+        let bucket = name as usize % BUCKETS;
+        let found =
+            (0..CHAIN).map(|link| &table[bucket + link * BUCKETS]).find(|m| m.name.load(Acquire) == name);
+        let found = found.expect("every name was put into its bucket");
+        found.references.fetch_add(1, Relaxed);
+    };
+    let work = load.section_cycles.unwrap_or(30);
+    let outside = load.outside_cycles.unwrap_or(2_000);
+    M::run(&load.plan(), &|thread| {
+        let mut random = Random::of_thread(load.seed, thread);
+        while M::running() {
+            // Most paths lead through the root mount.
+            let name = if random.below(4) == 0 { random.below(table.len() as u64) } else { 0 };
+            let section = random.time(work, load.section_spread);
+            let body = || {
+                look_up(name);
+                M::delay(section);
+            };
+            if locked {
+                critical::<M, _>(&*lock, body);
+            } else {
+                body();
+            }
+            M::note(Event::Operation);
+            M::delay(random.time(outside, load.outside_spread));
+        }
+    })
+}

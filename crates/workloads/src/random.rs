@@ -1,0 +1,108 @@
+//! Random times from code that is here, so that a seed means the same on every computer and in every version.
+
+/// How a time varies about its mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// Not at all.
+    Fixed,
+    /// Evenly, by up to a tenth up or down.
+    NearlyFixed,
+    /// Exponentially: many short ones and few long ones, as the model assumes.
+    #[default]
+    Exponential,
+}
+
+/// A generator of random numbers: SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The generator of one thread of a run with this seed.
+    #[must_use]
+    pub fn of_thread(seed: u64, thread: usize) -> Self {
+        let mut of_run = Self(seed);
+        Self(of_run.next().wrapping_add((thread as u64).wrapping_mul(0xA24B_AED4_963E_E407)))
+    }
+
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait)] // a generator is no iterator: it does not end
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A whole number under `bound`, which is not zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A time with this mean.
+    pub fn time(&mut self, mean: u64, spread: Spread) -> u64 {
+        match spread {
+            Spread::Fixed => mean,
+            Spread::NearlyFixed => mean - mean / 10 + self.below(mean / 5 + 1),
+            Spread::Exponential => (mean as f64 * -ln(self.above_zero())).round() as u64,
+        }
+    }
+
+    /// Evenly in (0, 1].
+    fn above_zero(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The natural logarithm of a positive normal number, by nothing but additions, multiplications and divisions, which
+/// give the same bits everywhere; the libraries' logarithms differ in the last one. Exact to about 1e-12.
+fn ln(x: f64) -> f64 {
+    const EXPONENT_BIAS: i64 = 1023;
+    let bits = x.to_bits();
+    let exponent = ((bits >> 52) & 0x7ff) as i64 - EXPONENT_BIAS;
+    let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | (EXPONENT_BIAS as u64) << 52);
+    // ln m = 2 artanh((m - 1)/(m + 1)), a series in s of at most 1/3.
+    let s = (mantissa - 1.0) / (mantissa + 1.0);
+    let square = s * s;
+    let mut sum = 0.0;
+    let mut term = 23.0;
+    while term >= 1.0 {
+        sum = sum * square + 1.0 / term;
+        term -= 2.0;
+    }
+    exponent as f64 * std::f64::consts::LN_2 + 2.0 * s * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logarithm_is_one() {
+        for x in [1e-300, 2f64.powi(-53), 0.1, 0.5, 0.999_999, 1.0, 1.7, 2.0, 12345.6] {
+            assert!((ln(x) - x.ln()).abs() < 1e-11 * x.ln().abs().max(0.1), "{x}");
+        }
+    }
+
+    #[test]
+    fn a_seed_and_thread_give_these_numbers_for_ever() {
+        let mut random = Random::of_thread(1, 2);
+        assert_eq!([random.next(), random.next()], [1_137_921_248_127_825_140, 18_229_783_881_051_748_370]);
+        let times = [0; 4].map(|_| random.time(1000, Spread::Exponential));
+        assert_eq!(times, [236, 842, 620, 345]);
+    }
+
+    #[test]
+    fn times_have_their_mean_and_spread() {
+        for (spread, deviation) in
+            [(Spread::Fixed, 0.0), (Spread::NearlyFixed, 57.7), (Spread::Exponential, 1000.0)]
+        {
+            let mut random = Random::of_thread(3, 0);
+            let times = (0..100_000).map(|_| random.time(1000, spread) as f64).collect::<Vec<_>>();
+            let mean = times.iter().sum::<f64>() / times.len() as f64;
+            let variance = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / times.len() as f64;
+            assert!((mean - 1000.0).abs() < 10.0, "{spread:?}: {mean}");
+            assert!((variance.sqrt() - deviation).abs() <= 0.02 * deviation, "{spread:?}: {variance}");
+        }
+    }
+}

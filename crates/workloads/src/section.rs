@@ -1,0 +1,79 @@
+//! The pattern behind most workloads: a critical section that touches shared lines, and time outside.
+
+use locks::RawLock;
+use machine::{Event, Machine, Placed, PlainCell, Run};
+
+use crate::random::Random;
+use crate::{Load, SharedLine};
+
+/// A critical section under one lock, and the time outside.
+///
+/// The section's length is not given by the number of cores: it is the work that one core does, and whatever the
+/// shared lines cost where they are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Cycles of work in the section, besides touching lines.
+    pub work_cycles: u64,
+    /// Cycles outside between a release and the next acquisition.
+    pub outside_cycles: u64,
+    /// Shared lines that the section reads and writes.
+    pub lines: usize,
+    /// Whether the section also changes a word on the lock's own line, as code does whose lock lies in the object
+    /// that it guards.
+    pub beside_lock: bool,
+    /// Acquisitions of one operation.
+    pub acquisitions: u64,
+}
+
+impl Section {
+    /// A section of work alone, one acquisition an operation.
+    pub const EMPTY: Self =
+        Self { work_cycles: 0, outside_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1 };
+}
+
+#[repr(C)]
+struct Guarded<L, C> {
+    lock: L,
+    beside: C,
+}
+
+/// Runs the section on every thread of the load until its time is over.
+pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run {
+    let guarded = Placed::<_, M>::new(Guarded { lock: L::NEW, beside: M::Cell::<u64>::ZERO }, load.home);
+    let lines =
+        (0..section.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect::<Vec<_>>();
+    let work = load.section_cycles.unwrap_or(section.work_cycles);
+    let outside = load.outside_cycles.unwrap_or(section.outside_cycles);
+    M::run(&load.plan(), &|thread| {
+        let mut random = Random::of_thread(load.seed, thread);
+        // Threads do not come to the lock all at once.
+        M::delay(random.below(outside + 1));
+        while M::running() {
+            for _ in 0..section.acquisitions {
+                let work = random.time(work, load.section_spread);
+                critical::<M, _>(&guarded.lock, || {
+                    if section.beside_lock {
+                        guarded.beside.set(guarded.beside.get().wrapping_add(1));
+                    }
+                    for line in &lines {
+                        line.touch();
+                    }
+                    M::delay(work);
+                });
+                M::delay(random.time(outside, load.outside_spread));
+            }
+            M::note(Event::Operation);
+        }
+    })
+}
+
+/// A critical section that is announced.
+pub(crate) fn critical<M: Machine, L: RawLock<M>>(lock: &L, mut body: impl FnMut()) {
+    let address = std::ptr::from_ref(lock) as usize;
+    M::note(Event::Acquiring { lock: address });
+    lock.critical(|| {
+        M::note(Event::Acquired { lock: address, shared: false });
+        body();
+        M::note(Event::Releasing { lock: address, shared: false });
+    });
+}

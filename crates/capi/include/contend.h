@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */
+
+#ifndef CONTEND_H
+#define CONTEND_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* A lock whose bytes are all zero is free: static locks need no initialiser, others take CONTEND_INIT. There is
+   nothing to destroy. A lock must not be copied while it is in use.
+
+   Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
+   `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
+   Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. */
+
+#ifdef __cplusplus
+#define CONTEND_INIT {}
+#define CONTEND_LINE_ALIGNED alignas(64)
+extern "C" {
+#else
+#define CONTEND_INIT {{0}}
+#define CONTEND_LINE_ALIGNED _Alignas(64)
+#endif
+
+/* Every wait spins for so many pauses, then yields, then sleeps. UINT_MAX spins for ever: only for programs that have
+   a core for every thread. */
+void contend_set_spin_bound(unsigned int pauses);
+
+/* tas: swap until the word was free; every attempt takes the line.
+   Anderson 1990. Fairness: none. */
+typedef struct contend_tas {
+    uint32_t contend_private[1];
+} contend_tas_t;
+int contend_tas_lock(contend_tas_t *lock);
+int contend_tas_trylock(contend_tas_t *lock);
+int contend_tas_timedlock(contend_tas_t *lock, const struct timespec *at);
+int contend_tas_clocklock(contend_tas_t *lock, int clock, const struct timespec *at);
+int contend_tas_unlock(contend_tas_t *lock);
+
+/* tas_backoff: swap at once, stay away twice as long after each failure.
+   Anderson 1990. Fairness: none; late comers are favoured. */
+typedef struct contend_tas_backoff {
+    uint32_t contend_private[1];
+} contend_tas_backoff_t;
+int contend_tas_backoff_lock(contend_tas_backoff_t *lock);
+int contend_tas_backoff_trylock(contend_tas_backoff_t *lock);
+int contend_tas_backoff_timedlock(contend_tas_backoff_t *lock, const struct timespec *at);
+int contend_tas_backoff_clocklock(contend_tas_backoff_t *lock, int clock, const struct timespec *at);
+int contend_tas_backoff_unlock(contend_tas_backoff_t *lock);
+
+/* ttas: read until the word is free, then swap; all waiters rush at a release.
+   Anderson 1990. Fairness: none. */
+typedef struct contend_ttas {
+    uint32_t contend_private[1];
+} contend_ttas_t;
+int contend_ttas_lock(contend_ttas_t *lock);
+int contend_ttas_trylock(contend_ttas_t *lock);
+int contend_ttas_timedlock(contend_ttas_t *lock, const struct timespec *at);
+int contend_ttas_clocklock(contend_ttas_t *lock, int clock, const struct timespec *at);
+int contend_ttas_unlock(contend_ttas_t *lock);
+
+/* ttas_backoff: look, stay away twice as long after each failure, swap when free.
+   Anderson 1990. Fairness: none; late comers are favoured. */
+typedef struct contend_ttas_backoff {
+    uint32_t contend_private[1];
+} contend_ttas_backoff_t;
+int contend_ttas_backoff_lock(contend_ttas_backoff_t *lock);
+int contend_ttas_backoff_trylock(contend_ttas_backoff_t *lock);
+int contend_ttas_backoff_timedlock(contend_ttas_backoff_t *lock, const struct timespec *at);
+int contend_ttas_backoff_clocklock(contend_ttas_backoff_t *lock, int clock, const struct timespec *at);
+int contend_ttas_backoff_unlock(contend_ttas_backoff_t *lock);
+
+/* ticket: draw a number, wait until it is served; all waiters watch one word.
+   Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1. Fairness: first in, first out. */
+typedef struct contend_ticket {
+    uint64_t contend_private[1];
+} contend_ticket_t;
+int contend_ticket_lock(contend_ticket_t *lock);
+int contend_ticket_trylock(contend_ticket_t *lock);
+int contend_ticket_unlock(contend_ticket_t *lock);
+
+/* ticket4: the ticket lock with 16-bit numbers in one word.
+   Linux 2.6.25 to 4.1. Fairness: first in, first out; up to 65,535 waiters. */
+typedef struct contend_ticket4 {
+    uint32_t contend_private[1];
+} contend_ticket4_t;
+int contend_ticket4_lock(contend_ticket4_t *lock);
+int contend_ticket4_trylock(contend_ticket4_t *lock);
+int contend_ticket4_unlock(contend_ticket4_t *lock);
+
+/* ticket_proportional: a ticket lock whose waiters stay away in proportion to their distance.
+   Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
+typedef struct contend_ticket_proportional {
+    uint64_t contend_private[1];
+} contend_ticket_proportional_t;
+int contend_ticket_proportional_lock(contend_ticket_proportional_t *lock);
+int contend_ticket_proportional_trylock(contend_ticket_proportional_t *lock);
+int contend_ticket_proportional_unlock(contend_ticket_proportional_t *lock);
+
+/* ticket_selftuning: a ticket lock whose waiters learn how long to stay away.
+   van Riel 2012-13. Fairness: first in, first out. */
+typedef struct contend_ticket_selftuning {
+    uint64_t contend_private[1];
+} contend_ticket_selftuning_t;
+int contend_ticket_selftuning_lock(contend_ticket_selftuning_t *lock);
+int contend_ticket_selftuning_trylock(contend_ticket_selftuning_t *lock);
+int contend_ticket_selftuning_unlock(contend_ticket_selftuning_t *lock);
+
+/* anderson: an array of slots; every waiter watches its own.
+   Anderson 1990. Fairness: first in, first out. */
+typedef struct contend_anderson {
+    CONTEND_LINE_ALIGNED uint64_t contend_private[528];
+} contend_anderson_t;
+int contend_anderson_lock(contend_anderson_t *lock);
+int contend_anderson_trylock(contend_anderson_t *lock);
+int contend_anderson_unlock(contend_anderson_t *lock);
+
+/* mcs: a queue of nodes; every waiter watches its own.
+   Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
+typedef struct contend_mcs {
+    uint64_t contend_private[2];
+} contend_mcs_t;
+int contend_mcs_lock(contend_mcs_t *lock);
+int contend_mcs_trylock(contend_mcs_t *lock);
+int contend_mcs_unlock(contend_mcs_t *lock);
+
+/* k42: MCS that needs no node at release.
+   Auslander et al. 2003. Fairness: first in, first out. */
+typedef struct contend_k42 {
+    uint64_t contend_private[2];
+} contend_k42_t;
+int contend_k42_lock(contend_k42_t *lock);
+int contend_k42_trylock(contend_k42_t *lock);
+int contend_k42_unlock(contend_k42_t *lock);
+
+/* clh: a queue of nodes; every waiter watches its predecessor's.
+   Craig 1993. Fairness: first in, first out. */
+typedef struct contend_clh {
+    uint64_t contend_private[2];
+} contend_clh_t;
+int contend_clh_lock(contend_clh_t *lock);
+int contend_clh_trylock(contend_clh_t *lock);
+int contend_clh_unlock(contend_clh_t *lock);
+
+/* clh_timed: CLH whose waiters can give up.
+   Scott and Scherer 2001; Scott 2002. Fairness: first in, first out among those who stay. */
+typedef struct contend_clh_timed {
+    uint64_t contend_private[2];
+} contend_clh_timed_t;
+int contend_clh_timed_lock(contend_clh_timed_t *lock);
+int contend_clh_timed_trylock(contend_clh_timed_t *lock);
+int contend_clh_timed_timedlock(contend_clh_timed_t *lock, const struct timespec *at);
+int contend_clh_timed_clocklock(contend_clh_timed_t *lock, int clock, const struct timespec *at);
+int contend_clh_timed_unlock(contend_clh_timed_t *lock);
+
+/* hclh: CLH with a queue for each cluster of cores, moved to the global one as a whole.
+   Luchangco, Nussbaum and Shavit 2006. Fairness: first in, first out inside a cluster, and of whole local queues. */
+typedef struct contend_hclh {
+    CONTEND_LINE_ALIGNED uint64_t contend_private[264];
+} contend_hclh_t;
+int contend_hclh_lock(contend_hclh_t *lock);
+int contend_hclh_trylock(contend_hclh_t *lock);
+int contend_hclh_unlock(contend_hclh_t *lock);
+
+/* osq: MCS linked both ways, whose waiters can leave from anywhere.
+   Linux 3.15; Scott and Scherer 2001. Fairness: first in, first out among those who stay; none past the pool. */
+typedef struct contend_osq {
+    uint64_t contend_private[1];
+} contend_osq_t;
+int contend_osq_lock(contend_osq_t *lock);
+int contend_osq_trylock(contend_osq_t *lock);
+int contend_osq_timedlock(contend_osq_t *lock, const struct timespec *at);
+int contend_osq_clocklock(contend_osq_t *lock, int clock, const struct timespec *at);
+int contend_osq_unlock(contend_osq_t *lock);
+
+/* qspin: 4 bytes: one pending waiter on the word, an MCS queue behind it.
+   Linux 4.2. Fairness: first in, first out but for a newcomer that finds the word free; none past the pool. */
+typedef struct contend_qspin {
+    uint32_t contend_private[1];
+} contend_qspin_t;
+int contend_qspin_lock(contend_qspin_t *lock);
+int contend_qspin_trylock(contend_qspin_t *lock);
+int contend_qspin_unlock(contend_qspin_t *lock);
+
+/* lockref: a lock with a reference count that is changed without it while it is free.
+   Linux 3.12. Fairness: none. */
+typedef struct contend_lockref {
+    uint64_t contend_private[1];
+} contend_lockref_t;
+int contend_lockref_lock(contend_lockref_t *lock);
+int contend_lockref_trylock(contend_lockref_t *lock);
+int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at);
+int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
+int contend_lockref_unlock(contend_lockref_t *lock);
+/* The reference count. While nobody holds the lock it is changed without it.
+   get: takes a reference, gives the new count. get_not_zero, get_not_dead: take one if there is one, or the object is
+   not dead; 1 if so. put_or_lock: drops a reference, 1; if it is the last, keeps it and locks, 0. put_not_last: drops
+   a reference that is not the last; 1 if so. mark_dead: by the holder; no more references. */
+int contend_lockref_count(contend_lockref_t *lock);
+int contend_lockref_get(contend_lockref_t *lock);
+int contend_lockref_get_not_zero(contend_lockref_t *lock);
+int contend_lockref_get_not_dead(contend_lockref_t *lock);
+int contend_lockref_put_or_lock(contend_lockref_t *lock);
+int contend_lockref_put_not_last(contend_lockref_t *lock);
+int contend_lockref_mark_dead(contend_lockref_t *lock);
+
+/* rw_naive: a reader-writer spin lock on one word.
+   Linux before 3.16. Fairness: none; readers keep writers out. */
+typedef struct contend_rw_naive {
+    uint32_t contend_private[1];
+} contend_rw_naive_t;
+int contend_rw_naive_wrlock(contend_rw_naive_t *lock);
+int contend_rw_naive_trywrlock(contend_rw_naive_t *lock);
+int contend_rw_naive_timedwrlock(contend_rw_naive_t *lock, const struct timespec *at);
+int contend_rw_naive_clockwrlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
+int contend_rw_naive_wrunlock(contend_rw_naive_t *lock);
+int contend_rw_naive_rdlock(contend_rw_naive_t *lock);
+int contend_rw_naive_tryrdlock(contend_rw_naive_t *lock);
+int contend_rw_naive_timedrdlock(contend_rw_naive_t *lock, const struct timespec *at);
+int contend_rw_naive_clockrdlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
+int contend_rw_naive_rdunlock(contend_rw_naive_t *lock);
+int contend_rw_naive_rdlock_again(contend_rw_naive_t *lock);
+
+/* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
+   Linux 3.16, 2017. Fairness: first in, first out; up to 65,535 waiters. */
+typedef struct contend_rw_queued {
+    uint64_t contend_private[1];
+} contend_rw_queued_t;
+int contend_rw_queued_wrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_trywrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_wrunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
+
+/* futex: a mutex that stays away while the lock is hot, then sleeps.
+   Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms, then ahead of newcomers. */
+typedef struct contend_futex {
+    uint32_t contend_private[1];
+} contend_futex_t;
+int contend_futex_lock(contend_futex_t *lock);
+int contend_futex_trylock(contend_futex_t *lock);
+int contend_futex_timedlock(contend_futex_t *lock, const struct timespec *at);
+int contend_futex_clocklock(contend_futex_t *lock, int clock, const struct timespec *at);
+int contend_futex_unlock(contend_futex_t *lock);
+
+/* rw: a reader-writer lock that sleeps; fair to writers, lets a reader read again.
+   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; bypassed for at most 1 ms, then ahead of newcomers. */
+typedef struct contend_rw {
+    uint32_t contend_private[1];
+} contend_rw_t;
+int contend_rw_wrlock(contend_rw_t *lock);
+int contend_rw_trywrlock(contend_rw_t *lock);
+int contend_rw_timedwrlock(contend_rw_t *lock, const struct timespec *at);
+int contend_rw_clockwrlock(contend_rw_t *lock, int clock, const struct timespec *at);
+int contend_rw_wrunlock(contend_rw_t *lock);
+int contend_rw_rdlock(contend_rw_t *lock);
+int contend_rw_tryrdlock(contend_rw_t *lock);
+int contend_rw_timedrdlock(contend_rw_t *lock, const struct timespec *at);
+int contend_rw_clockrdlock(contend_rw_t *lock, int clock, const struct timespec *at);
+int contend_rw_rdunlock(contend_rw_t *lock);
+int contend_rw_rdlock_again(contend_rw_t *lock);
+
+/* mcs_queue: MCS whose nodes are the caller's. A node is passed to lock and unlock, and stays where it is between. */
+typedef struct contend_mcs_node {
+    uint64_t contend_private[2];
+} contend_mcs_node_t;
+typedef struct contend_mcs_queue {
+    uint64_t contend_private[1];
+} contend_mcs_queue_t;
+int contend_mcs_queue_lock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
+int contend_mcs_queue_trylock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
+int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */
+
+#ifndef CONTEND_HPP
+#define CONTEND_HPP
+
+#include <chrono>
+
+#include "contend.h"
+
+/// The locks as types that meet Lockable, and TimedLockable or SharedLockable where the algorithm can: for
+/// std::scoped_lock, std::unique_lock, std::shared_lock and std::condition_variable_any.
+namespace contend {
+
+namespace detail {
+
+/// BasicLockable.
+template <class T, int (*Lock)(T *), int (*Unlock)(T *)>
+class exclusive {
+public:
+    constexpr exclusive() noexcept = default;
+    exclusive(const exclusive &) = delete;
+    exclusive &operator=(const exclusive &) = delete;
+
+    void lock() noexcept { Lock(&lock_); }
+    void unlock() noexcept { Unlock(&lock_); }
+
+    using native_handle_type = T *;
+    native_handle_type native_handle() noexcept { return &lock_; }
+
+protected:
+    T lock_{};
+};
+
+/// Lockable.
+template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *)>
+class tried : public exclusive<T, Lock, Unlock> {
+public:
+    bool try_lock() noexcept { return Try(&this->lock_) == 0; }
+};
+
+/// Calls a `clock` function with a point in time of any clock.
+template <class T, class Clock, class Duration>
+bool until(T *lock, int (*wait)(T *, int, const struct timespec *),
+           const std::chrono::time_point<Clock, Duration> &at) {
+    // The epochs of these clocks are those of CLOCK_MONOTONIC and CLOCK_REALTIME.
+    using steady = std::chrono::steady_clock;
+    steady::time_point deadline = steady::now() + std::chrono::ceil<steady::duration>(at - Clock::now());
+    auto since = deadline.time_since_epoch();
+    auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+    struct timespec time = {};
+    time.tv_sec = static_cast<decltype(time.tv_sec)>(seconds.count());
+    time.tv_nsec = static_cast<decltype(time.tv_nsec)>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds).count());
+    const int monotonic = 1;
+    return wait(lock, monotonic, &time) == 0;
+}
+
+/// TimedLockable.
+template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *),
+          int (*Wait)(T *, int, const struct timespec *)>
+class timed : public tried<T, Lock, Unlock, Try> {
+public:
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return until(&this->lock_, Wait, at);
+    }
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+        return try_lock_until(std::chrono::steady_clock::now() +
+                              std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+    }
+};
+
+/// SharedLockable.
+template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
+          int (*UnlockShared)(T *), int (*TryShared)(T *)>
+class shared : public tried<T, Lock, Unlock, Try> {
+public:
+    void lock_shared() noexcept { Shared(&this->lock_); }
+    void unlock_shared() noexcept { UnlockShared(&this->lock_); }
+    bool try_lock_shared() noexcept { return TryShared(&this->lock_) == 0; }
+};
+
+/// SharedTimedLockable.
+template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
+          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Wait)(T *, int, const struct timespec *),
+          int (*WaitShared)(T *, int, const struct timespec *)>
+class timed_shared : public shared<T, Lock, Unlock, Try, Shared, UnlockShared, TryShared> {
+public:
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return until(&this->lock_, Wait, at);
+    }
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+        return try_lock_until(std::chrono::steady_clock::now() +
+                              std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return until(&this->lock_, WaitShared, at);
+    }
+    template <class Rep, class Period>
+    bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &wait) {
+        return try_lock_shared_until(std::chrono::steady_clock::now() +
+                                     std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+    }
+};
+
+} // namespace detail
+
+/// swap until the word was free; every attempt takes the line.
+using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
+
+/// swap at once, stay away twice as long after each failure.
+using tas_backoff = detail::timed<contend_tas_backoff_t, contend_tas_backoff_lock, contend_tas_backoff_unlock, contend_tas_backoff_trylock, contend_tas_backoff_clocklock>;
+
+/// read until the word is free, then swap; all waiters rush at a release.
+using ttas = detail::timed<contend_ttas_t, contend_ttas_lock, contend_ttas_unlock, contend_ttas_trylock, contend_ttas_clocklock>;
+
+/// look, stay away twice as long after each failure, swap when free.
+using ttas_backoff = detail::timed<contend_ttas_backoff_t, contend_ttas_backoff_lock, contend_ttas_backoff_unlock, contend_ttas_backoff_trylock, contend_ttas_backoff_clocklock>;
+
+/// draw a number, wait until it is served; all waiters watch one word.
+using ticket = detail::tried<contend_ticket_t, contend_ticket_lock, contend_ticket_unlock, contend_ticket_trylock>;
+
+/// the ticket lock with 16-bit numbers in one word.
+using ticket4 = detail::tried<contend_ticket4_t, contend_ticket4_lock, contend_ticket4_unlock, contend_ticket4_trylock>;
+
+/// a ticket lock whose waiters stay away in proportion to their distance.
+using ticket_proportional = detail::tried<contend_ticket_proportional_t, contend_ticket_proportional_lock, contend_ticket_proportional_unlock, contend_ticket_proportional_trylock>;
+
+/// a ticket lock whose waiters learn how long to stay away.
+using ticket_selftuning = detail::tried<contend_ticket_selftuning_t, contend_ticket_selftuning_lock, contend_ticket_selftuning_unlock, contend_ticket_selftuning_trylock>;
+
+/// an array of slots; every waiter watches its own.
+using anderson = detail::tried<contend_anderson_t, contend_anderson_lock, contend_anderson_unlock, contend_anderson_trylock>;
+
+/// a queue of nodes; every waiter watches its own.
+using mcs = detail::tried<contend_mcs_t, contend_mcs_lock, contend_mcs_unlock, contend_mcs_trylock>;
+
+/// MCS that needs no node at release.
+using k42 = detail::tried<contend_k42_t, contend_k42_lock, contend_k42_unlock, contend_k42_trylock>;
+
+/// a queue of nodes; every waiter watches its predecessor's.
+using clh = detail::tried<contend_clh_t, contend_clh_lock, contend_clh_unlock, contend_clh_trylock>;
+
+/// CLH whose waiters can give up.
+using clh_timed = detail::timed<contend_clh_timed_t, contend_clh_timed_lock, contend_clh_timed_unlock, contend_clh_timed_trylock, contend_clh_timed_clocklock>;
+
+/// CLH with a queue for each cluster of cores, moved to the global one as a whole.
+using hclh = detail::tried<contend_hclh_t, contend_hclh_lock, contend_hclh_unlock, contend_hclh_trylock>;
+
+/// MCS linked both ways, whose waiters can leave from anywhere.
+using osq = detail::timed<contend_osq_t, contend_osq_lock, contend_osq_unlock, contend_osq_trylock, contend_osq_clocklock>;
+
+/// 4 bytes: one pending waiter on the word, an MCS queue behind it.
+using qspin = detail::tried<contend_qspin_t, contend_qspin_lock, contend_qspin_unlock, contend_qspin_trylock>;
+
+/// a lock with a reference count that is changed without it while it is free.
+using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
+
+/// a reader-writer spin lock on one word.
+using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;
+
+/// a reader-writer spin lock whose waiters queue up at a ticket lock.
+using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock>;
+
+/// a mutex that stays away while the lock is hot, then sleeps.
+using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_unlock, contend_futex_trylock, contend_futex_clocklock>;
+
+/// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
+using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_clockwrlock, contend_rw_clockrdlock>;
+
+/// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
+using mcs_queue = contend_mcs_queue_t;
+
+class mcs_scope {
+public:
+    explicit mcs_scope(mcs_queue &queue) noexcept : queue_(queue) { contend_mcs_queue_lock(&queue_, &node_); }
+    ~mcs_scope() { contend_mcs_queue_unlock(&queue_, &node_); }
+    mcs_scope(const mcs_scope &) = delete;
+    mcs_scope &operator=(const mcs_scope &) = delete;
+
+private:
+    mcs_queue &queue_;
+    contend_mcs_node_t node_{};
+};
+
+} // namespace contend
+
+#endif

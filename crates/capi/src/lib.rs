@@ -1,0 +1,140 @@
+//! The locks as C functions, named as pthread's: `contend_mcs_lock`, `contend_mcs_trylock`, `contend_mcs_timedlock`,
+//! `contend_mcs_unlock`; for reader-writer locks `contend_rw_rdlock`, `contend_rw_wrlock` and their kin.
+//!
+//! Every function takes a pointer to a lock that is not null, initialised (all zero bits are a free lock), and used by
+//! the functions of its own kind only. All give 0, or an error number as pthread does. The headers are made by
+//! [`header`] from the same catalogue that names the locks elsewhere.
+//!
+//! The locks run on [`Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
+//! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when a wait stops spinning.
+
+mod counted;
+pub mod header;
+mod queue;
+mod time;
+
+use core::ffi::c_int;
+
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::{Limit, Patient};
+
+use time::{Timespec, deadline};
+
+fn busy_unless(taken: bool) -> c_int {
+    if taken { 0 } else { libc::EBUSY }
+}
+
+/// Waits until `at` on `clock` by `acquire`; EINVAL for a time or a clock that is none.
+///
+/// # Safety
+/// `at` is null or points to a time.
+unsafe fn timed<G>(
+    clock: c_int,
+    at: *const Timespec,
+    acquire: impl FnOnce(Limit<'static, Patient>) -> Result<(), G>,
+) -> c_int {
+    // SAFETY: passed on.
+    match unsafe { deadline(clock, at) } {
+        None => libc::EINVAL,
+        Some(deadline) => acquire(Limit::at(deadline)).map_or(libc::ETIMEDOUT, |()| 0),
+    }
+}
+
+/// Pauses that a wait makes before it yields, then sleeps; `UINT_MAX` spins for ever.
+#[unsafe(no_mangle)]
+extern "C" fn contend_set_spin_bound(pauses: core::ffi::c_uint) {
+    machine::host::set_spin_bound(pauses);
+}
+
+/// The C functions of one lock, by what it can do.
+macro_rules! exports {
+    ($($name:ident: $ability:ident $type:ident,)*) => {
+        /// What is exported, for the test that compares it with the catalogue.
+        pub const EXPORTED: &[(&str, &str)] = &[$((stringify!($name), stringify!($ability))),*];
+
+        $(mod $name {
+            use super::*;
+            type Lock = locks::$type<Patient>;
+            exports!(@$ability $name);
+        })*
+    };
+
+    (@exclusive $name:ident) => {
+        exports!(@fn $name "_lock" |lock| { lock.acquire(); 0 });
+        exports!(@fn $name "_unlock" |lock| { lock.release(); 0 });
+    };
+    (@tried $name:ident) => {
+        exports!(@exclusive $name);
+        exports!(@fn $name "_trylock" |lock| busy_unless(lock.try_acquire()));
+    };
+    (@timed $name:ident) => {
+        exports!(@tried $name);
+        exports!(@timed_fn $name "_timedlock" "_clocklock" |lock, limit| lock.acquire_or(limit));
+    };
+    (@shared $name:ident) => {
+        exports!(@fn $name "_wrlock" |lock| { lock.acquire(); 0 });
+        exports!(@fn $name "_trywrlock" |lock| busy_unless(lock.try_acquire()));
+        exports!(@fn $name "_wrunlock" |lock| { lock.release(); 0 });
+        exports!(@fn $name "_rdlock" |lock| { lock.acquire_shared(false); 0 });
+        exports!(@fn $name "_rdlock_again" |lock| { lock.acquire_shared(true); 0 });
+        exports!(@fn $name "_tryrdlock" |lock| busy_unless(lock.try_acquire_shared(false)));
+        exports!(@fn $name "_rdunlock" |lock| { lock.release_shared(); 0 });
+    };
+    (@timed_shared $name:ident) => {
+        exports!(@shared $name);
+        exports!(@timed_fn $name "_timedwrlock" "_clockwrlock" |lock, limit| lock.acquire_or(limit));
+        exports!(@timed_fn $name "_timedrdlock" "_clockrdlock" |lock, limit| lock.acquire_shared_or(false, limit));
+    };
+
+    (@fn $name:ident $suffix:literal |$lock:ident| $body:expr) => {
+        const _: () = {
+            #[unsafe(export_name = concat!("contend_", stringify!($name), $suffix))]
+            unsafe extern "C" fn function(lock: *const Lock) -> c_int {
+                // SAFETY: the caller passes a lock of this kind.
+                let $lock = unsafe { &*lock };
+                $body
+            }
+        };
+    };
+    (@timed_fn $name:ident $timed:literal $clock:literal |$lock:ident, $limit:ident| $body:expr) => {
+        const _: () = {
+            #[unsafe(export_name = concat!("contend_", stringify!($name), $timed))]
+            unsafe extern "C" fn on_realtime(lock: *const Lock, at: *const Timespec) -> c_int {
+                // SAFETY: passed on.
+                unsafe { on_clock(lock, libc::CLOCK_REALTIME, at) }
+            }
+
+            #[unsafe(export_name = concat!("contend_", stringify!($name), $clock))]
+            unsafe extern "C" fn on_clock(lock: *const Lock, clock: c_int, at: *const Timespec) -> c_int {
+                // SAFETY: the caller passes a lock of this kind.
+                let $lock = unsafe { &*lock };
+                // SAFETY: the caller passes a time.
+                unsafe { timed(clock, at, |$limit| $body) }
+            }
+        };
+    };
+}
+
+exports! {
+    tas: timed Tas,
+    tas_backoff: timed TasBackoff,
+    ttas: timed Ttas,
+    ttas_backoff: timed TtasBackoff,
+    ticket: tried Ticket,
+    ticket4: tried Ticket4,
+    ticket_proportional: tried TicketProportional,
+    ticket_selftuning: tried TicketSelfTuning,
+    anderson: tried Anderson,
+    mcs: tried Mcs,
+    k42: tried K42,
+    clh: tried Clh,
+    clh_timed: timed ClhTimed,
+    hclh: tried Hclh,
+    osq: timed Osq,
+    qspin: tried Qspin,
+    lockref: timed LockRef,
+    rw_naive: timed_shared RwNaive,
+    rw_queued: shared RwQueued,
+    futex: timed Futex,
+    rw: timed_shared Rw,
+}

@@ -1,0 +1,102 @@
+//! The C and C++ examples compile without a warning, link to both libraries, and run; so does an installed copy.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where cargo has put libcontend.a and libcontend.so: beside this test.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    test.parent().expect("a test lies in a directory").to_owned()
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{}{said}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stdout).expect("programs print text")
+}
+
+/// The compiler for a source file, with the standard of its language and all warnings as errors.
+fn compiler(source: &Path) -> Command {
+    let cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let mut compiler = Command::new(if cpp { "c++" } else { "cc" });
+    compiler.arg(if cpp { "-std=c++17" } else { "-std=c11" });
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]).arg(source);
+    compiler
+}
+
+/// Installs into a fresh directory.
+fn installed() -> tempfile::TempDir {
+    let prefix = tempfile::tempdir().expect("a temporary directory");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install");
+    succeeds(Command::new("sh").arg(script).arg(prefix.path()).arg(libraries()));
+    prefix
+}
+
+fn examples() -> [PathBuf; 2] {
+    [root().join("examples/c/tour.c"), root().join("examples/cpp/tour.cpp")]
+}
+
+#[test]
+fn the_examples_run_with_the_static_library() {
+    let prefix = installed();
+    let include = prefix.path().join("include");
+    for source in examples() {
+        let program = prefix.path().join("program");
+        let library = prefix.path().join("lib/libcontend.a");
+        succeeds(
+            compiler(&source).arg("-I").arg(&include).arg(library).args(["-lm", "-ldl", "-o"]).arg(&program),
+        );
+        assert!(succeeds(&mut Command::new(&program)).ends_with("all counts add up\n"));
+    }
+}
+
+#[test]
+fn the_examples_run_with_the_shared_library_by_pkg_config() {
+    let prefix = installed();
+    let lib = prefix.path().join("lib");
+    let flags = succeeds(
+        Command::new("pkg-config")
+            .args(["--cflags", "--libs", "contend"])
+            .env("PKG_CONFIG_PATH", lib.join("pkgconfig")),
+    );
+    for source in examples() {
+        let program = prefix.path().join("program");
+        succeeds(compiler(&source).args(flags.split_whitespace()).arg("-o").arg(&program));
+        let said = succeeds(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+        assert!(said.ends_with("all counts add up\n"));
+    }
+}
+
+#[test]
+fn cmake_finds_the_package() {
+    let prefix = installed();
+    let project = prefix.path().join("project");
+    std::fs::create_dir(&project).expect("a fresh directory");
+    let source = root().join("examples/cpp/tour.cpp").canonicalize().expect("the example is there");
+    let lists = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(tour CXX)\nset(CMAKE_CXX_STANDARD 17)\n\
+         find_package(contend 0.1 REQUIRED)\nfind_package(Threads REQUIRED)\nforeach(kind shared static)\n  \
+         add_executable(tour_${{kind}} {})\n  target_link_libraries(tour_${{kind}} contend::${{kind}} Threads::Threads)\n\
+         endforeach()\n",
+        source.display()
+    );
+    std::fs::write(project.join("CMakeLists.txt"), lists).expect("a fresh file");
+    let build = prefix.path().join("build");
+    succeeds(
+        Command::new("cmake")
+            .arg("-S")
+            .arg(&project)
+            .arg("-B")
+            .arg(&build)
+            .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.path().display())),
+    );
+    succeeds(Command::new("cmake").arg("--build").arg(&build));
+    for kind in ["shared", "static"] {
+        succeeds(&mut Command::new(build.join(format!("tour_{kind}"))));
+    }
+}

@@ -1,0 +1,97 @@
+/* A tour of contend.h: static locks, a try, a deadline, readers and writers, a node in the caller's frame, a reference
+   count.
+
+   cc -std=c11 tour.c $(pkg-config --cflags --libs contend) -pthread */
+#define _POSIX_C_SOURCE 200809L
+#include <contend.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+/* Zero is free: no initialiser is needed. */
+static contend_futex_t mutex;
+static contend_qspin_t spin;
+static contend_rw_t table_lock;
+static contend_mcs_queue_t queue;
+static contend_lockref_t object;
+
+static long by_mutex, by_spin, by_queue, table[2];
+
+static void check(int right, const char *what)
+{
+    if (!right) {
+        fprintf(stderr, "wrong: %s\n", what);
+        exit(1);
+    }
+}
+
+static void *work(void *argument)
+{
+    (void)argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        contend_futex_lock(&mutex);
+        by_mutex++;
+        contend_futex_unlock(&mutex);
+
+        if (contend_qspin_trylock(&spin) == EBUSY)
+            contend_qspin_lock(&spin);
+        by_spin++;
+        contend_qspin_unlock(&spin);
+
+        contend_mcs_node_t node; /* in this frame, until the unlock */
+        contend_mcs_queue_lock(&queue, &node);
+        by_queue++;
+        contend_mcs_queue_unlock(&queue, &node);
+
+        if (round % 8 == 0) {
+            contend_rw_wrlock(&table_lock);
+            table[0]++;
+            table[1]++;
+            contend_rw_wrunlock(&table_lock);
+        } else {
+            contend_rw_rdlock(&table_lock);
+            contend_rw_rdlock_again(&table_lock); /* past a waiting writer */
+            check(table[0] == table[1], "a reader met a writer");
+            contend_rw_rdunlock(&table_lock);
+            contend_rw_rdunlock(&table_lock);
+        }
+
+        check(contend_lockref_get_not_zero(&object), "the object has a reference");
+        check(contend_lockref_put_or_lock(&object), "which was not the last");
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+    contend_lockref_get(&object);
+    for (int i = 0; i < THREADS; i++)
+        check(pthread_create(&threads[i], NULL, work, NULL) == 0, "a thread starts");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+
+    check(by_mutex == THREADS * ROUNDS, "futex excludes");
+    check(by_spin == THREADS * ROUNDS, "qspin excludes");
+    check(by_queue == THREADS * ROUNDS, "mcs_queue excludes");
+    check(table[0] == THREADS * ROUNDS / 8, "rw excludes writers");
+    check(contend_lockref_count(&object) == 1, "references add up");
+
+    contend_osq_t timed = CONTEND_INIT;
+    struct timespec at;
+    contend_osq_lock(&timed);
+    check(contend_osq_trylock(&timed) == EBUSY, "a held lock refuses");
+    clock_gettime(CLOCK_REALTIME, &at);
+    check(contend_osq_timedlock(&timed, &at) == ETIMEDOUT, "a deadline passes");
+    check(contend_osq_clocklock(&timed, CLOCK_MONOTONIC, NULL) == EINVAL, "no time is none");
+    contend_osq_unlock(&timed);
+    check(contend_osq_timedlock(&timed, &at) == 0, "a free lock needs no waiting");
+    contend_osq_unlock(&timed);
+
+    puts("all counts add up");
+    return 0;
+}

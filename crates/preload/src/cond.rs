@@ -453,9 +453,10 @@ pub(crate) unsafe extern "C-unwind" fn clockwait(
     clock: clockid_t,
     time: *const timespec,
 ) -> c_int {
-    // SAFETY: see above, twice.
-    match unsafe { Time::new(clock, time) } {
-        Ok(time) => unsafe { Cond::at(cond).wait(Mutex::at(mutex), Some(time)) },
+    // SAFETY: see above.
+    let (cond, mutex, time) = unsafe { (Cond::at(cond), Mutex::at(mutex), Time::new(clock, time)) };
+    match time {
+        Ok(time) => cond.wait(mutex, Some(time)),
         Err(error) => error,
     }
 }

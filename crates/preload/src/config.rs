@@ -15,7 +15,9 @@ use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::algorithm::{self, Algorithm};
+use locks::serves::{KINDS, Kind};
+
+use crate::algorithm;
 use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
 use crate::{arena, mutex, recorder, rwlock, site};
 
@@ -51,19 +53,18 @@ impl Environment {
     }
 }
 
-/// Which algorithms a name stands for, by kind.
-fn numbers_for(name: &str) -> Option<[Option<u8>; 3]> {
+/// A choice of the lock of this name for one kind of object; none if it cannot serve it.
+fn add(name: &str, kind: Kind) -> Option<u8> {
     let algorithm = algorithm::find(name)?;
-    let mutexes: &[_] = if recorder::enabled() { &mutex::PLACES_RECORDED } else { &mutex::PLACES };
-    let rwlocks: &[_] = if algorithm.shared.is_some() { &rwlock::PLACES } else { &[] };
-    Some([
-        add(&MUTEXES, algorithm, mutexes),
-        if algorithm.shared.is_some() { add(&RWLOCKS, algorithm, rwlocks) } else { None },
-        if algorithm.shared.is_some() { None } else { add(&SPINS, algorithm, &[]) },
-    ])
-}
-
-fn add(standing: &Standing, algorithm: Algorithm, places: &[(usize, usize)]) -> Option<u8> {
+    if !kind.takes(algorithm.shared.is_some()) {
+        return None;
+    }
+    let (standing, places): (&Standing, &[_]) = match kind {
+        Kind::Mutex if recorder::enabled() => (&MUTEXES, &mutex::PLACES_RECORDED),
+        Kind::Mutex => (&MUTEXES, &mutex::PLACES),
+        Kind::Rwlock => (&RWLOCKS, &rwlock::PLACES),
+        Kind::Spin => (&SPINS, &[]),
+    };
     // SAFETY: called by the constructor.
     unsafe { standing.add(Choice::new(algorithm, places)) }
 }
@@ -78,10 +79,14 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
         machine::host::set_spin_bound(u32::MAX);
     }
     VERBOSE.store(environment.get("CONTEND_VERBOSE").is_some_and(|value| value == c"1"), Ordering::Relaxed);
-    let kinds = [("CONTEND_MUTEX", &MUTEXES), ("CONTEND_RWLOCK", &RWLOCKS), ("CONTEND_SPIN", &SPINS)];
-    for (kind, (variable, standing)) in kinds.into_iter().enumerate() {
+    for kind in KINDS {
+        let (variable, standing) = match kind {
+            Kind::Mutex => ("CONTEND_MUTEX", &MUTEXES),
+            Kind::Rwlock => ("CONTEND_RWLOCK", &RWLOCKS),
+            Kind::Spin => ("CONTEND_SPIN", &SPINS),
+        };
         let Some(name) = environment.get(variable).filter(|&name| name != c"glibc") else { continue };
-        match name.to_str().ok().and_then(|name| one_kind(name, kind)) {
+        match name.to_str().ok().and_then(|name| add(name, kind)) {
             Some(number) => standing.choose_for_all(number),
             None => complain(variable.as_bytes(), name.to_bytes(), "is no lock that can serve this kind"),
         }
@@ -92,18 +97,6 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     reserve();
 }
 
-/// A choice for one kind of object.
-fn one_kind(name: &str, kind: usize) -> Option<u8> {
-    let algorithm = algorithm::find(name)?;
-    let mutexes: &[_] = if recorder::enabled() { &mutex::PLACES_RECORDED } else { &mutex::PLACES };
-    match kind {
-        0 => add(&MUTEXES, algorithm, mutexes),
-        1 if algorithm.shared.is_some() => add(&RWLOCKS, algorithm, &rwlock::PLACES),
-        2 if algorithm.shared.is_none() => add(&SPINS, algorithm, &[]),
-        _ => None,
-    }
-}
-
 fn read_sites(sites: &'static CStr) {
     // The program may change its environment at any time.
     let Some(sites) = keep(sites.to_bytes()) else { return };
@@ -112,11 +105,12 @@ fn read_sites(sites: &'static CStr) {
             complain(b"CONTEND_ONLY", line, "is not SITE=NAME");
             continue;
         };
-        let numbers = core::str::from_utf8(&line[equals + 1..]).ok().and_then(numbers_for);
-        let Some(numbers) = numbers else {
+        let name = core::str::from_utf8(&line[equals + 1..]).unwrap_or("");
+        let numbers = KINDS.map(|kind| add(name, kind));
+        if numbers.iter().all(Option::is_none) {
             complain(b"CONTEND_ONLY", line, "names no lock");
             continue;
-        };
+        }
         // SAFETY: called by the constructor.
         if !unsafe { site::add(&line[..equals], numbers) } {
             complain(b"CONTEND_ONLY", line, "is one site too many");

@@ -53,6 +53,8 @@ pub(crate) const PLACES: [(usize, usize); 2] = [(8, 8), (24, 16)];
 /// See [`PLACES`].
 pub(crate) const PLACES_RECORDED: [(usize, usize); 1] = [(8, 8)];
 
+const _: () = assert!(PLACES[1].1 == locks::serves::Kind::Mutex.room());
+
 // Bits of `__kind`, from glibc's nptl/pthreadP.h.
 const TYPE: u32 = 3;
 const NORMAL: u32 = 0;
@@ -119,7 +121,8 @@ impl Mutex {
         } else {
             core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
         };
-        State { at, generation: &self.generation, choice }
+        // SAFETY: the mutex is borrowed, its tag says that the state is of this choice, and so does the slot's index.
+        unsafe { State::new(at, &self.generation, choice) }
     }
 
     /// Why this mutex has to stay glibc's.
@@ -171,8 +174,7 @@ impl Mutex {
             return self.lock_recorded(choice, patience);
         }
         if matches!(self.type_of(), NORMAL | ADAPTIVE) {
-            // SAFETY: the caller of the lock function says that the mutex is alive.
-            return match unsafe { self.state(choice).enter::<false>(patience) } {
+            return match self.state(choice).enter::<false>(patience) {
                 Ok(_) => 0,
                 Err(error) => error,
             };
@@ -186,8 +188,7 @@ impl Mutex {
         if let Some(answer) = self.lock_again(thread, patience) {
             return answer;
         }
-        // SAFETY: as in `lock_ours`.
-        match unsafe { self.enter_checked::<false>(choice, patience, thread) } {
+        match self.enter_checked::<false>(choice, patience, thread) {
             Ok(_) => 0,
             Err(error) => error,
         }
@@ -202,8 +203,7 @@ impl Mutex {
             }
             return answer;
         }
-        // SAFETY: as in `lock_ours`.
-        let entered = unsafe { self.enter_checked::<true>(choice, patience, thread) };
+        let entered = self.enter_checked::<true>(choice, patience, thread);
         self.record(thread, entered)
     }
 
@@ -214,7 +214,7 @@ impl Mutex {
             Ok(waited) => recorder::acquired(recorded, trace, Kind::Mutex, Mode::Exclusive, address, waited),
             Err(libc::EBUSY) => recorder::try_failed(recorded, trace, Kind::Mutex, Mode::Exclusive, address),
             Err(libc::ETIMEDOUT) => {
-                recorder::timed_out(recorded, trace, Kind::Mutex, Mode::Exclusive, address)
+                recorder::timed_out(recorded, trace, Kind::Mutex, Mode::Exclusive, address);
             }
             Err(_) => {}
         }
@@ -222,18 +222,14 @@ impl Mutex {
     }
 
     /// Takes a mutex that the caller does not hold, and notes the owner where the kind wants one.
-    ///
-    /// # Safety
-    /// The mutex is alive and ours.
     #[inline(always)]
-    unsafe fn enter_checked<const RECORD: bool>(
+    fn enter_checked<const RECORD: bool>(
         &self,
         choice: &Choice,
         patience: Patience,
         thread: &Thread,
     ) -> Entered {
-        // SAFETY: the caller's promise.
-        let waited = unsafe { self.state(choice).enter::<RECORD>(patience) }?;
+        let waited = self.state(choice).enter::<RECORD>(patience)?;
         if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
             self.owner.store(thread.identity(), Relaxed);
         }
@@ -261,8 +257,7 @@ impl Mutex {
     fn unlock(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
         if !recorder::enabled() && matches!(self.type_of(), NORMAL | ADAPTIVE) {
-            // SAFETY: the caller of the unlock function says that it holds the mutex.
-            unsafe { self.state(choice).leave() };
+            self.state(choice).leave();
             return 0;
         }
         match self.give_up(choice) {
@@ -289,8 +284,7 @@ impl Mutex {
         if recorder::enabled() {
             recorder::releasing(thread.recording(), &self.trace, Mode::Exclusive);
         }
-        // SAFETY: the caller holds the mutex, as far as its kind can tell.
-        unsafe { self.state(choice).leave() };
+        self.state(choice).leave();
         Ok(GivenUp::Wholly)
     }
 
@@ -357,12 +351,16 @@ impl Mutex {
     /// # Safety
     /// As POSIX says.
     unsafe fn real_enter(&self, patience: Patience) -> Entered {
-        // SAFETY: the caller's promise, twice.
-        match (unsafe { real::pthread_mutex_trylock(self.object()) }, patience) {
+        // SAFETY: the caller's promise.
+        let (attempt, wait) = unsafe {
+            let attempt = real::pthread_mutex_trylock(self.object());
+            (attempt, || self.real_lock(patience))
+        };
+        match (attempt, patience) {
             (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let started = recorder::stamp();
-                match unsafe { self.real_lock(patience) } {
+                match wait() {
                     0 => Ok(Some(started)),
                     error => Err(error),
                 }
@@ -401,13 +399,11 @@ impl Mutex {
             };
         }
         match self.choice() {
-            // SAFETY: the caller of the wait function says that the mutex is alive.
-            Some(choice) if recorder::enabled() => unsafe {
+            Some(choice) if recorder::enabled() => {
                 self.enter_checked::<true>(choice, Patience::Wait, thread::current())
-            },
-            // SAFETY: as above.
-            Some(choice) => unsafe { self.enter_checked::<false>(choice, Patience::Wait, thread::current()) },
-            // SAFETY: as above.
+            }
+            Some(choice) => self.enter_checked::<false>(choice, Patience::Wait, thread::current()),
+            // SAFETY: the caller of the wait function says that the mutex is alive.
             None => match unsafe { real::pthread_mutex_lock(self.object()) } {
                 0 => Ok(None),
                 error => Err(error),
@@ -436,8 +432,7 @@ impl Mutex {
     #[cold]
     fn destroy(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
-        // SAFETY: the caller says that the mutex is alive.
-        if !unsafe { self.state(choice).is_free() } {
+        if !self.state(choice).is_free() {
             return libc::EBUSY;
         }
         if choice.offset == IN_ARENA {
@@ -502,9 +497,10 @@ pub(crate) unsafe extern "C-unwind" fn clocklock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: see above, twice.
-    match unsafe { Time::new(clock, time) } {
-        Ok(time) => unsafe { Mutex::at(mutex) }.lock(Patience::Until(time), caller),
+    // SAFETY: see above.
+    let (mutex, time) = unsafe { (Mutex::at(mutex), Time::new(clock, time)) };
+    match time {
+        Ok(time) => mutex.lock(Patience::Until(time), caller),
         Err(error) => error,
     }
 }

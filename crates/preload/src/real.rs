@@ -74,11 +74,9 @@ macro_rules! functions {
                 if address.is_null() {
                     return libc::ENOSYS;
                 }
-                // SAFETY: the C library's function of this name has these arguments, and may be unwound through.
-                let function =
-                    unsafe { transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> c_int>(address) };
-                // SAFETY: passed on.
-                unsafe { function($($argument),*) }
+                type This = unsafe extern "C-unwind" fn($($type),*) -> c_int;
+                // SAFETY: the C library's function of this name has these arguments; the rest is passed on.
+                unsafe { transmute::<*mut c_void, This>(address)($($argument),*) }
             }
         )*
     };

@@ -53,7 +53,8 @@ const _: () = assert!(offset_of!(Rwlock, trace) == 32 && offset_of!(Rwlock, flag
 const _: () = assert!(offset_of!(Rwlock, tag) == 52 && offset_of!(Rwlock, generation) == 54);
 
 /// Where a lock state fits, as offset and length.
-pub(crate) const PLACES: [(usize, usize); 1] = [(0, 24)];
+pub(crate) const PLACES: [(usize, usize); 1] = [(0, locks::serves::Kind::Rwlock.room())];
+const _: () = assert!(PLACES[0].1 <= offset_of!(Rwlock, writer));
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
 const NONRECURSIVE: u32 = 2;
@@ -91,7 +92,8 @@ impl Rwlock {
         } else {
             core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
         };
-        State { at, generation: &self.generation, choice }
+        // SAFETY: the lock is borrowed, its tag says that the state is of this choice, and so does the slot's index.
+        unsafe { State::new(at, &self.generation, choice) }
     }
 
     fn refusal(&self) -> Option<Refusal> {
@@ -157,8 +159,7 @@ impl Rwlock {
         match mode {
             Mode::Shared => {
                 let again = thread.reads.may_hold(address) && self.flags.load(Relaxed) != NONRECURSIVE;
-                // SAFETY: the caller of the lock function says that the lock is alive.
-                let waited = unsafe { state.enter_shared::<RECORD>(patience, again) }?;
+                let waited = state.enter_shared::<RECORD>(patience, again)?;
                 thread.reads.add(address);
                 Ok(waited)
             }
@@ -166,13 +167,11 @@ impl Rwlock {
                 let waited = if thread.reads.holds(address) {
                     // Waiting would be for oneself. Should the list be wrong, because another thread has given up this
                     // one's hold, the lock may be free.
-                    // SAFETY: as above.
-                    let taken = unsafe { state.enter::<RECORD>(Patience::Try) }.map_err(|_| own_lock)?;
+                    let taken = state.enter::<RECORD>(Patience::Try).map_err(|_| own_lock)?;
                     thread.reads.forget(address);
                     taken
                 } else {
-                    // SAFETY: as above.
-                    unsafe { state.enter::<RECORD>(patience) }?
+                    state.enter::<RECORD>(patience)?
                 };
                 self.writer.store(thread.identity(), Relaxed);
                 Ok(waited)
@@ -210,13 +209,11 @@ impl Rwlock {
         match mode {
             Mode::Exclusive => {
                 self.writer.store(0, Relaxed);
-                // SAFETY: the caller of the unlock function says that it holds the lock, and somebody writes.
-                unsafe { state.leave() };
+                state.leave();
             }
             Mode::Shared => {
                 thread::current().reads.remove(self.address());
-                // SAFETY: as above, and nobody writes.
-                unsafe { state.leave_shared() };
+                state.leave_shared();
             }
         }
         0
@@ -287,12 +284,13 @@ impl Rwlock {
         {
             return Err(libc::EINVAL);
         }
-        // SAFETY: the caller's promise, twice.
-        match (unsafe { self.real_lock(mode, Patience::Try) }, patience) {
+        // SAFETY: the caller's promise.
+        let call = |patience| unsafe { self.real_lock(mode, patience) };
+        match (call(Patience::Try), patience) {
             (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let started = recorder::stamp();
-                match unsafe { self.real_lock(mode, patience) } {
+                match call(patience) {
                     0 => Ok(Some(started)),
                     error => Err(error),
                 }
@@ -338,8 +336,7 @@ pub(crate) unsafe fn keep_reads_only(address: usize, count: u32) {
     // SAFETY: a lock that is held is alive.
     let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
     if let Some(choice) = lock.choice() {
-        // SAFETY: as above; what is read under has a shared side.
-        unsafe { lock.state(choice).keep_reads_only(count) };
+        lock.state(choice).keep_reads_only(count);
     }
 }
 
@@ -412,9 +409,10 @@ pub(crate) unsafe extern "C-unwind" fn clockrdlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: see above, twice.
-    match unsafe { Time::new(clock, time) } {
-        Ok(time) => unsafe { Rwlock::at(lock) }.lock(Mode::Shared, Patience::Until(time), caller),
+    // SAFETY: see above.
+    let (lock, time) = unsafe { (Rwlock::at(lock), Time::new(clock, time)) };
+    match time {
+        Ok(time) => lock.lock(Mode::Shared, Patience::Until(time), caller),
         Err(error) => error,
     }
 }
@@ -425,9 +423,10 @@ pub(crate) unsafe extern "C-unwind" fn clockwrlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: see above, twice.
-    match unsafe { Time::new(clock, time) } {
-        Ok(time) => unsafe { Rwlock::at(lock) }.lock(Mode::Exclusive, Patience::Until(time), caller),
+    // SAFETY: see above.
+    let (lock, time) = unsafe { (Rwlock::at(lock), Time::new(clock, time)) };
+    match time {
+        Ok(time) => lock.lock(Mode::Exclusive, Patience::Until(time), caller),
         Err(error) => error,
     }
 }

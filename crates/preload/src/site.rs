@@ -33,14 +33,16 @@ struct Site {
 }
 
 impl Site {
-    const EMPTY: Self = Self {
-        name: b"",
-        offset: None,
-        choices: [NONE; 3],
-        starts: [const { AtomicUsize::new(0) }; PLACES],
-        ends: [const { AtomicUsize::new(0) }; PLACES],
-        places: AtomicUsize::new(0),
-    };
+    const fn new(name: &'static [u8], offset: Option<usize>, choices: [u8; 3]) -> Self {
+        Self {
+            name,
+            offset,
+            choices,
+            starts: [const { AtomicUsize::new(0) }; PLACES],
+            ends: [const { AtomicUsize::new(0) }; PLACES],
+            places: AtomicUsize::new(0),
+        }
+    }
 
     fn contains(&self, address: usize) -> bool {
         let places = self.places.load(Ordering::Acquire).min(PLACES);
@@ -72,8 +74,10 @@ struct Sites {
 // SAFETY: the list is written by the constructor, before the count says so; after that only its atomics change.
 unsafe impl Sync for Sites {}
 
-static SITES_OF_PROCESS: Sites =
-    Sites { list: core::cell::UnsafeCell::new([const { Site::EMPTY }; SITES]), count: AtomicUsize::new(0) };
+static SITES_OF_PROCESS: Sites = Sites {
+    list: core::cell::UnsafeCell::new([const { Site::new(b"", None, [NONE; 3]) }; SITES]),
+    count: AtomicUsize::new(0),
+};
 
 /// The count of loaded objects at the last look for symbols, plus one; 0 before the first.
 static SEEN: AtomicU64 = AtomicU64::new(0);
@@ -103,7 +107,7 @@ pub(crate) unsafe fn add(text: &'static [u8], choices: [Option<u8>; 3]) -> bool 
         return false;
     }
     let (name, offset) = split_offset(text);
-    let site = Site { name, offset, choices: choices.map(|choice| choice.unwrap_or(NONE)), ..Site::EMPTY };
+    let site = Site::new(name, offset, choices.map(|choice| choice.unwrap_or(NONE)));
     // SAFETY: the caller's promise; nobody looks at sites from `count` on.
     unsafe { (*SITES_OF_PROCESS.list.get())[count] = site };
     SITES_OF_PROCESS.count.store(count + 1, Ordering::Release);

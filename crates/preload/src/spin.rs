@@ -44,7 +44,8 @@ impl Ours {
     #[inline(always)]
     fn state(&self) -> State<'static> {
         let generation = &arena::slot(self.slot).generation;
-        State { at: arena::state(self.slot), generation, choice: self.choice }
+        // SAFETY: the word says that the slot is of this choice.
+        unsafe { State::new(arena::state(self.slot), generation, self.choice) }
     }
 }
 
@@ -107,12 +108,10 @@ impl Spin {
     fn lock(&self, patience: Patience) -> c_int {
         let Some(ours) = self.ours() else { return self.lock_glibc(patience) };
         if recorder::enabled() {
-            // SAFETY: the caller of the lock function says that the lock is alive.
-            let entered = unsafe { ours.state().enter::<true>(patience) };
+            let entered = ours.state().enter::<true>(patience);
             return self.record(&arena::slot(ours.slot).trace, entered);
         }
-        // SAFETY: as above.
-        match unsafe { ours.state().enter::<false>(patience) } {
+        match ours.state().enter::<false>(patience) {
             Ok(_) => 0,
             Err(error) => error,
         }
@@ -158,8 +157,7 @@ impl Spin {
             let trace = &arena::slot(ours.slot).trace;
             recorder::releasing(thread::current().recording(), trace, Mode::Exclusive);
         }
-        // SAFETY: the caller of the unlock function says that it holds the lock.
-        unsafe { ours.state().leave() };
+        ours.state().leave();
         0
     }
 

@@ -55,25 +55,16 @@ pub(crate) type Entered = Result<Option<u64>, i32>;
 /// The lock state of an object.
 #[derive(Clone, Copy)]
 pub(crate) struct State<'a> {
-    /// Address of the state, all zeros at first.
-    pub(crate) at: *const u8,
-    /// The generation in which the lock was last taken.
-    pub(crate) generation: &'a AtomicU16,
-    /// The algorithm.
-    pub(crate) choice: &'a Choice,
+    at: *const u8,
+    generation: &'a AtomicU16,
+    choice: &'a Choice,
 }
 
 /// One of the two sides of a lock: how to take it.
 trait Side: Copy {
-    /// # Safety
-    /// The state is that of an object that is alive.
-    unsafe fn acquire(self, state: &State<'_>);
-    /// # Safety
-    /// As above.
-    unsafe fn try_acquire(self, state: &State<'_>) -> bool;
-    /// # Safety
-    /// As above.
-    unsafe fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool;
+    fn acquire(self, state: &State<'_>);
+    fn try_acquire(self, state: &State<'_>) -> bool;
+    fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool;
 }
 
 #[derive(Clone, Copy)]
@@ -81,17 +72,17 @@ struct Exclusive;
 
 impl Side for Exclusive {
     #[inline(always)]
-    unsafe fn acquire(self, state: &State<'_>) {
-        // SAFETY: the caller's promise.
+    fn acquire(self, state: &State<'_>) {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.algorithm.acquire)(state.at) }
     }
     #[inline(always)]
-    unsafe fn try_acquire(self, state: &State<'_>) -> bool {
-        // SAFETY: the caller's promise.
+    fn try_acquire(self, state: &State<'_>) -> bool {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.algorithm.try_acquire)(state.at) }
     }
-    unsafe fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool {
-        // SAFETY: the caller's promise.
+    fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.algorithm.acquire_until)(state.at, deadline) }
     }
 }
@@ -104,78 +95,73 @@ struct Reading {
 
 impl Side for Reading {
     #[inline(always)]
-    unsafe fn acquire(self, state: &State<'_>) {
-        // SAFETY: the caller's promise.
+    fn acquire(self, state: &State<'_>) {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.shared.acquire)(state.at, self.again) }
     }
     #[inline(always)]
-    unsafe fn try_acquire(self, state: &State<'_>) -> bool {
-        // SAFETY: the caller's promise.
+    fn try_acquire(self, state: &State<'_>) -> bool {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.shared.try_acquire)(state.at, self.again) }
     }
-    unsafe fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool {
-        // SAFETY: the caller's promise.
+    fn acquire_until(self, state: &State<'_>, deadline: Deadline) -> bool {
+        // SAFETY: the promise of `State::new`.
         unsafe { (state.choice.shared.acquire_until)(state.at, self.again, deadline) }
     }
 }
 
-impl State<'_> {
-    /// Takes the lock alone. `RECORD` asks for the stamp of a wait.
+impl<'a> State<'a> {
+    /// The state at an address, and the generation in which its lock was last taken.
     ///
     /// # Safety
-    /// The state is that of an object that is alive.
+    /// Both live as long as the result is used. The state was all zeros at first, has been used with this choice only, and
+    /// is 8-aligned, in room that is a multiple of 8 bytes.
     #[inline(always)]
-    pub(crate) unsafe fn enter<const RECORD: bool>(&self, patience: Patience) -> Entered {
-        // SAFETY: the caller's promise.
-        unsafe { self.take::<RECORD>(Exclusive, patience) }
+    pub(crate) unsafe fn new(at: *const u8, generation: &'a AtomicU16, choice: &'a Choice) -> Self {
+        Self { at, generation, choice }
+    }
+
+    /// Takes the lock alone. `RECORD` asks for the stamp of a wait.
+    #[inline(always)]
+    pub(crate) fn enter<const RECORD: bool>(&self, patience: Patience) -> Entered {
+        self.take::<RECORD>(Exclusive, patience)
     }
 
     /// Takes the lock shared; `again` says that the caller reads under it already and must not wait for writers.
-    ///
-    /// # Safety
-    /// As [`State::enter`]; the algorithm has a shared side.
     #[inline(always)]
-    pub(crate) unsafe fn enter_shared<const RECORD: bool>(&self, patience: Patience, again: bool) -> Entered {
-        // SAFETY: the caller's promise.
-        unsafe { self.take::<RECORD>(Reading { again }, patience) }
+    pub(crate) fn enter_shared<const RECORD: bool>(&self, patience: Patience, again: bool) -> Entered {
+        self.take::<RECORD>(Reading { again }, patience)
     }
 
-    /// # Safety
-    /// The state is that of an object that is alive.
     #[inline(always)]
-    unsafe fn take<const RECORD: bool>(&self, side: impl Side, patience: Patience) -> Entered {
+    fn take<const RECORD: bool>(&self, side: impl Side, patience: Patience) -> Entered {
         if self.generation.load(Ordering::Relaxed) != generation() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.take_after_fork(side, patience) };
+            return self.take_after_fork(side, patience);
         }
-        // SAFETY: the caller's promise, thrice.
         match patience {
             Patience::Wait if !RECORD => {
-                unsafe { side.acquire(self) };
+                side.acquire(self);
                 Ok(None)
             }
-            _ if unsafe { side.try_acquire(self) } => Ok(None),
+            _ if side.try_acquire(self) => Ok(None),
             Patience::Wait => {
                 let started = recorder::stamp();
-                unsafe { side.acquire(self) };
+                side.acquire(self);
                 Ok(Some(started))
             }
             Patience::Try => Err(libc::EBUSY),
             Patience::Until(time) => {
                 let deadline = time.deadline().ok_or(libc::EINVAL)?;
                 let started = RECORD.then(recorder::stamp);
-                if unsafe { side.acquire_until(self, deadline) } { Ok(started) } else { Err(libc::ETIMEDOUT) }
+                if side.acquire_until(self, deadline) { Ok(started) } else { Err(libc::ETIMEDOUT) }
             }
         }
     }
 
-    /// # Safety
-    /// The state is that of an object that is alive.
     #[cold]
-    unsafe fn take_after_fork(&self, side: impl Side, patience: Patience) -> Entered {
+    fn take_after_fork(&self, side: impl Side, patience: Patience) -> Entered {
         const NAP_NS: u64 = 100_000;
-        // SAFETY: the caller's promise.
-        let attempt = || Deciding::alone(|_| unsafe { side.try_acquire(self) });
+        let attempt = || Deciding::alone(|_| side.try_acquire(self));
         let started = recorder::stamp();
         if attempt() {
             self.generation.store(generation(), Ordering::Relaxed);
@@ -199,38 +185,32 @@ impl State<'_> {
             }
             nap(NAP_NS, deadline);
         }
-        // SAFETY: the caller's promise, twice. The object is of this generation now.
+        // The object is of this generation now.
         match deadline {
-            None => unsafe { side.acquire(self) },
-            Some(deadline) if unsafe { side.acquire_until(self, deadline) } => {}
+            None => side.acquire(self),
+            Some(deadline) if side.acquire_until(self, deadline) => {}
             Some(_) => return Err(libc::ETIMEDOUT),
         }
         Ok(Some(started))
     }
 
     /// Gives the lock up. Nothing of the object is touched after the next owner can be in.
-    ///
-    /// # Safety
-    /// As [`State::enter`]; the caller holds the lock alone.
     #[inline(always)]
-    pub(crate) unsafe fn leave(&self) {
+    pub(crate) fn leave(&self) {
         if self.generation.load(Ordering::Relaxed) != generation() {
             return self.wipe();
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.algorithm.release)(self.at) }
     }
 
     /// Gives up a shared hold.
-    ///
-    /// # Safety
-    /// As [`State::enter`]; the caller holds the lock shared.
     #[inline(always)]
-    pub(crate) unsafe fn leave_shared(&self) {
+    pub(crate) fn leave_shared(&self) {
         if self.generation.load(Ordering::Relaxed) != generation() {
             return self.wipe();
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.shared.release)(self.at) }
     }
 
@@ -239,7 +219,7 @@ impl State<'_> {
     pub(crate) fn wipe(&self) {
         Deciding::alone(|_| {
             for offset in (0..self.choice.algorithm.bytes).step_by(8).rev() {
-                // SAFETY: a state is 8-aligned, and its room a multiple of 8 bytes.
+                // SAFETY: the promise of `State::new`.
                 unsafe { &*self.at.add(offset).cast::<AtomicU64>() }.store(0, Ordering::Release);
             }
         });
@@ -247,24 +227,18 @@ impl State<'_> {
 
     /// In the child of a fork, for a lock under which its one thread reads `count` times: the other readers, and whoever
     /// waited, do not exist.
-    ///
-    /// # Safety
-    /// As [`State::enter_shared`].
-    pub(crate) unsafe fn keep_reads_only(&self, count: u32) {
+    pub(crate) fn keep_reads_only(&self, count: u32) {
         self.wipe();
         self.generation.store(generation(), Ordering::Relaxed);
         for _ in 0..count {
-            // SAFETY: the caller's promise.
+            // SAFETY: the promise of `State::new`.
             unsafe { (self.choice.shared.try_acquire)(self.at, true) };
         }
     }
 
     /// Whether nobody holds the lock.
-    ///
-    /// # Safety
-    /// As [`State::enter`].
-    pub(crate) unsafe fn is_free(&self) -> bool {
-        // SAFETY: the caller's promise, and a release of what was just taken.
+    pub(crate) fn is_free(&self) -> bool {
+        // SAFETY: the promise of `State::new`; what was just taken is released.
         unsafe {
             let taken = (self.choice.algorithm.try_acquire)(self.at);
             if taken {

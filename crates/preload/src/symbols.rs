@@ -10,7 +10,7 @@ type Each<'a> = &'a mut dyn FnMut(&[u8], usize, usize);
 pub(crate) fn objects_ever_loaded() -> u64 {
     extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, adds: *mut c_void) -> c_int {
         // SAFETY: the loader passes its record, and the count of the caller below.
-        unsafe { *adds.cast::<u64>() = (*info).dlpi_adds as u64 };
+        unsafe { *adds.cast::<u64>() = (*info).dlpi_adds };
         1
     }
     let mut adds = 0u64;

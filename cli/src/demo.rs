@@ -49,24 +49,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot make {}: name another place with --out", args.out.display()))?;
     let contend = Contend { exe: std::env::current_exe().context("cannot find the command itself")? };
 
-    println!("1. Profile the program, on one thread and on two.");
+    println!("1. Calibrate: what a hand-over costs on this machine.");
+    let machine = args.out.join("this.toml");
+    contend.show(&["calibrate".into(), "-o".into(), machine.clone().into()])?;
+
+    println!("\n2. Profile the program, on one thread and on two.");
     let one = args.out.join("one-thread.contend");
     let two = args.out.join("two-threads.contend");
     contend.profile(&one, 1)?;
     contend.profile(&two, 2)?;
 
-    println!("\n2. Measure it with its own lock and with `{}`.", args.lock);
+    println!("\n3. Measure it with its own lock and with `{}`.", args.lock);
     let measured = measure(&contend, args)?;
     let curves = args.out.join("measured.json");
     let file =
         std::fs::File::create(&curves).with_context(|| format!("cannot write {}", curves.display()))?;
     curve::format::write_json(&measured.series(), file)?;
 
-    println!("\n3. Predict more cores than there are here, with the measured curves beside the prediction.");
+    println!("\n4. Predict more cores than there are here, with the measured curves beside the prediction.");
     let svg = args.out.join("curves.svg");
-    let predict: [OsString; 10] = [
+    let predict: [OsString; 14] = [
         "predict".into(),
         two.into(),
+        "--machine".into(),
+        machine.clone().into(),
+        "--profiled-on".into(),
+        machine.into(),
         "--cores".into(),
         "1..64".into(),
         "--lock".into(),

@@ -8,7 +8,7 @@ use crate::{machines, reproduce};
 use anyhow::Context as _;
 use curve::Series;
 use model::machine_file::Costs;
-use model::{Family, Range, Reading, predict};
+use model::{Family, MachineFile, Range, Reading, predict};
 use one_lock::{Measured, predict_lock};
 use other_locks::{as_it_is, others_terminal, together};
 use profile::Profile;
@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
+    /// The machine that the profile was taken on, which says what a line transfer cost there [default: this machine if
+    /// it is calibrated, else `typical`]
+    #[arg(long, value_name = "MACHINE")]
+    profiled_on: Option<String>,
     /// The cores to predict for, as FIRST..LAST
     #[arg(long, value_name = "FIRST..LAST", default_value = "1..256", value_parser = cores)]
     cores: Cores,
@@ -85,18 +89,16 @@ const OTHERS: usize = 5;
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, machine, cores, locks, site, reading, measured, json, svg } = args;
+    let Args { profile: path, machine, profiled_on, cores, locks, site, reading, measured, json, svg } = args;
     let alternatives = alternatives(&locks)?;
-    let machine = match &machine {
-        Some(name) => machines::load(name)?,
-        None => machines::default_machine()?,
-    };
+    let machine = named_or_default(machine.as_deref())?;
+    let profiled_on = named_or_default(profiled_on.as_deref())?;
     let table = Profile::open(&path)?.table(&profile::Options::default());
     let rows = by_cost(&table);
     let row = choose(&rows, site.as_deref(), &path)?;
     let target = Target {
         costs: machine.costs(),
-        profiled_transfer_ns: machines::default_machine()?.costs().transfer_ns(2),
+        profiled_transfer_ns: profiled_on.costs().transfer_ns(2),
         cores: predict::sweep(cores.first, cores.last),
         reading,
     };
@@ -141,6 +143,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn named_or_default(machine: Option<&str>) -> anyhow::Result<MachineFile> {
+    machine.map_or_else(machines::default_machine, machines::load)
 }
 
 /// A lock that may be put in place of the program's.

@@ -1,6 +1,6 @@
 //! `contend diff`: what grew between two profiles.
 
-use crate::report::{PAGE_COLUMNS, print};
+use crate::report::PAGE_COLUMNS;
 use profile::read::{Change, Measures};
 use profile::{Diff, Options, Profile};
 use report::text::{grouped, short, terminal_columns};
@@ -42,9 +42,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
     let diff = Diff::new(&open(args.before)?, &open(args.after)?);
     if args.json {
-        print(&(serde_json::to_string_pretty(&diff)? + "\n"))?;
+        println!("{}", serde_json::to_string_pretty(&diff)?);
     } else {
-        print(&text(&diff, args.top))?;
+        print!("{}", text(&diff, args.top));
     }
     Ok(ExitCode::SUCCESS)
 }

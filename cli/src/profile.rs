@@ -3,7 +3,7 @@
 mod operations;
 mod tasks;
 
-use crate::launch::Launch;
+use crate::launch::{Launch, exit_code, leave_interrupts_to_program};
 use crate::noise::{Watch, cpu_of};
 use crate::report::text;
 use anyhow::Context as _;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
     let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-    leave_interrupts_to_the_program();
+    leave_interrupts_to_program();
     let tasks = Tasks::of(child.id());
     let (counted, status, tasks) = follow(&mut child, ops_regex.as_ref(), &recording, tasks)?;
     let elapsed = started.elapsed();
@@ -118,15 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprint!("{}", text(&Profile::open(&output)?.table(&Options::default()), 20));
         eprintln!("\nThe profile is in {} (contend report, contend predict).", output.display());
     }
-    Ok(crate::launch::exit_code(status))
-}
-
-/// The terminal interrupts the program as well, and what it recorded is still to be printed then.
-fn leave_interrupts_to_the_program() {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: ignoring a signal runs no code. The program was started before, with the signals as they were.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
+    Ok(exit_code(status))
 }
 
 fn run_record(

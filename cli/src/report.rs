@@ -5,7 +5,6 @@ use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
 use report::text::{grouped, printable, short, terminal_columns};
 use report::{Cell, Column, Table};
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -66,23 +65,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
     }
     if json {
-        print(&(serde_json::to_string_pretty(&table)? + "\n"))?;
+        println!("{}", serde_json::to_string_pretty(&table)?);
     } else if csv {
-        print(&rows(&table, usize::MAX).csv())?;
+        print!("{}", rows(&table, usize::MAX).csv());
     } else {
-        print(&text(&table, top))?;
+        print!("{}", text(&table, top));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes to standard output. Whoever reads it may stop before the end.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Columns of a table that does not go to a terminal.
@@ -112,17 +101,20 @@ fn header(table: &LockTable) -> String {
     if !h.command.is_empty() {
         let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
     }
-    let cores =
-        if h.cores > 0 { format!("{} of {}", short(h.cores_used), h.cores) } else { short(h.cores_used) };
-    let _ = writeln!(
-        lines,
-        "{} threads in {} processes used {cores} cores for {} ({} of CPU time, {} stolen).",
-        grouped(h.threads),
-        grouped(h.processes),
-        time(h.elapsed_ns),
-        time(h.cpu_ns),
-        time(h.stolen_ns),
-    );
+    let _ = write!(lines, "{} threads in {} processes ", grouped(h.threads), grouped(h.processes));
+    let all = if h.cores > 0 { format!(" of {}", h.cores) } else { String::new() };
+    let _ = if h.cpu_ns > 0.0 {
+        writeln!(
+            lines,
+            "used {}{all} cores for {} ({} of CPU time, {} stolen).",
+            short(h.cores_used),
+            time(h.elapsed_ns),
+            time(h.cpu_ns),
+            time(h.stolen_ns),
+        )
+    } else {
+        writeln!(lines, "in {}; the CPU time is told when the program has ended.", time(h.elapsed_ns))
+    };
     let _ = match h.operations {
         Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
         None => {

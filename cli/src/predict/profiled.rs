@@ -59,7 +59,7 @@ pub(super) fn observed(row: &LockRow, table: &LockTable) -> Observed {
         think: mean(&both(|usage| &usage.think)),
         wait_ns: row.waited_ns() / holds as f64,
         handover_ns: range(&handover),
-        ran_together: ran_together(&table.header),
+        ran_together: table.header.ran_together,
     }
 }
 
@@ -70,13 +70,6 @@ fn range(times: &Times) -> Option<Range> {
     let low = times.quantile_ns(0.1).unwrap_or(likely).clamp(f64::MIN_POSITIVE, likely);
     let high = times.quantile_ns(0.9).unwrap_or(likely).max(likely);
     Some(Range { low, likely, high })
-}
-
-/// Whether threads that share locks ran at the same time, as the lock table judges it.
-fn ran_together(header: &profile::read::TableHeader) -> bool {
-    /// Fewer cores in use at a time than this, and several threads took turns.
-    const TOGETHER: f64 = 1.2;
-    header.threads <= 1 || header.cores_used == 0.0 || header.cores_used >= TOGETHER
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ impl Tasks {
             let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
             for tid in threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
                 self.look_at(pid, tid);
-                let children = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+                let children =
+                    fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
                 processes.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
             }
         }
@@ -51,7 +52,8 @@ impl Tasks {
     fn look_at(&mut self, pid: u32, tid: u32) {
         let read = |file| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
         let (Ok(stat), Ok(schedstat)) = (read("stat"), read("schedstat")) else { return };
-        let (Some(start_ticks), Some((running_ns, queued_ns))) = (start_of(&stat), running_and_queued(&schedstat))
+        let (Some(start_ticks), Some((running_ns, queued_ns))) =
+            (start_of(&stat), running_and_queued(&schedstat))
         else {
             return;
         };

@@ -81,6 +81,10 @@ pub struct TableHeader {
     pub cpu_ns: f64,
     /// Time on cores over elapsed time: how many cores it really used.
     pub cores_used: f64,
+    /// How many threads ran, or waited for a lock, at a time.
+    pub concurrency: f64,
+    /// Whether several threads really ran together; if not, contention and hand-over figures mean little.
+    pub ran_together: bool,
     /// Time that the hypervisor took from the machine's cores, ns.
     pub stolen_ns: f64,
     /// How much of the blocked time was seen; `None` if the profile cannot tell.
@@ -377,8 +381,8 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         let (b_lost, b_held) = order(b);
         b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
     });
-    let waited_ns = rows.iter().map(LockRow::waited_ns).sum();
-    header.warnings = warnings(profile, &header, waited_ns);
+    judge_concurrency(&mut header, &rows);
+    header.warnings = warnings(profile, &header);
     LockTable { header, rows }
 }
 
@@ -541,6 +545,8 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64) -> Table
         elapsed_ns,
         cpu_ns,
         cores_used: if elapsed_ns > 0.0 { cpu_ns / elapsed_ns } else { 0.0 },
+        concurrency: 0.0,
+        ran_together: true,
         stolen_ns: run.stolen_ns as f64,
         coverage: coverage(profile, ns_per_tick),
         operations,
@@ -651,15 +657,21 @@ const STOLEN: f64 = 0.05;
 /// Coverage below which most of what blocks is not in the table.
 const COVERED: f64 = 0.5;
 
-fn warnings(profile: &Profile, header: &TableHeader, waited_ns: f64) -> Vec<String> {
+/// A thread that waits for a lock would run if it could: one lock that blocks everybody is no lack of concurrency.
+fn judge_concurrency(header: &mut TableHeader, rows: &[LockRow]) {
+    let waited_ns: f64 = rows.iter().map(LockRow::waited_ns).sum();
+    if header.elapsed_ns > 0.0 && header.cpu_ns > 0.0 {
+        header.concurrency = (header.cpu_ns + waited_ns) / header.elapsed_ns;
+        header.ran_together = header.threads <= 1 || header.concurrency >= TOGETHER;
+    }
+}
+
+fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     let mut warnings = Vec::new();
-    // A thread that waits for a lock would run if it could: one that blocks everybody is no lack of concurrency.
-    let together =
-        if header.elapsed_ns > 0.0 { (header.cpu_ns + waited_ns) / header.elapsed_ns } else { 0.0 };
-    if header.threads > 1 && header.cpu_ns > 0.0 && together < TOGETHER {
+    if !header.ran_together {
         warnings.push(format!(
-            "{} threads used {:.2} cores at a time, and {together:.2} ran or waited for a lock: they hardly ran together, so contention and hand-over figures cannot be trusted",
-            header.threads, header.cores_used
+            "{} threads used {:.2} cores at a time, and {:.2} ran or waited for a lock: they hardly ran together, so contention and hand-over figures cannot be trusted",
+            header.threads, header.cores_used, header.concurrency
         ));
     }
     if header.cores == 1 {

@@ -1,0 +1,197 @@
+//! C and C++ libraries, through the shims in `shims/`.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+use workloads::exclusion::Exclusion;
+
+/// Room for any lock or node of the shims, as in `shims/shim.h`, on lines of its own.
+#[repr(C, align(64))]
+struct Storage(UnsafeCell<[u8; 128]>);
+
+impl Storage {
+    const fn zeroed() -> Self {
+        Self(UnsafeCell::new([0; 128]))
+    }
+
+    #[inline]
+    fn at(&self) -> *mut c_void {
+        self.0.get().cast()
+    }
+}
+
+// SAFETY: only the shims touch it, and they are made for threads.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+/// Runs a section between two functions of a shim, with a node on the stack.
+macro_rules! between {
+    ($lock:expr, $acquire:ident, $section:expr, $release:ident) => {{
+        // Not initialised: each shim that wants a node initialises it, and the others must not pay for that.
+        let mut node = MaybeUninit::<Storage>::uninit();
+        let node = node.as_mut_ptr().cast::<c_void>();
+        // SAFETY: a lock initialised by the shim; a node that stays where it is until the release.
+        unsafe { $acquire($lock.at(), node) };
+        let result = $section();
+        // SAFETY: acquired above, with this node.
+        unsafe { $release($lock.at(), node) };
+        result
+    }};
+}
+
+macro_rules! foreign {
+    ($name:ident, $init:ident, $acquire:ident, $release:ident $(, $acquire_shared:ident, $release_shared:ident)?) => {
+        unsafe extern "C" {
+            fn $init(lock: *mut c_void);
+            fn $acquire(lock: *mut c_void, node: *mut c_void);
+            fn $release(lock: *mut c_void, node: *mut c_void);
+            $(fn $acquire_shared(lock: *mut c_void, node: *mut c_void);
+            fn $release_shared(lock: *mut c_void, node: *mut c_void);)?
+        }
+
+        #[doc = concat!("The lock that `", stringify!($acquire), "` acquires.")]
+        pub(crate) struct $name(Storage);
+
+        impl Exclusion for $name {
+            fn new() -> Self {
+                let storage = Storage::zeroed();
+                // SAFETY: zeroed storage of the size and alignment that shims are compiled for. None of these locks holds
+                // an address of itself, so it may be moved until it is used.
+                unsafe { $init(storage.at()) };
+                Self(storage)
+            }
+
+            #[inline]
+            fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+                between!(self.0, $acquire, section, $release)
+            }
+
+            $(
+            const SHARES: bool = true;
+
+            #[inline]
+            fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
+                between!(self.0, $acquire_shared, section, $release_shared)
+            }
+            )?
+        }
+    };
+}
+
+#[cfg(peer_ck)]
+pub(crate) use ck::*;
+#[cfg(peer_ck)]
+mod ck {
+    use super::*;
+
+    foreign!(CkFas, contend_peer_ck_fas_init, contend_peer_ck_fas_acquire, contend_peer_ck_fas_release);
+    foreign!(CkCas, contend_peer_ck_cas_init, contend_peer_ck_cas_acquire, contend_peer_ck_cas_release);
+    foreign!(
+        CkTicket,
+        contend_peer_ck_ticket_init,
+        contend_peer_ck_ticket_acquire,
+        contend_peer_ck_ticket_release
+    );
+    foreign!(CkMcs, contend_peer_ck_mcs_init, contend_peer_ck_mcs_acquire, contend_peer_ck_mcs_release);
+    foreign!(CkClh, contend_peer_ck_clh_init, contend_peer_ck_clh_acquire, contend_peer_ck_clh_release);
+    foreign!(
+        CkRwLock,
+        contend_peer_ck_rwlock_init,
+        contend_peer_ck_rwlock_acquire,
+        contend_peer_ck_rwlock_release,
+        contend_peer_ck_rwlock_acquire_shared,
+        contend_peer_ck_rwlock_release_shared
+    );
+    foreign!(
+        CkPfLock,
+        contend_peer_ck_pflock_init,
+        contend_peer_ck_pflock_acquire,
+        contend_peer_ck_pflock_release,
+        contend_peer_ck_pflock_acquire_shared,
+        contend_peer_ck_pflock_release_shared
+    );
+}
+
+#[cfg(peer_tbb)]
+pub(crate) use tbb::*;
+#[cfg(peer_tbb)]
+mod tbb {
+    use super::*;
+
+    foreign!(
+        TbbSpin,
+        contend_peer_tbb_spin_init,
+        contend_peer_tbb_spin_acquire,
+        contend_peer_tbb_spin_release
+    );
+    foreign!(
+        TbbMutex,
+        contend_peer_tbb_mutex_init,
+        contend_peer_tbb_mutex_acquire,
+        contend_peer_tbb_mutex_release
+    );
+    foreign!(
+        TbbQueuing,
+        contend_peer_tbb_queuing_init,
+        contend_peer_tbb_queuing_acquire,
+        contend_peer_tbb_queuing_release
+    );
+    foreign!(
+        TbbSpinRw,
+        contend_peer_tbb_spin_rw_init,
+        contend_peer_tbb_spin_rw_acquire,
+        contend_peer_tbb_spin_rw_release,
+        contend_peer_tbb_spin_rw_acquire_shared,
+        contend_peer_tbb_spin_rw_release_shared
+    );
+    foreign!(
+        TbbQueuingRw,
+        contend_peer_tbb_queuing_rw_init,
+        contend_peer_tbb_queuing_rw_acquire,
+        contend_peer_tbb_queuing_rw_release,
+        contend_peer_tbb_queuing_rw_acquire_shared,
+        contend_peer_tbb_queuing_rw_release_shared
+    );
+    foreign!(
+        TbbRw,
+        contend_peer_tbb_rw_init,
+        contend_peer_tbb_rw_acquire,
+        contend_peer_tbb_rw_release,
+        contend_peer_tbb_rw_acquire_shared,
+        contend_peer_tbb_rw_release_shared
+    );
+}
+
+#[cfg(peer_absl)]
+pub(crate) use absl::*;
+#[cfg(peer_absl)]
+mod absl {
+    use super::*;
+
+    foreign!(
+        AbslMutex,
+        contend_peer_absl_mutex_init,
+        contend_peer_absl_mutex_acquire,
+        contend_peer_absl_mutex_release,
+        contend_peer_absl_mutex_acquire_shared,
+        contend_peer_absl_mutex_release_shared
+    );
+}
+
+#[cfg(peer_nsync)]
+pub(crate) use nsync::*;
+#[cfg(peer_nsync)]
+mod nsync {
+    use super::*;
+
+    foreign!(
+        NsyncMu,
+        contend_peer_nsync_mu_init,
+        contend_peer_nsync_mu_acquire,
+        contend_peer_nsync_mu_release,
+        contend_peer_nsync_mu_acquire_shared,
+        contend_peer_nsync_mu_release_shared
+    );
+}

@@ -73,14 +73,15 @@ impl Default for Load<'_> {
     }
 }
 
-/// A shared line that critical sections read and write.
+/// A shared line that critical sections write.
 pub(crate) struct SharedLine<M: Machine>(M::Cell<u64>);
 
 impl<M: Machine> SharedLine<M> {
     pub(crate) const NEW: Self = Self(M::Cell::ZERO);
 
+    /// Writes it without reading it first, so that a line in another cache costs one transfer.
     pub(crate) fn touch(&self) {
-        self.0.set(self.0.get().wrapping_add(1));
+        self.0.set(1);
     }
 
     pub(crate) fn look(&self) {

@@ -16,7 +16,7 @@ pub struct Section {
     pub work_cycles: u64,
     /// Cycles outside between a release and the next acquisition.
     pub outside_cycles: u64,
-    /// Shared lines that the section reads and writes.
+    /// Shared lines that the section writes, each in one access.
     pub lines: usize,
     /// Whether the section also changes a word on the lock's own line, as code does whose lock lies in the object
     /// that it guards.
@@ -53,7 +53,7 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
                 let work = random.time(work, load.section_spread);
                 critical::<M, _>(&guarded.lock, || {
                     if section.beside_lock {
-                        guarded.beside.set(guarded.beside.get().wrapping_add(1));
+                        guarded.beside.set(work);
                     }
                     for line in &lines {
                         line.touch();

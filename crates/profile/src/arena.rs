@@ -3,7 +3,7 @@
 //! Every process maps the file at its full limit when it starts; the file itself grows step by step, and a page is only
 //! touched once the file system has promised it. So a full disk is an error here, not a bus error in the program.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::format::{BLOCK_MARK, BlockHeader, Header, MAGIC, PAGE, UNIT, VERSION};
 
@@ -33,6 +33,8 @@ pub enum Need {
 #[derive(Debug)]
 pub struct Arena {
     base: AtomicPtr<u8>,
+    /// This process could not let the file grow. Another one may: it may have other rights, or another view of names.
+    stopped: AtomicBool,
 }
 
 /// A block that belongs to the caller: it alone appends records, unless it arranges otherwise.
@@ -44,7 +46,7 @@ pub struct Block {
 impl Arena {
     /// An arena without a mapping.
     pub const fn new() -> Self {
-        Self { base: AtomicPtr::new(core::ptr::null_mut()) }
+        Self { base: AtomicPtr::new(core::ptr::null_mut()), stopped: AtomicBool::new(false) }
     }
 
     /// Starts using a mapping, or stops with a null pointer.
@@ -82,7 +84,7 @@ impl Arena {
     /// Gives out a block that can hold `length` bytes of records, zeroed and with its header written.
     ///
     /// `None` when the limit is reached or the file cannot grow; the error number of the latter stays in the header, and
-    /// growing is not tried again.
+    /// this process does not try again.
     pub fn allocate(
         &self,
         host: &impl Grow,
@@ -92,7 +94,7 @@ impl Arena {
         length: usize,
     ) -> Option<Block> {
         let header = self.header()?;
-        if header.growth_error.load(Ordering::Relaxed) != 0 {
+        if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
         let bytes = (length as u64 + UNIT).next_multiple_of(PAGE);
@@ -110,6 +112,7 @@ impl Arena {
             match host.grow(known, start, end) {
                 Ok(grown) => drop(header.grown.fetch_max(grown, Ordering::AcqRel)),
                 Err(error) => {
+                    self.stopped.store(true, Ordering::Relaxed);
                     header.growth_error.store(error as u64, Ordering::Relaxed);
                     return None;
                 }

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use profile::arena::Grow;
 use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
@@ -22,6 +22,14 @@ static CORE_WORD: AtomicIsize = AtomicIsize::new(0);
 
 /// The path of the profile file: a copy, since the program may change its environment at any moment.
 static FILE_PATH: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+
+/// The open file, for when its name cannot be used any more; -1 without one.
+static FILE: AtomicI32 = AtomicI32::new(-1);
+/// Device and inode of the file, which tell whether a descriptor still is that file.
+static FILE_DEVICE: AtomicU64 = AtomicU64::new(0);
+static FILE_INODE: AtomicU64 = AtomicU64::new(0);
+/// The descriptor is not below this one if that can be, where programs do not expect it.
+const FILE_ABOVE: c_int = 900;
 
 /// Finds the restartable-sequences area that glibc 2.35 and later keep for every thread.
 pub(super) fn find_core_word() {
@@ -92,6 +100,9 @@ pub(super) fn map_file(path: &CStr) -> Result<*mut u8, &'static str> {
         return Err("it cannot be opened");
     }
     let mapped = map_open_file(file).and_then(|base| keep_path(path).map(|()| base));
+    if mapped.is_ok() {
+        keep_file(file);
+    }
     // SAFETY: opened above; the mapping outlives the descriptor.
     unsafe { libc::close(file) };
     mapped
@@ -109,6 +120,26 @@ fn keep_path(path: &CStr) -> Result<(), &'static str> {
     Ok(())
 }
 
+fn keep_file(file: c_int) {
+    if let Some((device, inode)) = identity_of(file) {
+        FILE_DEVICE.store(device, Relaxed);
+        FILE_INODE.store(inode, Relaxed);
+    }
+    // SAFETY: duplicates an open descriptor.
+    let above = |least| unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, least) };
+    let copy = above(FILE_ABOVE);
+    FILE.store(if copy >= 0 { copy } else { above(3) }, Relaxed);
+}
+
+/// Device and inode of an open file.
+fn identity_of(file: c_int) -> Option<(u64, u64)> {
+    // SAFETY: all-zero is a valid stat, and the pointer is valid for the call.
+    unsafe {
+        let mut data: libc::stat = core::mem::zeroed();
+        (libc::fstat(file, &raw mut data) == 0).then_some((data.st_dev, data.st_ino))
+    }
+}
+
 fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
     let mut bytes = [0u8; 256];
     // SAFETY: the buffer is as long as said.
@@ -119,6 +150,10 @@ fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
     }
     if header.version != VERSION | PAGE << 32 {
         return Err("it belongs to another version of contend");
+    }
+    // SAFETY: seeking has no other effect on a descriptor that is only used here.
+    if (unsafe { libc::lseek(file, 0, libc::SEEK_END) } as u64) < header.grown {
+        return Err("it is truncated");
     }
     // SAFETY: a fresh mapping; pages are only touched once the file has grown over them.
     let base = unsafe {
@@ -172,6 +207,7 @@ pub(super) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
 
 impl Grow for Linux {
     /// Opens the file anew each time: programs close descriptors that they do not know, and use their numbers again.
+    /// The descriptor that was kept helps where the name does not: after dropping rights, or changing the root.
     fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32> {
         let saved = errno();
         let grown = grow_named(known, start, end);
@@ -188,12 +224,23 @@ fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
     // SAFETY: the path ends with a zero, and is never given back.
     let file = unsafe { libc::open(path.cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
-        return Err(errno());
+        let error = errno();
+        return kept_file().map_or(Err(error), |file| grow_open(file, known, start, end));
     }
-    let grown = grow_open(file, known, start, end);
+    let grown = if is_the_file(file) { grow_open(file, known, start, end) } else { Err(libc::ESTALE) };
     // SAFETY: opened above.
     unsafe { libc::close(file) };
     grown
+}
+
+/// The descriptor that was kept, if the program has left it alone.
+fn kept_file() -> Option<c_int> {
+    let file = FILE.load(Relaxed);
+    (file >= 0 && is_the_file(file)).then_some(file)
+}
+
+fn is_the_file(file: c_int) -> bool {
+    identity_of(file) == Some((FILE_DEVICE.load(Relaxed), FILE_INODE.load(Relaxed)))
 }
 
 fn grow_open(file: c_int, known: u64, start: u64, end: u64) -> Result<u64, i32> {

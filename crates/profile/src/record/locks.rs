@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::{Host, Kind, MERGED, PerThread, Recorder, Trace};
 use crate::arena::{Block, Need};
-use crate::format::{FRAMES, LOCK_LENGTH, Lock, Type, UNIT, head};
+use crate::format::{FRAMES, LOCK_LENGTH, Lock, PAGE, Type, UNIT, head};
 
 /// Bytes of a block of lock records.
 const LOCK_BLOCK: usize = 16 << 10;
@@ -12,12 +12,17 @@ const LOCK_BLOCK: usize = 16 << 10;
 pub(super) const REMEMBERED: usize = 4096;
 
 impl<H: Host> Recorder<H> {
+    /// The record of a number that was found in a lock object, or was given out before.
     pub(super) fn lock(&self, number: u32) -> Option<&Lock> {
-        if number == 0 || number == MERGED || !self.enabled() {
+        let header = self.arena.header()?;
+        let start = u64::from(number) * UNIT;
+        // An object in memory that was never initialised, or that comes from an earlier run, may say anything.
+        if start < PAGE || start + LOCK_LENGTH as u64 > header.grown.load(Relaxed) {
             return None;
         }
-        // SAFETY: a number other than these is the position of a lock record in the mapping, which stays.
-        Some(unsafe { &*self.arena.base().add(number as usize * UNIT as usize).cast::<Lock>() })
+        // SAFETY: inside the file, and aligned; all words of the file are atomic.
+        let lock = unsafe { &*self.arena.base().add(start as usize).cast::<Lock>() };
+        (lock.head.load(Relaxed) == head(Type::Lock, LOCK_LENGTH)).then_some(lock)
     }
 
     pub(super) fn register(&self, t: &PerThread, trace: &Trace, what: Kind, address: usize) -> u32 {

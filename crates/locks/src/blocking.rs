@@ -20,13 +20,13 @@
 //! A waiter first stays away for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
 //! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: after
-//! [`BYPASS_NS`] it is let in before any newcomer. A waiting writer sets it at once against readers.
+//! 1 ms for each waiter it is let in before any newcomer. A waiting writer sets it at once against readers.
 //!
 //! Source: the states of Drepper's "Futexes are tricky" 2011; throttled wake-ups and starvation mode as in Go's
 //! `sync.Mutex` (2016) and WebKit's locks (2016).
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Clock, Deadline, GaveUp, Integer, Limit, Machine, Slept, Word};
+use machine::{Clock, GaveUp, Integer, Limit, Machine, Slept, Word};
 
 const WRITER: u32 = 1;
 const WAKING: u32 = 1 << 1;
@@ -40,8 +40,9 @@ const READERS: u32 = !(READER - 1);
 /// seen that they may not.
 const MOST_READERS: u32 = (READERS / READER) * READER - 4096 * READER;
 
-/// How long a waiter may be bypassed, in nanoseconds.
-pub(crate) const BYPASS_NS: u64 = 1_000_000;
+/// How long a waiter may be bypassed for each one that waits, in nanoseconds: so that, however many wait, a lock is
+/// kept for a waiter about once in so long, and otherwise goes to whoever runs.
+const BYPASS_NS: u64 = 1_000_000;
 
 /// Cycles that a waiter stays away from an exclusively held lock, look by look, before it sleeps: each several times
 /// what a hand-over between cores costs.
@@ -92,8 +93,8 @@ struct Waiter<'a, M: Machine> {
     want: Want,
     /// It has slept or reserved, so that it may pass `RESERVED`.
     entitled: bool,
-    /// From when on it must not be bypassed; known once it has slept.
-    reserves_at: Option<Deadline>,
+    /// Since when it has waited, on the monotonic clock; known once it has slept.
+    since_ns: Option<u64>,
 }
 
 impl<M: Machine> BlockingWord<M> {
@@ -183,7 +184,7 @@ impl<M: Machine> BlockingWord<M> {
 
     #[cold]
     fn wait(&self, want: Want, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        Waiter { word: &self.word, want, entitled: false, reserves_at: None }.wait(limit)
+        Waiter { word: &self.word, want, entitled: false, since_ns: None }.wait(limit)
     }
 }
 
@@ -240,12 +241,16 @@ impl<M: Machine> Waiter<'_, M> {
     /// Bars newcomers where this waiter must not be bypassed any more.
     fn reserve(&mut self, state: u32) -> u32 {
         let among_readers = self.want == Want::Exclusive && state & READERS != 0 && state & WRITER == 0;
-        let overdue = || self.reserves_at.is_some_and(|at| at.passed::<M>());
-        if state & RESERVED == 0 && (among_readers || overdue()) {
+        if state & RESERVED == 0 && (among_readers || self.is_overdue(state)) {
             self.entitled = true;
             return self.word.fetch_or(RESERVED, Relaxed) | RESERVED;
         }
         state
+    }
+
+    fn is_overdue(&self, state: u32) -> bool {
+        let bound_ns = BYPASS_NS * u64::from(1 + (state & SLEEPERS) / SLEEPER);
+        self.since_ns.is_some_and(|since| M::clock_ns(Clock::Monotonic).saturating_sub(since) > bound_ns)
     }
 
     /// Sleeps until it is worth looking again.
@@ -264,10 +269,7 @@ impl<M: Machine> Waiter<'_, M> {
         if self.word.compare_exchange(state, asleep, Relaxed, Relaxed).is_err() {
             return;
         }
-        if self.reserves_at.is_none() {
-            let at_ns = M::clock_ns(Clock::Monotonic) + BYPASS_NS;
-            self.reserves_at = Some(Deadline { clock: Clock::Monotonic, at_ns });
-        }
+        self.since_ns.get_or_insert_with(|| M::clock_ns(Clock::Monotonic));
         let _: Slept = M::sleep_while(self.word, asleep, limit);
         self.word.fetch_sub(SLEEPER, Relaxed);
         self.entitled = true;

@@ -126,7 +126,7 @@ fn keep_file(file: c_int) {
         FILE_INODE.store(inode, Relaxed);
     }
     // SAFETY: duplicates an open descriptor.
-    let above = |least| unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, least) };
+    let above = |least: c_int| unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, least) };
     let copy = above(FILE_ABOVE);
     FILE.store(if copy >= 0 { copy } else { above(3) }, Relaxed);
 }

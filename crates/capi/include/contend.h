@@ -236,7 +236,7 @@ int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
 int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
 
 /* futex: a mutex that stays away while the lock is hot, then sleeps.
-   Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms, then ahead of newcomers. */
+   Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
 typedef struct contend_futex {
     uint32_t contend_private[1];
 } contend_futex_t;
@@ -247,7 +247,7 @@ int contend_futex_clocklock(contend_futex_t *lock, int clock, const struct times
 int contend_futex_unlock(contend_futex_t *lock);
 
 /* rw: a reader-writer lock that sleeps; fair to writers, lets a reader read again.
-   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; bypassed for at most 1 ms, then ahead of newcomers. */
+   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
 typedef struct contend_rw {
     uint32_t contend_private[1];
 } contend_rw_t;

@@ -282,7 +282,7 @@ catalogue! {
         summary: "a mutex that stays away while the lock is hot, then sleeps",
         source: "Drepper 2011; Go sync.Mutex 2016",
         family: Blocking,
-        fairness: "bypassed for at most 1 ms, then ahead of newcomers",
+        fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing",
         any_thread_releases: true,
     }
@@ -290,7 +290,7 @@ catalogue! {
         summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
         source: "Courtois, Heymans and Parnas 1971; the word of futex",
         family: Blocking,
-        fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms, then ahead of newcomers",
+        fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing; a thread may say that it reads already",
         any_thread_releases: true,
     }

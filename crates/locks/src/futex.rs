@@ -9,7 +9,7 @@
 //! | with `RESERVED`            | a waiter has been bypassed for too long: newcomers stay out  |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
-//! Order: whoever comes first, for at most 1 ms of bypassing a waiter; then the waiter. Any thread may release.
+//! Order: whoever comes first; a waiter is bypassed for at most 1 ms for each that waits. Any thread may release.
 //! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
 
 use machine::{GaveUp, Limit, Machine, Native};

@@ -39,6 +39,20 @@ struct Attempt {
     pending: Option<(Access, u64, EventId)>,
 }
 
+/// A load that a later one may repeat.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    location: LocationId,
+    read: EventId,
+    value: u64,
+    /// A delay has passed since.
+    delayed: bool,
+    repeated: u32,
+}
+
+/// Looks that a thread takes at a word before it counts as waiting for another value.
+const MOST_LOOKS: u32 = 1_000;
+
 /// The state of an exploration.
 pub(super) struct Session {
     pub(super) model: Model,
@@ -52,6 +66,8 @@ pub(super) struct Session {
     yielder: *const Yielder<(), ()>,
     stacks: Vec<DefaultStack>,
     attempt: Option<Attempt>,
+    /// The last load of the running thread, while nothing but delays has followed it.
+    look: Option<Look>,
     pub(super) mutation: Option<Mutation>,
     /// Every access so far, if asked for.
     pub(super) accesses: Option<Vec<Accessed>>,
@@ -86,6 +102,7 @@ impl Session {
             yielder: std::ptr::null(),
             stacks: Vec::new(),
             attempt: None,
+            look: None,
             mutation: None,
             accesses: None,
             most_executions: u64::MAX,
@@ -188,6 +205,7 @@ impl Session {
     /// Asks until there is an answer; does not return when the thread does not go on.
     #[inline]
     fn answered<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, Stop>) -> T {
+        self.look = None;
         loop {
             match ask(self) {
                 Ok(answer) => return answer,
@@ -201,7 +219,7 @@ impl Session {
         let (thread, yielder, attempt) = (self.thread, self.yielder, self.attempt.take());
         // SAFETY: the yielder of the coroutine that runs, which is alive.
         unsafe { (*yielder).suspend(()) };
-        (self.thread, self.yielder, self.attempt) = (thread, yielder, attempt);
+        (self.thread, self.yielder, self.attempt, self.look) = (thread, yielder, attempt, None);
     }
 
     fn access(
@@ -239,13 +257,35 @@ impl Session {
         if self.thread.is_none() {
             return (None, self.settled(location));
         }
+        if let Some(look) = self.look.filter(|look| look.delayed && look.location == location && wanted.is_none()) {
+            return self.look_again(look);
+        }
         let access = self.access_to(location, self.model.load(ordering), ordering, site);
         let (read, value) = self.answered(|session| {
             let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
             session.explorer().read(access, wanted)
         });
         self.attempted(read);
+        self.look = Some(Look { location, read, value, delayed: false, repeated: 0 });
         (Some(read), value)
+    }
+
+    /// Loads of one word with nothing but delays between them count as one: what a look found changed nothing, so
+    /// the executions in which it was not taken show the same, and have all the looks that are left. A thread that
+    /// only goes on looking waits.
+    fn look_again(&mut self, look: Look) -> (Option<EventId>, u64) {
+        if look.repeated == MOST_LOOKS {
+            self.wait(&[Some(look.read)], false, "polls a word that does not change");
+        }
+        self.look = Some(Look { repeated: look.repeated + 1, ..look });
+        (Some(look.read), look.value)
+    }
+
+    /// Time passes.
+    pub(super) fn delay(&mut self) {
+        if let Some(look) = &mut self.look {
+            look.delayed = true;
+        }
     }
 
     fn attempted(&mut self, read: EventId) {
@@ -516,7 +556,7 @@ impl Session {
     }
 
     fn run_thread(&mut self, thread: usize, body: &(dyn Fn(usize) + Sync)) {
-        self.attempt = None;
+        (self.attempt, self.look) = (None, None);
         self.thread = Some(thread);
         let mut fiber = self.fiber(thread, body);
         if let CoroutineResult::Yield(()) = fiber.resume(()) {
@@ -537,7 +577,7 @@ impl Session {
             for (thread, fiber) in fibers.iter_mut().enumerate() {
                 if !fiber.done() && !self.explorer().is_over() {
                     self.thread = Some(thread);
-                    self.attempt = None;
+                    (self.attempt, self.look) = (None, None);
                     fiber.resume(());
                     ended |= fiber.done();
                 }

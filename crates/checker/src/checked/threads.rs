@@ -102,7 +102,9 @@ impl Machine for Checked {
         }
     }
 
-    fn delay(_cycles: u64) {}
+    fn delay(_cycles: u64) {
+        session().delay();
+    }
 
     fn now() -> u64 {
         0

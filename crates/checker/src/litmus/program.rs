@@ -216,6 +216,9 @@ pub struct Program {
     pub registers: Vec<Vec<Value>>,
     /// What each location holds at the start.
     pub memory: Vec<Value>,
+    /// Under release-acquire, relaxed loads acquire and relaxed stores release, as the moves of x86 do. The models of
+    /// machines order them by their own rules.
+    pub moves_order: bool,
 }
 
 /// How a program ended.
@@ -270,6 +273,7 @@ impl Program {
                     registers: &mut registers[thread],
                     explorer: &mut explorer,
                     wild: &mut finals.wild,
+                    moves_order: self.moves_order,
                 };
                 let _ = run.steps(&self.threads[thread]);
             }
@@ -314,9 +318,17 @@ struct Running<'a> {
     registers: &'a mut [Value],
     explorer: &'a mut Explorer,
     wild: &'a mut Option<(usize, Value)>,
+    moves_order: bool,
 }
 
 impl Running<'_> {
+    fn ordering(&self, ordering: Option<Ordering>, of_moves: Ordering) -> Ordering {
+        match ordering.unwrap_or(Ordering::Relaxed) {
+            Ordering::Relaxed if self.moves_order && self.explorer.model == Model::Ra => of_moves,
+            ordering => ordering,
+        }
+    }
+
     fn steps(&mut self, steps: &[Step]) -> Result<(), Stop> {
         steps.iter().try_for_each(|step| self.step(step))
     }
@@ -353,7 +365,7 @@ impl Running<'_> {
             Step::Set { register, value } => self.registers[*register] = self.value(value),
             Step::Load { register, address, width, ordering } => {
                 let plain = Strength::PLAIN.when(ordering.is_none());
-                let ordering = ordering.unwrap_or(Ordering::Relaxed);
+                let ordering = self.ordering(*ordering, Ordering::Acquire);
                 let access = self.access(address, ordering, model.load(ordering).with(plain))?;
                 let (_, value) = self.explorer.read(access, None)?;
                 self.registers[*register] = width.truncate(value as Value);
@@ -361,7 +373,7 @@ impl Running<'_> {
             Step::Store { address, value, width, ordering } => {
                 let value = width.truncate(self.value(value));
                 let plain = Strength::PLAIN.when(ordering.is_none());
-                let ordering = ordering.unwrap_or(Ordering::Relaxed);
+                let ordering = self.ordering(*ordering, Ordering::Release);
                 let access = self.access(address, ordering, model.store(ordering).with(plain))?;
                 self.explorer.write(access, value as u64, None)?;
                 if model.fence_after_store(ordering) {

@@ -1,7 +1,7 @@
 //! A litmus file: header, initial state, threads, condition.
 
 use super::condition::{self, Condition, Place, Quantifier};
-use super::program::{Finals, Program, Value, address_of};
+use super::program::{Final, Finals, Program, Value, address_of};
 use super::token::{At, ParseError, Text, Token, Tokens};
 use super::{c, x86};
 use crate::MAX_THREADS;
@@ -54,8 +54,6 @@ pub(super) struct Builder {
     pub(super) program: Program,
     pub(super) registers: Vec<Vec<String>>,
     pub(super) locations: Vec<String>,
-    /// Whether an initial state was given for the location, or a thread uses it.
-    used: Vec<bool>,
 }
 
 /// Locations or registers at most.
@@ -64,7 +62,7 @@ const MOST_NAMES: usize = 256;
 impl Builder {
     fn new(dialect: Dialect) -> Self {
         let (program, registers) = (Program::default(), Vec::new());
-        Self { dialect, program, registers, locations: Vec::new(), used: Vec::new() }
+        Self { dialect, program, registers, locations: Vec::new() }
     }
 
     pub(super) fn add_thread(&mut self, thread: usize, at: At) -> Result<(), ParseError> {
@@ -98,7 +96,6 @@ impl Builder {
         }
         self.locations.push(name.to_owned());
         self.program.memory.push(0);
-        self.used.push(false);
         Ok(self.locations.len() - 1)
     }
 
@@ -126,9 +123,10 @@ impl Builder {
     /// A register that no program names.
     pub(super) fn fresh_register(&mut self, thread: usize) -> usize {
         self.know_registers_of(thread);
-        self.registers[thread].push(format!("_{}", self.registers[thread].len()));
+        let number = self.registers[thread].len();
+        self.registers[thread].push(format!("_{number}"));
         self.program.registers[thread].push(0);
-        self.registers[thread].len() - 1
+        number
     }
 }
 
@@ -177,6 +175,7 @@ impl Test {
         let end = tokens.last().map_or(at, |last| last.at);
         let mut tokens = Tokens::new(&tokens, end);
         let mut builder = Builder::new(dialect);
+        builder.program.moves_order = dialect == Dialect::X86;
         tokens.expect("{")?;
         initial_state(&mut tokens, &mut builder)?;
         match dialect {
@@ -209,11 +208,36 @@ impl Test {
         location.map_or_else(|| value.to_string(), Clone::clone)
     }
 
+    /// The end without what only the translation needed.
+    pub(super) fn without_scratch(&self, mut end: Final) -> Final {
+        for (values, names) in end.registers.iter_mut().zip(&self.registers) {
+            values.iter_mut().zip(names).filter(|(_, name)| name.starts_with('_')).for_each(|(value, _)| *value = 0);
+        }
+        end
+    }
+
+    /// The places that the test speaks of: those of the condition, and those it wants shown.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        self.condition.places(&mut places);
+        for &place in &self.shown {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
     /// All ends under a model, and what they say about the condition.
     #[must_use]
     pub fn judge(&self, model: Model) -> Judgement {
         let mut finals = self.program.explore(model);
-        finals.states.retain(|end| self.filter.holds(end));
+        finals.states = std::mem::take(&mut finals.states)
+            .into_iter()
+            .filter(|end| self.filter.holds(end))
+            .map(|end| self.without_scratch(end))
+            .collect();
         let holding = finals.states.iter().filter(|end| self.condition.holds(end)).count();
         Judgement { model, holding, finals }
     }
@@ -308,7 +332,6 @@ fn initial_state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), P
             } else if tokens.peek().is_some_and(|token| token.is("[")) {
                 return Err(ParseError::new(tokens.at(), "arrays are not supported"));
             }
-            builder.used[location] = true;
             if tokens.take("=") {
                 builder.program.memory[location] = initial_value(tokens, builder)?;
             }

@@ -102,16 +102,14 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
 fn check_privileges(path: &Path) -> anyhow::Result<()> {
     const SET_ID: u32 = 0o6000;
     let Ok(data) = path.metadata() else { return Ok(()) };
-    // SAFETY: no preconditions.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    let mode = data.mode();
-    let another = (mode & 0o4000 != 0 && data.uid() != user) || (mode & 0o2000 != 0 && data.gid() != group);
     ensure!(
-        mode & SET_ID == 0 || !another,
-        "{} runs with the rights of another user or group (set-user-id), and the system loads no library into such \
-         programs: run it as that user, or a copy without the bit",
+        data.mode() & SET_ID == 0,
+        "{} runs with the rights of its owner or group (set-user-id), and the system loads no library into such programs: \
+         run a copy of it without that bit",
         path.display()
     );
+    // SAFETY: no preconditions.
+    let user = unsafe { libc::geteuid() };
     ensure!(
         user == 0 || !has_capabilities(path),
         "{} is given capabilities, and the system loads no library into such programs: run it as root, or a copy of it",
@@ -215,6 +213,8 @@ mod tests {
         assert!(refusal(&own[..60]).contains("cut short"));
         assert!(refusal(b"\x7fELF").contains("architecture"));
         assert!(refusal(b"#!\n").contains("interpreter"));
+        let (_directory, program) = written("program", &own, 0o4700);
+        assert!(format!("{:#}", program.check_preloadable().unwrap_err()).contains("set-user-id"));
         let (_directory, program) = written("loop", b"", 0o700);
         fs::write(program.path(), format!("#!{}\n", program.path().display())).unwrap();
         assert!(format!("{:#}", program.check_preloadable().unwrap_err()).contains("deep"));

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::offset_of;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Error, Profile};
 use crate::format::{
@@ -47,7 +48,7 @@ pub struct Mapping {
     /// Where in the file the stretch starts, bytes.
     pub offset: u64,
     /// The file.
-    pub path: String,
+    pub path: Arc<str>,
 }
 
 /// A lock as it was first touched.
@@ -116,7 +117,31 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Profile, Error> {
             pair.values.head = 0;
         }
     }
+    inherit_mappings(&mut sections);
     Ok(Profile { path: path.to_owned(), header, sections, run: parser.run, tasks: parser.tasks })
+}
+
+/// Mappings that children may inherit in all: enough for thousands of them, and a bound for files that lie.
+const INHERITED: usize = 1 << 20;
+
+/// A forked child has its parent's mappings, and notes only what it maps itself.
+fn inherit_mappings(sections: &mut [Section]) {
+    let mut room = INHERITED;
+    for i in 0..sections.len() {
+        let (before, rest) = sections.split_at_mut(i);
+        let child = &mut rest[0];
+        let parent = child.process.parent_section;
+        let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
+        let parent = &before[parent];
+        if child.locks.is_empty() || parent.mappings.len() > room {
+            continue;
+        }
+        room -= parent.mappings.len();
+        child.mappings.extend(parent.mappings.iter().cloned());
+        for (start, id) in &parent.build_ids {
+            child.build_ids.entry(*start).or_insert_with(|| id.clone());
+        }
+    }
 }
 
 fn parse_header(path: &Path, bytes: &[u8]) -> Result<HeaderValues, Error> {
@@ -315,7 +340,7 @@ fn parse_mapping(line: &[u8]) -> Option<Mapping> {
     let (start, end) = fields.next()?.split_once('-')?;
     let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
     let offset = hexadecimal(fields.nth(1)?)?;
-    let path = fields.nth(2)?.trim_start().to_owned();
+    let path = fields.nth(2)?.trim_start().into();
     let mapping = Mapping { start: hexadecimal(start)?, end: hexadecimal(end)?, offset, path };
     (mapping.start < mapping.end).then_some(mapping)
 }

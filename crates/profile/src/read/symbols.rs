@@ -220,12 +220,12 @@ impl Module {
         let Some(lines) = &self.lines else { return functions };
         let Ok(mut frames) = lines.find_frames(address) else { return functions };
         while let Ok(Some(frame)) = frames.next() {
-            let Some(name) = frame.function.as_ref().and_then(|name| name.demangle().ok()) else { continue };
+            let Some(name) = frame.function.as_ref().and_then(|name| name.raw_name().ok()) else { continue };
             let source = frame.location.as_ref().and_then(|location| {
                 Some(printable(&format!("{}:{}", location.file?, location.line.unwrap_or(0))))
             });
             functions.push(Function {
-                name: printable(&name),
+                name: demangled(&name),
                 source,
                 file: file.to_owned(),
                 nameless: false,
@@ -245,8 +245,11 @@ fn covering(symbols: &[Symbol], address: u64) -> Option<(&Symbol, u64)> {
     })
 }
 
+/// C++ and Rust names as they were written. Only what begins as a mangled name is one: the demangler would take a
+/// variable of C that is called `m` for C++'s short form of a type.
 fn demangled(name: &str) -> String {
-    printable(&addr2line::demangle_auto(name.into(), None))
+    let mangled = ["_Z", "__Z", "_R"].iter().any(|start| name.starts_with(start));
+    printable(&if mangled { addr2line::demangle_auto(name.into(), None) } else { name.into() })
 }
 
 fn file_and_number(path: &str, address: u64) -> String {
@@ -255,4 +258,33 @@ fn file_and_number(path: &str, address: u64) -> String {
 
 fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        assert_eq!(demangled("m"), "m");
+        assert_eq!(demangled("w"), "w");
+        assert_eq!(demangled("_ZN2kc6RWLock11lock_readerEv"), "kc::RWLock::lock_reader()");
+        assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(demangled("_Z\u{1b}[0m"), "_Z\\u{1b}[0m");
+    }
+
+    #[test]
+    fn a_symbol_covers_its_bytes_and_no_more() {
+        let symbol = |start, size, name: &str| Symbol { start, size, name: name.into() };
+        let symbols = [symbol(0x10, 0x40, "outer"), symbol(0x20, 8, "inner"), symbol(0x60, 4, "last")];
+        let found =
+            |address| covering(&symbols, address).map(|(symbol, inside)| (symbol.name.as_str(), inside));
+        assert_eq!(found(0x10), Some(("outer", 0)));
+        assert_eq!(found(0x24), Some(("inner", 4)));
+        assert_eq!(found(0x30), Some(("outer", 0x20)));
+        assert_eq!(found(0x58), None);
+        assert_eq!(found(0x63), Some(("last", 3)));
+        assert_eq!(found(0x64), None);
+        assert_eq!(found(0), None);
+    }
 }

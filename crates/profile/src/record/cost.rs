@@ -8,7 +8,7 @@ use crate::format::{Histograms, NOTED, Pair, QUANTITIES, UNIT};
 use crate::histogram::BUCKETS;
 
 impl<H: Host> Recorder<H> {
-    /// Measures what recording costs here: for each of the four `cost_*` words of [`Process`], in their order.
+    /// Measures what recording costs here: for each of the four `cost_*` words of [`Process`](crate::format::Process), in their order.
     ///
     /// Runs a few thousand pairs on records that are not in the file.
     pub fn measure(&self) -> [u64; 4] {

@@ -11,13 +11,17 @@ use std::process::ExitCode;
 pub(crate) const THIS: &str = "this";
 
 /// The machines that the command carries, as name and file.
-const CARRIED: [(&str, &str); 9] = [
+const CARRIED: [(&str, &str); 13] = [
     ("opteron-8x6", include_str!("../../data/machines/opteron-8x6.toml")),
     ("dl580", include_str!("../../data/machines/dl580.toml")),
+    ("cs900x8", include_str!("../../data/machines/cs900x8.toml")),
+    ("cs900x16", include_str!("../../data/machines/cs900x16.toml")),
     ("xeon-e5-4650v2x4", include_str!("../../data/machines/xeon-e5-4650v2x4.toml")),
     ("xeon-8360yx2", include_str!("../../data/machines/xeon-8360yx2.toml")),
     ("epyc-7763x2", include_str!("../../data/machines/epyc-7763x2.toml")),
     ("epyc-9654x2", include_str!("../../data/machines/epyc-9654x2.toml")),
+    ("sapphire-rapids-x4", include_str!("../../data/machines/sapphire-rapids-x4.toml")),
+    ("single-192", include_str!("../../data/machines/single-192.toml")),
     ("graviton3", include_str!("../../data/machines/graviton3.toml")),
     ("altra-q80", include_str!("../../data/machines/altra-q80.toml")),
     ("typical", include_str!("../../data/machines/typical.toml")),

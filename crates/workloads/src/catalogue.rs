@@ -115,8 +115,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "pfind",
         summary: "search files: a page cache's lock, 5,000 cycles an acquisition",
-        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md)",
-        body: benchmark(5_000, 1, 350, 4, false),
+        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md); two shared lines assumed",
+        body: benchmark(5_000, 1, 350, 2, false),
     },
     Workload {
         name: "exim",

@@ -1,0 +1,338 @@
+//! `contend simulate`: a workload and locks on a simulated machine.
+
+mod measure;
+
+pub(crate) use measure::{Measured, Setup, sweep};
+
+use crate::machines;
+use anyhow::Context as _;
+use curve::Curve;
+use machine::Topology;
+use report::{Cell, Column, Plot, Table, text};
+use simulator::Hardware;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use workloads::{Spread, Workload};
+
+/// Run a workload and the shipped locks on a simulated machine of up to 1,024 cores.
+///
+/// The locks are the very code that contend ships; every access to shared memory is charged by a simulated cache
+/// coherence protocol. The same seed gives the same result on every computer. A lock that lets two threads in, or that
+/// nobody gets any more, stops the run with the last events of each core.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48
+  contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
+  contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
+  contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev")]
+pub(crate) struct Args {
+    /// What the threads do; --list names them all
+    #[arg(value_parser = workload, required_unless_present = "list")]
+    workload: Option<&'static Workload>,
+    /// List the workloads
+    #[arg(long)]
+    list: bool,
+    /// A name of `contend machines`, or a machine file
+    #[arg(long, value_name = "NAME|FILE", default_value = "opteron-8x6")]
+    machine: String,
+    /// Locks by name, with commas between them
+    #[arg(long, value_name = "LOCK,…", value_delimiter = ',', default_value = "ticket,mcs", value_parser = lock)]
+    lock: Vec<&'static str>,
+    /// Cores: `8`, `1,2,4`, or `1..48` (with a step: `1..48:4`); all of the machine if absent
+    #[arg(long, value_name = "CORES", value_parser = cores)]
+    cores: Option<Cores>,
+    /// Threads on those cores, instead of one a core
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Decides everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Simulated time of each run, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 3000.0)]
+    duration: f64,
+    /// Cycles of work in the critical section, instead of the workload's
+    #[arg(long, value_name = "CYCLES")]
+    section: Option<u64>,
+    /// Cycles outside the lock, instead of the workload's
+    #[arg(long, value_name = "CYCLES")]
+    outside: Option<u64>,
+    /// How the time outside varies
+    #[arg(long, value_enum, default_value_t = SpreadName::Exponential)]
+    spread: SpreadName,
+    /// Which cores come first
+    #[arg(long, value_enum, default_value_t = Placement::FillFirst)]
+    placement: Placement,
+    /// Sockets to run on, as `0,1` or `0..3`; all if absent
+    #[arg(long, value_name = "SOCKETS", value_parser = cores)]
+    sockets: Option<Cores>,
+    /// Memory node of the lock
+    #[arg(long, value_name = "NODE", default_value_t = 0)]
+    memory_node: u32,
+    /// Poll for real where a waiter would be parked: slower, with the same outcome
+    #[arg(long)]
+    really_poll: bool,
+    /// Print curves and counters as JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw the curves into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write a trace of the first run's start, which Perfetto and Chrome read; give one lock and one number of cores
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// A list of numbers of cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cores(Vec<u32>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SpreadName {
+    /// Not at all
+    Fixed,
+    /// By up to a tenth
+    NearlyFixed,
+    /// Exponentially
+    Exponential,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Placement {
+    /// One socket filled after the other
+    FillFirst,
+    /// The sockets in turn
+    RoundRobin,
+}
+
+impl Placement {
+    /// The cores of so many threads.
+    pub(crate) fn cores(self, hardware: &Hardware, sockets: &[u32], threads: usize) -> Vec<u32> {
+        let topology = Topology { places: hardware.places.clone() };
+        match self {
+            Self::FillFirst => topology.fill_first(sockets, threads),
+            Self::RoundRobin => topology.round_robin(sockets, threads),
+        }
+    }
+}
+
+fn workload(name: &str) -> Result<&'static Workload, String> {
+    workloads::catalogue::find(name).ok_or_else(|| {
+        let names: Vec<_> = workloads::WORKLOADS.iter().map(|workload| workload.name).collect();
+        format!("the workloads are {}", names.join(", "))
+    })
+}
+
+fn lock(name: &str) -> Result<&'static str, String> {
+    locks::catalogue::find(name).map(|lock| lock.name).ok_or_else(|| "`contend locks` lists the locks".into())
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("`{text}` is not a number"));
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let Some((first, rest)) = part.split_once("..") else {
+            all.push(number(part)?);
+            continue;
+        };
+        let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
+        let (first, last, step) = (number(first)?, number(last)?, number(step)?);
+        if first > last || step == 0 || last > 4096 {
+            return Err(format!("`{part}` is no range: write FIRST..LAST or FIRST..LAST:STEP, up to 4096"));
+        }
+        all.extend((first..=last).step_by(step as usize));
+        if all.last() != Some(&last) {
+            all.push(last);
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(Cores(all))
+}
+
+/// Runs `contend simulate`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Some(workload) = args.workload.filter(|_| !args.list) else {
+        print!("{}", workload_table().terminal(text::terminal_columns()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let hardware = Hardware::new(&machines::load(&args.machine)?)?;
+    let sockets = match &args.sockets {
+        Some(Cores(sockets)) => sockets.clone(),
+        None => (0..hardware.hops.len() as u32).collect(),
+    };
+    if let Some(wrong) = sockets.iter().find(|&&socket| socket as usize >= hardware.hops.len()) {
+        anyhow::bail!("{} has no socket {wrong}: it has {} from 0", hardware.name, hardware.hops.len());
+    }
+    let here = hardware.cores() / hardware.hops.len() * sockets.len();
+    let cores = match args.cores {
+        Some(Cores(ref cores)) => cores.clone(),
+        None => spaced(here as u32),
+    };
+    if let Some(wrong) = cores.iter().find(|&&cores| cores == 0 || cores as usize > here) {
+        anyhow::bail!("{wrong} cores: {} has 1 to {here} on the named sockets", hardware.name);
+    }
+    anyhow::ensure!(
+        args.duration > 0.0 && args.duration <= 1e7,
+        "--duration {} is not a time of 0 to 10,000,000 microseconds",
+        args.duration
+    );
+    if let Some(threads) = args.threads {
+        let most = simulator::MAX_THREADS;
+        anyhow::ensure!((1..=most).contains(&threads), "{threads} threads: a simulation runs 1 to {most}");
+    }
+    anyhow::ensure!(
+        (args.memory_node as usize) < hardware.nodes,
+        "{} has no memory node {}: it has {} from 0",
+        hardware.name,
+        args.memory_node,
+        hardware.nodes
+    );
+
+    let mut setups = Vec::new();
+    for &lock in &args.lock {
+        for &cores in &cores {
+            let threads = args.threads.unwrap_or(cores as usize);
+            let places = args.placement.cores(&hardware, &sockets, cores as usize);
+            setups.push(Setup {
+                places: places.iter().copied().cycle().take(threads).collect(),
+                duration_ns: (args.duration * 1000.0) as u64,
+                seed: args.seed,
+                memory_node: args.memory_node,
+                section_cycles: args.section,
+                outside_cycles: args.outside,
+                spread: args.spread.into(),
+                really_poll: args.really_poll,
+                trace_records: if args.trace.is_some() { TRACE_RECORDS } else { 0 },
+                cores,
+                ..Setup::new(&hardware, workload, lock)
+            });
+        }
+    }
+    anyhow::ensure!(
+        args.trace.is_none() || setups.len() == 1,
+        "--trace is of one run: give one lock and one number of cores"
+    );
+    let measured = sweep(&setups)?;
+    if let (Some(path), [only]) = (&args.trace, &measured[..]) {
+        std::fs::write(path, only.trace.to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let curves =
+        args.lock.iter().map(|lock| curve_of(&measured, lock)).collect::<anyhow::Result<Vec<_>>>()?;
+    let title = format!("{} on {}", workload.name, hardware.name);
+    if let Some(path) = &args.svg {
+        std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let out = serde_json::json!({
+            "workload": workload.name,
+            "source": workload.source,
+            "machine": hardware.name,
+            "seed": args.seed,
+            "curves": curves,
+            "runs": measured.iter().map(Measured::json).collect::<Vec<_>>(),
+        });
+        println!("{}", serde_json::to_string_pretty(&out)?);
+    } else {
+        println!("{title}, seed {}: {}\n", args.seed, workload.summary);
+        print!("{}", run_table(&measured).terminal(text::terminal_columns()));
+        if cores.len() > 1 {
+            let plot = Plot::new(&*title, &curves)?.log_cores(false);
+            print!("\n{}", plot.terminal(text::terminal_columns().unwrap_or(100), 20));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Enough for some hundred hand-overs.
+const TRACE_RECORDS: usize = 20_000;
+
+/// Some numbers of cores up to all: each of the first few, then ever fewer.
+fn spaced(all: u32) -> Vec<u32> {
+    let mut cores = vec![1];
+    while let Some(&last) = cores.last()
+        && last < all
+    {
+        cores.push((last + 1).max(last + last / 6).min(all));
+    }
+    cores
+}
+
+fn curve_of(measured: &[Measured], lock: &str) -> anyhow::Result<Curve> {
+    let of_lock = measured.iter().filter(|measured| measured.lock == lock);
+    measure::curve(of_lock)
+}
+
+fn run_table(measured: &[Measured]) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "lock"),
+        Column::number("cores", "cores"),
+        Column::number("threads", "threads"),
+        Column::number("operations_per_second", "operations/s"),
+        Column::number("ns_per_operation", "ns/operation"),
+        Column::number("misses_per_operation", "misses/operation"),
+        Column::number("home_waits_per_operation", "waits at a home/operation"),
+        Column::percent("fairness", "slowest/fastest %").detail(),
+    ]);
+    for one in measured {
+        let operations = one.run.operations() as f64;
+        let lines = &one.report.all_lines;
+        table.row([
+            Cell::from(one.lock),
+            Cell::from(one.cores),
+            Cell::from(one.run.counts.len()),
+            Cell::from(one.throughput()),
+            Cell::from(one.run.elapsed_ns as f64 / operations.max(1.0)),
+            Cell::from(lines.all_misses() as f64 / operations.max(1.0)),
+            Cell::from(lines.home_waits as f64 / operations.max(1.0)),
+            Cell::from(one.fairness()),
+        ]);
+    }
+    table
+}
+
+fn workload_table() -> Table {
+    let mut table = Table::new([
+        Column::text("name", "workload"),
+        Column::text("summary", "what it does"),
+        Column::text("source", "source"),
+    ]);
+    for workload in workloads::WORKLOADS {
+        table.row([workload.name, workload.summary, workload.source].map(Cell::from));
+    }
+    table
+}
+
+impl From<SpreadName> for Spread {
+    fn from(name: SpreadName) -> Self {
+        match name {
+            SpreadName::Fixed => Self::Fixed,
+            SpreadName::NearlyFixed => Self::NearlyFixed,
+            SpreadName::Exponential => Self::Exponential,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_lists_and_ranges() {
+        assert_eq!(cores("8").unwrap(), Cores(vec![8]));
+        assert_eq!(cores("4,1..3").unwrap(), Cores(vec![1, 2, 3, 4]));
+        assert_eq!(cores("1..10:4").unwrap(), Cores(vec![1, 5, 9, 10]));
+        for wrong in ["", "x", "3..1", "1..5:0", "1..99999999", "-1", "1...4"] {
+            assert!(cores(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn spaced_cores_end_with_all() {
+        assert_eq!(spaced(1), [1]);
+        assert_eq!(spaced(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        let many = spaced(1024);
+        assert!(many.last() == Some(&1024) && many.len() < 50);
+    }
+}

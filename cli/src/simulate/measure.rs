@@ -1,0 +1,175 @@
+//! Simulated runs, side by side on the host's cores.
+
+use curve::{Curve, Point, Provenance, Unit};
+use indicatif::{ProgressBar, ProgressStyle};
+use machine::{Home, Run};
+use rayon::prelude::*;
+use simulator::{Hardware, Options, Report, Simulated, Simulation};
+use std::time::{Duration, Instant};
+use workloads::{Load, Spread, Workload};
+
+/// One run to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup<'a> {
+    pub(crate) hardware: &'a Hardware,
+    pub(crate) workload: &'a Workload,
+    pub(crate) lock: &'static str,
+    /// The number under which the run stands in a curve.
+    pub(crate) cores: u32,
+    /// The core of each thread.
+    pub(crate) places: Vec<u32>,
+    pub(crate) duration_ns: u64,
+    pub(crate) seed: u64,
+    pub(crate) memory_node: u32,
+    pub(crate) section_cycles: Option<u64>,
+    pub(crate) outside_cycles: Option<u64>,
+    pub(crate) spread: Spread,
+    pub(crate) really_poll: bool,
+    pub(crate) trace_records: usize,
+}
+
+impl<'a> Setup<'a> {
+    /// One thread on core 0 for 3 ms.
+    pub(crate) fn new(hardware: &'a Hardware, workload: &'a Workload, lock: &'static str) -> Self {
+        Self {
+            hardware,
+            workload,
+            lock,
+            cores: 1,
+            places: vec![0],
+            duration_ns: 3_000_000,
+            seed: 1,
+            memory_node: 0,
+            section_cycles: None,
+            outside_cycles: None,
+            spread: Spread::Exponential,
+            really_poll: false,
+            trace_records: 0,
+        }
+    }
+
+    /// The same on the first cores, one thread each.
+    pub(crate) fn on_first(mut self, cores: u32) -> Self {
+        self.cores = cores;
+        self.places = (0..cores).collect();
+        self
+    }
+
+    fn measure(&self) -> anyhow::Result<Measured> {
+        let load = Load {
+            threads: self.places.len(),
+            cores: &self.places,
+            duration_ns: self.duration_ns,
+            seed: self.seed,
+            home: Home::Node(self.memory_node),
+            section_cycles: self.section_cycles,
+            outside_cycles: self.outside_cycles,
+            outside_spread: self.spread,
+            ..Load::default()
+        };
+        let options = Options {
+            seed: self.seed,
+            really_poll: self.really_poll,
+            trace_records: self.trace_records,
+            ..Options::default()
+        };
+        let started = Instant::now();
+        let simulation = Simulation::new(self.hardware).options(options);
+        let outcome =
+            simulation.traced(|| workloads::catalogue::run::<Simulated>(self.workload, self.lock, &load));
+        let stopped = |stopped| anyhow::anyhow!("{} with {} threads: {stopped}", self.lock, load.threads);
+        let (run, report, trace) = outcome.map_err(stopped)?;
+        let Some(run) = run else { anyhow::bail!("there is no lock {}", self.lock) };
+        let host = started.elapsed();
+        Ok(Measured {
+            lock: self.lock,
+            workload: self.workload.name,
+            machine: self.hardware.name.clone(),
+            cores: self.cores,
+            run,
+            report,
+            trace,
+            host,
+        })
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    pub(crate) lock: &'static str,
+    pub(crate) workload: &'static str,
+    pub(crate) machine: String,
+    pub(crate) cores: u32,
+    pub(crate) run: Run,
+    pub(crate) report: Report,
+    /// Null unless asked for.
+    pub(crate) trace: serde_json::Value,
+    host: Duration,
+}
+
+impl Measured {
+    /// Operations a second, of all threads.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.run.operations() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
+    }
+
+    /// Acquisitions a second, of all threads.
+    pub(crate) fn acquisition_rate(&self) -> f64 {
+        self.run.acquisitions() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
+    }
+
+    /// Operations of the slowest thread over those of the fastest.
+    pub(crate) fn fairness(&self) -> f64 {
+        let operations = self.run.counts.iter().map(|counts| counts.operations);
+        let (least, most) = (operations.clone().min().unwrap_or(0), operations.max().unwrap_or(0));
+        least as f64 / most.max(1) as f64
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let host_seconds = self.host.as_secs_f64().max(1e-9);
+        serde_json::json!({
+            "lock": self.lock,
+            "cores": self.cores,
+            "threads": self.run.counts.len(),
+            "operations": self.run.operations(),
+            "acquisitions": self.run.acquisitions(),
+            "elapsed_ns": self.run.elapsed_ns,
+            "operations_per_second": self.throughput(),
+            "slowest_over_fastest": self.fairness(),
+            "report": self.report,
+            "host_seconds": host_seconds,
+            "accesses_per_host_second": self.report.all_lines.accesses() as f64 / host_seconds,
+            "events_per_host_second": self.report.totals.events as f64 / host_seconds,
+        })
+    }
+}
+
+/// Makes all runs, side by side, with a progress bar. The results are in the order of the setups.
+pub(crate) fn sweep(setups: &[Setup<'_>]) -> anyhow::Result<Vec<Measured>> {
+    let bar = ProgressBar::new(setups.len() as u64).with_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} runs {eta} left").expect("a constant template"),
+    );
+    let measured = setups
+        .par_iter()
+        .map(|setup| {
+            let measured = setup.measure();
+            bar.inc(1);
+            measured
+        })
+        .collect();
+    bar.finish_and_clear();
+    measured
+}
+
+/// The curve of some runs of one lock: acquisitions a second where the workload counts those, else operations.
+pub(crate) fn curve<'a>(measured: impl IntoIterator<Item = &'a Measured>) -> anyhow::Result<Curve> {
+    let measured = measured.into_iter().collect::<Vec<_>>();
+    let Some(first) = measured.first() else { anyhow::bail!("a curve of no runs") };
+    let points = measured.iter().map(|one| Point::exact(one.cores, one.throughput()));
+    let curve = Curve::new(first.lock, Unit::OperationsPerSecond, Provenance::Simulated)
+        .lock(first.lock)
+        .workload(first.workload)
+        .machine(&*first.machine);
+    Ok(curve.with_points(points)?)
+}

@@ -121,8 +121,8 @@ fn it_is_initialised_first_stays_loaded_and_has_static_thread_local_storage() {
         let value = dynamic.iter().find(|entry| entry.d_tag(endian) == tag).map(|entry| entry.d_val(endian));
         value.unwrap_or(0)
     };
-    assert_ne!(flags(elf::DT_FLAGS) & u64::from(elf::DF_STATIC_TLS), 0, "STATIC_TLS");
-    let first_and_for_good = u64::from(elf::DF_1_INITFIRST | elf::DF_1_NODELETE);
+    assert_ne!(flags(elf::DT_FLAGS) & elf::DF_STATIC_TLS.0, 0, "STATIC_TLS");
+    let first_and_for_good = elf::DF_1_INITFIRST.0 | elf::DF_1_NODELETE.0;
     assert_eq!(flags(elf::DT_FLAGS_1) & first_and_for_good, first_and_for_good, "INITFIRST, NODELETE");
 }
 
@@ -146,7 +146,11 @@ fn nothing_of_its_own_asks_for_thread_local_storage_by_a_call() {
     assert!(functions > 100, "the listing has functions: {functions}");
     let own: Vec<_> = callers
         .iter()
-        .filter(|name| !["std::", "<std::", "core::", "alloc::", "__rustc", "rust_"].iter().any(|of| name.starts_with(of)))
+        .filter(|name| {
+            !["std::", "<std::", "core::", "alloc::", "__rustc", "rust_"]
+                .iter()
+                .any(|of| name.starts_with(of))
+        })
         .collect();
     assert!(own.is_empty(), "{own:?}");
 }

@@ -123,45 +123,46 @@ impl<'a> State<'a> {
 
     /// Takes the lock alone. `RECORD` asks for the stamp of a wait.
     #[inline(always)]
-    pub(crate) fn enter<const RECORD: bool>(&self, patience: Patience) -> Entered {
+    pub(crate) fn enter<const RECORD: bool>(self, patience: Patience) -> Entered {
         self.take::<RECORD>(Exclusive, patience)
     }
 
     /// Takes the lock shared; `again` says that the caller reads under it already and must not wait for writers.
     #[inline(always)]
-    pub(crate) fn enter_shared<const RECORD: bool>(&self, patience: Patience, again: bool) -> Entered {
+    pub(crate) fn enter_shared<const RECORD: bool>(self, patience: Patience, again: bool) -> Entered {
         self.take::<RECORD>(Reading { again }, patience)
     }
 
     #[inline(always)]
-    fn take<const RECORD: bool>(&self, side: impl Side, patience: Patience) -> Entered {
+    fn take<const RECORD: bool>(self, side: impl Side, patience: Patience) -> Entered {
         if self.generation.load(Ordering::Relaxed) != generation() {
             return self.take_after_fork(side, patience);
         }
         match patience {
             Patience::Wait if !RECORD => {
-                side.acquire(self);
+                side.acquire(&self);
                 Ok(None)
             }
-            _ if side.try_acquire(self) => Ok(None),
+            _ if side.try_acquire(&self) => Ok(None),
             Patience::Wait => {
                 let started = recorder::stamp();
-                side.acquire(self);
+                side.acquire(&self);
                 Ok(Some(started))
             }
             Patience::Try => Err(libc::EBUSY),
             Patience::Until(time) => {
                 let deadline = time.deadline().ok_or(libc::EINVAL)?;
                 let started = RECORD.then(recorder::stamp);
-                if side.acquire_until(self, deadline) { Ok(started) } else { Err(libc::ETIMEDOUT) }
+                if side.acquire_until(&self, deadline) { Ok(started) } else { Err(libc::ETIMEDOUT) }
             }
         }
     }
 
     #[cold]
-    fn take_after_fork(&self, side: impl Side, patience: Patience) -> Entered {
+    #[inline(never)]
+    fn take_after_fork(self, side: impl Side, patience: Patience) -> Entered {
         const NAP_NS: u64 = 100_000;
-        let attempt = || Deciding::alone(|_| side.try_acquire(self));
+        let attempt = || Deciding::alone(|_| side.try_acquire(&self));
         let started = recorder::stamp();
         if attempt() {
             self.generation.store(generation(), Ordering::Relaxed);
@@ -187,8 +188,8 @@ impl<'a> State<'a> {
         }
         // The object is of this generation now.
         match deadline {
-            None => side.acquire(self),
-            Some(deadline) if side.acquire_until(self, deadline) => {}
+            None => side.acquire(&self),
+            Some(deadline) if side.acquire_until(&self, deadline) => {}
             Some(_) => return Err(libc::ETIMEDOUT),
         }
         Ok(Some(started))
@@ -196,7 +197,7 @@ impl<'a> State<'a> {
 
     /// Gives the lock up. Nothing of the object is touched after the next owner can be in.
     #[inline(always)]
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave(self) {
         if self.generation.load(Ordering::Relaxed) != generation() {
             return self.wipe();
         }
@@ -206,7 +207,7 @@ impl<'a> State<'a> {
 
     /// Gives up a shared hold.
     #[inline(always)]
-    pub(crate) fn leave_shared(&self) {
+    pub(crate) fn leave_shared(self) {
         if self.generation.load(Ordering::Relaxed) != generation() {
             return self.wipe();
         }
@@ -216,7 +217,8 @@ impl<'a> State<'a> {
 
     /// Makes the lock a free one whatever it was.
     #[cold]
-    pub(crate) fn wipe(&self) {
+    #[inline(never)]
+    pub(crate) fn wipe(self) {
         Deciding::alone(|_| {
             for offset in (0..self.choice.algorithm.bytes).step_by(8).rev() {
                 // SAFETY: the promise of `State::new`.

@@ -1,6 +1,6 @@
 //! `contend calibrate`: this machine's hand-over costs, as a machine file.
 
-mod measure;
+pub(crate) mod measure;
 
 use crate::machines;
 use crate::noise::{Noise, Watch};
@@ -214,7 +214,7 @@ fn hardware_threads(core: u32) -> Vec<u32> {
 }
 
 /// The cores that this process may run on; all of them where the kernel does not say.
-fn allowed_cores() -> Vec<u32> {
+pub(crate) fn allowed_cores() -> Vec<u32> {
     // SAFETY: an all-zero set is valid, and its size is passed with it.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -431,14 +431,14 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// The processor's name as `/proc/cpuinfo` gives it.
-fn processor_name() -> String {
+pub(crate) fn processor_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| text::printable(name.trim()))
 }
 
 /// The date in UTC, such as `2026-01-31`.
-fn today() -> String {
+pub(crate) fn today() -> String {
     // SAFETY: both pointers are valid for their calls, and all-zero is a valid broken-down time.
     let date = unsafe {
         let now = libc::time(std::ptr::null_mut());

@@ -1,7 +1,7 @@
 //! `contend compare`: one program under several locks, fairly.
 
 mod rounds;
-mod statistics;
+pub(crate) mod statistics;
 mod trial;
 
 use crate::launch::{GLIBC, Launch, Swaps};

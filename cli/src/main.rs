@@ -1,11 +1,13 @@
 //! The `contend` command: parses arguments, calls the rooms, prints.
 
+mod bench;
 mod calibrate;
 mod compare;
 mod demo;
 mod diff;
 mod launch;
 mod library;
+mod litmus;
 mod locks;
 mod machines;
 mod manual;
@@ -16,6 +18,7 @@ mod program;
 mod report;
 mod reproduce;
 mod run;
+mod simulate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -38,7 +41,10 @@ enum Subcommands {
     Predict(predict::Args),
     Run(run::Args),
     Compare(compare::Args),
+    Simulate(simulate::Args),
     Reproduce(reproduce::Args),
+    Bench(bench::Args),
+    Litmus(litmus::Args),
     Locks(locks::Args),
     Machines(machines::Args),
     Calibrate(calibrate::Args),
@@ -58,7 +64,10 @@ fn main() -> ExitCode {
         Subcommands::Predict(args) => predict::run(args),
         Subcommands::Run(args) => run::run(args),
         Subcommands::Compare(args) => compare::run(&args),
+        Subcommands::Simulate(args) => simulate::run(args),
         Subcommands::Reproduce(args) => reproduce::run(args),
+        Subcommands::Bench(args) => bench::run(&args),
+        Subcommands::Litmus(args) => litmus::run(&args),
         Subcommands::Locks(args) => locks::run(args),
         Subcommands::Machines(args) => machines::run(args),
         Subcommands::Calibrate(args) => calibrate::run(args),

@@ -282,6 +282,28 @@ impl Table {
         String::from_utf8(bytes).expect("only strings were written")
     }
 
+    /// A table of Markdown, as GitHub and rustdoc show it.
+    pub fn markdown(&self) -> String {
+        let mut lines = String::from("|");
+        // Backslashes first, so that none of the text's own makes an escape of ours.
+        let escaped = |text: String| text.replace('\\', "\\\\").replace('|', "\\|");
+        for column in &self.columns {
+            let _ = write!(lines, " {} |", escaped(html(column.header)));
+        }
+        lines.push_str("\n|");
+        for column in &self.columns {
+            lines.push_str(if column.kind == Kind::Text { " --- |" } else { " ---: |" });
+        }
+        for row in &self.rows {
+            lines.push_str("\n|");
+            for (column, cell) in self.columns.iter().zip(row) {
+                let _ = write!(lines, " {} |", escaped(html(&column.shows(cell))));
+            }
+        }
+        lines.push('\n');
+        lines
+    }
+
     /// A `<table>` of HTML.
     pub(crate) fn html(&self) -> String {
         let mut page = String::from("<table><thead><tr>");
@@ -370,6 +392,13 @@ glibc              1,234,567    12.3  2.00 (1.00 to 4.50)  a note
                 {"lock": "<b>\u{1b}[31m,\"\n", "acquires": null, "held": null, "wall_s": null, "note": ""},
             ])
         );
+    }
+
+    #[test]
+    fn markdown_keeps_names_inside_their_cells() {
+        let mut table = Table::new([Column::text("lock", "a|b"), Column::number("n", "n")]);
+        table.row(["<b>|\\|".into(), 1_u64.into()]);
+        assert_eq!(table.markdown(), "| a\\|b | n |\n| --- | ---: |\n| &lt;b&gt;\\|\\\\\\| | 1 |\n");
     }
 
     #[test]

@@ -122,7 +122,8 @@ fn rounds<M: Machine, S: Exclusion, W: Waits>(
 ) -> Told<W> {
     let mut random = Random::of_thread(seed, thread);
     let mut told = Told { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
-    while M::running() {
+    // Some sections at least, however late the thread starts.
+    loop {
         for _ in 0..SECTIONS_PER_CLOCK {
             let reads = mix.reads_percent != 0 && random.below(100) < u64::from(mix.reads_percent);
             let asked = if W::TIMED { M::now() } else { 0 };
@@ -156,8 +157,10 @@ fn rounds<M: Machine, S: Exclusion, W: Waits>(
                 M::delay(random.time(mix.think_cycles, random::Spread::Exponential));
             }
         }
+        if !M::running() {
+            return told;
+        }
     }
-    told
 }
 
 /// Passes the cycles of a section; with none not even a clock is read.

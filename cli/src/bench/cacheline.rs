@@ -1,0 +1,497 @@
+//! `contend bench cacheline`: a lock in a tight loop by placement, and contention for lines without a lock.
+
+use super::Common;
+use super::contenders::{self, Measure, Waiting};
+use super::findings::{Drawing, Findings, Part};
+use super::timing::{Bench, Row, interleaved, progress};
+use crate::compare::statistics;
+use crate::noise::Watch;
+use ::report::{Cell, Column, Spread, Table};
+use anyhow::Context as _;
+use curve::{Curve, Point, Provenance, Unit};
+use locks::{RawLock, Ticket};
+use machine::Ordering::Relaxed;
+use machine::{Home, Integer, Machine, Native, Placed, PlainCell, Plan, Word};
+use workloads::client::Wrong;
+use workloads::exclusion::Exclusion;
+
+type U64 = <Native as Machine>::U64;
+type Count = <Native as Machine>::Cell<u64>;
+
+/// A lock acquired and released in a tight loop on chosen cores, and contention for lines without a lock.
+///
+/// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each doing so many pairs; the figure is
+/// operations a second of one core, with its fall against two cores and against the row before.
+///
+/// Without a lock, every thread adds to: one word; a field of its own on one line; a line of its own next to the others'
+/// (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
+/// a hot field beside the lock, or far from it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench cacheline --lock ticket,mcs
+  contend bench cacheline --placement fill-first,round-robin --sockets 0,1 --memory-node 1
+  contend bench cacheline --threads 2,4,8,15,30 --json | jq '.tables.cacheline'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Cores [default: 1, 2, 4, … all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// In which order the sockets' cores are taken
+    #[arg(long, value_name = "ORDER,…", value_delimiter = ',', default_value = "fill-first")]
+    pub(crate) placement: Vec<Placement>,
+
+    /// The sockets whose cores are used [default: all]
+    #[arg(long, value_name = "SOCKET,…", value_delimiter = ',')]
+    pub(crate) sockets: Vec<u32>,
+
+    /// The memory node that the lock and the lines lie on [default: where the first thread is]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) memory_node: Option<u32>,
+
+    /// Operations of each thread
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pairs: u32,
+}
+
+/// The order in which cores are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Placement {
+    /// All of one socket, then all of the next.
+    FillFirst,
+    /// One of each socket in turn.
+    RoundRobin,
+}
+
+impl Placement {
+    fn name(self) -> &'static str {
+        match self {
+            Self::FillFirst => "fill first",
+            Self::RoundRobin => "round robin",
+        }
+    }
+
+    fn cores(self, bench: &Bench, sockets: &[u32], threads: usize) -> Vec<u32> {
+        match self {
+            Self::FillFirst => bench.topology.fill_first(sockets, threads),
+            Self::RoundRobin => bench.topology.round_robin(sockets, threads),
+        }
+    }
+}
+
+/// Threads on cores that each do so many operations on memory at a home.
+#[derive(Debug, Clone, Copy)]
+struct Loop<'a> {
+    cores: &'a [u32],
+    operations: u32,
+    home: Home,
+}
+
+impl Loop<'_> {
+    /// Runs the operation on every thread; gives operations a second of one thread.
+    fn run(&self, operation: impl Fn(usize) + Sync) -> f64 {
+        let plan = Plan { threads: self.cores.len(), cores: self.cores, duration_ns: None };
+        let ran = Native::run(&plan, &|thread| {
+            for _ in 0..self.operations {
+                operation(thread);
+            }
+        });
+        f64::from(self.operations) * 1e9 / ran.elapsed_ns.max(1) as f64
+    }
+
+    fn adds_up(&self, threads: usize, counted: u64) -> Result<(), Wrong> {
+        let ran = threads as u64 * u64::from(self.operations);
+        if ran == counted { Ok(()) } else { Err(Wrong::Lost { ran, counted }) }
+    }
+}
+
+#[repr(C)]
+struct Guarded<S> {
+    lock: S,
+    count: Count,
+}
+
+/// A lock in a tight loop.
+struct Pairs<'a>(Loop<'a>);
+
+impl Measure for Pairs<'_> {
+    type Output = Result<f64, Wrong>;
+
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        let guarded = Guarded { lock: S::new(), count: Count::ZERO };
+        let guarded = Placed::<_, Native>::new(guarded, self.0.home);
+        let per_second =
+            self.0.run(|_| guarded.lock.exclusive(|| guarded.count.set(guarded.count.get() + 1)));
+        self.0.adds_up(self.0.cores.len(), guarded.count.get())?;
+        Ok(per_second)
+    }
+}
+
+/// Contention without a lock, or beside one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    OneWord,
+    OneLine,
+    NeighbourLines,
+    FarLines,
+    HotFieldBesideLock,
+    HotFieldFarFromLock,
+}
+
+impl Sharing {
+    const ALL: [Self; 6] = [
+        Self::OneWord,
+        Self::OneLine,
+        Self::NeighbourLines,
+        Self::FarLines,
+        Self::HotFieldBesideLock,
+        Self::HotFieldFarFromLock,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::OneWord => "atomic add to one word",
+            Self::OneLine => "fields of one line",
+            Self::NeighbourLines => "neighbouring lines",
+            Self::FarLines => "lines far apart",
+            Self::HotFieldBesideLock => "ticket lock, hot field beside it",
+            Self::HotFieldFarFromLock => "ticket lock, hot field far from it",
+        }
+    }
+
+    /// Whether so many threads can do it.
+    fn suits(self, threads: usize) -> bool {
+        !matches!(self, Self::HotFieldBesideLock | Self::HotFieldFarFromLock) || threads > 1
+    }
+
+    fn run(self, work: Loop<'_>) -> Result<f64, Wrong> {
+        match self {
+            Self::OneWord => counters::<{ usize::MAX }>(work),
+            Self::OneLine => counters::<1>(work),
+            Self::NeighbourLines => counters::<8>(work),
+            Self::FarLines => counters::<64>(work),
+            Self::HotFieldBesideLock => beside_lock(work, 0),
+            Self::HotFieldFarFromLock => beside_lock(work, 1),
+        }
+    }
+}
+
+/// Words on lines from a border of 512 bytes on.
+#[repr(C, align(512))]
+struct Words([U64; 64]);
+
+/// Every thread adds to a word of its own, so many words from the last one's; `usize::MAX`: all to the same.
+fn counters<const STRIDE: usize>(work: Loop<'_>) -> Result<f64, Wrong> {
+    let threads = work.cores.len();
+    let at = |thread: usize| if STRIDE == usize::MAX { 0 } else { thread * STRIDE };
+    let blocks: Vec<_> = (0..=at(threads - 1) / 64).map(|_| Words([const { U64::ZERO }; 64])).collect();
+    let blocks = PlacedBlocks::new(blocks, work.home);
+    let per_second = work.run(|thread| {
+        blocks.word(at(thread)).fetch_add(1, Relaxed);
+    });
+    let words = (0..=at(threads - 1)).map(|index| blocks.word(index).load(Relaxed)).sum();
+    work.adds_up(threads, words)?;
+    Ok(per_second)
+}
+
+/// Blocks of words, each at the home.
+struct PlacedBlocks(Vec<Placed<Words, Native>>);
+
+impl PlacedBlocks {
+    fn new(blocks: Vec<Words>, home: Home) -> Self {
+        Self(blocks.into_iter().map(|block| Placed::new(block, home)).collect())
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> &U64 {
+        &self.0[index / 64].0[index % 64]
+    }
+}
+
+#[repr(C, align(512))]
+struct BesideLock {
+    lock: Ticket<Native>,
+    count: Count,
+    beside: U64,
+    _apart: [u64; 61],
+    far: U64,
+}
+
+/// All threads but the last use a lock; the last adds to a word on the lock's line, or on another, until they are done.
+/// Gives pairs a second of one of the others.
+fn beside_lock(work: Loop<'_>, far: usize) -> Result<f64, Wrong> {
+    let shared = BesideLock {
+        lock: Ticket::NEW,
+        count: Count::ZERO,
+        beside: U64::ZERO,
+        _apart: [0; 61],
+        far: U64::ZERO,
+    };
+    let shared = Placed::<_, Native>::new(shared, work.home);
+    let users = work.cores.len() - 1;
+    let hot = [&shared.beside, &shared.far][far];
+    let done = Placed::<_, Native>::new(U64::ZERO, Home::FirstTouch);
+    let plan = Plan { threads: work.cores.len(), cores: work.cores, duration_ns: None };
+    let started = std::time::Instant::now();
+    let finished = std::sync::Mutex::new(started);
+    Native::run(&plan, &|thread| {
+        if thread == users {
+            while done.load(Relaxed) < users as u64 {
+                for _ in 0..64 {
+                    hot.fetch_add(1, Relaxed);
+                }
+            }
+            return;
+        }
+        for _ in 0..work.operations {
+            shared.lock.critical(|| shared.count.set(shared.count.get() + 1));
+        }
+        done.fetch_add(1, Relaxed);
+        let mut latest = finished.lock().expect("no holder panics");
+        *latest = (*latest).max(std::time::Instant::now());
+    });
+    work.adds_up(users, shared.count.get())?;
+    let elapsed = finished.into_inner().expect("no holder panics") - started;
+    Ok(f64::from(work.operations) / elapsed.as_secs_f64().max(1e-9))
+}
+
+/// One placement of one number of threads.
+struct Setting {
+    placement: Placement,
+    cores: Vec<u32>,
+    locks: Vec<Row<f64>>,
+    sharing: Vec<(Sharing, Result<Vec<f64>, Wrong>)>,
+}
+
+/// Runs `contend bench cacheline`.
+pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&args.common.lock)?;
+    let known = bench.topology.sockets();
+    let sockets = if args.sockets.is_empty() { known.clone() } else { args.sockets.clone() };
+    if let Some(unknown) = sockets.iter().find(|socket| !known.contains(socket)) {
+        anyhow::bail!("no socket {unknown}: this process may use cores of {known:?}");
+    }
+    let home = memory_home(bench, args.memory_node)?;
+    let cores = bench.topology.places.iter().filter(|place| sockets.contains(&place.socket)).count();
+    let threads: Vec<usize> = match args.threads[..] {
+        [] => bench.up_to_cores().into_iter().filter(|&n| n <= cores).collect(),
+        _ => args.threads.iter().map(|&n| usize::from(n)).collect(),
+    };
+    if let Some(many) = threads.iter().find(|&&n| n > cores) {
+        anyhow::bail!(
+            "{many} cores were asked for and the chosen sockets have {cores} that this process may use"
+        );
+    }
+    let mut settings: Vec<Setting> = Vec::new();
+    for &placement in &args.placement {
+        settings.extend(threads.iter().map(|&threads| Setting {
+            placement,
+            cores: placement.cores(bench, &sockets, threads),
+            locks: Vec::new(),
+            sharing: Vec::new(),
+        }));
+    }
+
+    let rounds = args.common.runs as usize + 1;
+    let bar = progress(settings.len() * (chosen.len() + Sharing::ALL.len()) * rounds);
+    let watch = Watch::start();
+    for setting in &mut settings {
+        let work = Loop { cores: &setting.cores, operations: args.pairs, home };
+        setting.locks = interleaved(&chosen, args.common.runs, &bar, |contender| {
+            contender.measure(Waiting::Pure, Pairs(work))
+        });
+        let suiting = Sharing::ALL.into_iter().filter(|sharing| sharing.suits(work.cores.len()));
+        setting.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
+        for round in 0..rounds {
+            for (sharing, values) in &mut setting.sharing {
+                bar.set_message(sharing.name());
+                let value = sharing.run(work);
+                match (value, &mut *values) {
+                    (Ok(value), Ok(values)) if round > 0 => values.push(value),
+                    (Err(wrong), values) => *values = Err(wrong),
+                    _ => {}
+                }
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    let noise = watch.stop();
+    Ok(Findings {
+        workload: "cacheline",
+        parts: vec![Part {
+            key: "cacheline",
+            heading: "Locks in a tight loop, and lines without a lock".into(),
+            table: table(&settings),
+            notes: vec![format!(
+                "One thread a core, {} operations of each; memory {}. A lock's section increments a counter beside it, \
+                 which must add up. Falls are of operations a second of one core.",
+                args.pairs,
+                match home {
+                    Home::Node(node) => format!("on node {node}"),
+                    Home::FirstTouch => "where the command started".into(),
+                }
+            )],
+        }],
+        goals: Vec::new(),
+        drawing: Drawing::Curves("Tight loop, by cores".into(), curves(&settings)?),
+        noise,
+    })
+}
+
+fn memory_home(bench: &Bench, node: Option<u32>) -> anyhow::Result<Home> {
+    let Some(node) = node else { return Ok(Home::FirstTouch) };
+    let mut known: Vec<u32> = bench.topology.places.iter().map(|place| place.node).collect();
+    known.dedup();
+    let there = std::path::Path::new("/sys/devices/system/node").join(format!("node{node}")).exists();
+    anyhow::ensure!(there || known.contains(&node), "no memory node {node}: the cores' own are {known:?}");
+    Ok(Home::Node(node))
+}
+
+/// One line of the table: what was run, and its values by setting, in order.
+struct Line<'a> {
+    name: &'static str,
+    library: &'static str,
+    setting: &'a Setting,
+    values: Vec<f64>,
+    failure: Option<String>,
+}
+
+/// All lines, those of one lock and placement after one another.
+fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for setting in settings {
+        lines.extend(setting.locks.iter().map(|row| Line {
+            name: row.contender.name(),
+            library: row.contender.library(),
+            setting,
+            values: row.values.clone(),
+            failure: row.failure.clone(),
+        }));
+        lines.extend(setting.sharing.iter().map(|(sharing, values)| Line {
+            name: sharing.name(),
+            library: "no lock",
+            setting,
+            values: values.clone().unwrap_or_default(),
+            failure: values.as_ref().err().map(|wrong| format!("wrong result: {wrong}")),
+        }));
+    }
+    let mut order: Vec<&str> = Vec::new();
+    for line in &lines {
+        if !order.contains(&line.name) {
+            order.push(line.name);
+        }
+    }
+    lines.sort_by_key(|line| {
+        let name = order.iter().position(|name| *name == line.name);
+        (name, line.setting.placement == Placement::RoundRobin)
+    });
+    lines
+}
+
+fn table(settings: &[Setting]) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "what"),
+        Column::text("library", "library"),
+        Column::text("placement", "placement"),
+        Column::number("cores", "cores"),
+        Column::spread("ops_per_sec_per_core", "operations/s per core"),
+        Column::percent("fall_against_2", "fall against 2 cores %"),
+        Column::percent("fall_against_last", "fall against the row before %"),
+        Column::text("failure", "failure").detail(),
+    ]);
+    let mut of_two: Option<f64> = None;
+    let mut last: Option<(&str, Placement, Option<f64>)> = None;
+    for line in lines(settings) {
+        let before =
+            last.filter(|(name, placement, _)| (*name, *placement) == (line.name, line.setting.placement));
+        if before.is_none() {
+            of_two = None;
+        }
+        let spread: Option<Spread> = statistics::spread(&line.values);
+        let median = spread.map(|spread| spread.median);
+        let fall = |from: Option<f64>| Some(1.0 - median? / from?);
+        let cores = line.setting.cores.len();
+        table.row([
+            Cell::from(line.name),
+            line.library.into(),
+            line.setting.placement.name().into(),
+            cores.into(),
+            spread.into(),
+            fall(of_two).into(),
+            fall(before.and_then(|(_, _, value)| value)).into(),
+            line.failure.clone().into(),
+        ]);
+        if cores == 2 {
+            of_two = median;
+        }
+        last = Some((line.name, line.setting.placement, median));
+    }
+    table
+}
+
+/// A curve for each lock under the first placement.
+fn curves(settings: &[Setting]) -> anyhow::Result<Vec<Curve>> {
+    let Some(first) = settings.first() else { return Ok(Vec::new()) };
+    let curve = |index: usize| {
+        let name = first.locks[index].contender.name();
+        let of_placement = settings.iter().filter(|setting| setting.placement == first.placement);
+        let points = of_placement
+            .filter_map(|setting| Point::of_runs(setting.cores.len() as u32, &setting.locks[index].values));
+        let curve = Curve::new(name, Unit::OperationsPerSecondPerCore, Provenance::Measured);
+        curve
+            .lock(name)
+            .workload("cacheline")
+            .with_points(points)
+            .context("a number of cores was given twice")
+    };
+    (0..first.locks.len()).map(curve).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sharing_adds_up() {
+        let cores = [0, 0, 0];
+        let work = Loop { cores: &cores, operations: 500, home: Home::FirstTouch };
+        for sharing in Sharing::ALL {
+            if !matches!(sharing, Sharing::HotFieldBesideLock | Sharing::HotFieldFarFromLock) {
+                assert!(sharing.run(work).unwrap() > 0.0, "{sharing:?}");
+            }
+            assert_eq!(sharing.suits(1), !sharing.name().starts_with("ticket"), "{sharing:?}");
+        }
+    }
+
+    #[test]
+    fn fields_lie_where_their_names_say() {
+        use std::mem::offset_of;
+        assert!(offset_of!(BesideLock, beside) < machine::LINE_BYTES);
+        assert!(offset_of!(BesideLock, far) >= 512);
+    }
+
+    #[test]
+    fn falls_are_against_two_cores_and_the_row_before() {
+        let row = |value| Row {
+            contender: contenders::find("ticket").unwrap(),
+            values: vec![value],
+            failure: None,
+        };
+        let setting = |threads, value| Setting {
+            placement: Placement::FillFirst,
+            cores: vec![0; threads],
+            locks: vec![row(value)],
+            sharing: Vec::new(),
+        };
+        let json = table(&[setting(2, 8.0), setting(4, 4.0), setting(8, 3.0)]).json();
+        assert_eq!(json[0]["fall_against_2"], serde_json::Value::Null);
+        assert_eq!((&json[1]["fall_against_2"], &json[1]["fall_against_last"]), (&0.5.into(), &0.5.into()));
+        assert_eq!(
+            (&json[2]["fall_against_2"], &json[2]["fall_against_last"]),
+            (&0.625.into(), &0.25.into())
+        );
+    }
+}

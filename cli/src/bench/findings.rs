@@ -1,0 +1,182 @@
+//! What a benchmark found, and how it is shown: on a terminal, as JSON, as SVG, in a document.
+
+use crate::calibrate::{processor_name, today};
+use crate::noise::Noise;
+use ::report::{Cell, Column, Plot, RangePlot, Spread, Table, text};
+use curve::Curve;
+use std::fmt::Write as _;
+
+/// A claim that a benchmark puts to the test.
+#[derive(Debug, Clone)]
+pub(crate) struct Goal {
+    /// What is claimed.
+    pub(crate) goal: &'static str,
+    /// Of what.
+    pub(crate) subject: String,
+    /// The figure that decides, in the unit of the goal.
+    pub(crate) figure: Spread,
+    /// What the figure may be at most, or has to be at least.
+    pub(crate) bound: f64,
+    /// The figure has to be at least the bound; else at most.
+    pub(crate) at_least: bool,
+}
+
+impl Goal {
+    /// Met by the median; `within noise` where only the range reaches the bound.
+    pub(crate) fn verdict(&self) -> &'static str {
+        let Spread { low, median, high } = self.figure;
+        let (met, reached) = if self.at_least {
+            (median >= self.bound, high >= self.bound)
+        } else {
+            (median <= self.bound, low <= self.bound)
+        };
+        match (met, reached) {
+            (true, _) => "met",
+            (false, true) => "within noise",
+            (false, false) => "missed",
+        }
+    }
+}
+
+/// One table with what has to be said of it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Its name in JSON.
+    pub(crate) key: &'static str,
+    /// What it shows.
+    pub(crate) heading: String,
+    /// The rows.
+    pub(crate) table: Table,
+    /// What a reader has to know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What is drawn.
+#[derive(Debug)]
+pub(crate) enum Drawing {
+    /// Medians with ranges.
+    Ranges(RangePlot),
+    /// Throughput by threads.
+    Curves(String, Vec<Curve>),
+}
+
+/// What a benchmark found.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    /// The name of the workload.
+    pub(crate) workload: &'static str,
+    /// The tables.
+    pub(crate) parts: Vec<Part>,
+    /// Claims put to the test.
+    pub(crate) goals: Vec<Goal>,
+    /// What `--svg` draws.
+    pub(crate) drawing: Drawing,
+    /// What else the machine did meanwhile.
+    pub(crate) noise: Noise,
+}
+
+impl Findings {
+    /// The goals as a table, lost ones included.
+    pub(crate) fn goals_table(goals: &[Goal]) -> Table {
+        let mut table = Table::new([
+            Column::text("goal", "goal"),
+            Column::text("subject", "of"),
+            Column::spread("figure", "figure"),
+            Column::number("bound", "bound"),
+            Column::text("verdict", "verdict"),
+        ]);
+        for goal in goals {
+            let sign = if goal.at_least { "at least" } else { "at most" };
+            table.row([
+                Cell::from(format!("{}: {sign} the bound", goal.goal)),
+                goal.subject.as_str().into(),
+                goal.figure.into(),
+                goal.bound.into(),
+                goal.verdict().into(),
+            ]);
+        }
+        table
+    }
+
+    /// Lines for a terminal.
+    pub(crate) fn terminal(&self) -> String {
+        let width = text::terminal_columns();
+        let mut shown = String::new();
+        for part in &self.parts {
+            let _ = writeln!(shown, "{}\n\n{}", part.heading, part.table.terminal(width));
+            for note in &part.notes {
+                let _ = writeln!(shown, "{note}");
+            }
+            shown.push('\n');
+        }
+        if !self.goals.is_empty() {
+            let _ = writeln!(shown, "Goals\n\n{}", Self::goals_table(&self.goals).terminal(width));
+        }
+        shown
+    }
+
+    /// Everything for a script.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let tables: serde_json::Map<_, _> =
+            self.parts.iter().map(|part| (part.key.into(), part.table.json())).collect();
+        let notes: Vec<_> = self.parts.iter().flat_map(|part| &part.notes).collect();
+        serde_json::json!({
+            "workload": self.workload,
+            "machine": processor_name(),
+            "date": today(),
+            "tables": tables,
+            "notes": notes,
+            "goals": Self::goals_table(&self.goals).json(),
+            "noise": self.noise,
+            "warnings": self.noise.warnings(),
+        })
+    }
+
+    /// An SVG document.
+    ///
+    /// # Errors
+    ///
+    /// Curves that cannot share an axis.
+    pub(crate) fn svg(&self) -> anyhow::Result<String> {
+        Ok(match &self.drawing {
+            Drawing::Ranges(plot) => plot.svg(),
+            Drawing::Curves(title, curves) => Plot::new(title.as_str(), curves)?.axis("threads").svg(),
+        })
+    }
+
+    /// A chapter of a document.
+    pub(crate) fn markdown(&self) -> String {
+        let mut chapter = String::new();
+        for part in &self.parts {
+            let _ = writeln!(chapter, "### {}\n\n{}", part.heading, part.table.markdown());
+            for note in &part.notes {
+                let _ = writeln!(chapter, "{note}\n");
+            }
+        }
+        for warning in self.noise.warnings() {
+            let _ = writeln!(chapter, "**Do not trust these figures**: {warning}.\n");
+        }
+        chapter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_met_by_its_median_and_lost_only_beyond_its_range() {
+        let goal = |low, median, high, at_least| Goal {
+            goal: "g",
+            subject: "s".into(),
+            figure: Spread { low, median, high },
+            bound: 1.0,
+            at_least,
+        };
+        assert_eq!(goal(0.8, 1.0, 1.2, false).verdict(), "met");
+        assert_eq!(goal(0.9, 1.1, 1.2, false).verdict(), "within noise");
+        assert_eq!(goal(1.05, 1.1, 1.2, false).verdict(), "missed");
+        assert_eq!(goal(0.8, 0.9, 1.2, true).verdict(), "within noise");
+        assert_eq!(goal(0.8, 0.9, 0.95, true).verdict(), "missed");
+    }
+}

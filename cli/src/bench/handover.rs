@@ -1,0 +1,98 @@
+//! From a release to the acquisition of the one who waits, timed on both sides.
+
+use super::contenders::Measure;
+use super::timing::stamp;
+use machine::{Home, Machine, Native, Placed, PlainCell, Plan};
+use std::sync::Mutex;
+use workloads::client::Wrong;
+use workloads::exclusion::Exclusion;
+
+/// The lock is held so long, so that the others are waiting when it is released.
+const HOLD_CYCLES: u64 = 1_000;
+
+/// A thread comes back so long after its release: the next one has the lock then, whatever the lock's order.
+const THINK_CYCLES: u64 = 400;
+
+/// One critical section, on the cycle counter.
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    thread: usize,
+    asked: u64,
+    acquired: u64,
+    releasing: u64,
+}
+
+#[repr(C, align(128))]
+struct Guarded<S, C> {
+    lock: S,
+    count: C,
+}
+
+/// Times hand-overs between threads on these cores that all want the lock.
+pub(crate) struct Handover<'a> {
+    /// One thread each.
+    pub(crate) cores: &'a [u32],
+    /// Acquisitions of each thread.
+    pub(crate) turns: u32,
+}
+
+impl Measure for Handover<'_> {
+    type Output = Result<Vec<f64>, Wrong>;
+
+    /// Cycles of each hand-over to a thread that was waiting, the cost of the stamp included.
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        let guarded = Guarded { lock: S::new(), count: <Native as Machine>::Cell::<u64>::ZERO };
+        let guarded = Placed::<_, Native>::new(guarded, Home::FirstTouch);
+        let all = Mutex::new(Vec::new());
+        let plan = Plan { threads: self.cores.len(), cores: self.cores, duration_ns: None };
+        Native::run(&plan, &|thread| {
+            let mut mine = Vec::with_capacity(self.turns as usize);
+            for _ in 0..self.turns {
+                let asked = stamp();
+                let (acquired, releasing) = guarded.lock.exclusive(|| {
+                    let acquired = stamp();
+                    guarded.count.set(guarded.count.get() + 1);
+                    Native::delay(HOLD_CYCLES);
+                    (acquired, stamp())
+                });
+                mine.push(Section { thread, asked, acquired, releasing });
+                Native::delay(THINK_CYCLES);
+            }
+            all.lock().expect("no holder panics").extend(mine);
+        });
+        let ran = u64::from(self.turns) * self.cores.len() as u64;
+        let counted = guarded.count.get();
+        if ran != counted {
+            return Err(Wrong::Lost { ran, counted });
+        }
+        Ok(handovers(all.into_inner().expect("no holder panics")))
+    }
+}
+
+/// The times from one thread's release to the acquisition of another that was waiting by then.
+fn handovers(mut sections: Vec<Section>) -> Vec<f64> {
+    sections.sort_unstable_by_key(|section| section.acquired);
+    let waited = sections.windows(2).filter(|pair| {
+        let (last, next) = (pair[0], pair[1]);
+        last.thread != next.thread && next.asked < last.releasing && last.releasing <= next.acquired
+    });
+    waited.map(|pair| (pair[1].acquired - pair[0].releasing) as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waiters_of_another_core_count() {
+        let section = |thread, asked, acquired, releasing| Section { thread, asked, acquired, releasing };
+        let sections = vec![
+            section(1, 40, 130, 200), // waited for thread 0 from 40 to 100
+            section(0, 0, 10, 100),
+            section(1, 210, 220, 300), // the same thread again
+            section(0, 305, 310, 400), // came when the lock was free
+            section(1, 350, 425, 500), // waited
+        ];
+        assert_eq!(handovers(sections), [30.0, 25.0]);
+    }
+}

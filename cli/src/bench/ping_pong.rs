@@ -1,0 +1,263 @@
+//! `contend bench ping-pong`: hand-overs as multiples of what a line takes between two cores.
+
+use super::Common;
+use super::contenders::{self, Contender, Waiting};
+use super::cost;
+use super::findings::{Drawing, Findings, Goal, Part};
+use super::handover::Handover;
+use super::timing::{Bench, Row, interleaved, progress, stamp_cycles};
+use crate::calibrate::measure::{middle, transfer_ns};
+use crate::compare::statistics;
+use crate::noise::Watch;
+use ::report::{Cell, Column, RangePlot, Spread, Table};
+use locks::catalogue::Family;
+use machine::Place;
+use workloads::client::Wrong;
+
+/// One line between two cores, and each lock's hand-over as a multiple of it.
+///
+/// The floor is half the round trip of a word that two cores change in turn. A hand-over is the time from a release to
+/// the acquisition of a core that was waiting; the more cores want the lock, the longer it takes a lock that does not
+/// scale.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench ping-pong
+  contend bench ping-pong --threads 2,4,8,16 --lock ticket,mcs
+  contend bench ping-pong --json | jq '.tables.handover[] | {lock, threads, times_floor}'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// How many cores want the lock, at least 2 and at most those there are [default: 2, 4, 8, … all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(2..=4096))]
+    pub(crate) threads: Vec<u16>,
+}
+
+/// A queue or ticket lock may take so many times the floor, besides its own instructions.
+const GOAL_TIMES_FLOOR: f64 = 1.3;
+
+/// All acquisitions of a run, shared out to its threads.
+const ACQUISITIONS: u32 = 8_000;
+
+/// The floor between cores of one distance.
+struct Floor {
+    between: &'static str,
+    cores: [u32; 2],
+    runs_ns: Vec<f64>,
+}
+
+/// A pair of cores of each distance that the machine has, the first core in each.
+fn floors(bench: &Bench) -> Vec<Floor> {
+    type Apart = fn(&Place, &Place) -> bool;
+    let distances: [(&str, Apart); 3] = [
+        ("cores of one last-level cache", |a, b| a.die == b.die),
+        ("caches of one socket", |a, b| a.socket == b.socket && a.die != b.die),
+        ("sockets", |a, b| a.socket != b.socket),
+    ];
+    let Some((first, others)) = bench.topology.places.split_first() else { return Vec::new() };
+    let pair = |(between, apart): (&'static str, Apart)| {
+        let second = others.iter().find(|other| apart(first, other))?;
+        Some(Floor { between, cores: [first.core, second.core], runs_ns: Vec::new() })
+    };
+    distances.into_iter().filter_map(pair).collect()
+}
+
+impl Floor {
+    fn run(&mut self) {
+        if let Some(spread) = middle(&transfer_ns(self.cores)) {
+            self.runs_ns.push(spread.median);
+        }
+    }
+}
+
+/// Runs `contend bench ping-pong`.
+pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&args.common.lock)?;
+    anyhow::ensure!(
+        bench.cores() > 1,
+        "this process may use one core; a line's way between cores needs two (see `taskset -p $$`)"
+    );
+    let threads: Vec<usize> = match args.threads[..] {
+        [] => bench.up_to_cores().into_iter().filter(|&n| n > 1).collect(),
+        _ => args.threads.iter().map(|&n| usize::from(n)).collect(),
+    };
+    let most = threads.iter().copied().max().unwrap_or(2);
+    anyhow::ensure!(
+        most <= bench.cores(),
+        "{most} cores were asked for and this process may use {}; hand-overs between threads that share a core are \
+         what `contend bench throughput` shows",
+        bench.cores()
+    );
+
+    let watch = Watch::start();
+    let mut floors = floors(bench);
+    let stamp_cycles = stamp_cycles();
+    let pairs = cost::measure(bench, &chosen, args.common.runs);
+    let bar = progress(chosen.len() * threads.len() * (args.common.runs as usize + 1));
+    let mut tables = Vec::new();
+    for &threads in &threads {
+        let cores = bench.pinned(threads);
+        let turns = (ACQUISITIONS / threads as u32).max(50);
+        let mut measured = 0;
+        let rows = interleaved(&chosen, args.common.runs, &bar, |contender| {
+            // The floor is timed in every round too, since a ratio is one within a round.
+            if measured % chosen.len() == 0 && threads == 2 {
+                floors.iter_mut().for_each(Floor::run);
+            }
+            measured += 1;
+            handover(contender, &cores, turns, stamp_cycles)
+        });
+        tables.push((threads, rows));
+    }
+    bar.finish_and_clear();
+    if floors.iter().any(|floor| floor.runs_ns.is_empty()) {
+        (0..args.common.runs).for_each(|_| floors.iter_mut().for_each(Floor::run));
+    }
+    let noise = watch.stop();
+    let floor_ns = floors.first().and_then(|floor| statistics::spread(&floor.runs_ns));
+    let floor_ns =
+        floor_ns.ok_or_else(|| anyhow::anyhow!("two cores never ran together; stop other programs"))?;
+
+    let mut plot = RangePlot::new("Hand-over between two cores", "ns");
+    for row in tables.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
+        plot.row(row.contender.name(), row.spread(|cycles| cycles / bench.ghz));
+    }
+    Ok(Findings {
+        workload: "ping-pong",
+        parts: vec![
+            Part {
+                key: "floor",
+                heading: "A line between two cores".into(),
+                table: floor_table(&floors),
+                notes: vec![
+                    "Half of the round trip of a word that two cores change in turn by compare-and-swap.".into(),
+                ],
+            },
+            Part {
+                key: "handover",
+                heading: "Hand-over to a core that waits".into(),
+                table: handover_table(&tables, bench.ghz, floor_ns.median),
+                notes: vec![
+                    "From the release to the waiter's acquisition; multiples are of the floor in the first row above."
+                        .into(),
+                ],
+            },
+        ],
+        goals: goals(&tables, &pairs, bench.ghz, floor_ns.median),
+        drawing: Drawing::Ranges(plot),
+        noise,
+    })
+}
+
+/// The median hand-over of a round, in cycles.
+fn handover(
+    contender: &Contender,
+    cores: &[u32],
+    turns: u32,
+    stamp_cycles: f64,
+) -> Option<Result<f64, Wrong>> {
+    let cycles = contender.measure(Waiting::Pure, Handover { cores, turns })?;
+    match cycles {
+        Err(wrong) => Some(Err(wrong)),
+        Ok(cycles) => middle(&cycles).map(|spread| Ok((spread.median - stamp_cycles).max(0.0))),
+    }
+}
+
+fn floor_table(floors: &[Floor]) -> Table {
+    let mut table = Table::new([
+        Column::text("between", "between"),
+        Column::text("cores", "cores"),
+        Column::spread("transfer_ns", "one way ns"),
+    ]);
+    for floor in floors {
+        table.row([
+            Cell::from(floor.between),
+            format!("{}, {}", floor.cores[0], floor.cores[1]).into(),
+            statistics::spread(&floor.runs_ns).into(),
+        ]);
+    }
+    table
+}
+
+fn handover_table(tables: &[(usize, Vec<Row<f64>>)], ghz: f64, floor_ns: f64) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "lock"),
+        Column::text("library", "library"),
+        Column::number("threads", "cores at the lock"),
+        Column::spread("handover_ns", "hand-over ns"),
+        Column::number("times_floor", "times the floor"),
+        Column::text("failure", "failure").detail(),
+    ]);
+    for (threads, rows) in tables {
+        for row in rows {
+            let ns = row.spread(|cycles| cycles / ghz);
+            table.row([
+                Cell::from(row.contender.name()),
+                row.contender.library().into(),
+                (*threads).into(),
+                ns.into(),
+                ns.map(|ns| ns.median / floor_ns).into(),
+                row.failure.clone().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// Queue and ticket locks of ours: the hand-over between two cores, less the lock's own instructions (its pair when nobody
+/// waits), in multiples of the floor.
+fn goals(
+    tables: &[(usize, Vec<Row<f64>>)],
+    pairs: &[Row<cost::Sample>],
+    ghz: f64,
+    floor_ns: f64,
+) -> Vec<Goal> {
+    let Some((_, rows)) = tables.iter().find(|(threads, _)| *threads == 2) else { return Vec::new() };
+    let queued = rows.iter().filter(|row| match row.contender {
+        Contender::Own(lock) => matches!(lock.family, Family::Queue | Family::Ticket),
+        Contender::Peer(_) => false,
+    });
+    queued
+        .filter_map(|row| {
+            let pair = pairs.iter().find(|pair| pair.contender.name() == row.contender.name())?;
+            let own_ns = pair.spread(|sample| sample.pair)?.median / ghz;
+            let Spread { low, median, high } = row.spread(|cycles| cycles / ghz)?;
+            let times = |ns: f64| ((ns - own_ns) / floor_ns).max(0.0);
+            Some(Goal {
+                goal: "hand-over less the lock's own instructions, times the floor",
+                subject: row.contender.name().into(),
+                figure: Spread { low: times(low), median: times(median), high: times(high) },
+                bound: GOAL_TIMES_FLOOR,
+                at_least: false,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Topology;
+
+    #[test]
+    fn each_distance_has_its_pair() {
+        let place = |socket, die, core| Place { socket, die, core, node: socket };
+        let places = vec![place(0, 0, 0), place(0, 0, 1), place(0, 2, 2), place(1, 4, 4)];
+        let bench = Bench { ghz: 1.0, topology: Topology { places } };
+        let pairs: Vec<_> = floors(&bench).iter().map(|floor| floor.cores).collect();
+        assert_eq!(pairs, [[0, 1], [0, 2], [0, 4]]);
+        assert!(floors(&Bench { ghz: 1.0, topology: Topology::default() }).is_empty());
+    }
+
+    #[test]
+    fn own_instructions_are_not_held_against_a_lock() {
+        let row = |name: &str, ns| Row {
+            contender: contenders::find(name).unwrap(),
+            values: vec![ns; 3],
+            failure: None,
+        };
+        let tables = [(2, vec![row("ticket", 100.0), row("tas", 900.0), row("glibc-spin", 900.0)])];
+        let goals = goals(&tables, &[], 1.0, 50.0);
+        assert!(goals.is_empty(), "without its pair a lock cannot be judged");
+    }
+}

@@ -1,0 +1,427 @@
+//! `contend bench throughput`: one lock under load.
+
+use super::Common;
+use super::contenders::{self, Contender, Measure};
+use super::findings::{Drawing, Findings, Goal, Part};
+use super::timing::{Bench, Row, interleaved, progress, shown_ns};
+use crate::compare::statistics::{self, Better};
+use crate::noise::{Watch, cpu_of};
+use ::report::{Cell, Column, Table};
+use curve::{Curve, Point, Provenance, Unit};
+use hdrhistogram::Histogram;
+use machine::{Home, Machine, Plan};
+use std::fmt;
+use workloads::client::Wrong;
+use workloads::exclusion::Exclusion;
+use workloads::mix::{self, Mix, Outcome, Waits};
+
+/// One lock under load: acquisitions a second, waits, fairness and CPU time, by threads.
+///
+/// Every thread is pinned; with more threads than cores they share cores in turn, and those locks of ours that spin do so
+/// up to a bound, then yield and sleep. Acquisitions are counted in runs of their own, without a clock inside; waits
+/// are timed in others, every one of them.
+///
+/// Lists are multiplied: two sections and three think times are six loads.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench throughput --lock mcs,futex,glibc-mutex
+  contend bench throughput --section empty,4-lines,1us --think-ns 0,1000,100000 --threads 2
+  contend bench throughput --lock rw,glibc-rwlock,std-rwlock --reads 0,50,90,99,100
+  contend bench throughput --threads 1,2,4,8,16,32,64 --svg threads.svg
+  contend bench throughput --json | jq '.tables.throughput[] | {lock, threads, acquisitions_per_s}'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
+        value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// What is done inside: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `250ns`)
+    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = Section::parse)]
+    pub(crate) section: Vec<Section>,
+
+    /// Mean time outside between a release and the next acquisition, exponentially spread
+    #[arg(long, value_name = "NS,…", value_delimiter = ',', default_value = "0",
+        value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub(crate) think_ns: Vec<u64>,
+
+    /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0",
+        value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) reads: Vec<u32>,
+
+    /// How long each run lasts
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) millis: u64,
+}
+
+/// What is done inside the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Shared lines are read and written.
+    Lines(usize),
+    /// Time passes.
+    Nanoseconds(u64),
+}
+
+impl Section {
+    fn parse(text: &str) -> Result<Self, String> {
+        let refusal = || format!("`{text}` is no section: write empty, 4-lines, 250ns or 1us");
+        if text == "empty" {
+            return Ok(Self::Lines(0));
+        }
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| refusal());
+        if let Some(lines) = text.strip_suffix("-lines") {
+            let lines = number(lines)? as usize;
+            return if lines <= 4096 { Ok(Self::Lines(lines)) } else { Err("at most 4096 lines".into()) };
+        }
+        if let Some(time) = text.strip_suffix("us") {
+            return Ok(Self::Nanoseconds(1_000 * u64::from(number(time)?)));
+        }
+        let time = text.strip_suffix("ns").ok_or_else(refusal)?;
+        Ok(Self::Nanoseconds(number(time)?.into()))
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Lines(0) => write!(to, "empty"),
+            Self::Lines(lines) => write!(to, "{lines} lines"),
+            Self::Nanoseconds(ns) => write!(to, "{}", shown_ns(ns)),
+        }
+    }
+}
+
+/// What the threads do, and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) section: Section,
+    pub(crate) think_ns: u64,
+    pub(crate) reads_percent: u32,
+    pub(crate) threads: usize,
+    pub(crate) duration_ns: u64,
+}
+
+impl Load {
+    fn mix(&self, bench: &Bench) -> Mix {
+        let (lines, section_ns) = match self.section {
+            Section::Lines(lines) => (lines, 0),
+            Section::Nanoseconds(ns) => (0, ns),
+        };
+        Mix {
+            lines,
+            section_cycles: bench.cycles(section_ns),
+            think_cycles: bench.cycles(self.think_ns),
+            reads_percent: self.reads_percent,
+            home: Home::FirstTouch,
+        }
+    }
+}
+
+/// What one round says of one lock under one load.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) per_second: f64,
+    /// CPU time of the whole process over acquisitions.
+    cpu_ns: f64,
+    slowest_share: f64,
+    jain: f64,
+    /// 50th, 99th and 99.9th percentile and the worst, in cycles.
+    waits: [u64; 4],
+}
+
+/// Waits of one thread, in cycles, to two digits and more.
+struct Recorded(Histogram<u64>);
+
+impl Default for Recorded {
+    fn default() -> Self {
+        // An hour of cycles at 5 GHz; longer waits count as that.
+        Self(Histogram::new_with_bounds(1, 18_000_000_000_000, 2).expect("the bounds are valid"))
+    }
+}
+
+impl Waits for Recorded {
+    const TIMED: bool = true;
+
+    fn waited(&mut self, cycles: u64) {
+        self.0.saturating_record(cycles);
+    }
+}
+
+/// Runs the mix, without clocks inside or with every wait timed.
+struct Counted<'a>(&'a Mix, &'a Plan<'a>);
+struct Timed<'a>(&'a Mix, &'a Plan<'a>);
+
+/// Decides the random times, the same for every lock.
+const SEED: u64 = 1;
+
+impl Measure for Counted<'_> {
+    type Output = Result<Outcome<()>, Wrong>;
+
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        mix::run::<M, S, ()>(self.0, self.1, SEED)
+    }
+}
+
+impl Measure for Timed<'_> {
+    type Output = Result<Outcome<Recorded>, Wrong>;
+
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        mix::run::<M, S, Recorded>(self.0, self.1, SEED)
+    }
+}
+
+fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sample, Wrong>> {
+    let waiting = contender.waiting(load.threads, bench.cores());
+    let mix = load.mix(bench);
+    let cores = bench.pinned(load.threads);
+    let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
+    let cpu_before = cpu_of(libc::RUSAGE_SELF);
+    let counted = contender.measure(waiting, Counted(&mix, &plan))?;
+    let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
+    let timed = contender.measure(waiting, Timed(&mix, &plan))?;
+    let assemble = || {
+        let (counted, timed) = (counted?, timed?);
+        let total = counted.total() as f64;
+        let mut all = Recorded::default().0;
+        for waits in &timed.waits {
+            all.add(&waits.0).expect("the bounds are the same");
+        }
+        Ok(Sample {
+            per_second: total * 1e9 / counted.elapsed_ns.max(1) as f64,
+            cpu_ns: cpu.as_nanos() as f64 / total.max(1.0),
+            slowest_share: counted.slowest_share(),
+            jain: counted.jain(),
+            waits: [
+                all.value_at_quantile(0.5),
+                all.value_at_quantile(0.99),
+                all.value_at_quantile(0.999),
+                all.max(),
+            ],
+        })
+    };
+    Some(assemble())
+}
+
+/// The rows of one load.
+pub(crate) struct Loaded {
+    pub(crate) load: Load,
+    pub(crate) rows: Vec<Row<Sample>>,
+}
+
+/// Measures each lock under each load.
+pub(crate) fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32) -> Vec<Loaded> {
+    let progress = progress(loads.len() * chosen.len() * (runs as usize + 1));
+    let measured = loads.iter().map(|&load| {
+        let rows = interleaved(chosen, runs, &progress, |contender| sample(contender, bench, &load));
+        Loaded { load, rows }
+    });
+    let measured = measured.collect();
+    progress.finish_and_clear();
+    measured
+}
+
+/// Runs `contend bench throughput`.
+pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&args.common.lock)?;
+    let mut loads = Vec::new();
+    for &section in &args.section {
+        for &think_ns in &args.think_ns {
+            for &reads_percent in &args.reads {
+                loads.extend(args.threads.iter().map(|&threads| Load {
+                    section,
+                    think_ns,
+                    reads_percent,
+                    threads: threads.into(),
+                    duration_ns: args.millis * 1_000_000,
+                }));
+            }
+        }
+    }
+    let watch = Watch::start();
+    let measured = measure(bench, &chosen, &loads, args.common.runs);
+    let noise = watch.stop();
+    let first = loads[0];
+    let title = format!(
+        "One lock: section {}, think time {}, {} % reads",
+        first.section,
+        shown_ns(first.think_ns),
+        first.reads_percent
+    );
+    Ok(Findings {
+        workload: "throughput",
+        parts: vec![part(bench, &measured, args)],
+        goals: goals(bench, &measured),
+        drawing: Drawing::Curves(title, curves(&measured)?),
+        noise,
+    })
+}
+
+fn part(bench: &Bench, measured: &[Loaded], args: &Args) -> Part {
+    Part {
+        key: "throughput",
+        heading: "One lock under load".into(),
+        table: table(bench, measured),
+        notes: vec![format!(
+            "{} cores, {} ms a run, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
+             lock, which must add up. `slowest` is the slowest thread's acquisitions over the mean thread's; Jain's \
+             index is 1 when all threads get the same; CPU time is the whole process's.",
+            bench.cores(),
+            args.millis,
+            args.common.runs
+        )],
+    }
+}
+
+fn table(bench: &Bench, measured: &[Loaded]) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "lock"),
+        Column::text("library", "library").detail(),
+        Column::number("threads", "threads"),
+        Column::spread("acquisitions_per_s", "acquisitions/s"),
+        Column::number("wait_p50_ns", "wait ns, 50 %"),
+        Column::number("wait_p99_ns", "99 %"),
+        Column::number("wait_p999_ns", "99.9 %"),
+        Column::number("wait_worst_ns", "worst"),
+        Column::number("slowest_share", "slowest"),
+        Column::number("jain", "Jain"),
+        Column::number("cpu_ns", "CPU ns"),
+        Column::text("section", "section").detail(),
+        Column::number("think_ns", "think ns").detail(),
+        Column::number("reads_percent", "reads %").detail(),
+        Column::text("waits", "waiters").detail(),
+        Column::text("failure", "failure").detail(),
+    ]);
+    for Loaded { load, rows } in measured {
+        for row in rows {
+            let waiting = row.contender.waiting(load.threads, bench.cores());
+            let median = |figure: &dyn Fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
+            let wait = |index: usize| median(&|sample| sample.waits[index] as f64 / bench.ghz);
+            table.row([
+                Cell::from(row.contender.name()),
+                row.contender.library().into(),
+                load.threads.into(),
+                row.spread(|sample| sample.per_second).into(),
+                wait(0).into(),
+                wait(1).into(),
+                wait(2).into(),
+                row.figures(|sample| sample.waits[3] as f64 / bench.ghz).into_iter().reduce(f64::max).into(),
+                median(&|sample| sample.slowest_share).into(),
+                median(&|sample| sample.jain).into(),
+                median(&|sample| sample.cpu_ns).into(),
+                load.section.to_string().into(),
+                load.think_ns.into(),
+                load.reads_percent.into(),
+                row.contender.waits(waiting).into(),
+                row.failure.clone().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// A curve a lock over the threads of the first of several loads.
+fn curves(measured: &[Loaded]) -> anyhow::Result<Vec<Curve>> {
+    let Some(first) = measured.first() else { return Ok(Vec::new()) };
+    let same = |load: &Load| {
+        (load.section, load.think_ns, load.reads_percent)
+            == (first.load.section, first.load.think_ns, first.load.reads_percent)
+    };
+    let curve = |index: usize| {
+        let name = first.rows[index].contender.name();
+        let mut points: Vec<Point> = Vec::new();
+        for loaded in measured.iter().filter(|loaded| same(&loaded.load)) {
+            let runs = loaded.rows[index].figures(|sample| sample.per_second);
+            let known = points.iter().any(|point| point.cores as usize == loaded.load.threads);
+            points.extend(Point::of_runs(loaded.load.threads as u32, &runs).filter(|_| !known));
+        }
+        Ok(Curve::new(name, Unit::OperationsPerSecond, Provenance::Measured)
+            .lock(name)
+            .workload("throughput")
+            .with_points(points)?)
+    };
+    (0..first.rows.len()).map(curve).collect()
+}
+
+/// With more threads than cores, the best of our locks that sleep is at least as good as the best of those that
+/// people use.
+fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
+    const RIVALS: [&str; 3] = ["glibc", "std", "parking_lot"];
+    /// Which locks are meant: those that sleep; all readers-writers are left to their own loads.
+    fn best(rows: &[Row<Sample>], is: impl Fn(&Contender) -> bool) -> Option<&Row<Sample>> {
+        let median =
+            |row: &Row<Sample>| row.spread(|sample| sample.per_second).map_or(0.0, |spread| spread.median);
+        rows.iter()
+            .filter(|row| row.contender.blocks() && is(&row.contender) && !row.values.is_empty())
+            .max_by(|a, b| median(a).total_cmp(&median(b)))
+    }
+    let crowded = measured.iter().filter(|loaded| loaded.load.threads > bench.cores());
+    let goal = |loaded: &Loaded| {
+        let ours = best(&loaded.rows, |contender| matches!(contender, Contender::Own(_)))?;
+        let theirs = best(&loaded.rows, |contender| RIVALS.contains(&contender.library()))?;
+        let per_second =
+            |row: &Row<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
+        Some(Goal {
+            goal: "blocking lock's throughput, times the best of glibc, std and parking_lot",
+            subject: format!(
+                "{} against {}, {} threads, section {}, think {}, {} % reads",
+                ours.contender.name(),
+                theirs.contender.name(),
+                loaded.load.threads,
+                loaded.load.section,
+                shown_ns(loaded.load.think_ns),
+                loaded.load.reads_percent
+            ),
+            figure: statistics::ratios(&per_second(theirs), &per_second(ours), Better::Higher)?,
+            bound: 1.0,
+            at_least: true,
+        })
+    };
+    crowded.filter_map(goal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::timing::Bench;
+    use machine::{Place, Topology};
+
+    #[test]
+    fn sections_are_read() {
+        assert_eq!(Section::parse("empty"), Ok(Section::Lines(0)));
+        assert_eq!(Section::parse("4-lines"), Ok(Section::Lines(4)));
+        assert_eq!(Section::parse("1us"), Ok(Section::Nanoseconds(1_000)));
+        assert_eq!(Section::parse("250ns"), Ok(Section::Nanoseconds(250)));
+        for text in ["", "4", "-lines", "x-lines", "-1us", "1s", "99999999-lines", "4 lines"] {
+            assert!(Section::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Section::Nanoseconds(1_000).to_string(), "1.00 µs");
+    }
+
+    #[test]
+    fn a_load_is_measured_and_its_figures_hang_together() {
+        let places = vec![Place::default()];
+        let bench = Bench { ghz: 1.0, topology: Topology { places } };
+        let load = Load {
+            section: Section::Lines(1),
+            think_ns: 0,
+            reads_percent: 50,
+            threads: 3,
+            duration_ns: 2_000_000,
+        };
+        for name in ["ticket", "rw", "std-mutex"] {
+            let chosen = [contenders::find(name).unwrap()];
+            let measured = measure(&bench, &chosen, &[load], 1);
+            let row = &measured[0].rows[0];
+            assert_eq!(row.failure, None, "{name}");
+            let sample = &row.values[0];
+            assert!(sample.per_second > 0.0 && sample.slowest_share <= 1.0, "{name}: {sample:?}");
+            assert!(sample.jain >= 0.33 && sample.jain <= 1.0 + 1e-9, "{name}: {sample:?}");
+            assert!(sample.waits.is_sorted(), "{name}: {sample:?}");
+            assert_eq!(curves(&measured).unwrap()[0].points().len(), 1);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The clock of the benchmarks, and rounds that are interleaved.
+
+use super::contenders::Contender;
+use crate::calibrate::{allowed_cores, measure};
+use crate::compare::statistics;
+use ::report::{Spread, text};
+use indicatif::{ProgressBar, ProgressStyle};
+use machine::{Machine as _, Native, Place, Topology};
+use workloads::client::Wrong;
+
+/// Reads the cycle counter after everything before is done and before anything after begins.
+#[inline]
+pub(crate) fn stamp() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: present on every x86-64.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        let now = core::arch::x86_64::_rdtsc();
+        core::arch::x86_64::_mm_lfence();
+        now
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        Native::now()
+    }
+}
+
+/// Cycles between two [`stamp`]s with nothing between them, on average.
+pub(crate) fn stamp_cycles() -> f64 {
+    const STAMPS: u32 = 1_000;
+    let batch = |_| {
+        let first = stamp();
+        let last = (0..STAMPS).fold(first, |_, _| stamp());
+        (last - first) as f64 / f64::from(STAMPS)
+    };
+    let batches: Vec<f64> = (0..20).map(batch).collect();
+    statistics::spread(&batches).map_or(0.0, |spread| spread.median)
+}
+
+/// The cycle counter and the cores that may be used.
+#[derive(Debug, Clone)]
+pub(crate) struct Bench {
+    /// Cycles of the cycle counter in a nanosecond.
+    pub(crate) ghz: f64,
+    /// The places of the cores that this process may use, die by die.
+    pub(crate) topology: Topology,
+}
+
+impl Bench {
+    /// Looks at the machine.
+    pub(crate) fn new() -> Self {
+        let allowed = allowed_cores();
+        let mut places: Vec<Place> = Native::topology().places;
+        places.retain(|place| allowed.contains(&place.core));
+        places.sort_by_key(|place| (place.socket, place.die, place.core));
+        let ghz = statistics::spread(&measure::counter_ghz()).map_or(1.0, |spread| spread.median);
+        Self { ghz, topology: Topology { places } }
+    }
+
+    /// How many cores there are.
+    pub(crate) fn cores(&self) -> usize {
+        self.topology.places.len().max(1)
+    }
+
+    /// The core of each of so many threads: die by die, and from the first again when they are used up.
+    pub(crate) fn pinned(&self, threads: usize) -> Vec<u32> {
+        let cores: Vec<u32> = self.topology.places.iter().map(|place| place.core).collect();
+        cores.iter().copied().cycle().take(if cores.is_empty() { 0 } else { threads }).collect()
+    }
+
+    /// Two different cores, next to each other, where there are two.
+    pub(crate) fn neighbours(&self) -> Option<[u32; 2]> {
+        match self.topology.places[..] {
+            [first, second, ..] => Some([first.core, second.core]),
+            _ => None,
+        }
+    }
+
+    /// Cycles in so many nanoseconds.
+    pub(crate) fn cycles(&self, ns: u64) -> u64 {
+        (ns as f64 * self.ghz).round() as u64
+    }
+
+    /// Numbers of threads, doubling from one to the cores that there are.
+    pub(crate) fn up_to_cores(&self) -> Vec<usize> {
+        let mut counts: Vec<_> = (0..).map(|power| 1 << power).take_while(|&n| n < self.cores()).collect();
+        counts.push(self.cores());
+        counts
+    }
+}
+
+/// What one lock came to, round by round.
+#[derive(Debug)]
+pub(crate) struct Row<T> {
+    /// The lock.
+    pub(crate) contender: Contender,
+    /// One value a round; none in the warm-up.
+    pub(crate) values: Vec<T>,
+    /// Why values are missing.
+    pub(crate) failure: Option<String>,
+}
+
+impl<T> Row<T> {
+    /// One figure of every round.
+    pub(crate) fn figures(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        self.values.iter().map(figure).collect()
+    }
+
+    /// Median and range of one figure.
+    pub(crate) fn spread(&self, figure: impl Fn(&T) -> f64) -> Option<Spread> {
+        statistics::spread(&self.figures(figure))
+    }
+}
+
+/// Measures each lock once to warm up and then so many times, in turn (A B C A B C …), so that a machine that gets slower
+/// does so for all. A lock that fails is not measured again; one that is missing never is.
+pub(crate) fn interleaved<T>(
+    contenders: &[Contender],
+    runs: u32,
+    progress: &ProgressBar,
+    mut measure: impl FnMut(&Contender) -> Option<Result<T, Wrong>>,
+) -> Vec<Row<T>> {
+    let row = |&contender: &Contender| Row {
+        contender,
+        values: Vec::new(),
+        failure: contender.missing().map(|why| format!("not built: {why}")),
+    };
+    let mut rows: Vec<Row<T>> = contenders.iter().map(row).collect();
+    for round in 0..=runs {
+        for row in &mut rows {
+            progress.set_message(row.contender.name());
+            if row.failure.is_none() {
+                match measure(&row.contender) {
+                    Some(Ok(value)) if round > 0 => row.values.push(value),
+                    Some(Ok(_)) => {}
+                    Some(Err(wrong)) => row.failure = Some(format!("wrong result: {wrong}")),
+                    None => row.failure = Some("cannot be measured so".into()),
+                }
+            }
+            progress.inc(1);
+        }
+    }
+    rows
+}
+
+/// A progress bar for so many measurements.
+pub(crate) fn progress(steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} left  {msg}")
+        .expect("the template is valid");
+    ProgressBar::new(steps as u64).with_style(style)
+}
+
+/// A time in a message, with a unit that fits.
+pub(crate) fn shown_ns(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", text::short(ns as f64 / 1e3)),
+        _ => format!("{} ms", text::short(ns as f64 / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::contenders::select;
+
+    fn bench(cores: u32) -> Bench {
+        let place = |core| Place { core, ..Place::default() };
+        Bench { ghz: 2.0, topology: Topology { places: (0..cores).map(place).collect() } }
+    }
+
+    #[test]
+    fn threads_go_round_the_cores_and_counts_end_with_all_of_them() {
+        assert_eq!(bench(3).pinned(5), [0, 1, 2, 0, 1]);
+        assert_eq!(bench(1).up_to_cores(), [1]);
+        assert_eq!(bench(2).up_to_cores(), [1, 2]);
+        assert_eq!(bench(12).up_to_cores(), [1, 2, 4, 8, 12]);
+        assert_eq!(bench(1).neighbours(), None);
+        assert_eq!(bench(2).cycles(10), 20);
+    }
+
+    #[test]
+    fn rounds_are_interleaved_and_a_failure_ends_a_row() {
+        let contenders = select(&["ticket".into(), "glibc-mutex".into()]).unwrap();
+        let mut order = Vec::new();
+        let rows = interleaved(&contenders, 2, &ProgressBar::hidden(), |contender| {
+            order.push(contender.name());
+            let late = order.len() > 2 && contender.name() == "ticket";
+            Some(if late { Err(Wrong::NotAlone { thread: 1 }) } else { Ok(order.len()) })
+        });
+        assert_eq!(order, ["ticket", "glibc-mutex", "ticket", "glibc-mutex", "glibc-mutex"]);
+        assert!(rows[0].values.is_empty() && rows[0].failure.as_ref().unwrap().contains("wrong result"));
+        assert_eq!(rows[1].values, [4, 5]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Profiles of real programs, held against what the programs know of themselves and against an independent count.
+
+mod common;
+
+use common::{CONTEND, Source, run};
+use serde_json::Value;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn contend(arguments: &[&str]) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(arguments);
+    command
+}
+
+/// The JSON that a command line of contend prints.
+fn json(arguments: &[&str]) -> Value {
+    let outcome = run(contend(arguments), LIMIT);
+    assert!(outcome.succeeded(), "contend {}: {outcome}", arguments.join(" "));
+    serde_json::from_str(&outcome.stdout).expect("the command prints JSON")
+}
+
+/// Profiles a command line, the last words of `arguments`; gives what the program printed and the report.
+fn profile(file: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Value, Value) {
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file]);
+    command.args(arguments).envs(variables.iter().copied());
+    let outcome = run(command, LIMIT);
+    assert!(outcome.succeeded(), "contend profile {}: {outcome}", arguments.join(" "));
+    let told = serde_json::from_str(&outcome.stdout).expect("the program prints JSON");
+    (told, json(&["report", file, "--json"]))
+}
+
+/// Acquisitions for writing and for reading of a lock by its name in the program.
+fn acquisitions(report: &Value, name: &str) -> [u64; 2] {
+    let row = row(report, name);
+    ["exclusive", "shared"].map(|side| row[side]["acquisitions"].as_u64().unwrap_or(0))
+}
+
+fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rows = report["rows"].as_array().expect("rows");
+    let of_lock = |row: &&Value| row["name"].as_str().is_some_and(|found| found.starts_with(name));
+    rows.iter().find(of_lock).unwrap_or_else(|| panic!("no row {name} in {report:#}"))
+}
+
+/// The locks of `injected.c` and their names in a profile. The one on the heap is named by the function that takes it;
+/// `with_table_lock` counts as a wrapper of a lock, so that is its caller.
+const NAMES: [(&str, &str); 4] = [
+    ("hot_lock", "hot_lock"),
+    ("cold_lock", "cold_lock"),
+    ("table_lock", "work"),
+    ("index_lock", "index_lock"),
+];
+
+fn told_of<'a>(told: &'a Value, name: &str) -> &'a Value {
+    let locks = told["locks"].as_array().expect("a list of locks");
+    locks.iter().find(|lock| lock["name"] == name).expect("a lock that the program names")
+}
+
+#[test]
+fn every_acquisition_is_counted_once_at_every_rate() {
+    let program = Source::program("injected.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    for rate in ["1", "1/16"] {
+        let file = directory.path().join("counts.contend");
+        let workload =
+            ["--sample", rate, "--", program, "4", "3000", "hot_lock=50,50", "index_lock=50,50,1,75"];
+        let (told, report) = profile(&file, &workload, &[]);
+        for (own, profiled) in NAMES {
+            let expected = ["writes", "reads"].map(|field| told_of(&told, own)[field].as_u64().unwrap());
+            assert_eq!(acquisitions(&report, profiled), expected, "{own} at rate {rate}");
+        }
+    }
+}
+
+#[test]
+fn an_independent_shim_counts_the_same() {
+    let program = Source::program("injected.c").compile();
+    let shim = Source { options: &["-shared", "-fPIC"], ..Source::program("count_shim.c") }.compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let counts = directory.path().join("counts.json");
+    let script = "LD_PRELOAD=\"$0:$LD_PRELOAD\" exec \"$@\"";
+    let [shim, program] = [&shim, &program].map(|path| path.to_str().expect("a plain path"));
+    let workload = ["--", "sh", "-c", script, shim, program, "3", "2000", "hot_lock=50,50"];
+    let variables = [("COUNT_SHIM_OUT", counts.to_str().expect("a plain path"))];
+    let (_, report) = profile(&directory.path().join("shim.contend"), &workload, &variables);
+
+    let counted: Value = serde_json::from_str(&std::fs::read_to_string(&counts).expect("the shim's counts"))
+        .expect("the shim writes JSON");
+    let mut shims: Vec<[u64; 2]> = counted["locks"]
+        .as_array()
+        .expect("a list of locks")
+        .iter()
+        .filter(|lock| lock["acquisitions"].as_u64() > Some(0))
+        .map(|lock| ["writes", "reads"].map(|field| lock[field].as_u64().expect("a count")))
+        .collect();
+    let mut ours = NAMES.map(|(_, profiled)| acquisitions(&report, profiled)).to_vec();
+    shims.sort_unstable();
+    ours.sort_unstable();
+    // The program's team waits at a barrier of its own locks, which the shim sees too.
+    assert!(ours.iter().all(|lock| shims.contains(lock)), "profiled {ours:?}, counted {shims:?}");
+}
+
+/// Not a test of speed: both sides are the same clock around the same section.
+#[test]
+fn hold_times_add_up_to_the_injected_sections() {
+    let program = Source::program("injected.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let workload = ["--", program, "2", "1500", "hot_lock=20000,2000,1", "index_lock=20000,2000,2,80"];
+    let (told, report) = profile(&directory.path().join("holds.contend"), &workload, &[]);
+    for name in ["hot_lock", "index_lock"] {
+        let row = row(&report, name);
+        let sums = ["exclusive", "shared"].map(|side| {
+            ["hold_same", "hold_other"].map(|part| row[side][part]["total_ns"].as_f64().unwrap_or(0.0))
+        });
+        let profiled: f64 = sums.iter().flatten().sum();
+        let injected = told_of(&told, name)["held_ns"].as_f64().expect("a time");
+        // A thread that loses its core between its own clock and the lock's adds to one side only.
+        assert!(
+            (profiled / injected - 1.0).abs() < 0.05,
+            "{name} was held for {profiled} ns by the profile and for {injected} ns by the program"
+        );
+    }
+}
+
+#[test]
+fn a_profile_outlives_kill_9() {
+    let program = Source::program("injected.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("killed.contend");
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file, "--"]);
+    command.arg(program).args(["2", "100000000", "hot_lock=1000,1000"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().expect("contend starts");
+    let begun = Instant::now();
+    // A live file can be read too; so wait until something is in it.
+    loop {
+        let outcome = run(contend(&["report", file, "--json"]), LIMIT);
+        let report: Option<Value> = serde_json::from_str(&outcome.stdout).ok();
+        let seen = report.is_some_and(|report| {
+            report["rows"].as_array().is_some_and(|rows| {
+                rows.iter().any(|row| row["exclusive"]["acquisitions"].as_u64() > Some(1000))
+            })
+        });
+        if seen {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT, "nothing was recorded: {outcome}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: the group that this test made.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+    child.wait().expect("the killed child is reaped");
+    let report = json(&["report", file, "--json"]);
+    let [written, _] = acquisitions(&report, "hot_lock");
+    assert!(written > 1000, "{written} acquisitions survived");
+}
+
+#[test]
+fn what_is_no_profile_is_named() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let file = directory.path().join("foreign.contend");
+    std::fs::write(&file, "#!/bin/sh\n".repeat(1000)).expect("a file");
+    let outcome = run(contend(&["report", file.to_str().expect("a plain path")]), LIMIT);
+    assert!(!outcome.succeeded());
+    assert!(outcome.stderr.contains("foreign.contend"), "{outcome}");
+}

@@ -204,9 +204,9 @@ impl Looked<'_> {
 
     fn state(&self, end: &Final) -> String {
         let places = self.test.places();
-        let shown = places.iter().map(|&place| {
-            format!("{}={};", self.test.name_of(place), self.test.show(place.value(end)))
-        });
+        let shown = places
+            .iter()
+            .map(|&place| format!("{}={};", self.test.name_of(place), self.test.show(place.value(end))));
         let mark = if self.test.condition.holds(end) { "  *" } else { "" };
         shown.collect::<Vec<_>>().join(" ") + mark
     }
@@ -221,12 +221,16 @@ impl Looked<'_> {
 
     fn state_json(&self, end: &Final) -> Value {
         let places = self.test.places();
-        places.iter().map(|&place| (self.test.name_of(place), json!(self.test.show(place.value(end))))).collect()
+        places
+            .iter()
+            .map(|&place| (self.test.name_of(place), json!(self.test.show(place.value(end)))))
+            .collect()
     }
 
     fn json(&self) -> Value {
         let model = |judgement: &Judgement| {
-            let mut states = judgement.finals.states.iter().map(|end| self.state_json(end)).collect::<Vec<_>>();
+            let mut states =
+                judgement.finals.states.iter().map(|end| self.state_json(end)).collect::<Vec<_>>();
             states.sort_by_key(Value::to_string);
             states.dedup();
             let value = json!({

@@ -46,7 +46,8 @@ pub(super) fn text() -> String {
             text += &format!("  {r0}   {r1}");
             for model in Model::ALL {
                 let allowed = test(variant, r0, r1).judge(model).is_allowed();
-                text += &format!("   {:9}", if allowed { "allowed" } else { "forbidden" }).replacen("   ", "  ", 1);
+                text += &format!("   {:9}", if allowed { "allowed" } else { "forbidden" })
+                    .replacen("   ", "  ", 1);
             }
             text = text.trim_end().to_owned() + "\n";
         }

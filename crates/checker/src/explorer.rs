@@ -71,6 +71,8 @@ pub(crate) struct Explorer {
     pub(crate) violation: Option<Violation>,
     /// A thread took more than [`MAX_STEPS`] steps.
     pub(crate) cut_off: bool,
+    /// Executions with so many events are given up: a shorter one is wanted.
+    pub(crate) fewer_than: Option<usize>,
     /// What locations hold at the start.
     pub(crate) initial: Vec<u64>,
     /// The location that stands for the queue node that a location lies in.
@@ -93,6 +95,7 @@ impl Explorer {
             counts: Counts::default(),
             violation: None,
             cut_off: false,
+            fewer_than: None,
             initial: Vec::new(),
             node_of: Vec::new(),
             alternatives: vec![Graph::new(threads)],
@@ -196,6 +199,10 @@ impl Explorer {
         if step < self.graph.threads[thread].len() {
             self.steps[thread] = step + 1;
             return Ok(Some(EventId { thread: thread as u8, index: step as u8 }));
+        }
+        if self.fewer_than.is_some_and(|most| self.graph.events() + 1 >= most) {
+            self.over = true;
+            return Err(Stop::Ended);
         }
         if step >= MAX_STEPS {
             self.cut_off = true;

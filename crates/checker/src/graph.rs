@@ -237,6 +237,11 @@ impl Graph {
         &self.threads[id.thread as usize][id.index as usize]
     }
 
+    /// How many events there are.
+    pub(crate) fn events(&self) -> usize {
+        self.threads.iter().map(Vec::len).sum()
+    }
+
     #[inline]
     pub(crate) fn accesses(&self, location: LocationId) -> &Accesses {
         &self.locations[location as usize]

@@ -42,7 +42,7 @@ mod model;
 mod script;
 mod violation;
 
-pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, explore, replay};
+pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, explore, replay, shorten};
 pub use explorer::Counts;
 pub use graph::{MAX_STEPS, MAX_THREADS};
 pub use model::{Model, UnknownModel};

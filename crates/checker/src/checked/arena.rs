@@ -134,7 +134,8 @@ impl Arena {
     }
 
     fn node_at(&self, offset: usize) -> Option<NodeLocations> {
-        let pools = self.pools.iter().find(|pools| (pools.start..pools.start + POOL_BYTES).contains(&offset))?;
+        let pools =
+            self.pools.iter().find(|pools| (pools.start..pools.start + POOL_BYTES).contains(&offset))?;
         Some(pools.nodes[(offset - pools.start) / LINE_BYTES])
     }
 
@@ -153,7 +154,10 @@ impl Arena {
         let number = thread * POOL_NODES + index;
         let known = self.pools.iter().position(|pools| pools.of == of);
         let known = known.unwrap_or_else(|| {
-            assert!(self.nodes_used + POOL_BYTES <= NODE_BYTES, "the client uses too many types of queue nodes");
+            assert!(
+                self.nodes_used + POOL_BYTES <= NODE_BYTES,
+                "the client uses too many types of queue nodes"
+            );
             let start = NODES_START + self.nodes_used;
             self.nodes_used += POOL_BYTES;
             let nodes = (0..MAX_THREADS * POOL_NODES)

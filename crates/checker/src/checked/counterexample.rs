@@ -35,6 +35,8 @@ pub struct Counterexample {
     pub rows: Vec<Row>,
     /// The execution, for running it again.
     pub script: Script,
+    /// How many events it has.
+    pub(super) events: usize,
 }
 
 impl Counterexample {
@@ -53,6 +55,7 @@ impl Counterexample {
             threads: explorer.graph.threads.len(),
             rows: table.rows(),
             script: Script::of(&explorer.graph),
+            events: explorer.graph.events(),
         }
     }
 }
@@ -72,9 +75,8 @@ impl fmt::Display for Counterexample {
             lines.push(line);
         }
         let columns = self.threads + 3;
-        let widths = (0..columns).map(|column| {
-            lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
-        });
+        let widths = (0..columns)
+            .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
         let widths = widths.collect::<Vec<_>>();
         for line in lines {
             let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
@@ -214,7 +216,11 @@ impl Table<'_> {
             let step = match moment {
                 Moment::Event(_) => self.step(id, event),
                 Moment::Drain(_) => {
-                    format!("{} := {} reaches memory", self.name(event.location), self.arena.show(event.value))
+                    format!(
+                        "{} := {} reaches memory",
+                        self.name(event.location),
+                        self.arena.show(event.value)
+                    )
                 }
             };
             let site = event.site.map_or(String::new(), |site| {
@@ -254,7 +260,11 @@ impl Table<'_> {
             Kind::Take => format!("takes {name}"),
             Kind::Note(Note::Acquiring { .. }) => "acquiring".to_owned(),
             Kind::Note(Note::Acquired { shared, .. }) => {
-                if shared { "ACQUIRED shared".to_owned() } else { "ACQUIRED".to_owned() }
+                if shared {
+                    "ACQUIRED shared".to_owned()
+                } else {
+                    "ACQUIRED".to_owned()
+                }
             }
             Kind::Note(Note::Releasing { .. }) => "RELEASING".to_owned(),
             Kind::Note(Note::GaveUp { .. }) => "gave up".to_owned(),

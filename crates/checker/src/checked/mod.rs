@@ -2,16 +2,16 @@
 
 mod arena;
 mod counterexample;
-mod threads;
 mod mutation;
 mod session;
+mod threads;
 mod words;
 
 use std::time::{Duration, Instant};
 
 pub use counterexample::{Counterexample, Row};
-pub use threads::Checked;
 pub use mutation::{Accessed, Mutation, Operation};
+pub use threads::Checked;
 pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
 use crate::explorer::Counts;
@@ -81,6 +81,29 @@ pub fn explore(exploration: &Exploration, client: &dyn Fn() -> Result<(), String
     session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
     session.until = exploration.most_time.map(|time| started + time);
     report(session, client, started)
+}
+
+/// Looks for the wrong execution with the fewest steps, among so many executions each time one was found.
+///
+/// # Panics
+/// As [`explore`].
+pub fn shorten(
+    exploration: &Exploration,
+    mut found: Counterexample,
+    client: &dyn Fn() -> Result<(), String>,
+) -> Counterexample {
+    loop {
+        let started = Instant::now();
+        let mut session = Session::new(exploration.model, None);
+        session.mutation = exploration.mutation;
+        session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
+        session.until = exploration.most_time.map(|time| started + time);
+        session.fewer_than = Some(found.events);
+        match report(session, client, started).counterexample {
+            Some(shorter) if shorter.violation.name() == found.violation.name() => found = shorter,
+            _ => return found,
+        }
+    }
 }
 
 /// Runs the one execution that a script tells.

@@ -95,7 +95,12 @@ pub struct Mutation {
 
 impl Mutation {
     #[inline]
-    pub(crate) fn applies(&self, operation: Operation, ordering: Ordering, site: &'static Site<'static>) -> bool {
+    pub(crate) fn applies(
+        &self,
+        operation: Operation,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> bool {
         self.of.site.line() == site.line() && self.of.same(&Accessed { site, operation, ordering })
     }
 }

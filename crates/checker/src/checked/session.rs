@@ -74,6 +74,8 @@ pub(super) struct Session {
     pub(super) most_executions: u64,
     pub(super) until: Option<Instant>,
     pub(super) bounded: bool,
+    /// Only executions with fewer events are wanted.
+    pub(super) fewer_than: Option<usize>,
 }
 
 /// The session of this thread.
@@ -108,6 +110,7 @@ impl Session {
             most_executions: u64::MAX,
             until: None,
             bounded: false,
+            fewer_than: None,
         }
     }
 
@@ -189,7 +192,12 @@ impl Session {
 
     /// The ordering of an access after the mutation, which is also where accesses are noted down.
     #[inline]
-    pub(super) fn ordering(&mut self, operation: Operation, ordering: Ordering, site: &'static Site<'static>) -> Ordering {
+    pub(super) fn ordering(
+        &mut self,
+        operation: Operation,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Ordering {
         if let Some(accesses) = &mut self.accesses {
             let access = Accessed { site, operation, ordering };
             if !accesses.iter().any(|other| other.same(&access)) {
@@ -257,7 +265,9 @@ impl Session {
         if self.thread.is_none() {
             return (None, self.settled(location));
         }
-        if let Some(look) = self.look.filter(|look| look.delayed && look.location == location && wanted.is_none()) {
+        if let Some(look) =
+            self.look.filter(|look| look.delayed && look.location == location && wanted.is_none())
+        {
             return self.look_again(look);
         }
         let access = self.access_to(location, self.model.load(ordering), ordering, site);
@@ -295,7 +305,13 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn store(&mut self, address: usize, value: u64, ordering: Ordering, site: &'static Site<'static>) {
+    pub(super) fn store(
+        &mut self,
+        address: usize,
+        value: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
         let location = self.location(address);
         if self.thread.is_none() {
             return self.settle(location, value);
@@ -306,7 +322,9 @@ impl Session {
         let access = self.access_to(location, self.model.store(ordering), ordering, site);
         self.answered(|session| session.explorer().write(access, value, None));
         if self.model.fence_after_store(ordering) {
-            self.answered(|session| session.explorer().add_fence(access.thread, Strength::FULL, ordering, Some(site)));
+            self.answered(|session| {
+                session.explorer().add_fence(access.thread, Strength::FULL, ordering, Some(site))
+            });
         }
     }
 
@@ -403,7 +421,12 @@ impl Session {
         }
     }
 
-    pub(super) fn plain(&mut self, address: usize, written: Option<u64>, site: &'static Site<'static>) -> u64 {
+    pub(super) fn plain(
+        &mut self,
+        address: usize,
+        written: Option<u64>,
+        site: &'static Site<'static>,
+    ) -> u64 {
         let location = self.location(address);
         if self.thread.is_none() {
             if let Some(value) = written {
@@ -475,7 +498,13 @@ impl Session {
         })
     }
 
-    pub(super) fn store_hidden(&mut self, location: LocationId, value: u64, ordering: Ordering, site: &'static Site<'static>) {
+    pub(super) fn store_hidden(
+        &mut self,
+        location: LocationId,
+        value: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
         let access = self.access_to(location, self.model.store(ordering), ordering, site);
         self.answered(|session| session.explorer().write(access, value, None));
     }
@@ -506,6 +535,7 @@ impl Session {
                 None => Explorer::new(self.model, plan.threads),
             };
             explorer.initial.clone_from(&self.settled);
+            explorer.fewer_than = self.fewer_than;
             self.explorer = Some(explorer);
         }
         loop {
@@ -517,7 +547,9 @@ impl Session {
                 self.run_together(plan.threads, body);
             } else {
                 let first = self.explorer().half_done();
-                for thread in first.into_iter().chain((0..plan.threads).filter(|&thread| first != Some(thread))) {
+                for thread in
+                    first.into_iter().chain((0..plan.threads).filter(|&thread| first != Some(thread)))
+                {
                     self.run_thread(thread, body);
                     if self.explorer().is_over() {
                         break;
@@ -538,7 +570,11 @@ impl Session {
         }
     }
 
-    fn fiber<'a>(&mut self, thread: usize, body: &'a (dyn Fn(usize) + Sync)) -> Coroutine<(), (), (), DefaultStack> {
+    fn fiber<'a>(
+        &mut self,
+        thread: usize,
+        body: &'a (dyn Fn(usize) + Sync),
+    ) -> Coroutine<(), (), (), DefaultStack> {
         let stack = self.stacks.pop().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("memory for the stack of a checked thread")
         });
@@ -595,7 +631,11 @@ impl Session {
         }
     }
 
-    pub(super) fn take_node(&mut self, of: std::any::TypeId, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
+    pub(super) fn take_node(
+        &mut self,
+        of: std::any::TypeId,
+        site: &'static Site<'static>,
+    ) -> (NonNull<u8>, Option<u32>) {
         let thread = self.thread.expect("only threads take nodes");
         for index in 0..super::arena::POOL_NODES {
             let (node, locations) = self.arena.node(of, thread, index);

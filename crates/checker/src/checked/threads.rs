@@ -6,8 +6,8 @@ use std::panic::Location as Site;
 use std::ptr::NonNull;
 
 use machine::{
-    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, TakenNode,
-    Topology, Which, Word,
+    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
+    TakenNode, Topology, Which, Word,
 };
 
 use super::arena::NAMED_NODES;
@@ -67,7 +67,10 @@ impl Sleepers {
     }
 
     fn iter(self) -> impl Iterator<Item = usize> {
-        (0..16).map(move |place| (self.0 >> (4 * place)) & 15).take_while(|&nibble| nibble != 0).map(|n| n as usize - 1)
+        (0..16)
+            .map(move |place| (self.0 >> (4 * place)) & 15)
+            .take_while(|&nibble| nibble != 0)
+            .map(|n| n as usize - 1)
     }
 
     fn of(threads: impl Iterator<Item = usize>) -> Self {
@@ -124,7 +127,8 @@ impl Machine for Checked {
         let (session, site) = (session(), Site::caller());
         let ordering = session.ordering(Operation::Wait, ordering, site);
         let mut ready = wanted(&mut ready);
-        let filter: Option<&mut dyn FnMut(u64) -> bool> = if has_limit(limit) { None } else { Some(&mut ready) };
+        let filter: Option<&mut dyn FnMut(u64) -> bool> =
+            if has_limit(limit) { None } else { Some(&mut ready) };
         let (read, value) = session.load(address_of(word), ordering, site, filter);
         if ready(value) {
             return Ok(W::Value::from_bits(value));
@@ -217,7 +221,8 @@ impl Machine for Checked {
                     session.wait(&[read], true, "is not called off");
                 }
             }
-            let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).without(thread).0);
+            let sleepers =
+                session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).without(thread).0);
             return if Sleepers(sleepers).has(thread) { Slept::GaveUp } else { Slept::Woken };
         }
         let mut awake = |sleepers| !Sleepers(sleepers).has(thread);

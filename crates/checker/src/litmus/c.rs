@@ -49,7 +49,8 @@ impl Thread<'_> {
     fn parameters(&mut self, tokens: &mut Tokens<'_>) -> Result<(), ParseError> {
         tokens.expect("(")?;
         while !tokens.take(")") {
-            while tokens.peek().is_some_and(|token| is_type(&token.text) || token.is("*") || token.is("void")) {
+            while tokens.peek().is_some_and(|token| is_type(&token.text) || token.is("*") || token.is("void"))
+            {
                 tokens.next();
             }
             if tokens.take(")") {
@@ -116,7 +117,8 @@ impl Thread<'_> {
                 let condition = self.expression(tokens, steps)?;
                 tokens.expect(")")?;
                 let then = self.block_or_statement(tokens)?;
-                let otherwise = if tokens.take("else") { self.block_or_statement(tokens)? } else { Vec::new() };
+                let otherwise =
+                    if tokens.take("else") { self.block_or_statement(tokens)? } else { Vec::new() };
                 steps.push(Step::If { condition, then, otherwise });
                 return Ok(());
             }
@@ -230,7 +232,11 @@ impl Thread<'_> {
         self.pointer(name)
     }
 
-    fn expression(&mut self, tokens: &mut Tokens<'_>, steps: &mut Vec<Step>) -> Result<Expression, ParseError> {
+    fn expression(
+        &mut self,
+        tokens: &mut Tokens<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<Expression, ParseError> {
         self.deeper(tokens.at())?;
         let mut left = self.sum(tokens, steps)?;
         loop {
@@ -385,8 +391,8 @@ impl Thread<'_> {
                 steps.push(Step::Store { address, value, width: Width::Long, ordering: Some(ordering) });
                 Expression::Constant(0)
             }
-            "atomic_exchange" | "atomic_fetch_add" | "atomic_fetch_sub" | "atomic_fetch_and" | "atomic_fetch_or"
-            | "atomic_fetch_xor" | "xchg" => {
+            "atomic_exchange" | "atomic_fetch_add" | "atomic_fetch_sub" | "atomic_fetch_and"
+            | "atomic_fetch_or" | "atomic_fetch_xor" | "xchg" => {
                 let address = self.address(tokens)?;
                 tokens.expect(",")?;
                 let value = self.expression(tokens, steps)?;

@@ -80,7 +80,9 @@ impl Condition {
 
 /// Equal, or equal in the four bytes that a word has: a file may write 4294967295 for -1.
 fn same(a: Value, b: Value) -> bool {
-    a == b || a as u64 >> 32 == 0 && b == Value::from(a as i32) || b as u64 >> 32 == 0 && a == Value::from(b as i32)
+    a == b
+        || a as u64 >> 32 == 0 && b == Value::from(a as i32)
+        || b as u64 >> 32 == 0 && a == Value::from(b as i32)
 }
 
 /// Which final states a test asks for.
@@ -118,7 +120,11 @@ fn deeper(tokens: &Tokens<'_>, depth: usize) -> Result<usize, ParseError> {
     Ok(depth + 1)
 }
 
-fn disjunction(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> Result<Condition, ParseError> {
+fn disjunction(
+    tokens: &mut Tokens<'_>,
+    names: &mut dyn Names,
+    depth: usize,
+) -> Result<Condition, ParseError> {
     let mut left = conjunction(tokens, names, depth)?;
     while tokens.take("\\/") || tokens.take("||") {
         left = Condition::Or(Box::new(left), Box::new(conjunction(tokens, names, depth)?));
@@ -126,7 +132,11 @@ fn disjunction(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> 
     Ok(left)
 }
 
-fn conjunction(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> Result<Condition, ParseError> {
+fn conjunction(
+    tokens: &mut Tokens<'_>,
+    names: &mut dyn Names,
+    depth: usize,
+) -> Result<Condition, ParseError> {
     let mut left = negation(tokens, names, depth)?;
     while tokens.take("/\\") || tokens.take("&&") {
         left = Condition::And(Box::new(left), Box::new(negation(tokens, names, depth)?));

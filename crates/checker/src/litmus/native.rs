@@ -100,7 +100,11 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
 /// What the locations hold; puts back what they held at the start.
 fn take_memory(copies: &[Vec<Location>], initial: &[Value]) -> Vec<Vec<Value>> {
     let take = |memory: &Vec<Location>| {
-        memory.iter().zip(initial).map(|(location, &first)| location.0.swap(first, Ordering::Relaxed)).collect()
+        memory
+            .iter()
+            .zip(initial)
+            .map(|(location, &first)| location.0.swap(first, Ordering::Relaxed))
+            .collect()
     };
     copies.iter().map(take).collect()
 }

@@ -161,10 +161,18 @@ impl Test {
         let dialect = match architecture.to_ascii_uppercase().as_str() {
             "X86" | "X86_64" => Dialect::X86,
             "C" | "C11" => Dialect::C,
-            "" => return Err(ParseError::new(at, "the file is empty; expected `X86`, `X86_64` or `C`, and a name")),
+            "" => {
+                return Err(ParseError::new(
+                    at,
+                    "the file is empty; expected `X86`, `X86_64` or `C`, and a name",
+                ));
+            }
             _ => {
                 let known = "X86, X86_64 and C are supported";
-                return Err(ParseError::new(at, format!("architecture `{architecture}` is not supported; {known}")));
+                return Err(ParseError::new(
+                    at,
+                    format!("architecture `{architecture}` is not supported; {known}"),
+                ));
             }
         };
         let name = text.line().trim().to_owned();
@@ -187,7 +195,10 @@ impl Test {
         }
         if builder.registers.len() > builder.program.threads.len() {
             let thread = builder.registers.len() - 1;
-            return Err(ParseError::new(at, format!("the initial state names thread {thread}, which is not there")));
+            return Err(ParseError::new(
+                at,
+                format!("the initial state names thread {thread}, which is not there"),
+            ));
         }
         rest(tokens, builder, name)
     }
@@ -211,7 +222,11 @@ impl Test {
     /// The end without what only the translation needed.
     pub(super) fn without_scratch(&self, mut end: Final) -> Final {
         for (values, names) in end.registers.iter_mut().zip(&self.registers) {
-            values.iter_mut().zip(names).filter(|(_, name)| name.starts_with('_')).for_each(|(value, _)| *value = 0);
+            values
+                .iter_mut()
+                .zip(names)
+                .filter(|(_, name)| name.starts_with('_'))
+                .for_each(|(value, _)| *value = 0);
         }
         end
     }
@@ -283,10 +298,38 @@ impl Judgement {
 }
 
 const TYPES: [&str; 32] = [
-    "int", "long", "short", "char", "unsigned", "signed", "volatile", "const", "atomic_int", "atomic_uint",
-    "atomic_long", "atomic_ulong", "atomic_bool", "atomic_t", "_Atomic", "bool", "_Bool", "int8_t", "int16_t",
-    "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "intptr_t", "uintptr_t", "size_t",
-    "spinlock_t", "static", "register", "struct",
+    "int",
+    "long",
+    "short",
+    "char",
+    "unsigned",
+    "signed",
+    "volatile",
+    "const",
+    "atomic_int",
+    "atomic_uint",
+    "atomic_long",
+    "atomic_ulong",
+    "atomic_bool",
+    "atomic_t",
+    "_Atomic",
+    "bool",
+    "_Bool",
+    "int8_t",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "uint8_t",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+    "intptr_t",
+    "uintptr_t",
+    "size_t",
+    "spinlock_t",
+    "static",
+    "register",
+    "struct",
 ];
 
 /// Whether a word is part of a type.

@@ -54,7 +54,9 @@ impl Token {
         let digits = self.text.trim_end_matches(['u', 'U', 'l', 'L']);
         match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
             Some(digits) => u64::from_str_radix(digits, 16).ok().map(|value| value as i64),
-            None => digits.parse::<i64>().ok().or_else(|| digits.parse::<u64>().ok().map(|value| value as i64)),
+            None => {
+                digits.parse::<i64>().ok().or_else(|| digits.parse::<u64>().ok().map(|value| value as i64))
+            }
         }
     }
 }

@@ -152,8 +152,8 @@ fn instruction(
 /// An instruction's name without the letter of its operands' size.
 fn split_suffix(name: &str) -> (String, Option<Width>) {
     const NAMES: [&str; 19] = [
-        "mov", "add", "sub", "inc", "dec", "xadd", "cmpxchg", "xchg", "and", "or", "xor", "neg", "not", "mfence",
-        "lfence", "sfence", "nop", "endbr64", "cmp",
+        "mov", "add", "sub", "inc", "dec", "xadd", "cmpxchg", "xchg", "and", "or", "xor", "neg", "not",
+        "mfence", "lfence", "sfence", "nop", "endbr64", "cmp",
     ];
     if NAMES.contains(&name) {
         return (name.to_owned(), None);
@@ -285,7 +285,8 @@ impl Parsed<'_> {
             match self.widths.iter().find(|(known, _)| known == location) {
                 Some((_, before)) if *before != width => {
                     let name = &self.builder.locations[*location];
-                    let message = format!("`{name}` is accessed with different sizes, which is not supported");
+                    let message =
+                        format!("`{name}` is accessed with different sizes, which is not supported");
                     return Err(ParseError::new(*at, message));
                 }
                 Some(_) => {}

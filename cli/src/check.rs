@@ -1,0 +1,184 @@
+//! `contend check`: a lock in every execution that a memory model allows.
+
+mod page;
+mod plan;
+mod weaken;
+
+use anyhow::{Context, bail, ensure};
+use checker::checked::Accessed;
+use checker::{Counterexample, Model, Script, replay};
+use locks::catalogue::{self, LOCKS, Lock};
+use plan::{Client, Task, Verdict};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use workloads::client::{Kind, Shape};
+
+/// Run a lock in every execution that a memory model allows.
+///
+/// Small clients use the lock in all ways that it offers; every order of their steps, and every value that a read may
+/// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen; what
+/// was cut off by the time limit is "a bound". Found are: two holders, data races, waits that never end, queue
+/// nodes used after their return, and failed checks. Not explored are wake-ups for no reason.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend check mcs                                  # all clients, all models
+  contend check ticket --threads 3 --acquisitions 2 --model tso
+  contend check mcs --mutate                         # weaken each ordered access: is it missed?
+  contend check mcs --weaken mcs.rs:82:51=relaxed --client exclusive --threads 2 --acquisitions 1 --model ra
+  contend check --all --mutate --write docs/verification.md")]
+pub(crate) struct Args {
+    /// The lock, as `contend locks` lists it
+    #[arg(value_name = "LOCK", required_unless_present = "all", conflicts_with = "all")]
+    lock: Option<String>,
+
+    /// All locks
+    #[arg(long)]
+    all: bool,
+
+    /// Only this model: sc, tso, pso or ra; may be given several times
+    #[arg(long, value_name = "MODEL")]
+    model: Vec<Model>,
+
+    /// Threads of the clients
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// How often each thread goes for the lock
+    #[arg(long, value_name = "K")]
+    acquisitions: Option<u32>,
+
+    /// Only this client: exclusive, tried, timed, cancelled, shared, nested or passed-on
+    #[arg(long, value_name = "CLIENT", value_parser = plan::client)]
+    client: Option<Client>,
+
+    /// Seconds for each exploration; a smaller client is tried when a large one takes longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    seconds: u64,
+
+    /// Weaken every ordered access of the lock, one at a time, and see whether a client fails under release-acquire
+    #[arg(long)]
+    mutate: bool,
+
+    /// Weaken one access: FILE:LINE:COLUMN=ORDERING
+    #[arg(long, value_name = "SITE=ORDERING", conflicts_with = "mutate")]
+    weaken: Option<weaken::Site>,
+
+    /// Run the execution again that a counterexample ends with
+    #[arg(long, value_name = "STRING", requires = "client")]
+    replay: Option<Script>,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Write the results as a page
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+}
+
+/// What was found out about one lock.
+struct Checked {
+    lock: &'static Lock,
+    verdicts: Vec<Verdict>,
+    mutants: Vec<weaken::Mutant>,
+}
+
+/// Runs `contend check`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let locks = match &args.lock {
+        None => LOCKS.iter().collect(),
+        Some(name) => match catalogue::find(name) {
+            Some(lock) => vec![lock],
+            None => bail!("no lock is called {name:?}: `contend locks` lists them"),
+        },
+    };
+    if let Some(threads) = args.threads {
+        let most = checker::MAX_THREADS - 1;
+        ensure!((1..=most).contains(&threads), "--threads {threads}: 1 to {most} threads can be checked");
+    }
+    if let Some(script) = &args.replay {
+        return run_again(args, locks[0], script);
+    }
+    let limit = Duration::from_secs(args.seconds.max(1));
+    let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, args)).collect::<Vec<_>>();
+    ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
+    let mut verdicts = tasks
+        .into_par_iter()
+        .map(|task| {
+            let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
+            Ok(task.judge(limit, mutation))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut all = Vec::new();
+    for lock in locks {
+        let (of_lock, rest) = verdicts.into_iter().partition(|verdict| verdict.task.lock.name == lock.name);
+        verdicts = rest;
+        let mutants = if args.mutate { weaken::all(lock, limit) } else { Vec::new() };
+        all.push(Checked { lock, verdicts: of_lock, mutants });
+    }
+    let failed = all.iter().any(|one| one.verdicts.iter().any(Verdict::is_wrong));
+    if let Some(path) = &args.write {
+        let page = page::markdown(&all, started.elapsed());
+        std::fs::write(path, page).with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all.iter().map(Checked::json).collect::<Vec<_>>())?);
+    } else {
+        all.iter().for_each(|one| print!("{}", page::text(one, args)));
+        println!("{:.1} s", started.elapsed().as_secs_f64());
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn run_again(args: &Args, lock: &'static Lock, script: &Script) -> anyhow::Result<ExitCode> {
+    let task =
+        plan::tasks(lock, args).into_iter().next().context("the lock cannot do what this client does")?;
+    let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
+    let report = replay(task.model, script.clone(), mutation, &|| task.run());
+    match report.counterexample {
+        Some(found) => {
+            println!("{found}");
+            Ok(ExitCode::FAILURE)
+        }
+        None => bail!(
+            "nothing is wrong in this execution of {task}; give the same --client, --threads, --acquisitions, \
+             --model and --weaken as the counterexample was found with"
+        ),
+    }
+}
+
+impl Checked {
+    fn json(&self) -> Value {
+        json!({
+            "lock": self.lock.name,
+            "explorations": self.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
+            "mutants": self.mutants.iter().map(weaken::Mutant::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// A counterexample with the command that runs it again.
+fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
+    let weaken = weakened.map_or(String::new(), |site| format!(" --weaken {site}"));
+    let Task { lock, kind, shape: Shape { threads, rounds }, model } = task;
+    let client = plan::client_name(*kind);
+    format!(
+        "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {rounds} \
+         --model {model}{weaken} --replay '{}'\n",
+        lock.name, found.script
+    )
+}
+
+/// The accesses that stand in the source of a lock.
+fn of_locks(accesses: Vec<Accessed>) -> impl Iterator<Item = Accessed> {
+    accesses.into_iter().filter(|access| access.site.file().replace('\\', "/").contains("locks/src/"))
+}
+
+/// Every kind of client that suits a lock.
+fn kinds(lock: &Lock) -> impl Iterator<Item = Kind> + '_ {
+    Kind::ALL.into_iter().filter(|kind| kind.suits(lock))
+}

@@ -1,0 +1,116 @@
+//! The results as text and as a page.
+
+use super::plan::{Verdict, client_name};
+use super::{Args, Checked, tell};
+use std::time::Duration;
+use workloads::client::Kind;
+
+/// For the terminal.
+pub(super) fn text(checked: &Checked, args: &Args) -> String {
+    let mut text = format!("{}\n", checked.lock.name);
+    for verdict in &checked.verdicts {
+        text += &format!(
+            "  {:4} {:10} {:6} {:>10} executions, {:>10} pruned, {:7.2} s  {}\n",
+            verdict.task.model.name(),
+            client_name(verdict.task.kind),
+            size(verdict),
+            verdict.counts.explored,
+            verdict.counts.pruned,
+            verdict.elapsed.as_secs_f64(),
+            verdict.word(),
+        );
+        for (shape, counts) in &verdict.bounds {
+            let (threads, rounds) = (shape.threads, shape.rounds);
+            text += &format!("       {threads} × {rounds} was cut off after {} executions\n", counts.all());
+        }
+        if let Some(found) = &verdict.found {
+            text += &tell(&verdict.task, found, None);
+        }
+    }
+    let killed = checked.mutants.iter().filter(|mutant| mutant.killed.is_some()).count();
+    if !checked.mutants.is_empty() {
+        text += &format!("  {killed} of {} mutants are found\n", checked.mutants.len());
+    }
+    for mutant in &checked.mutants {
+        let fate = mutant.killed.as_ref().map_or_else(
+            || if mutant.bounds > 0 { "survives, within bounds".to_owned() } else { "survives".to_owned() },
+            |killed| format!("{} in {}", killed.violation, killed.client),
+        );
+        text += &format!("    {:34} {:16} {:8} {fate}\n", mutant.name, mutant.operation, mutant.from);
+        if let (Some(killed), true) = (&mutant.killed, args.lock.is_some()) {
+            text += &killed.table;
+        }
+    }
+    text
+}
+
+fn size(verdict: &Verdict) -> String {
+    format!("{} × {}", verdict.task.shape.threads, verdict.task.shape.rounds)
+}
+
+/// For `docs/verification.md`.
+pub(super) fn markdown(all: &[Checked], elapsed: Duration) -> String {
+    let mut page = String::from(
+        "# Verification\n\n\
+         Written by `contend check --all --mutate --write docs/verification.md`; [checking.md](checking.md) explains \
+         how to read it.\n\n\
+         Every lock runs with small clients, of so many threads × acquisitions each, in every execution that a memory \
+         model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that the time \
+         limit came first.\nExecutions that end in a wait which another execution goes on from are counted as \
+         pruned.\n\n",
+    );
+    page += &format!("All of it took {:.0} s on this computer.\n\n## Exclusion\n\n", elapsed.as_secs_f64());
+    page += "| lock | model | client | size | executions | pruned | seconds | verdict |\n\
+             |---|---|---|---|--:|--:|--:|---|\n";
+    for checked in all {
+        for verdict in &checked.verdicts {
+            page += &row(checked.lock.name, verdict);
+        }
+    }
+    let plain = all.iter().flat_map(|checked| &checked.verdicts);
+    let mut hardest = plain.filter(|verdict| verdict.task.kind == Kind::Exclusive).collect::<Vec<_>>();
+    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.counts.all()));
+    page += "\nThe hardest plain clients:\n\n";
+    for verdict in hardest.iter().take(5) {
+        page += &format!("- {}: {} executions, {}\n", verdict.task, verdict.counts.all(), verdict.word());
+    }
+    page += "\n## Mutants\n\n\
+             Every acquire, release, acq_rel and seq_cst access is made weaker, one at a time, without a change of the \
+             source, and\njudged under release-acquire. A survivor is an ordering that no client here needs; that is \
+             a finding, and no proof that\nthe ordering is not needed.\n\n\
+             | lock | access | operation | from | found as | by |\n|---|---|---|---|---|---|\n";
+    for checked in all {
+        for mutant in &checked.mutants {
+            let (found, by) = match &mutant.killed {
+                Some(killed) => (killed.violation, killed.client.as_str()),
+                None if mutant.bounds > 0 => ("**survives**", "some clients within bounds"),
+                None => ("**survives**", "all clients complete"),
+            };
+            page += &format!(
+                "| {} | `{}` | {} | {} | {found} | {by} |\n",
+                checked.lock.name, mutant.name, mutant.operation, mutant.from
+            );
+        }
+    }
+    let all_mutants = all.iter().flat_map(|checked| &checked.mutants).collect::<Vec<_>>();
+    let killed = all_mutants.iter().filter(|mutant| mutant.killed.is_some()).count();
+    page += &format!("\n{killed} of {} mutants are found.\n", all_mutants.len());
+    page
+}
+
+fn row(lock: &str, verdict: &Verdict) -> String {
+    let bounds = verdict.bounds.iter().map(|(shape, counts)| {
+        format!("; {} × {} cut off after {}", shape.threads, shape.rounds, counts.all())
+    });
+    format!(
+        "| {lock} | {} | {} | {} | {} | {} | {:.2} | {}{} |\n",
+        verdict.task.model,
+        client_name(verdict.task.kind),
+        size(verdict),
+        verdict.counts.explored,
+        verdict.counts.pruned,
+        verdict.elapsed.as_secs_f64(),
+        verdict.word(),
+        bounds.collect::<String>(),
+    )
+}

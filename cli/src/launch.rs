@@ -77,7 +77,8 @@ impl Swaps {
     }
 }
 
-/// Reads `SITE=NAME`.
+/// Reads `SITE=NAME`. Locks that a profile tells apart by `#2`, `#3` and so on were made at one site, and are swapped
+/// together.
 ///
 /// # Errors
 ///
@@ -90,6 +91,10 @@ pub(crate) fn parse_site(text: &str) -> Result<(String, String), String> {
         return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
     }
     known(name)?;
+    let site = match site.rsplit_once('#') {
+        Some((site, number)) if number.parse::<u32>().is_ok() => site,
+        _ => site,
+    };
     Ok((site.to_owned(), name.to_owned()))
 }
 
@@ -286,6 +291,7 @@ mod tests {
     #[test]
     fn a_site_may_contain_the_equals_sign() {
         assert_eq!(parse_site("a::operator===ticket").unwrap().0, "a::operator==");
+        assert_eq!(parse_site("CacheDB::count#6=ticket").unwrap().0, "CacheDB::count");
         for text in ["cache", "=ticket", "cache=nosuch"] {
             assert!(parse_site(text).is_err(), "{text}");
         }

@@ -52,8 +52,9 @@ impl<M: Machine> ClhTimed<M> {
     fn leave(&self, node: &'static TimedNode<M>, predecessor: &'static TimedNode<M>) {
         let own = core::ptr::from_ref(node).cast_mut();
         let before = core::ptr::from_ref(predecessor).cast_mut();
-        // [3] publishes the predecessor's node, which we have by the same edge, to the next in the queue
-        if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, Release, Relaxed).is_ok()
+        // [3] publishes the predecessor's node, which we have by the same edge, to the next in the queue; [4] from
+        // whoever was behind us and left
+        if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, AcqRel, Relaxed).is_ok()
         {
             M::give_node(node);
             return;
@@ -77,8 +78,9 @@ impl<M: Machine> RawLock<M> for ClhTimed<M> {
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { own.as_ref() }) else { return };
         let last = self.tail.load(Relaxed) == own;
-        if last && self.tail.compare_exchange(own, null_mut(), Release, Relaxed).is_ok() {
-            M::give_node(node); // [1] to the next acquirer
+        // [1] to the next acquirer; [4] from whoever was behind us and left
+        if last && self.tail.compare_exchange(own, null_mut(), AcqRel, Relaxed).is_ok() {
+            M::give_node(node);
         } else {
             node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
         }
@@ -90,10 +92,8 @@ impl<M: Machine> FairLock<M> for ClhTimed<M> {}
 impl<M: Machine> TryLock<M> for ClhTimed<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        // SAFETY: null or a pool's node, which lives for ever; even one that has left the queue can be looked at.
-        let held = unsafe { self.tail.load(Acquire).as_ref() } // [3] from the last in the queue
-            .is_some_and(|last| last.state.load(Relaxed) == WAITING);
-        !held && self.acquire_or(Limit::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
+        // The tail does not tell: its node may be a released one. So queue up, look, and leave at once.
+        self.acquire_or(Limit::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
     }
 }
 

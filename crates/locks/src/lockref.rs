@@ -90,10 +90,16 @@ impl<M: Machine> LockRef<M> {
 
     /// Changes the count by the holder of the lock.
     fn change_locked(&self, change: &impl Fn(i32) -> Option<i32>) -> Option<i32> {
-        let new = change(self.count())?;
-        let by = new.wrapping_sub(self.count()) as u32;
-        self.word.fetch_add(u64::from(by) << COUNT_SHIFT, Relaxed); // the release publishes it
+        let old = self.count();
+        let new = change(old)?;
+        self.add_locked(new.wrapping_sub(old));
         Some(new)
+    }
+
+    /// Adds to the count. The caller holds the lock, so that the other functions would wait for it.
+    #[inline]
+    pub fn add_locked(&self, references: i32) {
+        self.word.fetch_add(u64::from(references as u32) << COUNT_SHIFT, Relaxed); // the release publishes it
     }
 
     /// Changes the count, if need be with the lock.

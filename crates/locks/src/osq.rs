@@ -8,10 +8,13 @@
 //! | `tail`         | acquirers, the last in the queue        | name of the last node + 1; 0: free; `NAMELESS`  |
 //! | `holder`       | the holder alone                        | name of the holder's node + 1, for its release  |
 //! | node `next`    | the successor; whoever takes it out     | the node behind; null: none, or it is being changed |
-//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `GRANTED`: the owner holds the lock |
+//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `LEAVING`: its owner looks at that node; `GRANTED`: the owner holds the lock |
 //!
 //! Leaving takes three steps: (A) take the link to oneself out of the predecessor, after which that cannot leave or
-//! grant past us; (B) take one's own link out, or the tail back; (C) join the neighbours.
+//! grant past us; (B) take one's own link out, or the tail back; (C) join the neighbours. Linux's nodes belong to
+//! processors, so that step A may look at one that has left the queue. Here they are used again elsewhere: step A
+//! announces itself by `LEAVING`, and a predecessor that finds that waits for an acknowledgement before it gives its
+//! node back.
 //! A thread whose pool is used up has no name to leave: it takes the lock only when nobody is there, as `NAMELESS`,
 //! and newcomers wait until that is over.
 //! Order: first in, first out among those who stay. Any thread may release.
@@ -20,7 +23,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Native, Node, PlainCell, TakenNode, Word};
+use machine::{GaveUp, Limit, Machine, Native, Node, PlainCell, TakenNode, Which, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -29,6 +32,8 @@ const FREE: u32 = 0;
 const NAMELESS: u32 = u32::MAX;
 /// In a node's `before`: nobody is before it any more.
 const GRANTED: u32 = u32::MAX;
+/// With a name in a node's `before`: the owner looks at the node of that name.
+const LEAVING: u32 = 1 << 31;
 
 /// A place in the queue.
 struct OsqNode<M: Machine> {
@@ -66,9 +71,9 @@ impl<M: Machine> Queued<'_, M> {
     /// Takes the link to the successor out of the own node; or, if there is no successor, sets the tail to `last`.
     fn take_next(&self, last: u32) -> Option<&'static OsqNode<M>> {
         loop {
-            // [1] to the next acquirer
+            // [1] to the next acquirer; [4] between one that left and its predecessor: our node is our own again
             if self.tail.load(Relaxed) == self.name
-                && self.tail.compare_exchange(self.name, last, Release, Relaxed).is_ok()
+                && self.tail.compare_exchange(self.name, last, AcqRel, Relaxed).is_ok()
             {
                 return None;
             }
@@ -93,16 +98,44 @@ impl<M: Machine> Queued<'_, M> {
             if name == GRANTED {
                 return None;
             }
-            let before = named::<M>(name);
-            if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
+            if self.node.before.compare_exchange(name, name | LEAVING, Relaxed, Relaxed).is_err() {
+                continue; // granted, or joined to another one
+            }
+            if self.detach_from(name) {
                 return Some(name);
             }
-            // The predecessor has our link in hand: it grants, or it leaves and joins us to its own predecessor.
-            M::spin_until_any(
-                (&self.node.before, Relaxed, |now| now != name),
-                (&before.next, Relaxed, |next| next == self.own()),
-            );
         }
+    }
+
+    /// Takes the link out of the node of this name, unless its owner goes first.
+    fn detach_from(&self, name: u32) -> bool {
+        let before = named::<M>(name);
+        loop {
+            if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
+                return true;
+            }
+            // Our link is in somebody's hand: the predecessor's, which grants or leaves; or one's that was between us
+            // and has still to join us to the predecessor.
+            let joined = (&before.next, Relaxed, |next: *mut OsqNode<M>| next == self.own());
+            let moved = (&self.node.before, Relaxed, |now| now != name | LEAVING);
+            if let Which::First(_) = M::spin_until_any(moved, joined) {
+                before.next.store(self.own(), Release); // [5] to the predecessor: it may give its node back
+                return false;
+            }
+        }
+    }
+
+    /// Writes the successor's `before`, after which it may look at this node no more.
+    fn hand(&self, next: &OsqNode<M>, before: u32) -> bool {
+        next.before.swap(before, Release) & LEAVING != 0 // [3] to the successor
+    }
+
+    /// Gives the node back, once a successor that looks at it has looked away.
+    fn retire(&self, looked_at: bool) {
+        if looked_at {
+            M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [5] from the successor
+        }
+        M::give_node(self.node);
     }
 
     /// Leaves the queue. False when the lock came first.
@@ -110,20 +143,20 @@ impl<M: Machine> Queued<'_, M> {
     fn leave(&self) -> bool {
         let Some(name) = self.detach() else { return false };
         // Step B. The predecessor cannot go meanwhile: it waits for a link, or for the tail.
-        if let Some(next) = self.take_next(name) {
+        let next = self.take_next(name);
+        let looked_at = next.is_some_and(|next| {
             // Step C. First the successor: once the predecessor has the link, it may write there itself.
-            next.before.store(name, Release); // [3] to the successor
+            let looked_at = self.hand(next, name);
             named::<M>(name).next.store(core::ptr::from_ref(next).cast_mut(), Release); // [2] to the predecessor
-        }
-        M::give_node(self.node);
+            looked_at
+        });
+        self.retire(looked_at);
         true
     }
 
     fn release(&self) {
-        if let Some(next) = self.take_next(FREE) {
-            next.before.store(GRANTED, Release); // [3] to the successor
-        }
-        M::give_node(self.node);
+        let looked_at = self.take_next(FREE).is_some_and(|next| self.hand(next, GRANTED));
+        self.retire(looked_at);
     }
 }
 

@@ -92,12 +92,8 @@ impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         let before = self.word.fetch_add(READER, Acquire); // [1] from a writer's release
-        if before & (WRITER | WAITING) == 0 {
-            return;
-        }
-        if reads_already {
-            M::spin_until(&self.word, Acquire, |word| word & WRITER == 0); // at once, if it is true
-        } else {
+        let barred = if reads_already { WRITER } else { WRITER | WAITING };
+        if before & barred != 0 {
             self.wait_shared();
         }
     }

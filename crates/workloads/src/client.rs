@@ -14,7 +14,7 @@
 use core::fmt;
 
 use locks::catalogue::{self, Lock, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Event, Home, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
 
@@ -403,6 +403,40 @@ pub fn nested<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
             }
             for step in 0..NESTED {
                 guarded[(thread + round + step * 2) % NESTED].release();
+            }
+        }
+        inside
+    })
+}
+
+/// An object with a reference count. The first thread publishes it under the lock; all use it while they have a
+/// reference; whoever drops the last one finds itself holding the lock, and takes the object down.
+///
+/// # Errors
+/// [`Wrong`] when somebody used an object that was not up, or it went down other than once.
+pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+    let object = &guarded[0];
+    add_up(shape, &guarded, |thread| {
+        let mut inside = Inside::default();
+        if thread == 0 {
+            object.acquire();
+            object.count.set(1);
+            object.copy.set(1);
+            object.lock.add_locked(1);
+            object.release();
+        }
+        for round in 0..shape.rounds {
+            let first = thread == 0 && round == 0;
+            if !first && !object.lock.get_not_zero() {
+                continue;
+            }
+            inside.disturbed |= object.count.get() != 1 || object.copy.get() != 1;
+            if !object.lock.put_or_lock() {
+                inside.touch(object);
+                object.count.set(1);
+                object.lock.mark_dead();
+                object.lock.release();
             }
         }
         inside

@@ -30,6 +30,16 @@ fn spinning_threads() {
     runs::<Native>(&[1, 2], 200);
 }
 
+#[test]
+fn references_outlive_their_users() {
+    for threads in [1, 2, 8] {
+        for _ in 0..50 {
+            let ran = client::references::<Patient>(Shape { threads, rounds: 20 });
+            assert!(ran.is_ok(), "{threads} threads: {ran:?}");
+        }
+    }
+}
+
 /// A lock that does not exclude.
 struct Open;
 

@@ -8,6 +8,7 @@ mod futex;
 mod patience;
 mod run;
 pub mod thread;
+mod topology;
 mod words;
 
 use core::alloc::Layout;
@@ -201,11 +202,11 @@ impl<P: Patience> Machine for Host<P> {
     }
 
     fn place() -> Place {
-        run::place()
+        topology::place()
     }
 
     fn topology() -> Topology {
-        run::topology()
+        topology::topology()
     }
 
     #[inline]

@@ -49,10 +49,10 @@ pub(super) fn nap(ns: u64) {
 }
 
 /// The caller's errno, which a wait inside a lock must not change.
-struct Errno(i32);
+pub(super) struct Errno(i32);
 
 impl Errno {
-    fn save() -> Self {
+    pub(super) fn save() -> Self {
         // SAFETY: the location belongs to the calling thread.
         Self(unsafe { *libc::__errno_location() })
     }
@@ -61,7 +61,7 @@ impl Errno {
         Self::save().0
     }
 
-    fn restore(self) {
+    pub(super) fn restore(self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 };
     }

@@ -1,4 +1,4 @@
-//! Running threads on this computer, and its topology and memory nodes.
+//! Running threads on this computer, and memory on its nodes.
 
 extern crate alloc;
 
@@ -9,7 +9,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::futex;
-use crate::{Clock, Counts, Event, Home, Place, Plan, Run, Topology, thread_block};
+use crate::{Clock, Counts, Event, Home, Plan, Run, thread_block};
 
 /// What a thread knows of the run that it belongs to.
 #[derive(Clone, Copy)]
@@ -132,97 +132,6 @@ fn pin_to(core: u32) {
         if (core as usize) < 8 * size_of::<libc::cpu_set_t>() {
             libc::CPU_SET(core as usize, &mut set);
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
-    }
-}
-
-pub(super) fn place() -> Place {
-    // SAFETY: no arguments.
-    let core = u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
-    let known = places();
-    known.iter().find(|place| place.core == core).copied().unwrap_or(Place { core, ..Place::default() })
-}
-
-pub(super) fn topology() -> Topology {
-    Topology { places: places().to_vec() }
-}
-
-#[cfg(feature = "std")]
-fn places() -> &'static [Place] {
-    static PLACES: std::sync::OnceLock<Vec<Place>> = std::sync::OnceLock::new();
-    PLACES.get_or_init(|| sysfs::read("/sys/devices/system"))
-}
-
-#[cfg(not(feature = "std"))]
-fn places() -> &'static [Place] {
-    &[]
-}
-
-/// The topology as the kernel shows it.
-#[cfg(feature = "std")]
-mod sysfs {
-    use std::fs;
-    use std::path::Path;
-
-    use super::{Place, Vec};
-
-    /// One place for each core that is online; a machine that hides its topology has one socket and one die.
-    pub(super) fn read(system: &str) -> Vec<Place> {
-        let system = Path::new(system);
-        let online = fs::read_to_string(system.join("cpu/online")).unwrap_or_default();
-        let cores = match parse_list(&online) {
-            cores if cores.is_empty() => {
-                let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                (0..count as u32).collect()
-            }
-            cores => cores,
-        };
-        cores.into_iter().map(|core| place_of(system, core)).collect()
-    }
-
-    fn place_of(system: &Path, core: u32) -> Place {
-        let cpu = system.join(format!("cpu/cpu{core}"));
-        let number = |file: &str| {
-            fs::read_to_string(cpu.join(file)).ok().and_then(|text| text.trim().parse::<u32>().ok())
-        };
-        // A die is named by its first core, whose number is unique over the machine.
-        let last_level = (0..8).rev().find_map(|index| {
-            fs::read_to_string(cpu.join(format!("cache/index{index}/shared_cpu_list"))).ok()
-        });
-        let die = last_level.and_then(|list| parse_list(&list).first().copied()).unwrap_or(0);
-        let node = fs::read_dir(&cpu).ok().and_then(|entries| {
-            entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
-        });
-        Place {
-            socket: number("topology/physical_package_id").unwrap_or(0),
-            die,
-            core,
-            node: node.unwrap_or(0),
-        }
-    }
-
-    /// A list such as `0-3,8,10-11`.
-    fn parse_list(list: &str) -> Vec<u32> {
-        let ranges = list.trim().split(',').filter_map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-        });
-        ranges.flatten().collect()
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn lists_of_cores_are_read() {
-            assert_eq!(parse_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
-            assert_eq!(parse_list(""), Vec::<u32>::new());
-        }
-
-        #[test]
-        fn a_hidden_topology_still_has_cores() {
-            assert!(!read("/nonexistent").is_empty());
         }
     }
 }

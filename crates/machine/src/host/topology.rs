@@ -1,0 +1,175 @@
+//! Where a thread of this computer runs, as the kernel shows it under `/sys`.
+//!
+//! A lock may ask for its place while it waits, inside a program that it knows nothing of. So nothing here allocates,
+//! errno stays what it was, and a core's files are read once.
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::futex::Errno;
+use crate::{Place, Topology};
+
+/// Cores whose places are remembered; those past it are asked for each time.
+const REMEMBERED: usize = 1024;
+
+/// Places by core: socket, die and node in 20 bits each, and a bit that says that they are known.
+static PLACES: [AtomicU64; REMEMBERED] = [const { AtomicU64::new(0) }; REMEMBERED];
+
+const FIELD_BITS: u32 = 20;
+const FIELD: u64 = (1 << FIELD_BITS) - 1;
+const KNOWN: u64 = 1 << 63;
+
+pub(super) fn place() -> Place {
+    let errno = Errno::save();
+    // SAFETY: no arguments.
+    let core = u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+    let place = place_of(core);
+    errno.restore();
+    place
+}
+
+pub(super) fn topology() -> Topology {
+    let mut online = Text::new();
+    read(&mut online, format_args!("/sys/devices/system/cpu/online"));
+    let mut cores = list(online.as_bytes()).peekable();
+    if cores.peek().is_none() {
+        // A machine that hides its topology still has the core that this runs on.
+        return Topology { places: Vec::from([place()]) };
+    }
+    Topology { places: cores.map(place_of).collect() }
+}
+
+fn place_of(core: u32) -> Place {
+    let Some(remembered) = PLACES.get(core as usize) else { return read_place(core) };
+    let packed = remembered.load(Ordering::Relaxed);
+    if packed & KNOWN != 0 {
+        let field = |number: u32| (packed >> (number * FIELD_BITS) & FIELD) as u32;
+        return Place { socket: field(0), die: field(1), core, node: field(2) };
+    }
+    let place = read_place(core);
+    let fields = [place.socket, place.die, place.node].map(|field| u64::from(field) & FIELD);
+    let packed = fields[0] | fields[1] << FIELD_BITS | fields[2] << (2 * FIELD_BITS) | KNOWN;
+    remembered.store(packed, Ordering::Relaxed);
+    place
+}
+
+/// Deepest level of cache that the kernel may show.
+const CACHE_LEVELS: u32 = 8;
+/// Memory nodes that are looked for.
+const NODES: u32 = 64;
+
+/// What the kernel says of a core; what it does not say is zero, so that all cores are alike.
+fn read_place(core: u32) -> Place {
+    let mut text = Text::new();
+    read(&mut text, format_args!("/sys/devices/system/cpu/cpu{core}/topology/physical_package_id"));
+    let socket = list(text.as_bytes()).next().unwrap_or(0);
+    // A die is named by its first core, whose number is unique over the machine.
+    let die = (0..CACHE_LEVELS).rev().find_map(|level| {
+        read(&mut text, format_args!("/sys/devices/system/cpu/cpu{core}/cache/index{level}/shared_cpu_list"));
+        list(text.as_bytes()).next()
+    });
+    let node = (0..NODES).find(|&node| {
+        read(&mut text, format_args!("/sys/devices/system/node/node{node}/cpulist"));
+        list(text.as_bytes()).any(|of_node| of_node == core)
+    });
+    Place { socket, die: die.unwrap_or(0), core, node: node.unwrap_or(0) }
+}
+
+/// Text without an allocator: a path, or the beginning of a small file.
+struct Text {
+    bytes: [u8; 512],
+    length: usize,
+}
+
+impl Text {
+    fn new() -> Self {
+        Self { bytes: [0; 512], length: 0 }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let end = self.length + more.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(more.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Reads the beginning of a file; nothing where it cannot be read.
+fn read(into: &mut Text, path: fmt::Arguments<'_>) {
+    into.length = 0;
+    let mut name = Text::new();
+    if name.write_fmt(path).is_err() || name.write_str("\0").is_err() {
+        return;
+    }
+    // SAFETY: the name ends in a zero, and as many bytes may be written as are there. Raw calls, because the C library's
+    // are cancellation points.
+    unsafe {
+        let file = libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            name.bytes.as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+            0,
+        );
+        if file < 0 {
+            return;
+        }
+        let read = libc::syscall(libc::SYS_read, file, into.bytes.as_mut_ptr(), into.bytes.len());
+        into.length = usize::try_from(read).unwrap_or(0);
+        libc::syscall(libc::SYS_close, file);
+    }
+}
+
+/// The numbers of a list such as `0-3,8,10-11`; what is no number ends it.
+fn list(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    let ranges = text.split(|&byte| byte == b',').map_while(|range| {
+        let mut ends = range.split(|&byte| byte == b'-').map(number);
+        let first = ends.next()??;
+        Some(first..=ends.next().unwrap_or(Some(first))?)
+    });
+    ranges.flatten()
+}
+
+fn number(text: &[u8]) -> Option<u32> {
+    str::from_utf8(text).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<u32> {
+        list(text.as_bytes()).collect()
+    }
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        assert_eq!(all("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(all("7\n"), [7]);
+        assert_eq!(all("\n"), [0_u32; 0]);
+        assert_eq!(all("-1\n"), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_place_is_remembered_as_it_was_read() {
+        let core = place().core;
+        assert_eq!(place_of(core), read_place(core));
+        assert!(topology().places.contains(&place_of(core)));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_empty() {
+        let mut text = Text::new();
+        read(&mut text, format_args!("/sys/no/such/file"));
+        assert_eq!(text.as_bytes(), b"");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+mod check;
 mod compare;
 mod demo;
 mod diff;
@@ -44,6 +45,7 @@ enum Subcommands {
     Simulate(simulate::Args),
     Reproduce(reproduce::Args),
     Bench(bench::Args),
+    Check(check::Args),
     Litmus(litmus::Args),
     Locks(locks::Args),
     Machines(machines::Args),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Subcommands::Simulate(args) => simulate::run(args),
         Subcommands::Reproduce(args) => reproduce::run(args),
         Subcommands::Bench(args) => bench::run(&args),
+        Subcommands::Check(args) => check::run(&args),
         Subcommands::Litmus(args) => litmus::run(&args),
         Subcommands::Locks(args) => locks::run(args),
         Subcommands::Machines(args) => machines::run(args),

@@ -214,7 +214,7 @@ impl Table<'_> {
                 continue;
             }
             let step = match moment {
-                Moment::Event(_) => self.step(id, event),
+                Moment::Event(_) => self.step(id, event, so_far),
                 Moment::Drain(_) => {
                     format!(
                         "{} := {} reaches memory",
@@ -236,15 +236,16 @@ impl Table<'_> {
         self.arena.name(location)
     }
 
-    fn step(&self, id: EventId, event: &Event) -> String {
+    fn step(&self, id: EventId, event: &Event, so_far: &[Moment]) -> String {
         let name = self.name(event.location);
         let value = self.arena.show(event.value);
         let ordering = ordering_name(event.ordering);
         match event.kind {
             Kind::Read { .. } => {
                 let accesses = self.graph.accesses(event.location);
-                let newer = accesses.writes.len() - accesses.position(event.source());
-                let seen = if self.model == Model::Ra && newer > 0 { ", not the last" } else { "" };
+                let newer = &accesses.writes[accesses.position(event.source())..];
+                let stale = newer.iter().any(|&write| so_far.contains(&Moment::Event(write)));
+                let seen = if self.model == Model::Ra && stale { ", not the last" } else { "" };
                 format!("{name} = {value} {ordering}{seen}")
             }
             Kind::Write if event.is_exclusive() => {

@@ -246,6 +246,9 @@ impl Table<'_> {
                 let newer = &accesses.writes[accesses.position(event.source())..];
                 let stale = newer.iter().any(|&write| so_far.contains(&Moment::Event(write)));
                 let seen = if self.model == Model::Ra && stale { ", not the last" } else { "" };
+                if event.compare.is_some() {
+                    return format!("{name} = {value}, no exchange{seen}");
+                }
                 format!("{name} = {value} {ordering}{seen}")
             }
             Kind::Write if event.is_exclusive() => {

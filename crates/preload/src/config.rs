@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use locks::serves::{KINDS, Kind};
 
-use crate::algorithm;
+use crate::algorithm::{self, Algorithm};
 use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
 use crate::{arena, mutex, recorder, rwlock, site};
 
@@ -65,8 +65,21 @@ fn add(name: &str, kind: Kind) -> Option<u8> {
         Kind::Rwlock => (&RWLOCKS, &rwlock::PLACES),
         Kind::Spin => (&SPINS, &[]),
     };
+    exercise(&algorithm);
     // SAFETY: called by the constructor.
     unsafe { standing.add(Choice::new(algorithm, places)) }
+}
+
+/// Takes and gives a lock once, so that what an algorithm or the machine does at its first use only is done now, and not
+/// inside a lock call: a thread's block of queue nodes, the key for its end, the computer's topology.
+fn exercise(algorithm: &Algorithm) {
+    let Some(state) = fresh_memory(algorithm.bytes) else { return };
+    // SAFETY: zeros, aligned to a page, and as long as the state.
+    unsafe {
+        (algorithm.acquire)(state);
+        (algorithm.release)(state);
+        libc::munmap(state.cast(), algorithm.bytes);
+    }
 }
 
 /// Reads the configuration.
@@ -120,16 +133,20 @@ fn read_sites(sites: &'static CStr) {
 
 /// A copy that stays.
 fn keep(text: &[u8]) -> Option<&'static [u8]> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping as long as the text, which nobody else knows and nobody ever unmaps.
+    let copy = fresh_memory(text.len())?;
+    // SAFETY: as long as the text, known to nobody else, and never unmapped.
     unsafe {
-        let copy = libc::mmap(null_mut(), text.len().max(1), access, kind, -1, 0);
-        if copy == libc::MAP_FAILED {
-            return None;
-        }
-        copy.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
-        Some(core::slice::from_raw_parts(copy.cast::<u8>(), text.len()))
+        copy.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        Some(core::slice::from_raw_parts(copy, text.len()))
     }
+}
+
+/// Zeroed memory, aligned to a page, straight from the kernel.
+fn fresh_memory(bytes: usize) -> Option<*mut u8> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping.
+    let start = unsafe { libc::mmap(null_mut(), bytes.max(1), access, kind, -1, 0) };
+    (start != libc::MAP_FAILED).then_some(start.cast())
 }
 
 /// Reserves the arena for the largest state that goes there.

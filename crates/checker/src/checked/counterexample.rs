@@ -127,7 +127,7 @@ impl Table<'_> {
         let event = self.graph.event(id);
         let earlier = || (0..id.index).map(|index| EventId { index, ..id });
         if moment == Moment::Event(id) {
-            before.extend(earlier().last().map(Moment::Event));
+            before.extend(earlier().next_back().map(Moment::Event));
             if let Kind::Read { from } = event.kind
                 && !from.is_initial()
             {

@@ -570,11 +570,7 @@ impl Session {
         }
     }
 
-    fn fiber<'a>(
-        &mut self,
-        thread: usize,
-        body: &'a (dyn Fn(usize) + Sync),
-    ) -> Coroutine<(), (), (), DefaultStack> {
+    fn fiber(&mut self, thread: usize, body: &(dyn Fn(usize) + Sync)) -> Coroutine<(), (), (), DefaultStack> {
         let stack = self.stacks.pop().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("memory for the stack of a checked thread")
         });

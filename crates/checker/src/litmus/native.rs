@@ -76,7 +76,7 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
         let all = workers.collect::<Vec<_>>();
         for round in 0..rounds as usize {
             let memory = all[0][round].1.as_ref().expect("the first thread looks at memory");
-            for copy in 0..COPIES {
+            for (copy, memory) in memory.iter().enumerate() {
                 let mut registers = Vec::new();
                 for (thread, rounds) in all.iter().enumerate() {
                     match &rounds[round].0[copy] {
@@ -86,7 +86,7 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
                     }
                 }
                 if registers.len() == threads {
-                    let end = Final { registers, memory: memory[copy].clone() };
+                    let end = Final { registers, memory: memory.clone() };
                     if test.filter.holds(&end) {
                         *outcomes.entry(test.without_scratch(end)).or_default() += 1;
                     }

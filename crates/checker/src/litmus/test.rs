@@ -188,7 +188,7 @@ impl Test {
         initial_state(&mut tokens, &mut builder)?;
         match dialect {
             Dialect::X86 => {
-                let att = architecture.to_ascii_uppercase() == "X86_64";
+                let att = architecture.eq_ignore_ascii_case("X86_64");
                 x86::threads(&mut tokens, &mut builder, att)?;
             }
             Dialect::C => c::threads(&mut tokens, &mut builder)?,

@@ -35,13 +35,13 @@ type Relation = Vec<u64>;
 
 /// What the model allows: the final states, and how many executions lead there.
 #[derive(Default)]
-pub struct Allowed {
-    pub states: BTreeSet<Final>,
-    pub executions: u64,
+pub(crate) struct Allowed {
+    pub(crate) states: BTreeSet<Final>,
+    pub(crate) executions: u64,
 }
 
 /// What each model allows, in the order of [`Model::ALL`]. The program has no branches, and at most 64 events.
-pub fn finals(program: &Program) -> [Allowed; 4] {
+pub(crate) fn finals(program: &Program) -> [Allowed; 4] {
     let exchanges = program.threads.iter().flatten().filter(|step| is_compare(step)).count();
     let mut states = <[Allowed; 4]>::default();
     for guess in 0..1_u32 << exchanges {

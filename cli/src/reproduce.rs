@@ -1,9 +1,13 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
+mod against_model;
 mod claims;
+mod contention;
 mod figures;
 mod paper;
 pub(crate) mod published;
+mod simulated;
+mod stability;
 
 use crate::reproduce::published::Fault;
 use anyhow::Context as _;
@@ -23,7 +27,9 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   contend reproduce claims                        # what the model meets and misses, row by row
   contend reproduce fig8 --svg pictures           # the collapse, by how often the lock is used
-  contend reproduce fig9 --reading formula --json # under formula (1) as printed")]
+  contend reproduce fig9 --reading formula --json # under formula (1) as printed
+  contend reproduce contention                    # the 2014 talk's tables, simulated row by row
+  contend reproduce all --svg pictures --out tables")]
 pub(crate) struct Args {
     /// What to reproduce
     #[arg(value_enum)]
@@ -34,6 +40,9 @@ pub(crate) struct Args {
     /// Also draw the curves into this directory, as FIGURE.svg
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Also write each table with its notes into this directory, as FIGURE.txt
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// The form of the model: the paper writes it in several ways, and c is fitted anew under each
     #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reading)]
     reading: Reading,
@@ -49,6 +58,52 @@ enum Figure {
     Fig9,
     /// Every claim of collapse_claims.csv: met or missed by the model, and by how much
     Claims,
+    /// The ticket lock in four benchmarks, simulated
+    Fig2,
+    /// Locks around 4 shared lines, simulated
+    Fig10,
+    /// The ticket lock and MCS in four benchmarks, simulated
+    Fig12,
+    /// Every row of the 2014 talk's contention tables, simulated
+    Contention,
+    /// Figs. 8 and 9 simulated, against the model with the simulator's own c
+    Model,
+    /// Back-off that tunes itself, simulated
+    SelfTuning,
+    /// Coherence traffic of the ticket lock against MCS, simulated
+    Retries,
+    /// Short and long runs near the collapse, simulated
+    Instability,
+    /// A prediction for 48 simulated cores from a profile of two
+    EndToEnd,
+    /// All of these
+    All,
+}
+
+impl Figure {
+    fn reproduce(self, reading: Reading) -> anyhow::Result<Reproduction> {
+        match self {
+            Self::Fig3 => figures::fig3(reading),
+            Self::Fig8 => figures::fig8(reading),
+            Self::Fig9 => figures::fig9(reading),
+            Self::Claims => claims::reproduce(reading),
+            Self::Fig2 => simulated::benchmarks(false),
+            Self::Fig10 => simulated::fig10(),
+            Self::Fig12 => simulated::benchmarks(true),
+            Self::Contention => contention::contention(),
+            Self::Model => against_model::figs_8_and_9(),
+            Self::SelfTuning => stability::self_tuning(),
+            Self::Retries => stability::retries(),
+            Self::Instability => stability::instability(),
+            Self::EndToEnd => against_model::end_to_end(),
+            Self::All => anyhow::bail!("all is not one figure"),
+        }
+    }
+
+    /// The name that the command takes.
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// The form of that name; for commands that take `--reading`.
@@ -74,21 +129,34 @@ struct Reproduction {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure, json, svg, reading } = args;
-    let reproduction = match figure {
-        Figure::Fig3 => figures::fig3(reading),
-        Figure::Fig8 => figures::fig8(reading),
-        Figure::Fig9 => figures::fig9(reading),
-        Figure::Claims => claims::reproduce(reading),
-    }?;
-    if let Some(directory) = svg {
-        let name = figure.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        reproduction.write_svgs(&directory, &name)?;
+    let Args { figure, json, svg, out, reading } = args;
+    let figures = match figure {
+        Figure::All => Figure::value_variants().iter().copied().filter(|&one| one != Figure::All).collect(),
+        one => vec![one],
+    };
+    let mut by_name = serde_json::Map::new();
+    for one in figures {
+        let reproduction = one.reproduce(reading)?;
+        if let Some(directory) = &svg
+            && !(figure == Figure::All && reproduction.plots.is_empty())
+        {
+            reproduction.write_svgs(directory, &one.name())?;
+        }
+        if let Some(directory) = &out {
+            reproduction.write_text(directory, &one.name())?;
+        }
+        if json {
+            by_name.insert(one.name(), reproduction.json(reading));
+        } else {
+            println!("{}", reproduction.terminal()?);
+        }
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&reproduction.json(reading))?);
-    } else {
-        print!("{}", reproduction.terminal()?);
+        let printed = match (figure, by_name.values().next()) {
+            (Figure::All, _) | (_, None) => serde_json::Value::Object(by_name),
+            (_, Some(only)) => only.clone(),
+        };
+        println!("{}", serde_json::to_string_pretty(&printed)?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -102,13 +170,24 @@ impl Reproduction {
         for plot in &self.plots {
             let file = match self.plots.len() {
                 1 => format!("{name}.svg"),
-                _ => format!("{name}-{}.svg", plot.title.to_lowercase()),
+                _ => format!("{name}-{}.svg", plot.title.to_lowercase().replace([' ', ','], "-")),
             };
             let path = directory.join(file);
             std::fs::write(&path, Plot::new(&*plot.title, &plot.curves)?.log_cores(false).svg())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
+    }
+
+    /// Writes the table with its notes into `directory`.
+    fn write_text(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        let path = directory.join(format!("{name}.txt"));
+        let notes = self.notes.iter().map(|note| format!("{note}\n")).collect::<String>();
+        let faults = published::footnotes(&self.faults);
+        let text = format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(None));
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn terminal(&self) -> anyhow::Result<String> {

@@ -26,6 +26,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) spread: Spread,
     pub(crate) really_poll: bool,
     pub(crate) trace_records: usize,
+    /// Runs this instead of the lock of that name, for locks with constants of their own.
+    pub(crate) instead: Option<fn(&Workload, &Load<'_>) -> Run>,
 }
 
 impl<'a> Setup<'a> {
@@ -45,6 +47,7 @@ impl<'a> Setup<'a> {
             spread: Spread::Exponential,
             really_poll: false,
             trace_records: 0,
+            instead: None,
         }
     }
 
@@ -75,8 +78,10 @@ impl<'a> Setup<'a> {
         };
         let started = Instant::now();
         let simulation = Simulation::new(self.hardware).options(options);
-        let outcome =
-            simulation.traced(|| workloads::catalogue::run::<Simulated>(self.workload, self.lock, &load));
+        let outcome = simulation.traced(|| match self.instead {
+            Some(run) => Some(run(self.workload, &load)),
+            None => workloads::catalogue::run::<Simulated>(self.workload, self.lock, &load),
+        });
         let stopped = |stopped| anyhow::anyhow!("{} with {} threads: {stopped}", self.lock, load.threads);
         let (run, report, trace) = outcome.map_err(stopped)?;
         let Some(run) = run else { anyhow::bail!("there is no lock {}", self.lock) };

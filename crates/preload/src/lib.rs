@@ -1,6 +1,6 @@
 //! The shared object that stands in for the pthread lock functions.
 //!
-//! It is loaded into an unmodified program by `LD_PRELOAD` and defines the names of [`exports`]. Each object (mutex,
+//! It is loaded into an unmodified program by `LD_PRELOAD` and defines the names of `exports`. Each object (mutex,
 //! reader-writer lock, spin lock) is decided about once, when it is first used: it is glibc's, and every call for it goes on
 //! to glibc, or it is ours, and a lock of the catalogue lives in its bytes.
 //!

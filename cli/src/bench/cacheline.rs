@@ -52,7 +52,7 @@ pub(crate) struct Args {
     pub(crate) memory_node: Option<u32>,
 
     /// Operations of each thread
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pairs: u32,
 }
 

@@ -2,7 +2,7 @@
 
 use super::contenders::{Contender, Measure, Waiting};
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::handover::Handover;
+use super::handover;
 use super::timing::{Bench, Row, interleaved, progress, stamp, stamp_cycles};
 use super::{Common, contenders};
 use crate::calibrate::measure::middle;
@@ -226,18 +226,13 @@ fn sample(contender: &Contender, bench: &Bench, stamp_cycles: f64) -> Option<Res
     let called = contender.measure_called(Pair { core });
     let between = bench.neighbours().map(|cores| {
         let shared = contender.measure(Waiting::Pure, SharedAcquire { cores, stamp_cycles })?;
-        let handover = contender.measure(Waiting::Pure, Handover { cores: &cores, turns: HANDOVER_TURNS })?;
-        Some((shared, handover))
+        Some((shared, handover::median_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles)))
     });
     let assemble = || {
         let (acquire, release) = single?;
         let (shared_acquire, handover) = match between.flatten() {
             None => (None, None),
-            Some((shared, handover)) => {
-                let handover = handover?;
-                let known = !handover.is_empty();
-                (Some(shared?), known.then(|| (median(&handover) - stamp_cycles).max(0.0)))
-            }
+            Some((shared, handover)) => (Some(shared?), handover.transpose()?),
         };
         Ok(Sample { pair: pair?, called: called.transpose()?, acquire, release, shared_acquire, handover })
     };

@@ -92,6 +92,24 @@ fn opening(bench: &Bench, path: &Path, runs: &str, goals: &[Goal]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::report::Spread;
+    use machine::Topology;
+
+    #[test]
+    fn lost_goals_are_counted_and_shown() {
+        let goal = |median: f64| Goal {
+            goal: "g",
+            subject: "a|b".into(),
+            figure: Spread { low: median, median, high: median },
+            bound: 1.0,
+            at_least: false,
+        };
+        let bench = Bench { ghz: 2.5, topology: Topology::default() };
+        let text = opening(&bench, Path::new("docs/benchmarks.md"), "5", &[goal(0.9), goal(1.1)]);
+        assert!(text.contains("`contend bench --write docs/benchmarks.md --runs 5`"), "{text}");
+        assert!(text.contains("1 of 2 are missed") && text.contains("| a\\|b |"), "{text}");
+        assert!(text.contains("| missed |") && text.contains("| met |"), "{text}");
+    }
 
     #[test]
     fn every_chapter_is_a_benchmark_that_parses() {

@@ -1,7 +1,8 @@
 //! From a release to the acquisition of the one who waits, timed on both sides.
 
-use super::contenders::Measure;
+use super::contenders::{Contender, Measure, Waiting};
 use super::timing::stamp;
+use crate::calibrate::measure::middle;
 use machine::{Home, Machine, Native, Placed, PlainCell, Plan};
 use std::sync::Mutex;
 use workloads::client::Wrong;
@@ -28,12 +29,36 @@ struct Guarded<S, C> {
     count: C,
 }
 
+/// So many hand-overs make a median; threads that did not run together give fewer, and are tried again so often.
+const ENOUGH: usize = 100;
+const TRIES: u32 = 20;
+
+/// The median hand-over of a lock between threads on these cores that all want it, in cycles, one stamp taken off. None
+/// where the threads never ran together.
+pub(crate) fn median_cycles(
+    contender: &Contender,
+    cores: &[u32],
+    turns: u32,
+    stamp_cycles: f64,
+) -> Option<Result<f64, Wrong>> {
+    for _ in 0..TRIES {
+        match contender.measure(Waiting::Pure, Handover { cores, turns })? {
+            Err(wrong) => return Some(Err(wrong)),
+            Ok(cycles) if cycles.len() >= ENOUGH => {
+                return middle(&cycles).map(|spread| Ok((spread.median - stamp_cycles).max(0.0)));
+            }
+            Ok(_) => {}
+        }
+    }
+    None
+}
+
 /// Times hand-overs between threads on these cores that all want the lock.
-pub(crate) struct Handover<'a> {
+struct Handover<'a> {
     /// One thread each.
-    pub(crate) cores: &'a [u32],
+    cores: &'a [u32],
     /// Acquisitions of each thread.
-    pub(crate) turns: u32,
+    turns: u32,
 }
 
 impl Measure for Handover<'_> {

@@ -1,10 +1,10 @@
 //! `contend bench ping-pong`: hand-overs as multiples of what a line takes between two cores.
 
 use super::Common;
-use super::contenders::{self, Contender, Waiting};
+use super::contenders::{self, Contender};
 use super::cost;
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::handover::Handover;
+use super::handover;
 use super::timing::{Bench, Row, interleaved, progress, stamp_cycles};
 use crate::calibrate::measure::{middle, transfer_ns};
 use crate::compare::statistics;
@@ -12,7 +12,6 @@ use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Spread, Table};
 use locks::catalogue::Family;
 use machine::Place;
-use workloads::client::Wrong;
 
 /// One line between two cores, and each lock's hand-over as a multiple of it.
 ///
@@ -94,18 +93,17 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     let stamp_cycles = stamp_cycles();
     let pairs = cost::measure(bench, &chosen, args.common.runs);
     let bar = progress(chosen.len() * threads.len() * (args.common.runs as usize + 1));
+    let first = chosen.iter().find(|contender| contender.missing().is_none()).map(Contender::name);
     let mut tables = Vec::new();
     for &threads in &threads {
         let cores = bench.pinned(threads);
         let turns = (ACQUISITIONS / threads as u32).max(50);
-        let mut measured = 0;
         let rows = interleaved(&chosen, args.common.runs, &bar, |contender| {
-            // The floor is timed in every round too, since a ratio is one within a round.
-            if measured % chosen.len() == 0 && threads == 2 {
+            // The floor is timed in every round too, before its first lock.
+            if threads == 2 && Some(contender.name()) == first {
                 floors.iter_mut().for_each(Floor::run);
             }
-            measured += 1;
-            handover(contender, &cores, turns, stamp_cycles)
+            handover::median_cycles(contender, &cores, turns, stamp_cycles)
         });
         tables.push((threads, rows));
     }
@@ -147,20 +145,6 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
         drawing: Drawing::Ranges(plot),
         noise,
     })
-}
-
-/// The median hand-over of a round, in cycles.
-fn handover(
-    contender: &Contender,
-    cores: &[u32],
-    turns: u32,
-    stamp_cycles: f64,
-) -> Option<Result<f64, Wrong>> {
-    let cycles = contender.measure(Waiting::Pure, Handover { cores, turns })?;
-    match cycles {
-        Err(wrong) => Some(Err(wrong)),
-        Ok(cycles) => middle(&cycles).map(|spread| Ok((spread.median - stamp_cycles).max(0.0))),
-    }
 }
 
 fn floor_table(floors: &[Floor]) -> Table {

@@ -113,7 +113,8 @@ impl<T> Row<T> {
 }
 
 /// Measures each lock once to warm up and then so many times, in turn (A B C A B C …), so that a machine that gets slower
-/// does so for all. A lock that fails is not measured again; one that is missing never is.
+/// does so for all. A lock that fails is not measured again; one that is missing never is; a round without a value leaves a
+/// gap.
 pub(crate) fn interleaved<T>(
     contenders: &[Contender],
     runs: u32,
@@ -132,13 +133,15 @@ pub(crate) fn interleaved<T>(
             if row.failure.is_none() {
                 match measure(&row.contender) {
                     Some(Ok(value)) if round > 0 => row.values.push(value),
-                    Some(Ok(_)) => {}
+                    Some(Ok(_)) | None => {}
                     Some(Err(wrong)) => row.failure = Some(format!("wrong result: {wrong}")),
-                    None => row.failure = Some("cannot be measured so".into()),
                 }
             }
             progress.inc(1);
         }
+    }
+    for row in rows.iter_mut().filter(|row| row.values.is_empty() && row.failure.is_none()) {
+        row.failure = Some("no value in any round: its threads never ran together".into());
     }
     rows
 }

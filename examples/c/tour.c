@@ -69,7 +69,9 @@ static void *work(void *argument)
 int main(void)
 {
     pthread_t threads[THREADS];
-    contend_lockref_get(&object);
+    contend_lockref_lock(&object);
+    contend_lockref_add_locked(&object, 1);
+    contend_lockref_unlock(&object);
     for (int i = 0; i < THREADS; i++)
         check(pthread_create(&threads[i], NULL, work, NULL) == 0, "a thread starts");
     for (int i = 0; i < THREADS; i++)

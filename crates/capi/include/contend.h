@@ -196,7 +196,7 @@ int contend_lockref_unlock(contend_lockref_t *lock);
 /* The reference count. While nobody holds the lock it is changed without it.
    get: takes a reference, gives the new count. get_not_zero, get_not_dead: take one if there is one, or the object is
    not dead; 1 if so. put_or_lock: drops a reference, 1; if it is the last, keeps it and locks, 0. put_not_last: drops
-   a reference that is not the last; 1 if so. mark_dead: by the holder; no more references. */
+   a reference that is not the last; 1 if so. By the holder: mark_dead: no more references; add_locked: adds some. */
 int contend_lockref_count(contend_lockref_t *lock);
 int contend_lockref_get(contend_lockref_t *lock);
 int contend_lockref_get_not_zero(contend_lockref_t *lock);
@@ -204,6 +204,7 @@ int contend_lockref_get_not_dead(contend_lockref_t *lock);
 int contend_lockref_put_or_lock(contend_lockref_t *lock);
 int contend_lockref_put_not_last(contend_lockref_t *lock);
 int contend_lockref_mark_dead(contend_lockref_t *lock);
+int contend_lockref_add_locked(contend_lockref_t *lock, int references);
 
 /* rw_naive: a reader-writer spin lock on one word.
    Linux before 3.16. Fairness: none; readers keep writers out. */

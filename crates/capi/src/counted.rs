@@ -29,3 +29,11 @@ counted! {
     "contend_lockref_put_not_last" |lock| c_int::from(lock.put_not_last());
     "contend_lockref_mark_dead" |lock| { lock.mark_dead(); 0 };
 }
+
+/// Adds to the count; the caller holds the lock.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn contend_lockref_add_locked(lock: *const LockRef<Patient>, references: c_int) -> c_int {
+    // SAFETY: the caller passes a lock of this kind.
+    unsafe { &*lock }.add_locked(references);
+    0
+}

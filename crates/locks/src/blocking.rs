@@ -1,26 +1,29 @@
 //! The word of the locks that sleep: [`Futex`](crate::Futex) and [`Rw`](crate::Rw).
 //!
-//! | bits     | name       | set by                              | cleared by                                 |
-//! |----------|------------|-------------------------------------|--------------------------------------------|
-//! | 0        | `WRITER`   | an exclusive acquirer               | its release                                |
-//! | 1        | `WAKING`   | the release that wakes a sleeper    | whoever slept: enters, gives up, sleeps again |
-//! | 2        | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up     |
-//! | 3 to 16  | `SLEEPER`s | a waiter, before it sleeps          | the same, after it has slept               |
-//! | 17 to 31 | `READER`s  | shared acquirers                    | their releases                             |
+//! | bits    | name       | set by                              | cleared by                                    |
+//! |---------|------------|-------------------------------------|-----------------------------------------------|
+//! | 0       | `WRITER`   | an exclusive acquirer               | its release                                   |
+//! | 1       | `WAKING`   | a holder, before it wakes a sleeper | whoever slept: enters, gives up, sleeps again |
+//! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
+//! | 3       | `SLEEPING` | a waiter, before it sleeps          | a holder that finds nobody asleep             |
+//! | 4 to 31 | `READER`s  | shared acquirers                    | their releases                                |
 //!
 //! All zero is free. "Held" means that `WRITER` or a reader is there.
 //!
-//! 1. A thread sleeps only on a value that is held and has no `WAKING`; so the release of that hold looks for
-//!    sleepers, finds it, and wakes one.
-//! 2. While `WAKING` is set, some thread that has slept is awake and will look at the word again. Until then
-//!    releases wake nobody: one waiter at a time is on its way, however fast the lock changes hands.
+//! 1. A thread sleeps only on a value that is held, has `SLEEPING`, and has no `WAKING`; so the release of that hold
+//!    wakes one.
+//! 2. While `WAKING` is set and the lock is not held by who set it, some thread that has slept is awake and will look
+//!    at the word again. Until then releases wake nobody: one waiter at a time is on its way, however fast the lock
+//!    changes hands.
 //! 3. While `RESERVED` is set in a free word, an *entitled* thread (it has slept, or set the bit) is awake and will
 //!    enter or clear the bit. A newcomer may not enter past it.
+//! 4. What waiters do to the word they do once: no two of them can keep each other from falling asleep.
 //!
 //! A waiter first stays away for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
-//! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: after
-//! 1 ms for each waiter it is let in before any newcomer. A waiting writer sets it at once against readers.
+//! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: once it
+//! has waited for 1 ms, been woken, and looked in vain, it is let in before any newcomer. A writer that waits for
+//! readers keeps newcomers out at once.
 //!
 //! Source: the states of Drepper's "Futexes are tricky" 2011; throttled wake-ups and starvation mode as in Go's
 //! `sync.Mutex` (2016) and WebKit's locks (2016).
@@ -31,25 +34,23 @@ use machine::{Clock, GaveUp, Integer, Limit, Machine, Slept, Word};
 const WRITER: u32 = 1;
 const WAKING: u32 = 1 << 1;
 const RESERVED: u32 = 1 << 2;
-const SLEEPER: u32 = 1 << 3;
-const SLEEPERS: u32 = READER - SLEEPER;
-const READER: u32 = 1 << 17;
+const SLEEPING: u32 = 1 << 3;
+const READER: u32 = 1 << 4;
 const READERS: u32 = !(READER - 1);
 
 /// Readers at most. Those past it wait; the rest of the field is for threads that have added themselves and not yet
 /// seen that they may not.
-const MOST_READERS: u32 = (READERS / READER) * READER - 4096 * READER;
+const MOST_READERS: u32 = READERS / 2;
 
-/// How long a waiter may be bypassed for each one that waits, in nanoseconds: so that, however many wait, a lock is
-/// kept for a waiter about once in so long, and otherwise goes to whoever runs.
+/// How long a waiter may be bypassed, in nanoseconds.
 const BYPASS_NS: u64 = 1_000_000;
 
 /// Cycles that a waiter stays away from an exclusively held lock, look by look, before it sleeps: each several times
 /// what a hand-over between cores costs.
 const STAY_AWAY_CYCLES: [u64; 4] = [1_500, 3_000, 6_000, 12_000];
 
-/// The same for a writer that waits for readers to leave. New ones are kept out, so no bypassing is to be had.
-const DRAIN_CYCLES: [u64; 4] = [100, 300, 1_000, 3_000];
+/// The same for a waiter that newcomers cannot bypass.
+const NEXT_CYCLES: [u64; 4] = [100, 300, 1_000, 3_000];
 
 /// What an acquirer wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,11 @@ pub(crate) struct BlockingWord<M: Machine> {
 
 const fn is_held(state: u32) -> bool {
     state & (WRITER | READERS) != 0
+}
+
+/// Somebody sleeps, or may, and nobody is on its way.
+const fn wants_waking(state: u32) -> bool {
+    state & (SLEEPING | WAKING) == SLEEPING
 }
 
 impl Want {
@@ -89,11 +95,12 @@ impl Want {
 
 /// One waiter on its way in.
 struct Waiter<'a, M: Machine> {
+    room: &'a BlockingWord<M>,
     word: &'a M::U32,
     want: Want,
     /// It has slept or reserved, so that it may pass `RESERVED`.
     entitled: bool,
-    /// Since when it has waited, on the monotonic clock; known once it has slept.
+    /// Since when it has waited, on the monotonic clock; known once it goes to sleep.
     since_ns: Option<u64>,
 }
 
@@ -119,11 +126,14 @@ impl<M: Machine> BlockingWord<M> {
         let want = if reads_already { Want::SharedAgain } else { Want::Shared };
         // Comes in at once and looks afterwards: one line transfer where a load and a swap would be two.
         let before = self.word.fetch_add(READER, Acquire); // [1] from the last exclusive release
-        if want.enter(before, false).is_some() {
-            return Ok(());
+        if want.enter(before, false).is_none() {
+            self.release_shared();
+            return self.wait(want, limit);
         }
-        self.release_shared();
-        self.wait(want, limit)
+        if wants_waking(before) {
+            self.wake_one();
+        }
+        Ok(())
     }
 
     #[inline]
@@ -154,37 +164,40 @@ impl<M: Machine> BlockingWord<M> {
 
     #[cold]
     fn release_and_wake(&self) {
-        let mut state = self.word.load(Relaxed);
-        loop {
-            let wakes = state & SLEEPERS != 0 && state & WAKING == 0;
-            let free = state & !WRITER | if wakes { WAKING } else { 0 };
-            match self.word.compare_exchange(state, free, Release, Relaxed) {
-                // [1] to the next acquirer
-                // From here on the lock may be gone: only its address is used.
-                Ok(_) => {
-                    if wakes {
-                        M::wake(&raw const self.word, 1);
-                    }
-                    return;
-                }
-                Err(now) => state = now,
-            }
+        if wants_waking(self.word.load(Relaxed)) {
+            self.wake_one();
+        }
+        let before = self.word.fetch_sub(WRITER, Release); // [1] to the next acquirer
+        // From here on the lock may be gone: only its address is used.
+        if wants_waking(before) {
+            M::wake(&raw const self.word, 1);
         }
     }
 
     #[inline]
     pub(crate) fn release_shared(&self) {
         let before = self.word.fetch_sub(READER, Release); // [2] to the writer that enters next
-        let last = before & (READERS | WRITER) == READER;
-        // `WAKING` cannot be set afterwards, since the lock may be gone; without it a wake-up too many is possible.
-        if last && before & SLEEPERS != 0 && before & WAKING == 0 {
+        if before & (READERS | WRITER) == READER && wants_waking(before) {
             M::wake(&raw const self.word, 1);
+        }
+    }
+
+    /// Wakes a sleeper, or finds that there is none. The caller holds the lock, so that it may still write here.
+    #[cold]
+    fn wake_one(&self) {
+        self.word.fetch_or(WAKING, Relaxed);
+        // Whoever is about to sleep on the old value finds it changed; whoever comes now sets the bit again.
+        self.word.fetch_and(!SLEEPING, Relaxed);
+        if M::wake(&raw const self.word, 1) == 0 {
+            self.word.fetch_and(!WAKING, Relaxed);
+        } else {
+            self.word.fetch_or(SLEEPING, Relaxed); // there may be more
         }
     }
 
     #[cold]
     fn wait(&self, want: Want, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        Waiter { word: &self.word, want, entitled: false, since_ns: None }.wait(limit)
+        Waiter { room: self, word: &self.word, want, entitled: false, since_ns: None }.wait(limit)
     }
 }
 
@@ -198,7 +211,11 @@ impl<M: Machine> Waiter<'_, M> {
                 self.give_up();
                 return Err(GaveUp);
             }
-            self.sleep(state, limit);
+            if state & RESERVED == 0 && self.is_overdue() {
+                self.reserve();
+            } else {
+                self.sleep(state, limit);
+            }
         }
     }
 
@@ -206,13 +223,13 @@ impl<M: Machine> Waiter<'_, M> {
     fn look_in(&mut self) -> Option<u32> {
         let mut state = self.word.load(Relaxed);
         for look in 0..STAY_AWAY_CYCLES.len() {
-            match self.enter(state) {
-                Ok(()) => return None,
-                Err(now) => state = now,
-            }
-            state = self.reserve(state);
+            state = self.enter(state).err()?;
             let drains = self.want == Want::Exclusive && state & WRITER == 0;
-            M::delay(if drains { DRAIN_CYCLES[look] } else { STAY_AWAY_CYCLES[look] });
+            if drains && state & RESERVED == 0 {
+                self.reserve();
+            }
+            let is_next = drains || self.entitled && state & RESERVED != 0;
+            M::delay(if is_next { NEXT_CYCLES[look] } else { STAY_AWAY_CYCLES[look] });
             state = self.word.load(Relaxed);
         }
         self.enter(state).err()
@@ -221,14 +238,12 @@ impl<M: Machine> Waiter<'_, M> {
     /// Enters from `state` or, when it changes meanwhile, from what it has become.
     fn enter(&self, mut state: u32) -> Result<(), u32> {
         while let Some(entered) = self.want.enter(state, self.entitled) {
-            // One reader wakes the next: they can all be in.
-            let wakes = self.want != Want::Exclusive && self.entitled && entered & SLEEPERS != 0;
-            let entered = if wakes { entered | WAKING } else { entered };
             // [1] from the last exclusive release; a writer also [2] from the readers' releases
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
-                    if wakes {
-                        M::wake(self.word, 1);
+                    // One reader wakes the next: they can all be in.
+                    if self.want != Want::Exclusive && wants_waking(entered) {
+                        self.room.wake_one();
                     }
                     return Ok(());
                 }
@@ -238,19 +253,15 @@ impl<M: Machine> Waiter<'_, M> {
         Err(state)
     }
 
-    /// Bars newcomers where this waiter must not be bypassed any more.
-    fn reserve(&mut self, state: u32) -> u32 {
-        let among_readers = self.want == Want::Exclusive && state & READERS != 0 && state & WRITER == 0;
-        if state & RESERVED == 0 && (among_readers || self.is_overdue(state)) {
-            self.entitled = true;
-            return self.word.fetch_or(RESERVED, Relaxed) | RESERVED;
-        }
-        state
+    /// Bars newcomers, since this waiter must not be bypassed any more.
+    fn reserve(&mut self) {
+        self.entitled = true;
+        self.word.fetch_or(RESERVED, Relaxed);
     }
 
-    fn is_overdue(&self, state: u32) -> bool {
-        let bound_ns = BYPASS_NS * u64::from(1 + (state & SLEEPERS) / SLEEPER);
-        self.since_ns.is_some_and(|since| M::clock_ns(Clock::Monotonic).saturating_sub(since) > bound_ns)
+    fn is_overdue(&self) -> bool {
+        let waited_ns = |since| M::clock_ns(Clock::Monotonic).saturating_sub(since);
+        self.since_ns.is_some_and(|since| waited_ns(since) > BYPASS_NS)
     }
 
     /// Sleeps until it is worth looking again.
@@ -261,17 +272,12 @@ impl<M: Machine> Waiter<'_, M> {
             let _ = M::spin_until_or(self.word, Relaxed, limit, over);
             return;
         }
-        if state & SLEEPERS == SLEEPERS {
-            let _ = M::spin_until_or(self.word, Relaxed, limit, |now| now != state);
-            return;
-        }
-        let asleep = (state & !WAKING) + SLEEPER;
-        if self.word.compare_exchange(state, asleep, Relaxed, Relaxed).is_err() {
+        let asleep = (state | SLEEPING) & !WAKING;
+        if asleep != state && self.word.compare_exchange(state, asleep, Relaxed, Relaxed).is_err() {
             return;
         }
         self.since_ns.get_or_insert_with(|| M::clock_ns(Clock::Monotonic));
         let _: Slept = M::sleep_while(self.word, asleep, limit);
-        self.word.fetch_sub(SLEEPER, Relaxed);
         self.entitled = true;
     }
 
@@ -281,19 +287,10 @@ impl<M: Machine> Waiter<'_, M> {
         if !self.entitled {
             return;
         }
-        let mut state = self.word.load(Relaxed);
-        loop {
-            let wakes = state & SLEEPERS != 0 && state & WRITER == 0;
-            let left = state & !(WAKING | RESERVED) | if wakes { WAKING } else { 0 };
-            match self.word.compare_exchange(state, left, Relaxed, Relaxed) {
-                Ok(_) => {
-                    if wakes {
-                        M::wake(self.word, 1);
-                    }
-                    return;
-                }
-                Err(now) => state = now,
-            }
+        let before = self.word.fetch_and(!(WAKING | RESERVED), Relaxed);
+        // The holder's release wakes the next one; without a writer nobody may be about to.
+        if before & WRITER == 0 && before & SLEEPING != 0 {
+            M::wake(self.word, 1);
         }
     }
 }

@@ -18,7 +18,7 @@ use machine::{GaveUp, Limit, Machine, Native};
 use crate::blocking::BlockingWord;
 use crate::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
-/// The blocking reader-writer lock, 4 bytes; at most 28,671 readers at once, further ones wait.
+/// The blocking reader-writer lock, 4 bytes; at most 2²⁷ readers at once, further ones wait.
 pub struct Rw<M: Machine = Native> {
     word: BlockingWord<M>,
 }

@@ -36,7 +36,7 @@ use timing::Bench;
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
-  contend bench --write docs/benchmarks.md        # all of them into one document (some minutes)"
+  contend bench --write docs/benchmarks.md        # all of them into one document (about 15 minutes)"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

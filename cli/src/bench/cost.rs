@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use workloads::client::Wrong;
 use workloads::exclusion::{Called, Exclusion};
 
-/// What acquiring and releasing costs when nobody waits, and what it costs to get a lock from another core.
+/// What acquiring and releasing costs when nobody waits, and what it costs to get a lock from another core
 ///
 /// Columns, in cycles of the cycle counter:
 ///   pair            acquisition and release in a loop of one core, a counter incremented inside

@@ -52,7 +52,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) reads: Vec<u32>,
 
-    /// How long each run lasts
+    /// How long each run lasts; longer where threads share cores, so that each of them gets its turns
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) millis: u64,
 }
@@ -206,6 +206,15 @@ fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sa
     Some(assemble())
 }
 
+/// How long a run lasts: as asked, but as long as it takes a scheduler to let each thread of a core run.
+fn duration_ns(millis: u64, threads: usize, cores: usize) -> u64 {
+    /// Linux's time slices are 3 to 4 ms.
+    const TURN_NS: u64 = 5_000_000;
+    let shared_by = threads.div_ceil(cores) as u64;
+    let turns = if shared_by > 1 { shared_by * TURN_NS } else { 0 };
+    turns.max(millis * 1_000_000)
+}
+
 /// The rows of one load.
 pub(crate) struct Loaded {
     pub(crate) load: Load,
@@ -236,7 +245,7 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
                     think_ns,
                     reads_percent,
                     threads: threads.into(),
-                    duration_ns: args.millis * 1_000_000,
+                    duration_ns: duration_ns(args.millis, threads.into(), bench.cores()),
                 }));
             }
         }
@@ -266,7 +275,7 @@ fn part(bench: &Bench, measured: &[Loaded], args: &Args) -> Part {
         heading: "One lock under load".into(),
         table: table(bench, measured),
         notes: vec![format!(
-            "{} cores, {} ms a run, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
+            "{} cores, {} ms a run and at least 5 for each thread of a shared core, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
              lock, which must add up. `slowest` is the slowest thread's acquisitions over the mean thread's; Jain's \
              index is 1 when all threads get the same; CPU time is the whole process's.",
             bench.cores(),
@@ -388,6 +397,13 @@ mod tests {
     use super::*;
     use crate::bench::timing::Bench;
     use machine::{Place, Topology};
+
+    #[test]
+    fn threads_that_share_a_core_get_their_turns() {
+        assert_eq!(duration_ns(50, 2, 2), 50_000_000);
+        assert_eq!(duration_ns(1, 2, 2), 1_000_000);
+        assert_eq!(duration_ns(50, 64, 2), 160_000_000);
+    }
 
     #[test]
     fn sections_are_read() {

@@ -140,7 +140,7 @@ peers! {
     }
     #[cfg(feature = "libraries")]
     "spin-rwlock" of "spin", crates::SpinRwLock {
-        same_as: None, blocks: false, shared: true, called: false, missing: NO_CRATES,
+        same_as: Some("rw-naive"), blocks: false, shared: true, called: false, missing: NO_CRATES,
     }
     #[cfg(feature = "libraries")]
     "mcslock" of "mcslock", crates::McsLock {
@@ -164,7 +164,7 @@ peers! {
     }
     #[cfg(peer_ck)]
     "ck-ticket" of "Concurrency Kit", foreign::CkTicket {
-        same_as: Some("ticket"), blocks: false, shared: false, called: true, missing: NO_CK,
+        same_as: Some("ticket4"), blocks: false, shared: false, called: true, missing: NO_CK,
     }
     #[cfg(peer_ck)]
     "ck-mcs" of "Concurrency Kit", foreign::CkMcs {
@@ -176,7 +176,7 @@ peers! {
     }
     #[cfg(peer_ck)]
     "ck-rwlock" of "Concurrency Kit", foreign::CkRwLock {
-        same_as: None, blocks: false, shared: true, called: true, missing: NO_CK,
+        same_as: Some("rw-naive"), blocks: false, shared: true, called: true, missing: NO_CK,
     }
     #[cfg(peer_ck)]
     "ck-pflock" of "Concurrency Kit", foreign::CkPfLock {
@@ -196,11 +196,11 @@ peers! {
     }
     #[cfg(peer_tbb)]
     "tbb-spin-rw" of "oneTBB", foreign::TbbSpinRw {
-        same_as: None, blocks: false, shared: true, called: true, missing: NO_TBB,
+        same_as: Some("rw-naive"), blocks: false, shared: true, called: true, missing: NO_TBB,
     }
     #[cfg(peer_tbb)]
     "tbb-queuing-rw" of "oneTBB", foreign::TbbQueuingRw {
-        same_as: None, blocks: false, shared: true, called: true, missing: NO_TBB,
+        same_as: Some("rw-queued"), blocks: false, shared: true, called: true, missing: NO_TBB,
     }
     #[cfg(peer_tbb)]
     "tbb-rw" of "oneTBB", foreign::TbbRw {

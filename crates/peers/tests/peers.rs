@@ -48,5 +48,7 @@ fn names_are_distinct_and_algorithms_known() {
     for (index, peer) in PEERS.iter().enumerate() {
         assert!(PEERS[..index].iter().all(|other| other.name != peer.name), "{}", peer.name);
         assert!(locks::catalogue::find(peer.name).is_none(), "{} is a lock of ours", peer.name);
+        let known = peer.same_as.is_none_or(|own| locks::catalogue::find(own).is_some());
+        assert!(known, "{} is compared with a lock that we do not have", peer.name);
     }
 }

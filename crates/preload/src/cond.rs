@@ -7,9 +7,9 @@
 //!
 //! | bytes  | glibc's use    | ours                                                     | written by            |
 //! |--------|----------------|----------------------------------------------------------|-----------------------|
-//! | 0..4   | `__wseq`       | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
-//! | 4..8   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
-//! | 8..12  | `__g1_start`   | generation in which the waiters came, see [`crate::state`] | first waiter after a fork |
+//! | 0..4   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
+//! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::state`] | first use after a fork |
+//! | 8..12  | `__g1_start`   | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
 //! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | nobody |
 //!
 //! A waiter notes the sequence, gives the mutex up and sleeps while the sequence is what it was. A signal counts the
@@ -27,7 +27,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, offset_of, zeroed};
 use core::ptr::null;
 use core::sync::atomic::{
-    AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
 use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
@@ -44,9 +44,10 @@ use crate::time::Time;
 /// A condition variable, ours or glibc's.
 #[repr(C, align(8))]
 struct Cond {
+    /// Waiters in the low half, their generation in the high half: one word, so that whoever first uses the object after a
+    /// fork forgets the parent's waiters and nobody else's.
+    waiters: AtomicU64,
     sequence: AtomicU32,
-    waiters: AtomicU32,
-    generation: AtomicU32,
     _glibc: [u32; 6],
     attributes: AtomicU32,
     _signals: [u32; 2],
@@ -61,7 +62,10 @@ const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
 
 /// Set in `waiters` while the object is being destroyed.
-const DESTROYING: u32 = 1 << 31;
+const DESTROYING: u64 = 1 << 31;
+
+/// The half of the word that counts waiters.
+const WAITERS: u64 = u32::MAX as u64;
 
 /// How often a wait for a shared condition variable that has a mutex of ours looks for signals, ns.
 const SLICE_NS: u64 = 2_000_000;
@@ -166,11 +170,20 @@ impl Cond {
     /// Forgets the waiters of the parent process.
     #[inline]
     fn enter_generation(&self) {
-        let now = generation_word();
-        if self.generation.load(Relaxed) != now {
-            self.waiters.store(0, Relaxed);
-            self.generation.store(now, Relaxed);
+        let fresh = u64::from(generation_word()) << 32;
+        let mut found = self.waiters.load(Relaxed);
+        while found & !WAITERS != fresh {
+            match self.waiters.compare_exchange(found, fresh, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => found = now,
+            }
         }
+    }
+
+    /// The address of the half that counts waiters, as the kernel knows it.
+    fn waiters_word(&self) -> *const <Patient as Machine>::U32 {
+        // Little-endian: the low half comes first.
+        self.waiters.as_ptr().cast_const().cast()
     }
 
     fn wait(&self, mutex: &Mutex, until: Until) -> c_int {
@@ -247,10 +260,10 @@ impl Cond {
 
     /// The last touch of a waiter.
     fn go(&self) {
-        let waiters = self.waiters.as_ptr();
-        if self.waiters.fetch_sub(1, Release) == DESTROYING | 1 {
-            // The object may be gone by now; only its address is used. SAFETY: waking reads nothing.
-            Patient::wake(waiters.cast_const().cast(), 1);
+        let word = self.waiters_word();
+        if self.waiters.fetch_sub(1, Release) & WAITERS == DESTROYING | 1 {
+            // The object may be gone by now; only its address is used.
+            Patient::wake(word, 1);
         }
     }
 
@@ -262,7 +275,7 @@ impl Cond {
     fn wake_if_any(&self, count: u32) {
         self.enter_generation();
         // [1] a waiter that gave the mutex up before this caller took it is counted
-        if self.waiters.load(SeqCst) & !DESTROYING != 0 {
+        if self.waiters.load(SeqCst) & WAITERS & !DESTROYING != 0 {
             self.wake(count);
         }
     }
@@ -278,15 +291,14 @@ impl Cond {
     #[cold]
     fn destroy(&self) {
         self.enter_generation();
-        let mut waiters = self.waiters.fetch_or(DESTROYING, Acquire) | DESTROYING;
+        let mut waiters = self.waiters.fetch_or(DESTROYING, Acquire) & WAITERS | DESTROYING;
         while waiters != DESTROYING {
-            let limit = machine::Limit::NONE;
-            // SAFETY: the machine's word is an AtomicU32 by its representation.
-            let word = unsafe { &*self.waiters.as_ptr().cast::<<Patient as Machine>::U32>() };
-            Patient::sleep_while(word, waiters, limit);
-            waiters = self.waiters.load(Acquire);
+            // SAFETY: the machine's word is four bytes of memory that the object has.
+            let word = unsafe { &*self.waiters_word() };
+            Patient::sleep_while(word, waiters as u32, machine::Limit::NONE);
+            waiters = self.waiters.load(Acquire) & WAITERS;
         }
-        self.waiters.store(0, Relaxed);
+        self.waiters.fetch_and(!WAITERS, Relaxed);
     }
 
     // glibc's condition variables.
@@ -412,7 +424,7 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && MUTEXES.swaps() {
         // SAFETY: see above.
         let cond = unsafe { Cond::at(cond) };
-        cond.generation.store(generation_word(), Relaxed);
+        cond.enter_generation();
         if cond.shared() {
             MUTEXES.leave(Refusal::Condition);
         }

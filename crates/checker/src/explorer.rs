@@ -454,9 +454,13 @@ impl Explorer {
         let (id, mut event) = access.prepare(&self.graph, kind);
         let mut latest: Option<EventId> = None;
         let mut race = None;
-        for &other in &self.graph.accesses(access.location).plain {
+        for &other in self.graph.accesses(access.location).plain.iter().rev() {
+            let known = event.happened.has(other);
+            if known && written.is_some() {
+                continue;
+            }
             let writes = self.graph.event(other).kind == Kind::PlainWrite;
-            if !event.happened.has(other) {
+            if !known {
                 if writes || written.is_some() {
                     race = Some(other.thread as usize);
                 }
@@ -521,35 +525,37 @@ impl Explorer {
 
     /// Whether `other` holds the lock in a way that excludes the one who acquires it now, knowing `prefix`.
     fn holds_meanwhile(&self, other: usize, lock: usize, shared: bool, prefix: &Clock) -> bool {
-        let is_release = |event: &Event, of_shared: bool| {
-            event.kind == Kind::Note(Note::Releasing { lock, shared: of_shared })
-        };
-        self.graph.threads[other].iter().enumerate().any(|(index, event)| match event.kind {
-            Kind::Note(Note::Acquired { lock: held, shared: false }) if held == lock => {
-                // Any thread may release for it: a release that follows the acquisition, and that we know of.
-                let acquired = EventId { thread: other as u8, index: index as u8 };
-                let known = self
-                    .graph
-                    .threads
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(thread, events)| events.iter().take(prefix.of(thread)));
-                !known.into_iter().any(|event| is_release(event, false) && event.prefix.has(acquired))
+        let events = &self.graph.threads[other];
+        let mut own_releases = 0_usize;
+        for (index, event) in events.iter().enumerate().rev() {
+            let Kind::Note(note) = event.kind else { continue };
+            match note {
+                Note::Releasing { lock: left, .. } if left == lock && index < prefix.of(other) => {
+                    own_releases += 1;
+                }
+                // The thread's last hold that excludes: all before it are over when it is.
+                Note::Acquired { lock: held, shared: false } if held == lock => {
+                    let acquired = EventId { thread: other as u8, index: index as u8 };
+                    return own_releases == 0 && !self.is_released_by_another(acquired, lock, prefix);
+                }
+                Note::Acquired { lock: held, shared: true } if held == lock && !shared => {
+                    match own_releases.checked_sub(1) {
+                        Some(left) => own_releases = left,
+                        None => return true,
+                    }
+                }
+                _ => {}
             }
-            Kind::Note(Note::Acquired { lock: held, shared: true }) if held == lock && !shared => {
-                let later = self.graph.threads[other].iter().enumerate().skip(index);
-                let released = later.filter(|(_, event)| is_release(event, true)).map(|(index, _)| index);
-                // Each hold by the thread ends with a release of its own.
-                let holds = |events: &[Event]| {
-                    let acquired = Kind::Note(Note::Acquired { lock, shared: true });
-                    events.iter().filter(|event| event.kind == acquired).count()
-                };
-                let before = &self.graph.threads[other][..=index];
-                let releases_before = before.iter().filter(|event| is_release(event, true)).count();
-                let needed = holds(before) - releases_before;
-                released.take_while(|&index| index < prefix.of(other)).count() < needed
-            }
-            _ => false,
+        }
+        false
+    }
+
+    /// Whether some thread has released, as far as `prefix` knows, what was acquired exclusively: any may.
+    fn is_released_by_another(&self, acquired: EventId, lock: usize, prefix: &Clock) -> bool {
+        let release = Kind::Note(Note::Releasing { lock, shared: false });
+        self.graph.threads.iter().enumerate().any(|(thread, events)| {
+            let known = &events[..prefix.of(thread).min(events.len())];
+            known.iter().any(|event| event.kind == release && event.prefix.has(acquired))
         })
     }
 

@@ -370,9 +370,19 @@ impl Graph {
         let accesses = self.accesses(location);
         let written = accesses.writes.iter().rposition(|&write| view.has(write) && write != except);
         let mut floor = written.map_or(0, |index| index + 1);
-        for &read in &accesses.reads {
-            if view.has(read) && read != except && !self.event(read).strength.has(Strength::PART) {
-                floor = floor.max(accesses.position(self.event(read).source()));
+        // The last read of each thread that the view knows: earlier ones read from earlier writes.
+        let mut seen = 0_u32;
+        for &read in accesses.reads.iter().rev() {
+            let thread = 1 << read.thread;
+            if seen & thread != 0 || read == except || !view.has(read) {
+                continue;
+            }
+            let event = self.event(read);
+            if !event.strength.has(Strength::PART) {
+                seen |= thread;
+                if accesses.writes.get(floor..).is_some_and(|later| !later.is_empty()) {
+                    floor = floor.max(accesses.position(event.source()));
+                }
             }
         }
         floor

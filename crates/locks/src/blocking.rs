@@ -5,7 +5,7 @@
 //! | 0       | `WRITER`   | an exclusive acquirer               | its release                                   |
 //! | 1       | `WAKING`   | a holder, before it wakes a sleeper | whoever slept: enters, gives up, sleeps again |
 //! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
-//! | 3       | `SLEEPING` | a waiter, before it sleeps          | a holder that finds nobody asleep             |
+//! | 3       | `SLEEPING` | a waiter, before and after it sleeps | a holder, before it wakes a sleeper          |
 //! | 4 to 31 | `READER`s  | shared acquirers                    | their releases                                |
 //!
 //! All zero is free. "Held" means that `WRITER` or a reader is there.
@@ -78,8 +78,8 @@ const fn wants_waking(state: u32) -> bool {
 impl Want {
     /// The state after entering, if the state allows that.
     #[inline]
-    fn enter(self, state: u32, entitled: bool) -> Option<u32> {
-        let barred = state & RESERVED != 0 && !entitled;
+    fn enter(self, state: u32, standing: Standing) -> Option<u32> {
+        let barred = state & RESERVED != 0 && standing == Standing::Newcomer;
         let entered = match self {
             Self::Exclusive if is_held(state) || barred => return None,
             Self::Exclusive => state | WRITER,
@@ -89,7 +89,30 @@ impl Want {
             }
             Self::Shared | Self::SharedAgain => state + READER,
         };
-        Some(if entitled { entered & !(WAKING | RESERVED) } else { entered })
+        Some(standing.leave(entered))
+    }
+}
+
+/// What a waiter has done so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing.
+    Newcomer,
+    /// Reserved: it may pass `RESERVED`.
+    Reserved,
+    /// Slept: so it may, too. Whoever woke it has not said whether others sleep.
+    Slept,
+}
+
+impl Standing {
+    /// The state once a waiter of this standing waits no more.
+    #[inline]
+    const fn leave(self, state: u32) -> u32 {
+        match self {
+            Self::Newcomer => state,
+            Self::Reserved => state & !RESERVED,
+            Self::Slept => state & !(WAKING | RESERVED) | SLEEPING,
+        }
     }
 }
 
@@ -98,8 +121,7 @@ struct Waiter<'a, M: Machine> {
     room: &'a BlockingWord<M>,
     word: &'a M::U32,
     want: Want,
-    /// It has slept or reserved, so that it may pass `RESERVED`.
-    entitled: bool,
+    standing: Standing,
     /// Since when it has waited, on the monotonic clock; known once it goes to sleep.
     since_ns: Option<u64>,
 }
@@ -126,7 +148,7 @@ impl<M: Machine> BlockingWord<M> {
         let want = if reads_already { Want::SharedAgain } else { Want::Shared };
         // Comes in at once and looks afterwards: one line transfer where a load and a swap would be two.
         let before = self.word.fetch_add(READER, Acquire); // [1] from the last exclusive release
-        if want.enter(before, false).is_none() {
+        if want.enter(before, Standing::Newcomer).is_none() {
             self.release_shared();
             return self.wait(want, limit);
         }
@@ -144,7 +166,7 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     fn try_enter(&self, want: Want) -> bool {
         let mut state = self.word.load(Relaxed);
-        while let Some(entered) = want.enter(state, false) {
+        while let Some(entered) = want.enter(state, Standing::Newcomer) {
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 // [1] from the last release
                 Ok(_) => return true,
@@ -164,9 +186,7 @@ impl<M: Machine> BlockingWord<M> {
 
     #[cold]
     fn release_and_wake(&self) {
-        if wants_waking(self.word.load(Relaxed)) {
-            self.wake_one();
-        }
+        self.wake_one();
         let before = self.word.fetch_sub(WRITER, Release); // [1] to the next acquirer
         // From here on the lock may be gone: only its address is used.
         if wants_waking(before) {
@@ -185,19 +205,27 @@ impl<M: Machine> BlockingWord<M> {
     /// Wakes a sleeper, or finds that there is none. The caller holds the lock, so that it may still write here.
     #[cold]
     fn wake_one(&self) {
-        self.word.fetch_or(WAKING, Relaxed);
-        // Whoever is about to sleep on the old value finds it changed; whoever comes now sets the bit again.
-        self.word.fetch_and(!SLEEPING, Relaxed);
-        if M::wake(&raw const self.word, 1) == 0 {
-            self.word.fetch_and(!WAKING, Relaxed);
-        } else {
-            self.word.fetch_or(SLEEPING, Relaxed); // there may be more
+        let mut state = self.word.load(Relaxed);
+        while wants_waking(state) {
+            // Whoever is about to sleep on the old value finds it changed; whoever comes later sets the bit again,
+            // and so does the one that is woken, since there may be more.
+            let woken = (state | WAKING) & !SLEEPING;
+            match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
+                Ok(_) => {
+                    if M::wake(&raw const self.word, 1) == 0 {
+                        self.word.fetch_and(!WAKING, Relaxed);
+                    }
+                    return;
+                }
+                Err(now) => state = now,
+            }
         }
     }
 
     #[cold]
     fn wait(&self, want: Want, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        Waiter { room: self, word: &self.word, want, entitled: false, since_ns: None }.wait(limit)
+        Waiter { room: self, word: &self.word, want, standing: Standing::Newcomer, since_ns: None }
+            .wait(limit)
     }
 }
 
@@ -228,7 +256,7 @@ impl<M: Machine> Waiter<'_, M> {
             if drains && state & RESERVED == 0 {
                 self.reserve();
             }
-            let is_next = drains || self.entitled && state & RESERVED != 0;
+            let is_next = drains || self.standing != Standing::Newcomer && state & RESERVED != 0;
             M::delay(if is_next { NEXT_CYCLES[look] } else { STAY_AWAY_CYCLES[look] });
             state = self.word.load(Relaxed);
         }
@@ -237,7 +265,7 @@ impl<M: Machine> Waiter<'_, M> {
 
     /// Enters from `state` or, when it changes meanwhile, from what it has become.
     fn enter(&self, mut state: u32) -> Result<(), u32> {
-        while let Some(entered) = self.want.enter(state, self.entitled) {
+        while let Some(entered) = self.want.enter(state, self.standing) {
             // [1] from the last exclusive release; a writer also [2] from the readers' releases
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
@@ -255,7 +283,9 @@ impl<M: Machine> Waiter<'_, M> {
 
     /// Bars newcomers, since this waiter must not be bypassed any more.
     fn reserve(&mut self) {
-        self.entitled = true;
+        if self.standing == Standing::Newcomer {
+            self.standing = Standing::Reserved;
+        }
         self.word.fetch_or(RESERVED, Relaxed);
     }
 
@@ -278,18 +308,25 @@ impl<M: Machine> Waiter<'_, M> {
         }
         self.since_ns.get_or_insert_with(|| M::clock_ns(Clock::Monotonic));
         let _: Slept = M::sleep_while(self.word, asleep, limit);
-        self.entitled = true;
+        self.standing = Standing::Slept;
     }
 
     /// Leaves. What this waiter held back, and a wake-up that it may have had, go to the next one.
     #[cold]
     fn give_up(&self) {
-        if !self.entitled {
-            return;
+        let mut state = self.word.load(Relaxed);
+        loop {
+            let left = self.standing.leave(state);
+            if left == state {
+                break;
+            }
+            match self.word.compare_exchange(state, left, Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
         }
-        let before = self.word.fetch_and(!(WAKING | RESERVED), Relaxed);
-        // The holder's release wakes the next one; without a writer nobody may be about to.
-        if before & WRITER == 0 && before & SLEEPING != 0 {
+        // A writer's release wakes the next one; without a writer nobody may be about to.
+        if self.standing != Standing::Newcomer && state & WRITER == 0 {
             M::wake(self.word, 1);
         }
     }

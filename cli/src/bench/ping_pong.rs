@@ -11,13 +11,16 @@ use crate::compare::statistics;
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Spread, Table};
 use locks::catalogue::Family;
-use machine::Place;
+use machine::Ordering::{Acquire, Release};
+use machine::{Clock, Home, Machine, Native, Place, Placed, Plan, Word};
+use std::sync::Mutex;
 
 /// One line between two cores, and each lock's hand-over as a multiple of it.
 ///
-/// The floor is half the round trip of a word that two cores change in turn. A hand-over is the time from a release to
-/// the acquisition of a core that was waiting; the more cores want the lock, the longer it takes a lock that does not
-/// scale.
+/// The floor is half the round trip of a word that two cores store to in turn, each waiting for the other's store by
+/// reading, as the waiters of locks do. Beside it the same by compare-and-swap alone, as the public core-to-core matrices
+/// time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
+/// lock, the longer it takes a lock that does not scale.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench ping-pong
@@ -42,7 +45,39 @@ const ACQUISITIONS: u32 = 8_000;
 struct Floor {
     between: &'static str,
     cores: [u32; 2],
-    runs_ns: Vec<f64>,
+    /// By store and load: what locks are compared with.
+    message_ns: Vec<f64>,
+    /// By compare-and-swap.
+    transfer_ns: Vec<f64>,
+}
+
+/// One way of a word that two cores store to in turn, each waiting by reading, in ns.
+fn message_ns(cores: [u32; 2]) -> Vec<f64> {
+    const BATCHES: u32 = 200;
+    const ROUND_TRIPS: u32 = 100;
+    #[repr(align(128))]
+    struct Line(<Native as Machine>::U32);
+    let word = Placed::<_, Native>::new(Line(Word::ZERO), Home::FirstTouch);
+    let sample = Mutex::new(Vec::new());
+    Native::run(&Plan { threads: 2, cores: &cores, duration_ns: None }, &|thread| {
+        let now_ns = || Native::clock_ns(Clock::Monotonic);
+        let mut mine = Vec::new();
+        for batch in 0..BATCHES {
+            let start_ns = now_ns();
+            for trip in 0..ROUND_TRIPS {
+                // Even values let thread 0 write, odd ones thread 1. No pause: it would be timed along.
+                let turn = 2 * (batch * ROUND_TRIPS + trip) + thread as u32;
+                while word.0.load(Acquire) != turn {} // [1] from the other core
+                word.0.store(turn + 1, Release); // [1] to the other core
+            }
+            mine.push((now_ns() - start_ns) as f64 / f64::from(2 * ROUND_TRIPS));
+        }
+        if thread == 0 {
+            // The first batch holds the start of the other thread.
+            sample.lock().expect("no holder panics").extend(mine.drain(1..));
+        }
+    });
+    sample.into_inner().expect("no holder panics")
 }
 
 /// A pair of cores of each distance that the machine has, the first core in each.
@@ -56,16 +91,21 @@ fn floors(bench: &Bench) -> Vec<Floor> {
     let Some((first, others)) = bench.topology.places.split_first() else { return Vec::new() };
     let pair = |(between, apart): (&'static str, Apart)| {
         let second = others.iter().find(|other| apart(first, other))?;
-        Some(Floor { between, cores: [first.core, second.core], runs_ns: Vec::new() })
+        Some(Floor {
+            between,
+            cores: [first.core, second.core],
+            message_ns: Vec::new(),
+            transfer_ns: Vec::new(),
+        })
     };
     distances.into_iter().filter_map(pair).collect()
 }
 
 impl Floor {
     fn run(&mut self) {
-        if let Some(spread) = middle(&transfer_ns(self.cores)) {
-            self.runs_ns.push(spread.median);
-        }
+        let median = |sample: Vec<f64>| middle(&sample).map(|spread| spread.median);
+        self.message_ns.extend(median(message_ns(self.cores)));
+        self.transfer_ns.extend(median(transfer_ns(self.cores)));
     }
 }
 
@@ -108,13 +148,16 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
         tables.push((threads, rows));
     }
     bar.finish_and_clear();
-    if floors.iter().any(|floor| floor.runs_ns.is_empty()) {
+    if floors.iter().any(|floor| floor.message_ns.is_empty()) {
         (0..args.common.runs).for_each(|_| floors.iter_mut().for_each(Floor::run));
     }
     let noise = watch.stop();
-    let floor_ns = floors.first().and_then(|floor| statistics::spread(&floor.runs_ns));
+    let floor_ns = floors.first().and_then(|floor| statistics::spread(&floor.message_ns));
     let floor_ns =
         floor_ns.ok_or_else(|| anyhow::anyhow!("two cores never ran together; stop other programs"))?;
+
+    let transfer_ns = floors.first().and_then(|floor| statistics::spread(&floor.transfer_ns));
+    let transfer_ns = transfer_ns.map(|spread| spread.median);
 
     let mut plot = RangePlot::new("Hand-over between two cores", "ns");
     for row in tables.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
@@ -128,15 +171,17 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
                 heading: "A line between two cores".into(),
                 table: floor_table(&floors),
                 notes: vec![
-                    "Half of the round trip of a word that two cores change in turn by compare-and-swap.".into(),
+                    "Half of the round trip of a word that two cores change in turn: by stores, each core waiting by \
+                     reading, which is the floor below; and by compare-and-swap alone."
+                        .into(),
                 ],
             },
             Part {
                 key: "handover",
                 heading: "Hand-over to a core that waits".into(),
-                table: handover_table(&tables, bench.ghz, floor_ns.median),
+                table: handover_table(&tables, bench.ghz, floor_ns.median, transfer_ns),
                 notes: vec![
-                    "From the release to the waiter's acquisition; multiples are of the floor in the first row above."
+                    "From the release to the waiter's acquisition; multiples are of the first row's store and load."
                         .into(),
                 ],
             },
@@ -151,25 +196,33 @@ fn floor_table(floors: &[Floor]) -> Table {
     let mut table = Table::new([
         Column::text("between", "between"),
         Column::text("cores", "cores"),
-        Column::spread("transfer_ns", "one way ns"),
+        Column::spread("message_ns", "by store and load ns"),
+        Column::spread("transfer_ns", "by compare-and-swap ns"),
     ]);
     for floor in floors {
         table.row([
             Cell::from(floor.between),
             format!("{}, {}", floor.cores[0], floor.cores[1]).into(),
-            statistics::spread(&floor.runs_ns).into(),
+            statistics::spread(&floor.message_ns).into(),
+            statistics::spread(&floor.transfer_ns).into(),
         ]);
     }
     table
 }
 
-fn handover_table(tables: &[(usize, Vec<Row<f64>>)], ghz: f64, floor_ns: f64) -> Table {
+fn handover_table(
+    tables: &[(usize, Vec<Row<f64>>)],
+    ghz: f64,
+    floor_ns: f64,
+    transfer_ns: Option<f64>,
+) -> Table {
     let mut table = Table::new([
         Column::text("lock", "lock"),
         Column::text("library", "library"),
         Column::number("threads", "cores at the lock"),
         Column::spread("handover_ns", "hand-over ns"),
         Column::number("times_floor", "times the floor"),
+        Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
         Column::text("failure", "failure").detail(),
     ]);
     for (threads, rows) in tables {
@@ -181,6 +234,7 @@ fn handover_table(tables: &[(usize, Vec<Row<f64>>)], ghz: f64, floor_ns: f64) ->
                 (*threads).into(),
                 ns.into(),
                 ns.map(|ns| ns.median / floor_ns).into(),
+                ns.zip(transfer_ns).map(|(ns, transfer_ns)| ns.median / transfer_ns).into(),
                 row.failure.clone().into(),
             ]);
         }

@@ -27,7 +27,7 @@ fn more_threads_than_cores() {
 
 #[test]
 fn spinning_threads() {
-    runs::<Native>(&[1, 2], 200);
+    runs::<Native>(&[1, 2], 60);
 }
 
 #[test]

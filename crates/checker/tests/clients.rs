@@ -1,0 +1,168 @@
+//! Clients beyond acquire and release: parking, time-outs, parts of words, and what a report says.
+
+use contend_checker::{Checked, Exploration, Model, Report, explore};
+use locks::{RawLock, TryLock};
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{Deadline, Home, Integer, Limit, Machine, Part, Placed, PlainCell, Plan, Slept, Word};
+use workloads::client::{self, Kind, Shape};
+
+type U32 = <Checked as Machine>::U32;
+
+fn placed<T: Sync>(value: T) -> Placed<T, Checked> {
+    Placed::new(value, Home::FirstTouch)
+}
+
+/// A box for one message, as a condition variable would guard it: the reader parks until it is full.
+struct Letterbox {
+    letter: <Checked as Machine>::Cell<u64>,
+    full: U32,
+}
+
+/// The reader parks while the box is empty; the writer fills it and, if it `wakes`, unparks the reader.
+fn park_and_unpark(model: Model, wakes: bool) -> Report {
+    explore(&Exploration::of(model), &|| {
+        let letterbox = placed(Letterbox { letter: PlainCell::ZERO, full: Word::ZERO });
+        Checked::run(&Plan::threads(2), &|thread| {
+            if thread == 0 {
+                letterbox.letter.set(7);
+                letterbox.full.store(1, Release);
+                if wakes {
+                    Checked::wake(&raw const letterbox.full, 1);
+                }
+                return;
+            }
+            while letterbox.full.load(Acquire) == 0 {
+                Checked::sleep_while(&letterbox.full, 0, Limit::NONE);
+            }
+            assert_eq!(letterbox.letter.get(), 7);
+        });
+        Ok(())
+    })
+}
+
+#[test]
+fn a_parked_thread_is_unparked_unless_nobody_does() {
+    for model in Model::ALL {
+        assert!(park_and_unpark(model, true).is_verified(), "{model}");
+        let lost = park_and_unpark(model, false).counterexample.expect("a sleeper that nobody wakes");
+        assert_eq!(lost.violation.name(), "endless wait", "{model}");
+    }
+}
+
+#[test]
+fn a_sleeper_with_a_deadline_ends_in_both_ways() {
+    let ends = std::sync::Mutex::new(Vec::new());
+    let report = explore(&Exploration::of(Model::Ra), &|| {
+        let word = placed::<U32>(Word::ZERO);
+        Checked::run(&Plan::threads(2), &|thread| {
+            if thread == 0 {
+                word.store(1, Release);
+                Checked::wake(&raw const *word, 1);
+            } else {
+                let limit = Limit::at(Deadline::after_ns::<Checked>(1));
+                let slept = Checked::sleep_while(&word, 0, limit);
+                ends.lock().expect("not poisoned").push(slept);
+            }
+        });
+        Ok(())
+    });
+    assert!(report.is_verified());
+    let ends = ends.into_inner().expect("not poisoned");
+    for end in [Slept::Woken, Slept::Changed, Slept::GaveUp] {
+        assert!(ends.contains(&end), "{end:?} in {ends:?}");
+    }
+}
+
+/// A lock that lets everybody in.
+struct Open(U32);
+
+impl RawLock<Checked> for Open {
+    const NEW: Self = Self(Word::ZERO);
+    fn acquire(&self) {
+        self.0.fetch_add(1, Acquire);
+    }
+    fn release(&self) {
+        self.0.fetch_sub(1, Release);
+    }
+}
+
+impl TryLock<Checked> for Open {
+    fn try_acquire(&self) -> bool {
+        self.acquire();
+        true
+    }
+}
+
+#[test]
+fn two_holders_are_found_before_their_data() {
+    for model in Model::ALL {
+        let shape = Shape { threads: 2, rounds: 1 };
+        let report = explore(&Exploration::of(model), &|| {
+            client::exclusive::<Open, Checked>(shape).map(drop).map_err(|wrong| wrong.to_string())
+        });
+        let found = report.counterexample.expect("two holders");
+        assert_eq!(found.violation.name(), "two holders", "{model}");
+        assert!(!report.complete);
+    }
+}
+
+#[test]
+fn every_kind_of_client_of_a_timed_lock_is_verified() {
+    for model in Model::ALL {
+        for kind in Kind::ALL {
+            let Some(_) = locks::catalogue::find("tas").filter(|lock| kind.suits(lock)) else { continue };
+            let shape = Shape { threads: 2, rounds: 2 };
+            let report = explore(&Exploration::of(model), &|| match client::run::<Checked>("tas", kind, shape) {
+                Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
+                None => Err("tas has every client that suits it".to_owned()),
+            });
+            assert!(report.is_verified(), "{kind:?} under {model}: {:?}", report.counterexample);
+            assert!(report.counts.explored > 0);
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_word_are_stored_without_losing_the_others() {
+    let sums = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    for model in Model::ALL {
+        let report = explore(&Exploration::of(model), &|| {
+            let word = placed::<U32>(Word::ZERO);
+            Checked::run(&Plan::threads(2), &|thread| {
+                word.store_part(Part::Half(thread as u8), 0x11 + thread as u16, Relaxed);
+            });
+            sums.lock().expect("not poisoned").insert(word.load(Relaxed));
+            Ok(())
+        });
+        assert!(report.is_verified(), "{model}");
+    }
+    assert_eq!(sums.into_inner().expect("not poisoned"), [0x0012_0011].into());
+}
+
+#[test]
+fn a_failed_assertion_is_told_with_its_message() {
+    let report = explore(&Exploration::of(Model::Sc), &|| {
+        let word = placed::<U32>(Word::ZERO);
+        Checked::run(&Plan::threads(2), &|thread| {
+            if thread == 0 {
+                word.store(1, Relaxed);
+            } else {
+                assert_eq!(word.load(Relaxed), 0, "the other was first");
+            }
+        });
+        Ok(())
+    });
+    let found = report.counterexample.expect("an execution in which the store comes first");
+    assert!(found.violation.to_string().contains("the other was first"), "{}", found.violation);
+}
+
+#[test]
+fn a_limit_makes_a_bound_and_never_a_verification() {
+    let shape = Shape { threads: 2, rounds: 3 };
+    let exploration = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
+    let report = explore(&exploration, &|| {
+        client::run::<Checked>("ticket", Kind::Exclusive, shape).expect("a ticket").map(drop).map_err(|w| w.to_string())
+    });
+    assert!(!report.complete && !report.is_verified() && report.counterexample.is_none());
+    assert_eq!(report.counts.all(), 5);
+}

@@ -2,8 +2,11 @@
 //! what it prints on glibc alone.
 
 mod common;
+#[path = "common/locks.rs"]
+mod locks;
 
-use common::{Source, choices, run, under};
+use common::{Source, run};
+use locks::{choices, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,11 @@
 //! Programs that check themselves, under every lock: with few threads and with four times as many as cores.
 
 mod common;
+#[path = "common/locks.rs"]
+mod locks;
 
-use common::{CONTEND, Outcome, Source, choices, run, under};
+use common::{CONTEND, Outcome, Source, run};
+use locks::{choices, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

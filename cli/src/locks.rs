@@ -19,8 +19,8 @@ pub(crate) struct Args {
 }
 
 /// Runs `contend locks`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { json } = args;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Args { json } = *args;
     let mut table = Table::new([
         Column::text("name", "name"),
         Column::text("kinds", "kinds"),

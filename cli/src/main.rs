@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Subcommands::Bench(args) => bench::run(&args),
         Subcommands::Check(args) => check::run(&args),
         Subcommands::Litmus(args) => litmus::run(&args),
-        Subcommands::Locks(args) => locks::run(args),
+        Subcommands::Locks(args) => locks::run(&args),
         Subcommands::Machines(args) => machines::run(args),
         Subcommands::Calibrate(args) => calibrate::run(args),
         Subcommands::Completions(args) => manual::completions::<Command>(&args),

@@ -63,7 +63,7 @@ impl Program {
             match head.strip_prefix(b"#!") {
                 Some(line) => {
                     path = interpreter(line)
-                        .with_context(|| format!("{} names no interpreter", path.display()))?
+                        .with_context(|| format!("{} names no interpreter", path.display()))?;
                 }
                 None if head.starts_with(b"\x7fELF") => return check_elf(&path, &mut file, &head),
                 None => return Ok(()), // a script without a first line, which a shell runs

@@ -3,7 +3,7 @@
 
 use super::Reproduction;
 use super::published::Fault;
-use super::simulated::{OPTERON, hardware, lock_name, speedup, workload};
+use super::simulated::{OPTERON, duration_ns, hardware, lock_name, speedup, workload};
 use crate::simulate::{Measured, Setup, sweep};
 use curve::{Curve, Series};
 use model::{Handover, LockModel, Reading, Service};
@@ -80,7 +80,7 @@ pub(super) fn figs_8_and_9() -> anyhow::Result<Reproduction> {
         let setups = CORES.map(|cores| Setup {
             section_cycles: Some(section),
             outside_cycles: Some(outside),
-            duration_ns: ((section + outside) * 60_000 / hardware.mhz).max(2_000_000),
+            duration_ns: duration_ns(&hardware, section + outside, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         });
         let mut simulated = speedup(&sweep(&setups)?, "ticket", "counter")?;
@@ -148,7 +148,7 @@ pub(super) fn end_to_end() -> anyhow::Result<Reproduction> {
         let setup = |cores| Setup {
             section_cycles: Some(section),
             outside_cycles: Some(outside),
-            duration_ns: ((section + outside) * 100_000 / hardware.mhz).max(3_000_000),
+            duration_ns: duration_ns(&hardware, section + outside, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         };
         let profile = Profile::of(&sweep(&[setup(2)])?[0], &hardware);

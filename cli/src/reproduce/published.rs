@@ -156,6 +156,7 @@ impl Fault {
             13 => {
                 "One socket with its lock's memory on another shows no penalty: a constraint on any model of coherence."
             }
+            15 => "new_dbase with back-off, 96000, looks like a slip for 960000.",
             _ => "See data/published/README.md.",
         }
     }

@@ -528,7 +528,8 @@ impl Engine {
         self.arena.offset(address).unwrap_or_else(|| not_ours()) as u32
     }
 
-    /// Runs bodies on simulated threads until all have ended.
+    /// Runs bodies on simulated threads until all have ended; gives what they announced, and in how long, both up to
+    /// the duration if there is one.
     pub(crate) fn run(
         engine: *mut Self,
         count: usize,
@@ -566,7 +567,8 @@ impl Engine {
             let last = threads.iter().map(|thread| thread.ended).max().unwrap_or(started);
             // The wheel starts again where this run has ended.
             this.now = last;
-            Ok((threads.iter().map(|thread| thread.counts).collect(), last - started))
+            let counted_until = last.min(this.running_until);
+            Ok((threads.iter().map(|thread| thread.counts).collect(), counted_until - started))
         }
     }
 

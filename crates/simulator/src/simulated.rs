@@ -269,8 +269,8 @@ impl Machine for Simulated {
     }
 
     fn note(event: Note) {
-        if matches!(event, Note::Releasing { .. }) {
-            // Whoever takes the lock before this time must find it held.
+        if matches!(event, Note::Acquiring { .. } | Note::Releasing { .. }) {
+            // Whoever takes the lock before this time must find it held, and nobody waits before it has come.
             settle();
         }
         let engine = current();
@@ -338,7 +338,10 @@ impl Engine {
         let (now, core) = (self.now, self.current_core);
         let event = self.with_offset(event);
         self.record(current, What::Note(event));
-        self.threads[current as usize].counts.count(event);
+        if now < self.running_until {
+            // What ends after the plan's duration belongs to no rate.
+            self.threads[current as usize].counts.count(event);
+        }
         match event {
             Note::Operation => {
                 self.unproductive_events = 0;

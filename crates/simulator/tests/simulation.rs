@@ -7,6 +7,7 @@ use machine::{
     Slept, Which, Word,
 };
 use simulator::{Hardware, Options, Reason, Report, Simulated, Simulation};
+use workloads::Load;
 use workloads::client::{self, Kind, Shape};
 
 type M = Simulated;
@@ -308,4 +309,55 @@ fn the_shipped_locks_run_as_they_are() {
             }
         }
     }
+}
+
+#[test]
+fn a_run_with_a_duration_counts_what_lies_within() {
+    let body = || {
+        let plan = Plan { threads: 4, cores: &[], duration_ns: Some(10_000) };
+        M::run(&plan, &|_| {
+            while M::running() {
+                M::delay(3_000);
+                M::note(Event::Operation);
+            }
+        })
+    };
+    // 1.5 µs each, started within 200 ns: the seventh ends after the duration.
+    let (run, _) = Simulation::new(&hardware()).run(body).unwrap();
+    assert_eq!((run.operations(), run.elapsed_ns), (4 * 6, 10_000));
+}
+
+/// The same code as on hardware, with every lock, on one machine of each protocol.
+#[test]
+fn every_workload_runs_with_every_lock_under_every_protocol() {
+    for protocol in ["MSI", "MESI", "MOESI"] {
+        let hardware = hardware_with("MESI", protocol);
+        for workload in workloads::WORKLOADS {
+            for lock in locks::catalogue::LOCKS {
+                let load = Load { threads: 8, duration_ns: 60_000, ..Load::default() };
+                let run = || workloads::catalogue::run::<M>(workload, lock.name, &load);
+                let outcome = Simulation::new(&hardware).run(run);
+                let (run, _) =
+                    outcome.unwrap_or_else(|stopped| panic!("{} {}: {stopped}", workload.name, lock.name));
+                let run = run.expect("it is in the catalogue");
+                let done = run.acquisitions() + run.operations();
+                assert!(done > 0, "{} with {} did nothing", workload.name, lock.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_protocol_without_the_exclusive_state_asks_before_its_first_write() {
+    let misses = |protocol: &str| {
+        let body = || {
+            let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            M::run(&Plan::threads(1), &|_| {
+                word.load(Relaxed);
+                word.store(1, Relaxed);
+            })
+        };
+        Simulation::new(&hardware_with("MESI", protocol)).run(body).unwrap().1.all_lines.all_misses()
+    };
+    assert_eq!((misses("MSI"), misses("MESI"), misses("MOESI")), (2, 1, 1));
 }

@@ -115,8 +115,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "pfind",
         summary: "search files: a page cache's lock, 5,000 cycles an acquisition",
-        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md); two shared lines assumed",
-        body: benchmark(5_000, 1, 350, 2, false),
+        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md); one shared line, as mempop",
+        body: benchmark(5_000, 1, 350, 1, false),
     },
     Workload {
         name: "exim",

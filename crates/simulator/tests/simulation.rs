@@ -361,3 +361,41 @@ fn a_protocol_without_the_exclusive_state_asks_before_its_first_write() {
     };
     assert_eq!((misses("MSI"), misses("MESI"), misses("MOESI")), (2, 1, 1));
 }
+
+/// Prints what a run gives, for the test below.
+#[test]
+fn print_a_run() {
+    let (run, report) = counted(Options::default(), 8);
+    println!("run: {run:?} {report:?}");
+}
+
+/// Addresses of the host, its allocator and its arguments change nothing.
+#[test]
+fn another_process_with_another_allocator_gives_the_same() {
+    let lines = [("0", "131072"), ("165", "64"), ("1", "1048576")].map(|(perturb, threshold)| {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "print_a_run", "--nocapture", "--test-threads=1"])
+            .env("MALLOC_PERTURB_", perturb)
+            .env("MALLOC_MMAP_THRESHOLD_", threshold)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let start = text.find("run: ").unwrap_or_else(|| panic!("{text}"));
+        text[start..].lines().next().unwrap().to_owned()
+    });
+    assert!(lines[0].contains("elapsed_ns"));
+    assert_eq!(lines[0], lines[1]);
+    assert_eq!(lines[0], lines[2]);
+}
+
+#[test]
+fn a_thousand_cores_run() {
+    let text =
+        TWO_SOCKETS.replace("sockets = 2", "sockets = 16").replace("cores_per_die = 4", "cores_per_die = 64");
+    let large = Hardware::new(&model::MachineFile::parse(&text).unwrap()).unwrap();
+    let (run, _) = Simulation::new(&large).run(|| count::<locks::Mcs<M>>(1024, 3, 10_000)).unwrap();
+    assert_eq!(run.acquisitions(), 3 * 1024);
+    let refused = text.replace("cores_per_die = 64", "cores_per_die = 65");
+    let error = Hardware::new(&model::MachineFile::parse(&refused).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("1040 cores"), "{error}");
+}

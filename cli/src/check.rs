@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write the results as a page
+    /// Write the results as a page; survivors.csv beside it says of each surviving mutant why it is left
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
@@ -122,7 +122,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let failed = all.iter().any(|one| one.verdicts.iter().any(Verdict::is_wrong));
     if let Some(path) = &args.write {
-        let page = page::markdown(&all, started.elapsed());
+        // Why a survivor is left stands beside the page, one access a line.
+        let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
+        let page = page::markdown(&all, &arguments, started.elapsed());
         std::fs::write(path, page).with_context(|| format!("{}: cannot be written", path.display()))?;
     }
     if args.json {

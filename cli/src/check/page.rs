@@ -49,7 +49,7 @@ fn size(verdict: &Verdict) -> String {
 }
 
 /// For `docs/verification.md`.
-pub(super) fn markdown(all: &[Checked], elapsed: Duration) -> String {
+pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> String {
     let mut page = String::from(
         "# Verification\n\n\
          Written by `contend check --all --mutate --write docs/verification.md`; [checking.md](checking.md) explains \
@@ -78,13 +78,17 @@ pub(super) fn markdown(all: &[Checked], elapsed: Duration) -> String {
              Every acquire, release, acq_rel and seq_cst access is made weaker, one at a time, without a change of the \
              source, and\njudged under release-acquire. A survivor is an ordering that no client here needs; that is \
              a finding, and no proof that\nthe ordering is not needed.\n\n\
-             | lock | access | operation | from | found as | by |\n|---|---|---|---|---|---|\n";
+             | lock | access | operation | from | found as | by, or why it is left |\n|---|---|---|---|---|---|\n";
     for checked in all {
         for mutant in &checked.mutants {
+            let argument = arguments.lines().filter_map(|line| line.split_once(','));
+            let argument = argument.filter(|(access, _)| *access == mutant.name).map(|(_, why)| why.trim_matches('"'));
             let (found, by) = match &mutant.killed {
-                Some(killed) => (killed.violation, killed.client.as_str()),
-                None if mutant.bounds > 0 => ("**survives**", "some clients within bounds"),
-                None => ("**survives**", "all clients complete"),
+                Some(killed) => (killed.violation.to_owned(), killed.client.clone()),
+                None => {
+                    let seen = if mutant.bounds > 0 { "survives, some clients cut off" } else { "survives" };
+                    (format!("**{seen}**"), argument.last().unwrap_or("not argued yet").to_owned())
+                }
             };
             page += &format!(
                 "| {} | `{}` | {} | {} | {found} | {by} |\n",

@@ -112,10 +112,11 @@ fn every_kind_of_client_of_a_timed_lock_is_verified() {
         for kind in Kind::ALL {
             let Some(_) = locks::catalogue::find("tas").filter(|lock| kind.suits(lock)) else { continue };
             let shape = Shape { threads: 2, rounds: 2 };
-            let report = explore(&Exploration::of(model), &|| match client::run::<Checked>("tas", kind, shape) {
-                Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
-                None => Err("tas has every client that suits it".to_owned()),
-            });
+            let report =
+                explore(&Exploration::of(model), &|| match client::run::<Checked>("tas", kind, shape) {
+                    Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
+                    None => Err("tas has every client that suits it".to_owned()),
+                });
             assert!(report.is_verified(), "{kind:?} under {model}: {:?}", report.counterexample);
             assert!(report.counts.explored > 0);
         }
@@ -161,7 +162,10 @@ fn a_limit_makes_a_bound_and_never_a_verification() {
     let shape = Shape { threads: 2, rounds: 3 };
     let exploration = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
     let report = explore(&exploration, &|| {
-        client::run::<Checked>("ticket", Kind::Exclusive, shape).expect("a ticket").map(drop).map_err(|w| w.to_string())
+        client::run::<Checked>("ticket", Kind::Exclusive, shape)
+            .expect("a ticket")
+            .map(drop)
+            .map_err(|w| w.to_string())
     });
     assert!(!report.complete && !report.is_verified() && report.counterexample.is_none());
     assert_eq!(report.counts.all(), 5);

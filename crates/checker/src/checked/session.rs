@@ -351,7 +351,12 @@ impl Session {
     fn exchange(&mut self, access: Access, write: Strength, update: impl Fn(u64) -> Option<u64>) -> u64 {
         let (read, old) = self.answered(|session| session.explorer().read(access, None));
         self.attempted(read);
-        let Some(new) = update(old) else { return old };
+        let Some(new) = update(old) else {
+            // It changed nothing: a load after a delay may count as the same look.
+            self.look =
+                Some(Look { location: access.location, read, value: old, delayed: false, repeated: 0 });
+            return old;
+        };
         let write = Access { strength: write, compare: None, ..access };
         match &mut self.attempt {
             Some(attempt) if new == old => attempt.pending = Some((write, new, read)),

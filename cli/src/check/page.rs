@@ -82,7 +82,8 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
     for checked in all {
         for mutant in &checked.mutants {
             let argument = arguments.lines().filter_map(|line| line.split_once(','));
-            let argument = argument.filter(|(access, _)| *access == mutant.name).map(|(_, why)| why.trim_matches('"'));
+            let argument =
+                argument.filter(|(access, _)| *access == mutant.name).map(|(_, why)| why.trim_matches('"'));
             let (found, by) = match &mutant.killed {
                 Some(killed) => (killed.violation.to_owned(), killed.client.clone()),
                 None => {

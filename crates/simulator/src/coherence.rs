@@ -166,19 +166,26 @@ impl Engine {
     /// Takes a line from the cores of a die but one, with effect at `at`, and wakes those that watch it.
     pub(crate) fn invalidate_die(&mut self, line: u32, die: usize, except: u32, at: Time) {
         let per_die = self.cores.len() / self.hardware.dies;
-        let first = die * per_die;
+        let (first, end) = (die * per_die, (die + 1) * per_die);
+        let writer = self.line(line).writer;
         let mut sent = 0;
-        for core in first..first + per_die {
+        for word in first / 64..end.div_ceil(64) {
+            let from = first.max(word * 64) % 64;
+            let length = end.min(word * 64 + 64) - first.max(word * 64);
+            let of_die = (u64::MAX >> (64 - length)) << from;
             let entry = self.line(line);
-            let bit = 1_u64 << (core % 64);
-            if entry.sharers[core / 64] & bit == 0 || core as u32 == except {
-                continue;
+            let mut leaving = entry.sharers[word] & of_die;
+            if except as usize / 64 == word {
+                leaving &= !(1 << (except % 64));
             }
-            entry.sharers[core / 64] &= !bit;
-            let writable = entry.writer == core as u32;
-            sent += 1;
-            self.cores[core].lose(line, at, writable);
-            self.line_lost(core, line, at);
+            entry.sharers[word] &= !leaving;
+            while leaving != 0 {
+                let core = word * 64 + leaving.trailing_zeros() as usize;
+                leaving &= leaving - 1;
+                sent += 1;
+                self.cores[core].lose(line, at, writer == core as u32);
+                self.line_lost(core, line, at);
+            }
         }
         self.line(line).counts.invalidations += sent;
     }

@@ -24,7 +24,7 @@
 //! waiting, so it is counted ([`SHARED_WAKES`]), and the wait looks at the count every [`SLICE_NS`].
 
 use core::ffi::{c_int, c_void};
-use core::mem::{MaybeUninit, offset_of, zeroed};
+use core::mem::{offset_of, zeroed};
 use core::ptr::null;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
@@ -33,6 +33,7 @@ use core::sync::atomic::{
 use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
 use machine::{Clock, Deadline, Machine, Patient};
 
+use crate::cancellation::{self, with_cleanup};
 use crate::choice::MUTEXES;
 use crate::mutex::{GivenUp, Mutex};
 use crate::real;
@@ -73,47 +74,8 @@ const SLICE_NS: u64 = 2_000_000;
 /// Until when a wait lasts.
 type Until = Option<Time>;
 
-/// glibc's record of a clean-up handler, `struct _pthread_cleanup_buffer`. It lies in the frame whose unwinding runs the
-/// handler.
-#[repr(C)]
-struct Cleanup {
-    routine: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
-    argument: *mut c_void,
-    cancel_type: c_int,
-    previous: *mut Self,
-}
-
 unsafe extern "C-unwind" {
-    fn _pthread_cleanup_push(
-        buffer: *mut Cleanup,
-        routine: unsafe extern "C-unwind" fn(*mut c_void),
-        argument: *mut c_void,
-    );
-    fn _pthread_cleanup_pop(buffer: *mut Cleanup, execute: c_int);
-    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
     fn syscall(number: libc::c_long, ...) -> libc::c_long;
-}
-
-/// Cancellation takes effect at any instruction.
-const ASYNCHRONOUS: c_int = 1;
-
-/// Runs `body`, and `handler` with `argument` should the thread be cancelled meanwhile.
-///
-/// A destructor would not do: the compiler may turn the last call of a function into a jump, or abort where unwinding
-/// crosses a boundary of C. So nothing here, or in what is called, has one.
-#[inline(always)]
-fn with_cleanup<R>(
-    handler: unsafe extern "C-unwind" fn(*mut c_void),
-    argument: *mut c_void,
-    body: impl FnOnce() -> R,
-) -> R {
-    let mut buffer = MaybeUninit::<Cleanup>::uninit();
-    // SAFETY: the buffer lies in this frame and is popped before it ends.
-    unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), handler, argument) };
-    let result = body();
-    // SAFETY: pushed above.
-    unsafe { _pthread_cleanup_pop(buffer.as_mut_ptr(), 0) };
-    result
 }
 
 /// A wait in progress: what a cancellation has to put right.
@@ -233,23 +195,20 @@ impl Cond {
         let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag;
         // SAFETY: the thread's own errno, which the call may change.
         let errno = unsafe { *libc::__errno_location() };
-        let mut before = 0;
-        // SAFETY: between the two changes of type there is a system call and nothing that must not be cut short; the time
-        // and the word outlive it.
-        let answer = unsafe {
-            pthread_setcanceltype(ASYNCHRONOUS, &raw mut before);
-            let answer = syscall(
-                libc::SYS_futex,
-                self.sequence.as_ptr(),
-                operation,
-                sequence,
-                time,
-                null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
-            );
-            pthread_setcanceltype(before, &raw mut before);
-            answer
-        };
+        let answer = cancellation::point(|| {
+            // SAFETY: the time and the word outlive the call.
+            unsafe {
+                syscall(
+                    libc::SYS_futex,
+                    self.sequence.as_ptr(),
+                    operation,
+                    sequence,
+                    time,
+                    null::<u32>(),
+                    libc::FUTEX_BITSET_MATCH_ANY,
+                )
+            }
+        });
         // SAFETY: as above.
         unsafe {
             let timed_out = answer != 0 && *libc::__errno_location() == libc::ETIMEDOUT;

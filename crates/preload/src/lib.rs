@@ -8,6 +8,7 @@
 //! |-------------|--------------------------------------------------------------------------------------|
 //! | `exports`   | the names, and how they reach the functions behind them                              |
 //! | `mutex`, `rwlock`, `spin`, `cond`, `c11` | a kind of object each: what lies where in its bytes, what its functions answer |
+//! | `cancellation` | what makes a wait a point of cancellation                                         |
 //! | `tag`       | whose an object is                                                                   |
 //! | `choice`    | what the configuration says of each kind of object                                   |
 //! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation puts around them |
@@ -25,6 +26,7 @@
 mod algorithm;
 mod arena;
 mod c11;
+mod cancellation;
 mod choice;
 mod cond;
 mod config;

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::tag::Deciding;
-use crate::{arena, config, real, recorder, rwlock, site, state, thread};
+use crate::{arena, cancellation, config, real, recorder, rwlock, site, state, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
 static DONE: AtomicBool = AtomicBool::new(false);
@@ -35,6 +35,7 @@ unsafe extern "C" {
 
 extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     real::look_up_all();
+    cancellation::find_word();
     // SAFETY: this runs first of all constructors, so that the process has one thread. The C library has not noted its
     // environment yet, and will note the same.
     unsafe {

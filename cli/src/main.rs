@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Subcommands::Predict(args) => predict::run(args),
         Subcommands::Run(args) => run::run(args),
         Subcommands::Compare(args) => compare::run(&args),
-        Subcommands::Simulate(args) => simulate::run(args),
+        Subcommands::Simulate(args) => simulate::run(&args),
         Subcommands::Reproduce(args) => reproduce::run(args),
         Subcommands::Bench(args) => bench::run(&args),
         Subcommands::Check(args) => check::run(&args),

@@ -150,7 +150,7 @@ fn cores(text: &str) -> Result<Cores, String> {
 }
 
 /// Runs `contend simulate`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(workload) = args.workload.filter(|_| !args.list) else {
         print!("{}", workload_table().terminal(text::terminal_columns()));
         return Ok(ExitCode::SUCCESS);

@@ -149,7 +149,8 @@ pub(super) fn fig10() -> anyhow::Result<Reproduction> {
     for lock in LOCKS {
         setups.extend(cores.map(|cores| Setup::new(&hardware, fig10, lock_name(lock)).on_first(cores)));
     }
-    let swept: [(u64, fn(&Workload, &Load<'_>) -> Run); 5] = [
+    type Proportional = fn(&Workload, &Load<'_>) -> Run;
+    let swept: [(u64, Proportional); 5] = [
         (50, proportional::<50>),
         (150, proportional::<150>),
         (350, proportional::<350>),
@@ -232,6 +233,7 @@ pub(super) fn lock_name(name: &str) -> &'static str {
 }
 
 /// What the simulation says to a claim.
+#[derive(Clone, Copy)]
 enum Answer {
     Number(f64),
     /// A ratio, and whether it is on the side that the claim says.

@@ -57,7 +57,7 @@ pub(super) fn self_tuning() -> anyhow::Result<Reproduction> {
                 Cell::from(at_all("ticket-selftuning") / at_all("ticket-proportional")),
                 Cell::from(at_all("mcs") / ticket),
             ]);
-            let mut plot = Series::new(format!("{} cores, section {section} cycles", all));
+            let mut plot = Series::new(format!("{all} cores, section {section} cycles"));
             for lock in LOCKS {
                 plot.curves.push(throughput(of_section.iter().filter(|one| one.lock == lock), lock)?);
             }

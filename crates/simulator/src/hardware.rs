@@ -122,7 +122,8 @@ impl Hardware {
             migrates: coherence.migrates,
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)),
-            pause: costs.time(&coherence.pause).unwrap_or_else(|| costs.cycles(PAUSE_CYCLES)),
+            // Polls take time, or a waiter would poll for ever at one instant.
+            pause: costs.time(&coherence.pause).unwrap_or_else(|| costs.cycles(PAUSE_CYCLES)).max(1),
             local_transfer,
             local_read,
             serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),

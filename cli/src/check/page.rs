@@ -82,13 +82,13 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
     for checked in all {
         for mutant in &checked.mutants {
             let argument = arguments.lines().filter_map(|line| line.split_once(','));
-            let argument =
+            let mut argument =
                 argument.filter(|(access, _)| *access == mutant.name).map(|(_, why)| why.trim_matches('"'));
             let (found, by) = match &mutant.killed {
                 Some(killed) => (killed.violation.to_owned(), killed.client.clone()),
                 None => {
                     let seen = if mutant.bounds > 0 { "survives, some clients cut off" } else { "survives" };
-                    (format!("**{seen}**"), argument.last().unwrap_or("not argued yet").to_owned())
+                    (format!("**{seen}**"), argument.next_back().unwrap_or("not argued yet").to_owned())
                 }
             };
             page += &format!(

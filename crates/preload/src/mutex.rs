@@ -164,6 +164,7 @@ impl Mutex {
     fn lock(&self, patience: Patience, caller: usize) -> c_int {
         match self.choice() {
             Some(choice) => self.lock_ours(choice, patience),
+            None if self.glibc_recorded() => self.lock_glibc_recorded(patience),
             None => self.lock_elsewhere(patience, caller),
         }
     }
@@ -208,6 +209,7 @@ impl Mutex {
     }
 
     /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
+    #[inline]
     fn record(&self, thread: &Thread, entered: Entered) -> c_int {
         let (recorded, trace, address) = (thread.recording(), &self.trace, self.address());
         match entered {
@@ -302,24 +304,39 @@ impl Mutex {
         if let Some(choice) = self.decided(caller) {
             return self.lock_ours(choice, patience);
         }
-        if !recorder::enabled() || self.refusal().is_some() {
-            // SAFETY: as above.
-            return unsafe { self.real_lock(patience) };
+        if self.glibc_recorded() {
+            return self.lock_glibc_recorded(patience);
         }
-        let thread = thread::current();
         // SAFETY: as above.
-        let entered = unsafe { self.real_enter(patience) };
-        if entered.is_ok() && self.glibc_holds_twice() {
-            recorder::acquired_again(thread.recording(), &self.trace);
-            return 0;
+        unsafe { self.real_lock(patience) }
+    }
+
+    /// Whether the mutex is known to be glibc's and the recorder follows it.
+    #[inline(always)]
+    fn glibc_recorded(&self) -> bool {
+        recorder::enabled() && self.tag.is_glibcs() && self.kind.load(Relaxed) & LEFT_TO_GLIBC == 0
+    }
+
+    #[inline(never)]
+    fn lock_glibc_recorded(&self, patience: Patience) -> c_int {
+        let thread = thread::current();
+        // SAFETY: the caller's arguments, passed on.
+        let attempt = unsafe { real::pthread_mutex_trylock(self.object()) };
+        if attempt != 0 {
+            return self.record(thread, self.real_enter_after(attempt, patience));
         }
-        self.record(thread, entered)
+        if self.glibc_holds_twice() {
+            recorder::acquired_again(thread.recording(), &self.trace);
+        } else {
+            let (recorded, address) = (thread.recording(), self.address());
+            recorder::acquired(recorded, &self.trace, Kind::Mutex, Mode::Exclusive, address, None);
+        }
+        0
     }
 
     #[inline(never)]
     fn unlock_elsewhere(&self) -> c_int {
-        let recorded = recorder::enabled() && self.tag.owner() == Owner::Glibc && self.refusal().is_none();
-        if recorded && !self.glibc_holds_twice() {
+        if self.glibc_recorded() && !self.glibc_holds_twice() {
             recorder::releasing(thread::current().recording(), &self.trace, Mode::Exclusive);
         }
         // SAFETY: the caller's argument, passed on.
@@ -348,19 +365,14 @@ impl Mutex {
         }
     }
 
-    /// # Safety
-    /// As POSIX says.
-    unsafe fn real_enter(&self, patience: Patience) -> Entered {
-        // SAFETY: the caller's promise.
-        let (attempt, wait) = unsafe {
-            let attempt = real::pthread_mutex_trylock(self.object());
-            (attempt, || self.real_lock(patience))
-        };
+    /// Goes on with a mutex of glibc's after its trylock has answered with an error, as the first attempt of this call.
+    #[cold]
+    fn real_enter_after(&self, attempt: c_int, patience: Patience) -> Entered {
         match (attempt, patience) {
-            (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let started = recorder::stamp();
-                match wait() {
+                // SAFETY: the caller's arguments, passed on.
+                match unsafe { self.real_lock(patience) } {
                     0 => Ok(Some(started)),
                     error => Err(error),
                 }

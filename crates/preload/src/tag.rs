@@ -44,6 +44,12 @@ impl Tag {
         (value & HIGH == OURS).then_some(usize::from(value & !HIGH))
     }
 
+    /// Whether the object is glibc's, for good.
+    #[inline]
+    pub(crate) fn is_glibcs(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HIGH == GLIBC
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         let value = self.0.load(Ordering::Acquire); // [1] from `set`
         match value & HIGH {

@@ -68,9 +68,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     println!("\n4. Predict more cores than there are here, with the measured curves beside the prediction.");
     let svg = args.out.join("curves.svg");
-    let predict: [OsString; 14] = [
+    let predict: [OsString; 16] = [
         "predict".into(),
         two.into(),
+        "--alone".into(),
+        one.into(),
         "--machine".into(),
         machine.clone().into(),
         "--profiled-on".into(),

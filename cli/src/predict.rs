@@ -29,11 +29,17 @@ use std::process::ExitCode;
   contend profile -o p.contend -- ./server --threads 2     # two cores tell most of what a prediction needs
   contend predict p.contend                                # the lock that costs most time, to 256 cores
   contend predict p.contend --machine epyc-9654x2 --cores 1..192 --lock mcs,ticket --svg p.svg
+  contend predict two.contend --alone one.contend          # profiles of the same program on two threads and on one
   contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
 pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
+    /// A profile of the same program on one thread: the time outside the lock, and the critical section of a core
+    /// alone, are taken from there. Where PROFILE shows a lock that already collapses, its times outside hold the
+    /// system calls and context switches of contention
+    #[arg(long, value_name = "PROFILE")]
+    alone: Option<PathBuf>,
     /// The machine to predict for: a name from `contend machines`, or a machine file [default: this machine if it is
     /// calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
@@ -89,7 +95,8 @@ const OTHERS: usize = 5;
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, machine, profiled_on, cores, locks, site, reading, measured, json, svg } = args;
+    let Args { profile: path, alone, machine, profiled_on, cores, locks, site, reading, measured, json, svg } =
+        args;
     let alternatives = alternatives(&locks)?;
     let machine = named_or_default(machine.as_deref())?;
     let profiled_on = named_or_default(profiled_on.as_deref())?;
@@ -103,8 +110,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         reading,
     };
 
-    let mut prediction = predict_lock(&observed(row, &table), &alternatives, &target)
+    let mut lock = observed(row, &table);
+    let mut shown = None;
+    if let Some(one) = &alone {
+        let one_thread = Profile::open(one)?.table(&profile::Options::default());
+        lock = profiled::alone(lock, &one_thread, one)?;
+        shown = profiled::shown(&row.name, &table, &one_thread);
+    }
+    let mut prediction = predict_lock(&lock, &alternatives, &target)
         .with_context(|| format!("nothing can be predicted for {} of {}", row.name, path.display()))?;
+    if let Some(shown) = shown {
+        prediction.believe(shown);
+    }
     if let Some(file) = measured {
         for curve in &read_series(&file)?.curves {
             let measured =

@@ -1,5 +1,6 @@
 //! One lock: what becomes of it as it is, and with others in its place.
 
+use super::profiled::Shown;
 use super::{Alternative, Target, family_of};
 use anyhow::Context as _;
 use curve::Curve;
@@ -27,6 +28,9 @@ pub(super) struct LockPrediction {
     pub(super) predictions: Vec<Named>,
     /// What was measured of it.
     pub(super) measured: Vec<Measured>,
+    /// What the profiles show without the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shown: Option<Shown>,
 }
 
 pub(super) fn predict_lock(
@@ -56,7 +60,7 @@ pub(super) fn predict_lock(
     for named in &mut predictions {
         named.prediction.curve.label.clone_from(&named.name);
     }
-    Ok(LockPrediction { observed: lock.clone(), parameters, predictions, measured: Vec::new() })
+    Ok(LockPrediction { observed: lock.clone(), parameters, predictions, measured: Vec::new(), shown: None })
 }
 
 /// A measured curve beside a prediction, and the cost of a hand-over that explains it.
@@ -137,7 +141,21 @@ pub(super) fn words(verdict: &Verdict) -> String {
     }
 }
 
+/// Throughput under this share of one core's is a collapse, as under this share of the peak.
+const COLLAPSED: f64 = 0.9;
+
 impl LockPrediction {
+    /// Takes in what the profiles show. Where the lock as it is has collapsed before their eyes, that is the verdict,
+    /// whatever the model says.
+    pub(super) fn believe(&mut self, shown: Shown) {
+        self.shown = Some(shown);
+        if shown.speedup < COLLAPSED {
+            for named in self.predictions.iter_mut().filter(|named| named.as_it_is) {
+                named.prediction.verdict = Verdict::Collapses { earliest: 2, latest: shown.cores };
+            }
+        }
+    }
+
     fn curves(&self) -> impl Iterator<Item = &Curve> {
         let predicted = self.predictions.iter().map(|named| &named.prediction.curve);
         predicted.chain(self.measured.iter().map(|measured| &measured.curve))
@@ -152,6 +170,13 @@ impl LockPrediction {
         const PLOT_ROWS: usize = 20;
         let width = text::terminal_columns();
         let mut shown = self.describe();
+        if let Some(Shown { cores, speedup }) = self.shown {
+            let _ = writeln!(
+                shown,
+                "The profiles show without a model: on {cores} cores it was taken {} times as often as by one thread.",
+                text::short(speedup)
+            );
+        }
         let _ = writeln!(shown, "On {}: {}.\n", machine.name, text::printable(&machine.description));
         let last = target.cores[target.cores.len() - 1];
         let mut table = Table::new([
@@ -314,6 +339,21 @@ pub(super) mod tests {
         assert_eq!(names, ["blocking as it is", "test-and-set", "back-off", "ticket", "queue"]);
         assert!(prediction.predictions[0].as_it_is);
         assert!(prediction.curves().all(|curve| curve.at(64).is_some()));
+    }
+
+    #[test]
+    fn what_the_profiles_show_overrules_the_model_for_the_lock_as_it_is_alone() {
+        let mut prediction = predict_lock(&lock(), &alternatives(&[]).unwrap(), &target(64)).unwrap();
+        let before: Vec<_> =
+            prediction.predictions.iter().map(|named| named.prediction.verdict.clone()).collect();
+        prediction.believe(Shown { cores: 2, speedup: 1.4 });
+        let after = |prediction: &LockPrediction| -> Vec<_> {
+            prediction.predictions.iter().map(|named| named.prediction.verdict.clone()).collect()
+        };
+        assert_eq!(after(&prediction), before, "it grew, so that the model goes on");
+        prediction.believe(Shown { cores: 2, speedup: 0.2 });
+        assert_eq!(after(&prediction)[0], Verdict::Collapses { earliest: 2, latest: 2 });
+        assert_eq!(after(&prediction)[1..], before[1..]);
     }
 
     #[test]

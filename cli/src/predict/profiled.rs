@@ -63,6 +63,53 @@ pub(super) fn observed(row: &LockRow, table: &LockTable) -> Observed {
     }
 }
 
+/// Takes from a profile of the same program on one thread what a lock is like when nobody else is there: its critical
+/// section after the same core, and the time outside it. Under contention the latter holds system calls, context
+/// switches and waits for other locks, which come from contention and are not what the program does outside.
+pub(super) fn alone(lock: Observed, one_thread: &LockTable, path: &Path) -> anyhow::Result<Observed> {
+    let row = one_thread.rows.iter().find(|row| row.name == lock.name && !row.merged);
+    let row = row.with_context(|| {
+        format!(
+            "{} holds no lock named {}: is it of the same program?",
+            path.display(),
+            text::printable(&lock.name)
+        )
+    })?;
+    let of_one = observed(row, one_thread);
+    anyhow::ensure!(
+        of_one.think.is_some(),
+        "{} has no timed span between two acquisitions of {}: profile longer, or at a higher sampling rate",
+        path.display(),
+        text::printable(&lock.name)
+    );
+    Ok(Observed {
+        hold_same: of_one.hold_same.or(lock.hold_same),
+        think: of_one.think,
+        wait_ns: of_one.wait_ns,
+        ..lock
+    })
+}
+
+/// What two profiles of the same program show without any model.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub(super) struct Shown {
+    /// Cores that the program ran or waited on.
+    pub(super) cores: u32,
+    /// How often a second it took the lock there, relative to one thread.
+    pub(super) speedup: f64,
+}
+
+/// How often the lock was taken under `table` and by one thread. `None` if the profile is of one core too.
+pub(super) fn shown(name: &str, table: &LockTable, one_thread: &LockTable) -> Option<Shown> {
+    let rate = |table: &LockTable| {
+        let row = table.rows.iter().find(|row| row.name == name)?;
+        (table.header.elapsed_ns > 0.0).then(|| row.acquisitions() as f64 / table.header.elapsed_ns)
+    };
+    let cores = (table.header.concurrency.round() as u32).min(table.header.cores as u32);
+    let (many, one) = (rate(table)?, rate(one_thread)?);
+    (cores > 1 && one > 0.0).then(|| Shown { cores, speedup: many / one })
+}
+
 /// The mean of enough durations, in the range that holds four fifths of them.
 fn range(times: &Times) -> Option<Range> {
     const ENOUGH: u64 = 30;

@@ -209,7 +209,7 @@ fn measure(contend: &Contend, args: &Args) -> anyhow::Result<Measured> {
     }
     let last = last.context("nothing was measured")?;
     let curve = |lock: &str, points| {
-        Curve::new(format!("{lock}, measured here"), Unit::OperationsPerSecond, Provenance::Measured)
+        Curve::new(format!("the program with {lock}"), Unit::OperationsPerSecond, Provenance::Measured)
             .lock(lock)
             .workload("demo-program")
             .with_points(points)

@@ -68,7 +68,7 @@ impl Patience for Spinning {
 /// A sleeper counts itself in a small table by the address of its word, and sleeps on the word itself; whoever
 /// writes a word looks into the table and wakes its sleepers. The writer puts no fence between its write and that
 /// look, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
-/// running thread of the process. Where the kernel refuses that, a sleep is bounded by [`BACKSTOP_NS`].
+/// running thread of the process. Where the kernel refuses that, a sleep lasts 2 ms at most.
 #[derive(Clone, Copy)]
 pub struct Sleeping;
 

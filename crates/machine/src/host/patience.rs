@@ -76,8 +76,9 @@ pub struct Sleeping;
 /// than a hand-over between running threads, less than a time slice.
 static SPIN_BOUND: AtomicU32 = AtomicU32::new(128);
 
-/// Yields before the first sleep.
-const YIELDS: u32 = 4;
+/// Yields before the first sleep. A yield takes a microsecond at most, waking a sleeper on an idle core tens of them; where
+/// threads queue for cores as well as for the lock, the turn comes sooner by yielding.
+const YIELDS: u32 = 100;
 
 /// The longest sleep, in nanoseconds. Insurance only: a sleeper is woken by the write that it waits for.
 const BACKSTOP_NS: u64 = 2_000_000;

@@ -101,7 +101,15 @@ fn header(table: &LockTable) -> String {
     if !h.command.is_empty() {
         let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
     }
-    let _ = write!(lines, "{} threads in {} processes ", grouped(h.threads), grouped(h.processes));
+    let counted = |count: u64, one: &str, many: &str| {
+        format!("{} {}", grouped(count), if count == 1 { one } else { many })
+    };
+    let _ = write!(
+        lines,
+        "{} in {} ",
+        counted(h.threads, "thread", "threads"),
+        counted(h.processes, "process", "processes")
+    );
     let all = if h.cores > 0 { format!(" of {}", h.cores) } else { String::new() };
     let _ = if h.cpu_ns > 0.0 {
         writeln!(

@@ -27,7 +27,7 @@ const GROWTH_TAKES: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file itself cannot be read.
-    #[error("cannot read the profile {}: {source}", path.display())]
+    #[error("cannot read the profile {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

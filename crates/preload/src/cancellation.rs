@@ -14,6 +14,7 @@ struct Cleanup {
     previous: *mut Self,
 }
 
+// SAFETY: glibc exports them with these signatures.
 unsafe extern "C-unwind" {
     fn _pthread_cleanup_push(
         buffer: *mut Cleanup,

@@ -74,6 +74,7 @@ const SLICE_NS: u64 = 2_000_000;
 /// Until when a wait lasts.
 type Until = Option<Time>;
 
+// SAFETY: glibc exports it with this signature.
 unsafe extern "C-unwind" {
     fn syscall(number: libc::c_long, ...) -> libc::c_long;
 }

@@ -1,5 +1,6 @@
 // A storm of signals: no lock call answers EINTR, no timed one gives up early, no wait loses a wake-up, and a
-// handler may try a lock, that of the thread it interrupts included. Arguments: threads (4), milliseconds (200).
+// handler may try a lock, that of the thread it interrupts included, be it that lock's first
+// use. Arguments: threads (4), milliseconds (200).
 
 #include "stress.h"
 
@@ -11,6 +12,8 @@ static pthread_spinlock_t spin;
 static long counter, expected, handler_counter;
 static _Atomic long handled, locked_in_handler, added;
 static _Atomic bool over;
+static _Thread_local pthread_mutex_t fresh;
+static _Thread_local volatile sig_atomic_t fresh_exists;
 
 static void handler(int signal) {
     (void)signal;
@@ -26,7 +29,19 @@ static void handler(int signal) {
         added++;
         if (pthread_mutex_unlock(&mutex) != 0) abort();
     }
+    if (fresh_exists && pthread_mutex_trylock(&fresh) == 0) { // perhaps in the middle of its first use
+        if (pthread_mutex_unlock(&fresh) != 0) abort();
+    }
     errno = before;
+}
+
+static void use_fresh_mutex(void) {
+    MUST(pthread_mutex_init(&fresh, NULL));
+    fresh_exists = true;
+    MUST(pthread_mutex_lock(&fresh));
+    MUST(pthread_mutex_unlock(&fresh));
+    fresh_exists = false;
+    MUST(pthread_mutex_destroy(&fresh));
 }
 
 static void *suffer(void *number) {
@@ -43,6 +58,7 @@ static void *suffer(void *number) {
         MUST(pthread_rwlock_unlock(&rwlock));
         MUST(pthread_spin_lock(&spin));
         MUST(pthread_spin_unlock(&spin));
+        use_fresh_mutex();
     }
     return NULL;
 }

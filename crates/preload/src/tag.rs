@@ -78,8 +78,10 @@ pub(crate) struct Deciding(());
 static DECIDING: AtomicU32 = AtomicU32::new(0);
 
 impl Deciding {
-    /// Runs `body` with the right to decide.
+    /// Runs `body` with the right to decide, and with the thread's signals held back: a handler may try a lock, and would
+    /// wait for ever for the decision that it interrupts.
     pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
+        let before = set_signal_mask(ALL_SIGNALS);
         while DECIDING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             Patient::delay(200);
             // SAFETY: no arguments; never fails on Linux, so that errno stays.
@@ -87,6 +89,7 @@ impl Deciding {
         }
         let result = body(&Self(()));
         DECIDING.store(0, Ordering::Release);
+        set_signal_mask(before);
         result
     }
 
@@ -95,4 +98,28 @@ impl Deciding {
     pub(crate) fn forget() {
         DECIDING.store(0, Ordering::Relaxed);
     }
+}
+
+/// A set of signals as the kernel takes it: signal `n` is bit `n - 1`.
+type SignalMask = u64;
+
+const ALL_SIGNALS: SignalMask = !0;
+
+/// Sets which signals the calling thread holds back, and gives those that it held back before.
+///
+/// By the system call itself, since the C library's function leaves the signal of a cancellation through: its handler may
+/// end the thread.
+fn set_signal_mask(mask: SignalMask) -> SignalMask {
+    let mut before: SignalMask = 0;
+    // SAFETY: the kernel reads one mask and writes the other, both of the length given; valid ones never fail.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            &raw mut before,
+            size_of::<SignalMask>(),
+        )
+    };
+    before
 }

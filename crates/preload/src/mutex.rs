@@ -1,6 +1,6 @@
 //! `pthread_mutex_*`.
 //!
-//! What lies where in the 40 bytes of a mutex of ours. glibc's names are those of its `struct __pthread_mutex_s`.
+//! What lies where in the 40 bytes of a mutex of ours on x86-64. glibc's names are those of its `struct __pthread_mutex_s`.
 //!
 //! | bytes  | glibc's use       | ours                                      | written by               |
 //! |--------|-------------------|-------------------------------------------|--------------------------|
@@ -15,6 +15,10 @@
 //! A mutex that stays glibc's keeps all of glibc's uses: its tag lies in `__elision`, which glibc writes on hardware with
 //! lock elision switched on only, and its trace in `__list`, which glibc uses for robust mutexes and those that inherit
 //! priority only; neither is recorded.
+//!
+//! On AArch64 `__spins` takes the four bytes of both shorts, and an adaptive mutex of glibc's counts in them. The owner tag
+//! lies in bytes 18..20 there, the half of `__kind` that glibc masks off, so that every initialiser still clears it. The
+//! object is 48 bytes long; no initialiser answers for the last eight, and nothing lies in them.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
@@ -36,17 +40,27 @@ pub(crate) struct Mutex {
     owner: AtomicU32,
     holds: AtomicU32,
     near: [AtomicU32; 2],
-    kind: AtomicU32,
+    /// The half of `__kind` that has bits.
+    kind: AtomicU16,
+    #[cfg(target_arch = "aarch64")]
+    tag: Tag,
+    #[cfg(not(target_arch = "aarch64"))]
+    _kind_above: u16,
     generation: AtomicU16,
+    #[cfg(target_arch = "aarch64")]
+    _spins_above: u16,
+    #[cfg(not(target_arch = "aarch64"))]
     tag: Tag,
     trace: Trace,
+    _rest: [u8; size_of::<pthread_mutex_t>() - 40],
 }
 
 const _: () = assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
 const _: () = assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
 const _: () = assert!(offset_of!(Mutex, near) == 8 && offset_of!(Mutex, kind) == 16);
-const _: () = assert!(offset_of!(Mutex, generation) == 20 && offset_of!(Mutex, tag) == 22);
-const _: () = assert!(offset_of!(Mutex, trace) == 24);
+const _: () = assert!(offset_of!(Mutex, tag) == if cfg!(target_arch = "aarch64") { 18 } else { 22 });
+const _: () = assert!(offset_of!(Mutex, generation) == 20 && offset_of!(Mutex, trace) == 24);
+const _: () = assert!(cfg!(target_endian = "little")); // `kind` is the low half
 
 /// Where a lock state fits, as offset and length, when nothing is recorded and when something is.
 pub(crate) const PLACES: [(usize, usize); 2] = [(8, 8), (24, 16)];
@@ -56,17 +70,17 @@ pub(crate) const PLACES_RECORDED: [(usize, usize); 1] = [(8, 8)];
 const _: () = assert!(PLACES[1].1 == locks::serves::Kind::Mutex.room());
 
 // Bits of `__kind`, from glibc's nptl/pthreadP.h.
-const TYPE: u32 = 3;
-const NORMAL: u32 = 0;
-const RECURSIVE: u32 = 1;
-const ADAPTIVE: u32 = 3;
-const ROBUST: u32 = 16;
-const INHERIT: u32 = 32;
-const PROTECT: u32 = 64;
-const SHARED: u32 = 128;
-const LEFT_TO_GLIBC: u32 = ROBUST | INHERIT | PROTECT | SHARED;
+const TYPE: u16 = 3;
+const NORMAL: u16 = 0;
+const RECURSIVE: u16 = 1;
+const ADAPTIVE: u16 = 3;
+const ROBUST: u16 = 16;
+const INHERIT: u16 = 32;
+const PROTECT: u16 = 64;
+const SHARED: u16 = 128;
+const LEFT_TO_GLIBC: u16 = ROBUST | INHERIT | PROTECT | SHARED;
 /// What glibc's destroy makes of the kind.
-const DESTROYED: u32 = u32::MAX;
+const DESTROYED: u16 = u16::MAX;
 
 /// How a mutex was given up before a condition wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +113,7 @@ impl Mutex {
     }
 
     #[inline(always)]
-    fn type_of(&self) -> u32 {
+    fn type_of(&self) -> u16 {
         self.kind.load(Relaxed) & TYPE
     }
 

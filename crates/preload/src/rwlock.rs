@@ -13,7 +13,7 @@
 //! | 52..54 | padding                              | owner tag                             | who decides        |
 //! | 54..56 | padding                              | generation of the last acquisition    | acquirers after a fork |
 //!
-//! This is the layout of x86-64. Where the sizes differ the static assertions below do not compile.
+//! This is the layout of x86-64 and of AArch64. Where the sizes differ the static assertions below do not compile.
 //!
 //! A thread that reads already is let in even while a writer waits, as glibc does for every kind but the non-recursive
 //! one: the thread's own list of read locks says so ([`crate::thread::Reads`]). Where the list is full the thread is taken

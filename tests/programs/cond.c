@@ -148,9 +148,9 @@ static void expires(struct room *room, const char *kind) {
     } shapes[] = {{"a second ago", -1000000000, 0}, {"just now", 0, 0}, {"in 10 ms", 10000000, 0},
                   {"nsec 1000000000", 1000000000, 1000000000}, {"nsec -1", 1000000000, -1}};
     for (size_t i = 0; i < COUNT(shapes); i++) {
+        int64_t before = now_ns(CLOCK_MONOTONIC); // first: the thread may lose its core between the two
         struct timespec deadline = from_now(clock_of(room), shapes[i].delta_ns);
         if (shapes[i].nsec != 0) deadline.tv_nsec = shapes[i].nsec;
-        int64_t before = now_ns(CLOCK_MONOTONIC);
         MUST(pthread_mutex_lock(&room->mutex));
         int error;
         do error = wait_until(room, &deadline); // spurious wake-ups may be

@@ -99,8 +99,8 @@ static void all_calls(pthread_rwlock_t *lock, const char *kind, const char *stat
     for (enum mode mode = READ; mode <= WRITE; mode++)
         for (enum flavour flavour = PLAIN; flavour <= CLOCK_MONO; flavour++) {
             if (flavour == PLAIN && !(mode == READ ? plain_reads : plain_writes)) continue;
+            int64_t before = now_ns(CLOCK_MONOTONIC); // first: the thread may lose its core between the two
             struct request request = within(lock, mode, flavour, 5 * MS);
-            int64_t before = now_ns(CLOCK_MONOTONIC);
             int error = acquire(&request);
             // glibc does not see this deadlock and times out; to see it is allowed and better.
             if (own_read && mode == WRITE && error == EDEADLK) error = ETIMEDOUT;

@@ -68,8 +68,8 @@ static void *wait_in_vain(void *unused) {
     pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t never = PTHREAD_COND_INITIALIZER;
     while (!over) {
+        int64_t begun = now_ns(CLOCK_MONOTONIC); // first: the thread may lose its core between the two
         struct timespec deadline = from_now(CLOCK_MONOTONIC, 10 * MS);
-        int64_t begun = now_ns(CLOCK_MONOTONIC);
         MUST(pthread_mutex_lock(&own));
         int error;
         while ((error = pthread_cond_clockwait(&never, &own, CLOCK_MONOTONIC, &deadline)) == 0) {} // spurious ones may be
@@ -85,15 +85,15 @@ static pthread_rwlock_t written = PTHREAD_RWLOCK_INITIALIZER;
 
 static void *time_out(void *unused) {
     while (!over) {
-        struct timespec deadline = from_now(CLOCK_MONOTONIC, 10 * MS), real = from_now(CLOCK_REALTIME, 10 * MS);
         int64_t begun = now_ns(CLOCK_MONOTONIC);
+        struct timespec deadline = from_now(CLOCK_MONOTONIC, 10 * MS), real = from_now(CLOCK_REALTIME, 10 * MS);
         int error = pthread_mutex_clocklock(&held, CLOCK_MONOTONIC, &deadline);
         if (error != ETIMEDOUT) fail("pthread_mutex_clocklock under signals -> %s", error_name(error));
         if (now_ns(CLOCK_MONOTONIC) - begun < 9 * MS) fail("pthread_mutex_clocklock gave up early");
         error = pthread_mutex_timedlock(&held, &real);
         if (error != ETIMEDOUT) fail("pthread_mutex_timedlock under signals -> %s", error_name(error));
-        deadline = from_now(CLOCK_MONOTONIC, 10 * MS);
         begun = now_ns(CLOCK_MONOTONIC);
+        deadline = from_now(CLOCK_MONOTONIC, 10 * MS);
         error = pthread_rwlock_clockrdlock(&written, CLOCK_MONOTONIC, &deadline);
         if (error != ETIMEDOUT) fail("pthread_rwlock_clockrdlock under signals -> %s", error_name(error));
         if (now_ns(CLOCK_MONOTONIC) - begun < 9 * MS) fail("pthread_rwlock_clockrdlock gave up early");

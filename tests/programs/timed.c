@@ -56,8 +56,8 @@ static const struct shape shapes[] = {
 static void each_shape(pthread_mutex_t *mutex, const char *kind, const char *state, enum call call) {
     for (size_t i = 0; i < COUNT(shapes); i++) {
         const struct shape *shape = &shapes[i];
+        int64_t before = now_ns(CLOCK_MONOTONIC); // first: the thread may lose its core between the two
         struct request request = {mutex, call, from_now(clock_of(call), shape->delta_ns)};
-        int64_t before = now_ns(CLOCK_MONOTONIC);
         if (shape->nsec != 0) request.deadline.tv_nsec = shape->nsec;
         if (shape->sec != 0) request.deadline.tv_sec = shape->sec;
         int error = timed(&request);

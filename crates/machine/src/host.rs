@@ -4,6 +4,7 @@
 //! wait yields, then sleeps on the very word that it watches, and every write of a word wakes who sleeps there. The
 //! two share all code but [`Patience`].
 
+pub mod counter;
 mod futex;
 mod patience;
 mod run;
@@ -89,7 +90,7 @@ impl<P: Patience> Machine for Host<P> {
 
     #[inline]
     fn now() -> u64 {
-        thread::cycle_counter()
+        counter::cycles()
     }
 
     fn clock_ns(clock: Clock) -> u64 {

@@ -67,7 +67,8 @@ pub trait Machine: Sized + Copy + 'static {
     /// back-off.
     fn delay(cycles: u64);
 
-    /// The cycle counter of this machine. Only differences mean anything.
+    /// The cycle counter of this machine; see [`host::counter`] for what stands in where there is none. Only differences
+    /// mean anything.
     fn now() -> u64;
 
     /// The time of `clock` in nanoseconds, for making a [`Deadline`].

@@ -29,7 +29,16 @@ unsafe extern "C-unwind" {
 // From glibc's pthread.h.
 const DEFERRED: c_int = 0;
 const ASYNCHRONOUS: c_int = 1;
-const DISABLED: c_int = 1;
+/// The state of a thread that no cancellation touches.
+pub(crate) const DISABLED: c_int = 1;
+
+/// Sets the calling thread's state of cancellation, and gives the one before.
+pub(crate) fn set_state(state: c_int) -> c_int {
+    let mut before = 0;
+    // SAFETY: changes the calling thread's own state.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
+}
 
 /// Runs `body`, and `handler` with `argument` should the thread be cancelled meanwhile.
 ///
@@ -103,20 +112,20 @@ fn own_word<'a>(offset: usize) -> &'a AtomicU32 {
 /// Finds a thread's `cancelhandling`, by looking which word changes with the thread's type and state of cancellation.
 /// At load, while the process has one thread.
 pub(crate) fn find_word() {
-    let (mut of_type, mut of_state, mut unused) = (0, 0, 0);
+    let (mut of_type, mut unused) = (0, 0);
     let snapshot =
         || core::array::from_fn::<_, { SEARCHED_BYTES / 4 }, _>(|i| own_word(4 * i).load(Ordering::Relaxed));
     let plain = snapshot();
-    // SAFETY: changes the calling thread's own type and state, and back.
-    let (asynchronous, disabled) = unsafe {
+    // SAFETY: changes the calling thread's own type, and back.
+    let asynchronous = unsafe {
         pthread_setcanceltype(ASYNCHRONOUS, &raw mut of_type);
         let asynchronous = snapshot();
         pthread_setcanceltype(of_type, &raw mut unused);
-        pthread_setcancelstate(DISABLED, &raw mut of_state);
-        let disabled = snapshot();
-        pthread_setcancelstate(of_state, &raw mut unused);
-        (asynchronous, disabled)
+        asynchronous
     };
+    let of_state = set_state(DISABLED);
+    let disabled = snapshot();
+    set_state(of_state);
     let mut found = (0..plain.len()).filter(|&i| {
         plain[i] ^ asynchronous[i] == TYPE_ASYNCHRONOUS && plain[i] ^ disabled[i] == STATE_DISABLED
     });

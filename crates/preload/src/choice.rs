@@ -161,12 +161,16 @@ impl Standing {
         refusal: Option<Refusal>,
         place: impl FnOnce(&Choice) -> bool,
     ) -> Owner {
+        // Looked up before: that may wait for the loader, whose lock may be held by a thread that waits to decide.
+        let wanted = match tag.owner() {
+            Owner::Undecided => self.wanted(object, caller),
+            Owner::Wanted(number) => Some(number),
+            decided => return decided,
+        };
         Deciding::alone(|_| {
-            let wanted = match tag.owner() {
-                Owner::Undecided => self.wanted(object, caller),
-                Owner::Wanted(number) => Some(number),
-                decided => return decided,
-            };
+            if let decided @ (Owner::Ours(_) | Owner::Glibc) = tag.owner() {
+                return decided;
+            }
             let owner = match (refusal, wanted) {
                 (Some(refusal), _) => {
                     self.leave(refusal);

@@ -16,6 +16,7 @@
 //! | `arena`     | room for what an object has no room for                                              |
 //! | `thread`    | what is kept for each thread                                                         |
 //! | `site`, `symbols` | locks and call sites that the configuration names                              |
+//! | `undisturbed` | sections that neither a signal handler nor a cancellation may interrupt          |
 //! | `config`, `load` | the environment; what happens at load, fork and exit                            |
 //! | `real`      | glibc's own functions                                                                |
 //! | `recorder`  | what a profile records                                                               |
@@ -43,3 +44,4 @@ mod symbols;
 mod tag;
 mod thread;
 mod time;
+mod undisturbed;

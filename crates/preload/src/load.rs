@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::tag::Deciding;
+use crate::undisturbed::{hold_back, let_through};
 use crate::{arena, cancellation, config, real, recorder, rwlock, site, state, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
@@ -50,20 +51,35 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
     }
     DONE.store(true, Ordering::Release);
     if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {
-        // Handlers in the child run in the order of their registration, so this one runs before those that unlock.
-        // SAFETY: the handler is a plain function.
-        unsafe { pthread_atfork(None, None, Some(forked)) };
+        // These come before all others: the first handlers to be registered run last before a fork, and first after it.
+        // SAFETY: the handlers are plain functions.
+        unsafe { pthread_atfork(Some(about_to_fork), Some(has_forked), Some(forked)) };
     }
 }
 
+/// Before a fork: the child must not be one in which a thread that does not exist there decides, and no signal handler may
+/// run in it before [`forked`] has.
+unsafe extern "C" fn about_to_fork() {
+    thread::current().before_fork.set(hold_back());
+    Deciding::begin();
+}
+
+/// In the parent, whether or not there is a child.
+unsafe extern "C" fn has_forked() {
+    Deciding::end();
+    let_through(thread::current().before_fork.get());
+}
+
+/// In the child.
 unsafe extern "C" fn forked() {
-    Deciding::forget();
+    Deciding::end();
     site::forget();
     state::next_generation();
     let thread = thread::current();
     recorder::forked_child(&thread.recorded);
     // SAFETY: the calling thread holds them.
     thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });
+    let_through(thread.before_fork.get());
 }
 
 extern "C" fn end() {

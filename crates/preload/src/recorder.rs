@@ -32,6 +32,8 @@ pub(crate) use profile::format::Refusal;
 pub(crate) use profile::record::{Kind, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
+use crate::undisturbed::undisturbed;
+
 /// The environment variable that holds the absolute path of the profile file to record to.
 pub(crate) const FILE_VARIABLE: &CStr = c"CONTEND_PROFILE";
 
@@ -120,7 +122,7 @@ pub(crate) fn thread_ends(t: &PerThread) {
 /// The process is about to exit.
 #[cold]
 pub(crate) fn process_ends() {
-    maps::record(&RECORDER);
+    undisturbed(|| maps::record(&RECORDER));
     RECORDER.process_ends();
 }
 
@@ -159,6 +161,7 @@ pub(crate) fn start() {
 /// Starts the child's own section. Called by the child of a fork, before it touches a lock.
 #[cold]
 pub(crate) fn forked_child(t: &PerThread) {
+    maps::forget();
     let Some(parent) = RECORDER.process().map(Process::values) else { return };
     let now = image_of_now();
     let process = ProcessValues {

@@ -10,8 +10,10 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::algorithm::nap;
 use crate::recorder::Kind;
 use crate::symbols;
+use crate::undisturbed::undisturbed;
 
 /// Sites at most.
 pub(crate) const SITES: usize = 15;
@@ -220,23 +222,38 @@ fn stack_from(caller: usize, frames: &mut [usize; FRAMES]) -> &[usize] {
     &frames[..length]
 }
 
+/// How long a thread waits for another one that looks for symbols, in naps. It goes on without them then: it may be
+/// one for which the other waits, since it holds the loader's lock.
+const NAPS: u32 = 20_000;
+const NAP_NS: u64 = 100_000;
+
 /// Finds the places of all sites, if objects have been loaded since the last time.
 fn look_for_symbols(sites: &[Site]) {
     let loaded = symbols::objects_ever_loaded() + 1;
-    if SEEN.load(Ordering::Acquire) == loaded || LOOKING.swap(true, Ordering::Acquire) {
+    if SEEN.load(Ordering::Acquire) == loaded {
         return;
     }
-    // SAFETY: the thread's own errno, which reading files changes.
-    let errno = unsafe { *libc::__errno_location() };
-    symbols::each(|name, start, length| {
-        for site in sites {
-            if symbols::is_named(name, site.name) {
-                site.add_place(start, length);
+    undisturbed(|| {
+        let mut naps = 0;
+        while LOOKING.swap(true, Ordering::Acquire) {
+            if SEEN.load(Ordering::Acquire) == loaded || naps == NAPS {
+                return;
             }
+            nap(NAP_NS, None);
+            naps += 1;
         }
+        // SAFETY: the thread's own errno, which reading files changes.
+        let errno = unsafe { *libc::__errno_location() };
+        symbols::each(|name, start, length| {
+            for site in sites {
+                if symbols::is_named(name, site.name) {
+                    site.add_place(start, length);
+                }
+            }
+        });
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+        SEEN.store(loaded, Ordering::Release);
+        LOOKING.store(false, Ordering::Release);
     });
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-    SEEN.store(loaded, Ordering::Release);
-    LOOKING.store(false, Ordering::Release);
 }

@@ -81,7 +81,8 @@ impl Spin {
     #[cold]
     fn init(&self, shared: c_int, caller: usize) -> c_int {
         if shared == libc::PTHREAD_PROCESS_PRIVATE && SPINS.swaps() {
-            if let Some(value) = Deciding::alone(|_| self.place(caller)) {
+            let wanted = SPINS.wanted(self.address(), caller);
+            if let Some(value) = wanted.and_then(|number| Deciding::alone(|_| self.place(number))) {
                 self.0.store(value, Relaxed);
                 return 0;
             }
@@ -92,9 +93,8 @@ impl Spin {
         unsafe { real::pthread_spin_init(self.object(), shared) }
     }
 
-    /// The value of a fresh lock of ours; none where it is to be glibc's.
-    fn place(&self, caller: usize) -> Option<u32> {
-        let number = SPINS.wanted(self.address(), caller)?;
+    /// The value of a fresh lock of ours, with this choice; none where there is no room.
+    fn place(&self, number: u8) -> Option<u32> {
         let mut value = None;
         let choice = SPINS.choice(usize::from(number));
         claim_slot(choice, self.address(), |slot| value = Some(OURS | u32::from(number) << SLOT_BITS | slot));

@@ -4,6 +4,9 @@ use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use machine::{Machine, Patient};
 
+use crate::algorithm::nap;
+use crate::undisturbed::undisturbed;
+
 /// Two bytes of an object that glibc does not use. They say whose the object's state is.
 ///
 /// | value      | meaning                                                                     |
@@ -78,48 +81,37 @@ pub(crate) struct Deciding(());
 static DECIDING: AtomicU32 = AtomicU32::new(0);
 
 impl Deciding {
-    /// Runs `body` with the right to decide, and with the thread's signals held back: a handler may try a lock, and would
-    /// wait for ever for the decision that it interrupts.
+    /// Runs `body` with the right to decide. It must wait for nothing: whoever decides next waits for it.
+    ///
+    /// Undisturbed, since a signal handler may try a lock, and would wait for ever for the decision that it interrupts.
     pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
-        let before = set_signal_mask(ALL_SIGNALS);
+        undisturbed(|| {
+            Self::begin();
+            let result = body(&Self(()));
+            Self::end();
+            result
+        })
+    }
+
+    /// Waits until nobody decides, and keeps it so until [`Deciding::end`]. The caller is undisturbed.
+    pub(crate) fn begin() {
+        const YIELDS: u32 = 100;
+        const NAP_NS: u64 = 50_000;
+        let mut looks = 0;
         while DECIDING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            Patient::delay(200);
-            // SAFETY: no arguments; never fails on Linux, so that errno stays.
-            unsafe { libc::sched_yield() };
+            looks += 1;
+            if looks < YIELDS {
+                Patient::delay(200);
+                // SAFETY: no arguments; never fails on Linux, so that errno stays.
+                unsafe { libc::sched_yield() };
+            } else {
+                nap(NAP_NS, None); // a thread of higher priority than the one that decides never yields to it
+            }
         }
-        let result = body(&Self(()));
+    }
+
+    /// Lets others decide. In the child of a fork as well: its parent's thread began before it forked.
+    pub(crate) fn end() {
         DECIDING.store(0, Ordering::Release);
-        set_signal_mask(before);
-        result
     }
-
-    /// In the child of a fork: the thread that was deciding, if any, does not exist here. An object that it had not
-    /// finished with is still undecided.
-    pub(crate) fn forget() {
-        DECIDING.store(0, Ordering::Relaxed);
-    }
-}
-
-/// A set of signals as the kernel takes it: signal `n` is bit `n - 1`.
-type SignalMask = u64;
-
-const ALL_SIGNALS: SignalMask = !0;
-
-/// Sets which signals the calling thread holds back, and gives those that it held back before.
-///
-/// By the system call itself, since the C library's function leaves the signal of a cancellation through: its handler may
-/// end the thread.
-fn set_signal_mask(mask: SignalMask) -> SignalMask {
-    let mut before: SignalMask = 0;
-    // SAFETY: the kernel reads one mask and writes the other, both of the length given; valid ones never fail.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            &raw mut before,
-            size_of::<SignalMask>(),
-        )
-    };
-    before
 }

@@ -3,9 +3,10 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::from_ref;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use crate::recorder;
+use crate::undisturbed::Before;
 
 /// Read locks that a thread can hold at once and have them known by address.
 const READS: usize = 16;
@@ -19,6 +20,8 @@ pub(crate) struct Thread {
     entered: Cell<bool>,
     /// The read locks that the thread holds.
     pub(crate) reads: Reads,
+    /// What it let through before it began to fork.
+    pub(crate) before_fork: Cell<Before>,
     /// The recorder's part.
     pub(crate) recorded: recorder::PerThread,
 }
@@ -87,6 +90,9 @@ extern "C" fn ended(_: *mut c_void) {
 }
 
 /// Read locks held by a thread: how often each, as far as there is room.
+///
+/// A signal handler may come between any two writes, and try and give up read locks of its own, this very one included. So
+/// a line in use is whole at any moment, or has no lock yet, and lines that are not in use have none.
 #[repr(C)]
 pub(crate) struct Reads {
     holds: [Hold; READS],
@@ -98,8 +104,15 @@ pub(crate) struct Reads {
 
 #[repr(C)]
 struct Hold {
+    /// Address of the lock; 0 in a line that is not in use.
     lock: Cell<usize>,
     count: Cell<u32>,
+}
+
+/// What a handler on this thread sees of the writes before and after this is in that order.
+#[inline(always)]
+fn in_order() {
+    compiler_fence(Ordering::SeqCst);
 }
 
 impl Reads {
@@ -128,9 +141,11 @@ impl Reads {
         let used = self.used.get();
         match self.holds.get(used) {
             Some(hold) => {
-                hold.lock.set(lock);
+                self.used.set(used + 1); // the line is taken: a handler's goes behind it
+                in_order();
                 hold.count.set(1);
-                self.used.set(used + 1);
+                in_order();
+                hold.lock.set(lock);
             }
             None => self.more.set(self.more.get() + 1),
         }
@@ -153,10 +168,15 @@ impl Reads {
         }
     }
 
+    /// Moves the last line to this place. Where both say the same lock, the first is the one that counts.
     fn remove_line(&self, index: usize) {
-        let last = self.used.get() - 1;
-        self.holds[index].lock.set(self.holds[last].lock.get());
-        self.holds[index].count.set(self.holds[last].count.get());
+        let (hold, last) = (&self.holds[index], self.used.get() - 1);
+        hold.lock.set(self.holds[last].lock.get());
+        in_order();
+        hold.count.set(self.holds[last].count.get());
+        in_order();
+        self.holds[last].lock.set(0);
+        in_order();
         self.used.set(last);
     }
 

@@ -44,6 +44,10 @@ impl Host for Bare {
     fn gone(&self, _tid: u32) -> bool {
         false
     }
+
+    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
+        body()
+    }
 }
 
 #[derive(Clone)]

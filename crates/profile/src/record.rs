@@ -14,6 +14,11 @@
 //! A sampled pair is timed from its acquisition over its release to the next acquisition, so hold and think times have
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
 //!
+//! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, room
+//! for histograms) is done with signals held back. On the common path a handler's call is a whole one inside the
+//! interrupted one: it may find that one's pair half counted, and the pair of another lock, if it needs it, it makes. So a
+//! table that is replaced by a larger one stays, since an interrupted search may go on in it.
+//!
 //! Past the bounds (of the file, or of lock records) nothing is lost but detail: a thread gives up its coldest of a few
 //! records, adding its counts to the thread's row of merged locks.
 
@@ -120,6 +125,9 @@ pub trait Host: Grow {
     fn schedule(&self, tid: u32) -> Option<(u64, u64)>;
     /// Whether a thread of this process has ended for good.
     fn gone(&self, tid: u32) -> bool;
+    /// Runs `body` where neither a signal handler nor a cancellation can interrupt the thread: a handler may come to the
+    /// recorder too, and must not find a thread's table half changed.
+    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R;
 }
 
 const MOVED: u64 = 1;
@@ -308,8 +316,8 @@ impl<H: Host> Recorder<H> {
         mode: Mode,
         wait_started: Option<u64>,
     ) {
-        let acquisitions = pair.acquisitions.load(Relaxed).wrapping_add(1);
-        pair.acquisitions.store(acquisitions, Relaxed);
+        add(&pair.acquisitions, 1);
+        let acquisitions = pair.acquisitions.load(Relaxed);
         if acquisitions.is_multiple_of(WARM) {
             self.warm_up(pair, acquisitions);
         }

@@ -7,7 +7,7 @@
 
 use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use super::words::HostCell;
 use crate::{LINE_BYTES, THREAD_MEMORY};
@@ -98,6 +98,8 @@ pub struct Block {
     /// Next in the list of free blocks, as number + 1.
     next_free: AtomicU32,
     taken: [AtomicU8; SLOTS],
+    /// 1 while the thread takes a slot.
+    taking: AtomicU8,
     slots: [Slot; SLOTS],
     memory: [HostCell<u64>; THREAD_MEMORY],
 }
@@ -107,6 +109,15 @@ impl Block {
     #[inline]
     pub(super) fn memory(&self) -> &[HostCell<u64>; THREAD_MEMORY] {
         &self.memory
+    }
+
+    /// Takes a free slot.
+    #[inline]
+    fn take(&self) -> Option<usize> {
+        // Only the thread itself takes, so no read-modify-write. Acquire: the last use by a neighbour is over.
+        let index = self.taken.iter().position(|taken| taken.load(Ordering::Acquire) == 0)?;
+        self.taken[index].store(1, Ordering::Relaxed);
+        Some(index)
     }
 
     /// See [`Machine::thread`](crate::Machine::thread).
@@ -133,6 +144,11 @@ pub fn current() -> &'static Block {
 #[cold]
 fn adopt_block() -> &'static Block {
     let block = pop_free_block().unwrap_or_else(new_block);
+    // SAFETY: the thread's own cell; what it holds is null or a block, which is never unmapped.
+    if let Some(adopted) = unsafe { (*current_block()).get().as_ref() } {
+        push_free_block(block); // a signal handler was faster
+        return adopted;
+    }
     // SAFETY: the thread's own cell.
     unsafe { (*current_block()).set(core::ptr::from_ref(block).cast_mut()) };
     return_at_exit(block);
@@ -237,10 +253,15 @@ pub(super) const fn assert_fits<T>() {
 #[inline]
 pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
     let block = current();
-    for (index, taken) in block.taken.iter().enumerate() {
-        // Only the thread itself takes, so no read-modify-write. Acquire: the last use by a neighbour is over.
-        if taken.load(Ordering::Acquire) == 0 {
-            taken.store(1, Ordering::Relaxed);
+    // A signal handler that comes in the middle takes a node elsewhere: it may leave one in a queue, as the CLH lock does,
+    // so that the slot which was found free no longer is.
+    if block.taking.load(Ordering::Relaxed) == 0 {
+        block.taking.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let index = block.take();
+        compiler_fence(Ordering::SeqCst);
+        block.taking.store(0, Ordering::Relaxed);
+        if let Some(index) = index {
             let name = block.number() * SLOTS as u32 + index as u32;
             return (NonNull::from(&block.slots[index]).cast(), Some(name));
         }
@@ -351,21 +372,4 @@ fn map_zeroed(bytes: usize) -> NonNull<u8> {
         }
     }
     NonNull::new(memory.cast()).expect("the kernel maps nothing at address zero")
-}
-
-/// The processor's cycle counter.
-#[inline]
-pub fn cycle_counter() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: present on every x86-64.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        let ticks: u64;
-        // SAFETY: readable by user programs on Linux.
-        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
-        ticks
-    }
 }

@@ -35,6 +35,11 @@ pub(super) fn own_range() -> (usize, usize) {
     (OWN_START.load(Ordering::Relaxed), OWN_END.load(Ordering::Relaxed))
 }
 
+/// In the child of a fork: whoever was recording the mappings does not exist here.
+pub(super) fn forget() {
+    BUSY.store(false, Ordering::Relaxed);
+}
+
 /// Writes the present mappings and build identifiers to the profile, if they differ from the last ones written.
 ///
 /// Does nothing when another thread is doing it.

@@ -9,6 +9,7 @@ use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
 use super::maps;
+use crate::undisturbed::undisturbed;
 
 /// The running system.
 #[derive(Debug)]
@@ -354,6 +355,10 @@ impl Host for Linux {
         let gone = answer != 0 && errno() == libc::ESRCH;
         set_errno(saved);
         gone
+    }
+
+    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
+        undisturbed(body)
     }
 }
 

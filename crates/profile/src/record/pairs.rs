@@ -4,10 +4,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::table::{Entry, Table};
-use super::threads::{FIRST_TABLE, Slot};
+use super::threads::Slot;
 use super::{Host, Kind, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of};
 use crate::arena::{Block, Need};
-use crate::format::{Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
+use crate::format::{Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
 use crate::histogram::bucket;
 
 /// Acquisitions after which a pair is considered for histograms, and again each time that it has done as many.
@@ -30,11 +30,14 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        if t.busy.replace(true) {
-            return None;
-        }
-        let pair = self.make_pair(t, trace, what, mode, address);
-        t.busy.set(false);
+        let pair = self.host.undisturbed(|| {
+            if t.busy.replace(true) {
+                return None;
+            }
+            let pair = self.make_pair(t, trace, what, mode, address);
+            t.busy.set(false);
+            pair
+        });
         // SAFETY: pairs lie in the mapping, which stays.
         pair.map(|pair| unsafe { &*pair.as_ptr() })
     }
@@ -101,10 +104,8 @@ impl<H: Host> Recorder<H> {
             slot.table.put(entry.key, entry.pair);
         }
         t.use_table(&slot.table);
-        if old.length() != FIRST_TABLE {
-            // SAFETY: it came from `zeroed`, and the new table has replaced it.
-            unsafe { self.host.give_back(old.lines().cast(), old.length() * size_of::<Entry>()) };
-        }
+        // The old one stays: this may be a signal handler, which has interrupted a search in it. All the old ones of a
+        // thread together are no longer than its table.
         true
     }
 
@@ -205,6 +206,13 @@ impl<H: Host> Recorder<H> {
         let taken = header.histogram_bytes.load(Relaxed);
         if taken >= budget || acquisitions < WARM << (taken * 8 / budget.max(1)) {
             return;
+        }
+        self.host.undisturbed(|| self.give_histograms(header, pair));
+    }
+
+    fn give_histograms(&self, header: &Header, pair: &Pair) {
+        if pair.histograms.load(Relaxed) != 0 {
+            return; // a signal handler was faster
         }
         let length = size_of::<Histograms>();
         let Some(block) = self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length)

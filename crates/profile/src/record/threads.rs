@@ -229,7 +229,7 @@ impl<H: Host> Recorder<H> {
         // SAFETY: the thread's own slot; its record lies in the mapping.
         let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
         if thread.ended_ns.load(Relaxed) == 0 {
-            self.close_thread(thread);
+            self.host.undisturbed(|| self.close_thread(thread));
         }
         ended.store(1, Ordering::Release);
     }
@@ -247,6 +247,12 @@ impl<H: Host> Recorder<H> {
     #[cold]
     pub fn process_ends(&self) {
         let Some(process) = self.process() else { return };
+        self.host.undisturbed(|| self.close_threads());
+        process.clock_last_ns.store(self.host.monotonic_ns(), Relaxed);
+        process.clock_last_ticks.store(H::stamp(), Relaxed);
+    }
+
+    fn close_threads(&self) {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
             // SAFETY: slots are never given back; these two are constant, and `ended` is atomic.
@@ -256,7 +262,5 @@ impl<H: Host> Recorder<H> {
                 self.close_thread(thread);
             }
         }
-        process.clock_last_ns.store(self.host.monotonic_ns(), Relaxed);
-        process.clock_last_ticks.store(H::stamp(), Relaxed);
     }
 }

@@ -68,6 +68,10 @@ impl Host for Fake {
     fn gone(&self, _tid: u32) -> bool {
         GONE.get()
     }
+
+    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
+        body()
+    }
 }
 
 /// A file in memory with a recorder on it.

@@ -1,0 +1,73 @@
+//! Sections of this library that neither a signal handler nor a cancellation may interrupt.
+//!
+//! A handler may call a lock function: POSIX programs try locks there. Where the interrupted thread is half-way through
+//! something that the handler's call needs, the handler would wait for it for ever, or find it half done. And the system
+//! calls of opening and reading files are points of cancellation, which lock functions are not. So what is done seldom
+//! (deciding about an object, making room in a profile) is done undisturbed; what is done on every call is written so that
+//! a handler may come at any instruction.
+
+use core::ffi::c_int;
+
+use crate::cancellation;
+
+/// What a thread let through before it held everything back. Zeros are a thread that let everything through.
+#[derive(Clone, Copy)]
+pub(crate) struct Before {
+    signals: SignalMask,
+    cancel_state: c_int,
+}
+
+/// Runs `body` with the thread's signals held back and its cancellation off.
+pub(crate) fn undisturbed<R>(body: impl FnOnce() -> R) -> R {
+    let before = hold_back();
+    let result = body();
+    let_through(before);
+    result
+}
+
+/// Holds the calling thread's signals and its cancellation back.
+pub(crate) fn hold_back() -> Before {
+    let cancel_state = cancellation::set_state(cancellation::DISABLED);
+    Before { signals: set_signal_mask(HELD_BACK), cancel_state }
+}
+
+/// Lets through what was let through before.
+pub(crate) fn let_through(before: Before) {
+    set_signal_mask(before.signals);
+    cancellation::set_state(before.cancel_state);
+}
+
+/// A set of signals as the kernel takes it: signal `n` is bit `n - 1`.
+type SignalMask = u64;
+
+/// All signals but those that an instruction raises: a program may handle faults of its own memory, in which an object of
+/// ours may lie, and one that is held back ends the process.
+const HELD_BACK: SignalMask = !(bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGSYS));
+
+const fn bit(signal: c_int) -> SignalMask {
+    1 << (signal - 1)
+}
+
+/// Sets which signals the calling thread holds back, and gives those that it held back before.
+///
+/// By the system call itself, since the C library's function leaves the signal of a cancellation through: its handler may
+/// end the thread.
+fn set_signal_mask(mask: SignalMask) -> SignalMask {
+    let mut before: SignalMask = 0;
+    // SAFETY: the kernel reads one mask and writes the other, both of the length given; valid ones never fail.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            &raw mut before,
+            size_of::<SignalMask>(),
+        )
+    };
+    before
+}

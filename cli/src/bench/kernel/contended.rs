@@ -26,7 +26,7 @@ pub(super) fn watch(load: impl FnOnce(u64) -> io::Result<()>) -> anyhow::Result<
     let file = std::env::temp_dir().join(format!(
         "contend-bench-{}-{:x}.perf",
         std::process::id(),
-        machine::host::thread::cycle_counter()
+        machine::host::counter::cycles()
     ));
     let watched = record(&file, load).and_then(|()| script(&file));
     let _ = std::fs::remove_file(&file); // it need not exist

@@ -7,6 +7,7 @@ mod document;
 mod findings;
 mod handover;
 mod kernel;
+mod limited;
 mod pair;
 mod ping_pong;
 mod semaphore;
@@ -17,6 +18,7 @@ use anyhow::Context as _;
 use findings::Findings;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use timing::Bench;
 
 /// Measure locks: ours, the C library's, the standard library's, and other libraries' where they were built in.
@@ -36,7 +38,8 @@ use timing::Bench;
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
-  contend bench --write docs/benchmarks.md        # all of them into one document (about 15 minutes)"
+  contend bench --write docs/benchmarks.md        # all of them into one document (about 10 minutes)
+  contend bench --write try.md --quick            # the same with a few locks and short runs (half a minute)"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -47,8 +50,16 @@ pub(crate) struct Args {
     write: Option<PathBuf>,
 
     /// Runs of each after the warm-up, with --write
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "write", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
+
+    /// With --write: a few locks and short runs, to see that it works
+    #[arg(long, requires = "write")]
+    quick: bool,
+
+    /// With --write: print goals and tables as JSON too
+    #[arg(long, requires = "write")]
+    json: bool,
 }
 
 /// What benchmarks of locks are told.
@@ -63,6 +74,10 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
 
+    /// End a single run of a lock after so long; its row then says so
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = limit)]
+    limit: Duration,
+
     /// Print tables, goals and the noise meanwhile as JSON
     #[arg(long)]
     json: bool,
@@ -70,6 +85,12 @@ pub(crate) struct Common {
     /// Draw the main figures into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+}
+
+/// Reads a time limit in seconds.
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, from 0.01 to 86400".into())
 }
 
 /// The benchmarks.
@@ -89,7 +110,7 @@ pub(crate) enum Workload {
     Pair(pair::Args),
     /// What `pair` runs
     #[command(hide = true)]
-    PairProgram,
+    PairProgram(pair::ProgramArgs),
 }
 
 /// A benchmark with its arguments, as they follow `contend bench`.
@@ -106,7 +127,7 @@ impl Workload {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => {
                 return (args.json, args.svg.as_ref());
             }
-            Self::PairProgram => return (false, None),
+            Self::PairProgram(_) => return (false, None),
             Self::Cost(args) => &args.common,
             Self::Throughput(args) => &args.common,
             Self::PingPong(args) => &args.common,
@@ -130,23 +151,26 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, args),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, args),
         Workload::Pair(args) => pair::run(bench, args),
-        Workload::PairProgram => anyhow::bail!("pair-program is what `contend bench pair` runs"),
+        Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }
 }
 
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write {
-        document::write(path, args.runs)?;
+        let findings = document::write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&findings)?);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let workload =
         args.workload.as_ref().context("no benchmark was named; `contend bench --help` lists them")?;
-    let bench = Bench::new();
-    if matches!(workload, Workload::PairProgram) {
-        pair::program(&bench)?;
+    if let Workload::PairProgram(args) = workload {
+        pair::program(args)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let bench = Bench::new();
     let findings = measure(&bench, workload)?;
     let (json, svg) = workload.output();
     if let Some(path) = svg {

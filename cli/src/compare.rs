@@ -1,8 +1,8 @@
 //! `contend compare`: one program under several locks, fairly.
 
-mod rounds;
+pub(crate) mod rounds;
 pub(crate) mod statistics;
-mod trial;
+pub(crate) mod trial;
 
 use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::{Noise, Watch};

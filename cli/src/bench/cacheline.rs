@@ -1,17 +1,18 @@
 //! `contend bench cacheline`: a lock in a tight loop by placement, and contention for lines without a lock.
 
 use super::Common;
-use super::contenders::{self, Measure, Waiting};
+use super::contenders::{self, Contender, Measure, Waiting};
 use super::findings::{Drawing, Findings, Part};
-use super::timing::{Bench, Row, interleaved, progress};
+use super::limited;
+use super::timing::{Bench, Progress, Row, interleaved};
 use crate::compare::statistics;
 use crate::noise::Watch;
-use ::report::{Cell, Column, Spread, Table};
+use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
 use locks::{RawLock, Ticket};
 use machine::Ordering::Relaxed;
-use machine::{Home, Integer, Machine, Native, Placed, PlainCell, Plan, Word};
+use machine::{Home, Integer, Machine, Native, Place, Placed, PlainCell, Plan, Topology, Word};
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
 
@@ -29,7 +30,7 @@ type Count = <Native as Machine>::Cell<u64>;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench cacheline --lock ticket,mcs
-  contend bench cacheline --placement fill-first,round-robin --sockets 0,1 --memory-node 1
+  contend bench cacheline --placement fill-first,round-robin --nodes 0,1 --memory-node 1
   contend bench cacheline --threads 2,4,8,15,30 --json | jq '.tables.cacheline'")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,13 +40,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) threads: Vec<u16>,
 
-    /// In which order the sockets' cores are taken
+    /// In which order the nodes' cores are taken
     #[arg(long, value_name = "ORDER,…", value_delimiter = ',', default_value = "fill-first")]
     pub(crate) placement: Vec<Placement>,
 
-    /// The sockets whose cores are used [default: all]
-    #[arg(long, value_name = "SOCKET,…", value_delimiter = ',')]
-    pub(crate) sockets: Vec<u32>,
+    /// The memory nodes whose cores are used [default: all]
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(crate) nodes: Vec<u32>,
 
     /// The memory node that the lock and the lines lie on [default: where the first thread is]
     #[arg(long, value_name = "NODE")]
@@ -59,9 +60,9 @@ pub(crate) struct Args {
 /// The order in which cores are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Placement {
-    /// All of one socket, then all of the next.
+    /// All of one node, then all of the next.
     FillFirst,
-    /// One of each socket in turn.
+    /// One of each node in turn.
     RoundRobin,
 }
 
@@ -73,10 +74,11 @@ impl Placement {
         }
     }
 
-    fn cores(self, bench: &Bench, sockets: &[u32], threads: usize) -> Vec<u32> {
+    /// The core of each thread on a topology whose sockets are memory nodes.
+    fn cores(self, by_node: &Topology, nodes: &[u32], threads: usize) -> Vec<u32> {
         match self {
-            Self::FillFirst => bench.topology.fill_first(sockets, threads),
-            Self::RoundRobin => bench.topology.round_robin(sockets, threads),
+            Self::FillFirst => by_node.fill_first(nodes, threads),
+            Self::RoundRobin => by_node.round_robin(nodes, threads),
         }
     }
 }
@@ -265,59 +267,81 @@ struct Setting {
     sharing: Vec<(Sharing, Result<Vec<f64>, Wrong>)>,
 }
 
-/// Runs `contend bench cacheline`.
-pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
-    let chosen = contenders::select(&args.common.lock)?;
-    let known = bench.topology.sockets();
-    let sockets = if args.sockets.is_empty() { known.clone() } else { args.sockets.clone() };
-    if let Some(unknown) = sockets.iter().find(|socket| !known.contains(socket)) {
-        anyhow::bail!("no socket {unknown}: this process may use cores of {known:?}");
+/// The cores by memory node: the topology with the node of each core in the place of its socket.
+fn by_node(topology: &Topology) -> Topology {
+    let on_node = |place: &Place| Place { socket: place.node, ..*place };
+    Topology { places: topology.places.iter().map(on_node).collect() }
+}
+
+/// Every placement of every number of threads.
+fn settings(bench: &Bench, args: &Args) -> anyhow::Result<Vec<Setting>> {
+    let topology = by_node(&bench.topology);
+    let known = topology.sockets();
+    let nodes = if args.nodes.is_empty() { &known } else { &args.nodes };
+    if let Some(unknown) = nodes.iter().find(|node| !known.contains(node)) {
+        anyhow::bail!("no cores on node {unknown}: this process may use cores of the nodes {known:?}");
     }
-    let home = memory_home(bench, args.memory_node)?;
-    let cores = bench.topology.places.iter().filter(|place| sockets.contains(&place.socket)).count();
+    let cores = topology.places.iter().filter(|place| nodes.contains(&place.socket)).count();
     let threads: Vec<usize> = match args.threads[..] {
         [] => bench.up_to_cores().into_iter().filter(|&n| n <= cores).collect(),
         _ => args.threads.iter().map(|&n| usize::from(n)).collect(),
     };
     if let Some(many) = threads.iter().find(|&&n| n > cores) {
         anyhow::bail!(
-            "{many} cores were asked for and the chosen sockets have {cores} that this process may use"
+            "{many} cores were asked for and the chosen nodes have {cores} that this process may use"
         );
     }
-    let mut settings: Vec<Setting> = Vec::new();
+    let mut settings = Vec::new();
     for &placement in &args.placement {
         settings.extend(threads.iter().map(|&threads| Setting {
             placement,
-            cores: placement.cores(bench, &sockets, threads),
+            cores: placement.cores(&topology, nodes, threads),
             locks: Vec::new(),
             sharing: Vec::new(),
         }));
     }
+    Ok(settings)
+}
 
-    let rounds = args.common.runs as usize + 1;
-    let bar = progress(settings.len() * (chosen.len() + Sharing::ALL.len()) * rounds);
-    let watch = Watch::start();
-    for setting in &mut settings {
-        let work = Loop { cores: &setting.cores, operations: args.pairs, home };
-        setting.locks = interleaved(&chosen, args.common.runs, &bar, |contender| {
-            contender.measure(Waiting::Pure, Pairs(work))
+impl Setting {
+    /// Measures every lock, and contention without one.
+    fn measure(&mut self, args: &Args, home: Home, chosen: &[Contender], progress: &Progress) {
+        let (runs, limit) = (args.common.runs, args.common.limit);
+        let work = Loop { cores: &self.cores, operations: args.pairs, home };
+        self.locks = interleaved(chosen, runs, progress, |contender| {
+            limited::measured(limit, || contender.measure(Waiting::Pure, Pairs(work)))
         });
         let suiting = Sharing::ALL.into_iter().filter(|sharing| sharing.suits(work.cores.len()));
-        setting.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
-        for round in 0..rounds {
-            for (sharing, values) in &mut setting.sharing {
-                bar.set_message(sharing.name());
-                let value = sharing.run(work);
-                match (value, &mut *values) {
+        self.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
+        for round in 0..=runs {
+            for (sharing, values) in &mut self.sharing {
+                progress.begin(sharing.name());
+                match (sharing.run(work), &mut *values) {
                     (Ok(value), Ok(values)) if round > 0 => values.push(value),
                     (Err(wrong), values) => *values = Err(wrong),
                     _ => {}
                 }
-                bar.inc(1);
+                progress.done();
             }
         }
     }
-    bar.finish_and_clear();
+
+    /// So many runs [`measure`](Self::measure) makes a round.
+    fn steps(&self, locks: usize) -> usize {
+        locks + Sharing::ALL.iter().filter(|sharing| sharing.suits(self.cores.len())).count()
+    }
+}
+
+/// Runs `contend bench cacheline`.
+pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&args.common.lock)?;
+    let home = memory_home(bench, args.memory_node)?;
+    let mut settings = settings(bench, args)?;
+    let steps: usize = settings.iter().map(|setting| setting.steps(chosen.len())).sum();
+    let progress = Progress::new(bench, steps * (args.common.runs as usize + 1));
+    let watch = Watch::start();
+    settings.iter_mut().for_each(|setting| setting.measure(args, home, &chosen, &progress));
+    progress.finish();
     let noise = watch.stop();
     Ok(Findings {
         workload: "cacheline",
@@ -356,6 +380,7 @@ struct Line<'a> {
     library: &'static str,
     setting: &'a Setting,
     values: Vec<f64>,
+    figure: Cell,
     failure: Option<String>,
 }
 
@@ -367,6 +392,7 @@ fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
             name: row.contender.name(),
             library: row.contender.library(),
             setting,
+            figure: row.cell(|&per_second| per_second),
             values: row.values.clone(),
             failure: row.failure.clone(),
         }));
@@ -374,6 +400,7 @@ fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
             name: sharing.name(),
             library: "no lock",
             setting,
+            figure: values.as_ref().ok().and_then(|values| statistics::spread(values)).into(),
             values: values.clone().unwrap_or_default(),
             failure: values.as_ref().err().map(|wrong| format!("wrong result: {wrong}")),
         }));
@@ -410,8 +437,7 @@ fn table(settings: &[Setting]) -> Table {
         if before.is_none() {
             of_two = None;
         }
-        let spread: Option<Spread> = statistics::spread(&line.values);
-        let median = spread.map(|spread| spread.median);
+        let median = statistics::spread(&line.values).map(|spread| spread.median);
         let fall = |from: Option<f64>| Some(1.0 - median? / from?);
         let cores = line.setting.cores.len();
         table.row([
@@ -419,7 +445,7 @@ fn table(settings: &[Setting]) -> Table {
             line.library.into(),
             line.setting.placement.name().into(),
             cores.into(),
-            spread.into(),
+            line.figure.clone(),
             fall(of_two).into(),
             fall(before.and_then(|(_, _, value)| value)).into(),
             line.failure.clone().into(),
@@ -464,6 +490,22 @@ mod tests {
             }
             assert_eq!(sharing.suits(1), !sharing.name().starts_with("ticket"), "{sharing:?}");
         }
+    }
+
+    #[test]
+    fn a_lock_that_does_not_exclude_is_wrong() {
+        use crate::bench::contenders::open::{Open, caught};
+        let work = Loop { cores: &[0, 1], operations: 100_000, home: Home::FirstTouch };
+        caught(|| Pairs(work).measure::<Native, Open>().err());
+    }
+
+    #[test]
+    fn cores_are_taken_by_node_not_by_socket() {
+        let place = |node, core| Place { socket: 0, die: core / 2, core, node };
+        let topology = Topology { places: vec![place(0, 0), place(0, 1), place(1, 2), place(1, 3)] };
+        let cores = |placement: Placement, nodes: &[u32]| placement.cores(&by_node(&topology), nodes, 3);
+        assert_eq!(cores(Placement::FillFirst, &[1, 0]), [2, 3, 0]);
+        assert_eq!(cores(Placement::RoundRobin, &[0, 1]), [0, 2, 1]);
     }
 
     #[test]

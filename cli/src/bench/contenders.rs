@@ -4,7 +4,7 @@ use locks::catalogue::{self, Family, LOCKS, Lock, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Machine, Native, Patient};
 use peers::{PEERS, Peer};
-use workloads::exclusion::{Called, Exclusion, Own, OwnShared};
+use workloads::exclusion::{Called, CalledShared, Exclusion, Own, OwnShared};
 
 /// A lock to be measured.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,14 @@ impl Contender {
         match self {
             Self::Own(_) => None,
             Self::Peer(peer) => peer.missing,
+        }
+    }
+
+    /// Whether readers share it.
+    pub(crate) fn shares(&self) -> bool {
+        match self {
+            Self::Own(lock) => lock.shared,
+            Self::Peer(peer) => peer.shared,
         }
     }
 
@@ -148,20 +156,20 @@ impl<M: Machine, V: Measure> Visitor<M> for ThroughCalls<V> {
         self.0.measure::<M, Called<L, M>>()
     }
 
-    fn tried<L: TryLock<M>>(self, lock: &Lock) -> V::Output {
-        Visitor::<M>::exclusive::<L>(self, lock)
+    fn tried<L: TryLock<M>>(self, _: &Lock) -> V::Output {
+        self.0.measure::<M, Called<L, M>>()
     }
 
-    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> V::Output {
-        Visitor::<M>::exclusive::<L>(self, lock)
+    fn timed<L: TimedLock<M>>(self, _: &Lock) -> V::Output {
+        self.0.measure::<M, Called<L, M>>()
     }
 
-    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> V::Output {
-        Visitor::<M>::exclusive::<L>(self, lock)
+    fn shared<L: RawRwLock<M> + TryLock<M>>(self, _: &Lock) -> V::Output {
+        self.0.measure::<M, CalledShared<L, M>>()
     }
 
-    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> V::Output {
-        Visitor::<M>::exclusive::<L>(self, lock)
+    fn timed_shared<L: TimedRwLock<M>>(self, _: &Lock) -> V::Output {
+        self.0.measure::<M, CalledShared<L, M>>()
     }
 }
 
@@ -198,6 +206,31 @@ pub(crate) const SEMAPHORES: [&str; 2] = ["posix-semaphore", "sysv-semaphore"];
 /// The lock of this name, ours or another library's.
 pub(crate) fn find(name: &str) -> Option<Contender> {
     catalogue::find(name).map(Contender::Own).or_else(|| peers::find(name).map(Contender::Peer))
+}
+
+/// A lock that does not exclude, which every benchmark has to notice.
+#[cfg(test)]
+pub(crate) mod open {
+    use workloads::client::Wrong;
+    use workloads::exclusion::Exclusion;
+
+    /// Lets everybody in.
+    pub(crate) struct Open;
+
+    impl Exclusion for Open {
+        fn new() -> Self {
+            Self
+        }
+
+        fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+            section()
+        }
+    }
+
+    /// What a benchmark says of it. Threads that do not meet in one run, on a busy machine, do so in another.
+    pub(crate) fn caught(run: impl Fn() -> Option<Wrong>) -> Wrong {
+        (0..200).find_map(|_| run()).expect("two hundred runs of threads that exclude each other by chance")
+    }
 }
 
 #[cfg(test)]

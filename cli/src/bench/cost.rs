@@ -3,17 +3,19 @@
 use super::contenders::{Contender, Measure, Waiting};
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::handover;
-use super::timing::{Bench, Row, interleaved, progress, stamp, stamp_cycles};
+use super::limited;
+use super::timing::{Bench, Progress, Row, interleaved, stamp, stamp_cycles};
 use super::{Common, contenders};
 use crate::calibrate::measure::middle;
 use crate::compare::statistics::{self, Better};
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Table};
 use locks::Ticket;
+use locks::catalogue::LOCKS;
 use machine::Ordering::{Acquire, Release};
 use machine::{Home, Machine, Native, Placed, PlainCell, Plan, Word};
 use peers::PEERS;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use workloads::client::Wrong;
 use workloads::exclusion::{Called, Exclusion};
@@ -22,7 +24,8 @@ use workloads::exclusion::{Called, Exclusion};
 ///
 /// Columns, in cycles of the cycle counter:
 ///   pair            acquisition and release in a loop of one core, a counter incremented inside
-///   through calls   the same by a function call for each, which is how C libraries are reached
+///   reading         the same as a reader, where readers share
+///   through calls   a pair by a function call for each, which is how C libraries are reached
 ///   acquire         a single acquisition, everything before it finished
 ///   release         a single release, likewise
 ///   shared acquire  an acquisition of a free lock that another core released last
@@ -65,14 +68,17 @@ fn published_name(own: &str) -> &str {
 }
 
 /// What one round says of one lock, in cycles.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample {
-    pub(crate) pair: f64,
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Sample {
+    pair: f64,
     called: Option<f64>,
+    /// As a reader, where readers share.
+    reading: Option<f64>,
+    called_reading: Option<f64>,
     acquire: f64,
     release: f64,
     shared_acquire: Option<f64>,
-    pub(crate) handover: Option<f64>,
+    handover: Option<f64>,
 }
 
 #[repr(C, align(128))]
@@ -111,31 +117,45 @@ fn on_core<T: Send>(core: u32, body: impl Fn() -> T + Sync) -> T {
 }
 
 /// Cycles of an acquisition and a release, in a loop.
+#[derive(Clone, Copy)]
 pub(crate) struct Pair {
     /// Where it runs.
     pub(crate) core: u32,
+    /// As a reader.
+    pub(crate) shared: bool,
 }
 
 impl Measure for Pair {
     type Output = Result<f64, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        const BATCHES: u32 = 40;
-        const PAIRS: u32 = 2_000;
         let guarded = Guarded::<S, _>::placed();
-        let cycles = on_core(self.core, || {
-            let batch = |_| {
-                let start = stamp();
-                for _ in 0..PAIRS {
-                    guarded.lock.exclusive(|| guarded.touch());
-                }
-                (stamp() - start) as f64 / f64::from(PAIRS)
-            };
-            median(&(0..BATCHES).map(batch).collect::<Vec<_>>())
-        });
-        guarded.adds_up(u64::from(BATCHES) * u64::from(PAIRS))?;
+        // One loop each, so that neither tests which it is.
+        let (cycles, ran) = if self.shared {
+            pair_cycles(self.core, || guarded.lock.shared(|| guarded.touch()))
+        } else {
+            pair_cycles(self.core, || guarded.lock.exclusive(|| guarded.touch()))
+        };
+        guarded.adds_up(ran)?;
         Ok(cycles)
     }
+}
+
+/// Cycles of one pair, and how many pairs ran.
+fn pair_cycles(core: u32, pair: impl Fn() + Sync) -> (f64, u64) {
+    const BATCHES: u32 = 40;
+    const PAIRS: u32 = 2_000;
+    let cycles = on_core(core, || {
+        let batch = |_| {
+            let start = stamp();
+            for _ in 0..PAIRS {
+                pair();
+            }
+            (stamp() - start) as f64 / f64::from(PAIRS)
+        };
+        median(&(0..BATCHES).map(batch).collect::<Vec<_>>())
+    });
+    (cycles, u64::from(BATCHES) * u64::from(PAIRS))
 }
 
 /// Cycles of a single acquisition and of a single release, the stamps taken off.
@@ -219,32 +239,41 @@ const HANDOVER_TURNS: u32 = 2_000;
 /// Measures one lock once.
 fn sample(contender: &Contender, bench: &Bench, stamp_cycles: f64) -> Option<Result<Sample, Wrong>> {
     let core = bench.pinned(1).first().copied().unwrap_or(0);
-    let (pair, single) = (
-        contender.measure(Waiting::Pure, Pair { core })?,
-        contender.measure(Waiting::Pure, Single { core, stamp_cycles })?,
-    );
-    let called = contender.measure_called(Pair { core });
-    let between = bench.neighbours().map(|cores| {
-        let shared = contender.measure(Waiting::Pure, SharedAcquire { cores, stamp_cycles })?;
-        Some((shared, handover::median_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles)))
-    });
+    let writing = Pair { core, shared: false };
+    let reading = contender.shares().then_some(Pair { core, shared: true });
+    let pair = contender.measure(Waiting::Pure, writing)?;
     let assemble = || {
-        let (acquire, release) = single?;
-        let (shared_acquire, handover) = match between.flatten() {
+        let (acquire, release) =
+            contender.measure(Waiting::Pure, Single { core, stamp_cycles }).transpose()?.unwrap_or_default();
+        let (shared_acquire, handover) = match bench.neighbours() {
             None => (None, None),
-            Some((shared, handover)) => (Some(shared?), handover.transpose()?),
+            Some(cores) => (
+                contender.measure(Waiting::Pure, SharedAcquire { cores, stamp_cycles }).transpose()?,
+                handover::median_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles).transpose()?,
+            ),
         };
-        Ok(Sample { pair: pair?, called: called.transpose()?, acquire, release, shared_acquire, handover })
+        Ok(Sample {
+            pair: pair?,
+            called: contender.measure_called(writing).transpose()?,
+            reading: reading.and_then(|pair| contender.measure(Waiting::Pure, pair)).transpose()?,
+            called_reading: reading.and_then(|pair| contender.measure_called(pair)).transpose()?,
+            acquire,
+            release,
+            shared_acquire,
+            handover,
+        })
     };
     Some(assemble())
 }
 
 /// Measures locks by what they cost.
-pub(crate) fn measure(bench: &Bench, chosen: &[Contender], runs: u32) -> Vec<Row<Sample>> {
-    let progress = progress(chosen.len() * (runs as usize + 1));
+fn measure(bench: &Bench, chosen: &[Contender], common: &Common) -> Vec<Row<Sample>> {
+    let progress = Progress::new(bench, chosen.len() * (common.runs as usize + 1));
     let stamp_cycles = stamp_cycles();
-    let rows = interleaved(chosen, runs, &progress, |contender| sample(contender, bench, stamp_cycles));
-    progress.finish_and_clear();
+    let rows = interleaved(chosen, common.runs, &progress, |contender| {
+        limited::measured(common.limit, || sample(contender, bench, stamp_cycles))
+    });
+    progress.finish();
     rows
 }
 
@@ -252,7 +281,7 @@ pub(crate) fn measure(bench: &Bench, chosen: &[Contender], runs: u32) -> Vec<Row
 pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     let chosen = contenders::select(&args.common.lock)?;
     let watch = Watch::start();
-    let rows = measure(bench, &chosen, args.common.runs);
+    let rows = measure(bench, &chosen, &args.common);
     let noise = watch.stop();
     let mut plot = RangePlot::new("Acquire and release, nobody waiting", "cycles");
     for row in &rows {
@@ -272,50 +301,71 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     })
 }
 
+const COLUMNS: [Column; 19] = [
+    Column::text("lock", "lock"),
+    Column::text("library", "library"),
+    Column::spread("pair_cycles", "pair"),
+    Column::number("pair_ns", "pair ns"),
+    Column::number("called_pair_cycles", "through calls"),
+    Column::number("reading_pair_cycles", "reading"),
+    Column::number("called_reading_pair_cycles", "reading through calls").detail(),
+    Column::number("single_acquire_cycles", "acquire"),
+    Column::number("single_release_cycles", "release"),
+    Column::number("shared_acquire_cycles", "shared acquire"),
+    Column::number("handover_cycles", "hand-over"),
+    Column::number("single_acquire_ns", "acquire ns").detail(),
+    Column::number("single_release_ns", "release ns").detail(),
+    Column::number("shared_acquire_ns", "shared acquire ns").detail(),
+    Column::number("handover_ns", "hand-over ns").detail(),
+    Column::number("published_acquire_cycles", "acquire, 2012").detail(),
+    Column::number("published_release_cycles", "release, 2012").detail(),
+    Column::number("published_shared_cycles", "shared, 2012").detail(),
+    Column::text("failure", "failure").detail(),
+];
+
 fn table(rows: &[Row<Sample>], ghz: f64) -> Table {
     let published = published();
-    let mut table = Table::new([
-        Column::text("lock", "lock"),
-        Column::text("library", "library"),
-        Column::spread("pair_cycles", "pair"),
-        Column::number("pair_ns", "pair ns"),
-        Column::number("called_pair_cycles", "through calls"),
-        Column::number("single_acquire_cycles", "acquire"),
-        Column::number("single_release_cycles", "release"),
-        Column::number("shared_acquire_cycles", "shared acquire"),
-        Column::number("handover_cycles", "hand-over"),
-        Column::number("published_acquire_cycles", "acquire, 2012").detail(),
-        Column::number("published_release_cycles", "release, 2012").detail(),
-        Column::number("published_shared_cycles", "shared, 2012").detail(),
-        Column::text("failure", "failure").detail(),
-    ]);
+    let mut table = Table::new(COLUMNS);
     for row in rows {
-        let name = row.contender.name();
-        let figure = |figure: fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
-        let optional = |figure: fn(&Sample) -> Option<f64>| {
-            let values: Vec<f64> = row.values.iter().filter_map(figure).collect();
-            statistics::spread(&values).map(|spread| spread.median)
-        };
-        let paper = matches!(row.contender, Contender::Own(_))
-            .then(|| published.iter().find(|paper| paper.lock == published_name(name)))
-            .flatten();
-        table.row([
-            Cell::from(name),
-            row.contender.library().into(),
-            row.spread(|sample| sample.pair).into(),
-            figure(|sample| sample.pair).map(|cycles| cycles / ghz).into(),
-            optional(|sample| sample.called).into(),
-            figure(|sample| sample.acquire).into(),
-            figure(|sample| sample.release).into(),
-            optional(|sample| sample.shared_acquire).into(),
-            optional(|sample| sample.handover).into(),
-            paper.map(|paper| paper.single_acquire).into(),
-            paper.map(|paper| paper.single_release).into(),
-            paper.map(|paper| paper.shared_acquire).into(),
-            row.failure.clone().into(),
-        ]);
+        let name = published_name(row.contender.name());
+        let own = matches!(row.contender, Contender::Own(_));
+        let paper = published.iter().find(|paper| own && paper.lock == name);
+        table.row(cells(row, ghz, paper));
     }
     table
+}
+
+/// One row, as [`COLUMNS`] have it.
+fn cells(row: &Row<Sample>, ghz: f64, paper: Option<&Published>) -> Vec<Cell> {
+    let median = |figure: fn(&Sample) -> Option<f64>| {
+        let values: Vec<f64> = row.values.iter().filter_map(figure).collect();
+        statistics::spread(&values).map(|spread| spread.median)
+    };
+    let in_ns = |cycles: Option<f64>| Cell::from(cycles.map(|cycles| cycles / ghz));
+    let parts = [
+        median(|sample| Some(sample.acquire)),
+        median(|sample| Some(sample.release)),
+        median(|sample| sample.shared_acquire),
+        median(|sample| sample.handover),
+    ];
+    let mut cells = vec![
+        row.contender.name().into(),
+        row.contender.library().into(),
+        row.cell(|sample| sample.pair),
+        in_ns(median(|sample| Some(sample.pair))),
+        median(|sample| sample.called).into(),
+        median(|sample| sample.reading).into(),
+        median(|sample| sample.called_reading).into(),
+    ];
+    cells.extend(parts.map(Cell::from));
+    cells.extend(parts.map(in_ns));
+    cells.extend([
+        paper.map(|paper| paper.single_acquire).into(),
+        paper.map(|paper| paper.single_release).into(),
+        paper.map(|paper| paper.shared_acquire).into(),
+        row.failure.clone().into(),
+    ]);
+    cells
 }
 
 fn notes(bench: &Bench) -> Vec<String> {
@@ -328,34 +378,49 @@ fn notes(bench: &Bench) -> Vec<String> {
     if bench.neighbours().is_none() {
         notes.push("This process may use one core: what passes between two is not measured.".into());
     }
+    let alone: Vec<&str> = LOCKS
+        .iter()
+        .map(|lock| lock.name)
+        .filter(|own| PEERS.iter().all(|peer| peer.same_as != Some(own)))
+        .collect();
+    notes.push(format!("No other library has the algorithm of {}.", alone.join(", ")));
     notes.extend(release_code());
     notes
 }
 
-/// No lock of ours may be slower, nobody waiting, than the best peer of the same algorithm: ratios round by round,
-/// calls against calls.
+/// No lock of ours may be slower, nobody waiting, than the best peer of the same algorithm.
 fn goals(rows: &[Row<Sample>]) -> Vec<Goal> {
-    let own = rows.iter().filter(|row| matches!(row.contender, Contender::Own(_)) && !row.values.is_empty());
-    own.filter_map(|row| {
-        let peers = PEERS.iter().filter(|peer| peer.same_as == Some(row.contender.name()));
-        let ratios = peers.filter_map(|peer| {
-            let theirs = rows.iter().find(|row| row.contender.name() == peer.name)?;
-            let ours: Vec<_> =
-                row.values.iter().map(|s| if peer.called { s.called } else { Some(s.pair) }).collect();
-            let theirs: Vec<_> = theirs.values.iter().map(|s| Some(s.pair)).collect();
-            // Times: how many times theirs ours takes.
-            Some((peer.name, statistics::ratios(&theirs, &ours, Better::Higher)?))
-        });
-        let (peer, figure) = ratios.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-        Some(Goal {
-            goal: "uncontended pair, times the best peer's of the same algorithm",
-            subject: format!("{} against {peer}", row.contender.name()),
-            figure,
-            bound: 1.0,
-            at_least: false,
-        })
+    let own = rows.iter().filter(|row| matches!(row.contender, Contender::Own(_)));
+    own.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()
+}
+
+/// The pair of a lock of ours, as a writer or as a reader, against the peer that makes it look worst: ratios round by round,
+/// calls against calls.
+fn goal(rows: &[Row<Sample>], own: &Row<Sample>, reading: bool) -> Option<Goal> {
+    let inlined = |sample: &Sample| if reading { sample.reading } else { Some(sample.pair) };
+    let called = |sample: &Sample| if reading { sample.called_reading } else { sample.called };
+    let peers = PEERS.iter().filter(|peer| peer.same_as == Some(own.contender.name()));
+    let ratios = peers.filter_map(|peer| {
+        let theirs = rows.iter().find(|row| row.contender.name() == peer.name)?;
+        let ours: Vec<_> = own
+            .values
+            .iter()
+            .map(|sample| if peer.called { called(sample) } else { inlined(sample) })
+            .collect();
+        let theirs: Vec<_> = theirs.values.iter().map(inlined).collect();
+        // How many times theirs ours takes.
+        Some((peer.name, statistics::ratios(&theirs, &ours, Better::Higher)?))
+    });
+    let (peer, figure) = ratios.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    let name = own.contender.name();
+    Some(Goal {
+        goal: "uncontended pair, times the best peer's of the same algorithm",
+        subject: format!("{name}{} against {peer}", if reading { ", reading" } else { "" }),
+        figure,
+        bound: 1.0,
+        at_least: false,
+        noise_counts: true,
     })
-    .collect()
 }
 
 /// What the release of a ticket lock compiles to, where that can be read.
@@ -415,7 +480,7 @@ mod tests {
         let ticket = rows.iter().find(|row| row.lock == "ticket").unwrap();
         assert_eq!((ticket.single_acquire, ticket.single_release, ticket.shared_acquire), (21.1, 2.4, 30.0));
         for row in rows {
-            let own = locks::catalogue::LOCKS.iter().any(|lock| published_name(lock.name) == row.lock);
+            let own = LOCKS.iter().any(|lock| published_name(lock.name) == row.lock);
             assert!(own, "{} is none of our locks", row.lock);
         }
     }
@@ -443,6 +508,8 @@ mod tests {
         let sample = |pair, called| Sample {
             pair,
             called,
+            reading: None,
+            called_reading: None,
             acquire: 1.0,
             release: 1.0,
             shared_acquire: None,

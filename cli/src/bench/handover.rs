@@ -21,6 +21,8 @@ struct Section {
     asked: u64,
     acquired: u64,
     releasing: u64,
+    /// Nobody else was inside.
+    alone: bool,
 }
 
 #[repr(C, align(128))]
@@ -74,23 +76,28 @@ impl Measure for Handover<'_> {
             let mut mine = Vec::with_capacity(self.turns as usize);
             for _ in 0..self.turns {
                 let asked = stamp();
-                let (acquired, releasing) = guarded.lock.exclusive(|| {
+                let (acquired, releasing, alone) = guarded.lock.exclusive(|| {
                     let acquired = stamp();
-                    guarded.count.set(guarded.count.get() + 1);
+                    let count = guarded.count.get() + 1;
+                    guarded.count.set(count);
                     Native::delay(HOLD_CYCLES);
-                    (acquired, stamp())
+                    let alone = guarded.count.get() == count;
+                    (acquired, stamp(), alone)
                 });
-                mine.push(Section { thread, asked, acquired, releasing });
+                mine.push(Section { thread, asked, acquired, releasing, alone });
                 Native::delay(THINK_CYCLES);
             }
             all.lock().expect("no holder panics").extend(mine);
         });
-        let ran = u64::from(self.turns) * self.cores.len() as u64;
-        let counted = guarded.count.get();
+        let sections = all.into_inner().expect("no holder panics");
+        if let Some(disturbed) = sections.iter().find(|section| !section.alone) {
+            return Err(Wrong::NotAlone { thread: disturbed.thread });
+        }
+        let (ran, counted) = (sections.len() as u64, guarded.count.get());
         if ran != counted {
             return Err(Wrong::Lost { ran, counted });
         }
-        Ok(handovers(all.into_inner().expect("no holder panics")))
+        Ok(handovers(sections))
     }
 }
 
@@ -107,10 +114,12 @@ fn handovers(mut sections: Vec<Section>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::contenders::open::{Open, caught};
 
     #[test]
     fn only_waiters_of_another_core_count() {
-        let section = |thread, asked, acquired, releasing| Section { thread, asked, acquired, releasing };
+        let section =
+            |thread, asked, acquired, releasing| Section { thread, asked, acquired, releasing, alone: true };
         let sections = vec![
             section(1, 40, 130, 200), // waited for thread 0 from 40 to 100
             section(0, 0, 10, 100),
@@ -119,5 +128,11 @@ mod tests {
             section(1, 350, 425, 500), // waited
         ];
         assert_eq!(handovers(sections), [30.0, 25.0]);
+    }
+
+    #[test]
+    fn a_lock_that_does_not_exclude_is_wrong() {
+        let wrong = caught(|| Handover { cores: &[0, 1], turns: 2_000 }.measure::<Native, Open>().err());
+        assert!(matches!(wrong, Wrong::NotAlone { .. } | Wrong::Lost { .. }), "{wrong}");
     }
 }

@@ -3,7 +3,7 @@
 mod contended;
 
 use super::findings::{Drawing, Findings, Part};
-use super::timing::{Bench, progress};
+use super::timing::{Bench, Progress};
 use crate::compare::statistics;
 use crate::noise::Watch;
 use ::report::{Cell, Column, Table};
@@ -221,13 +221,13 @@ pub(crate) fn run(bench: &Bench, load: Load, args: &Args) -> anyhow::Result<Find
     let stage = Stage::new()?;
     load.prepare(&stage.0)?;
     let duration_ns = args.millis * 1_000_000;
-    let bar = progress(threads.len() * (args.runs as usize + 1));
+    let progress = Progress::new(bench, threads.len() * (args.runs as usize + 1));
     let watch = Watch::start();
     let mut rows: Vec<Row> =
         threads.iter().map(|&threads| Row { threads, per_second: Vec::new(), failure: None }).collect();
     for turn in 0..=args.runs {
         for row in &mut rows {
-            bar.set_message(format!("{} threads", row.threads));
+            progress.begin(&format!("{} threads", row.threads));
             if row.failure.is_none() {
                 match round(load, &stage.0, &bench.pinned(row.threads), duration_ns) {
                     Ok(value) if turn > 0 => row.per_second.push(value),
@@ -235,10 +235,10 @@ pub(crate) fn run(bench: &Bench, load: Load, args: &Args) -> anyhow::Result<Find
                     Err(error) => row.failure = Some(error.to_string()),
                 }
             }
-            bar.inc(1);
+            progress.done();
         }
     }
-    bar.finish_and_clear();
+    progress.finish();
     let noise = watch.stop();
 
     let most = bench.pinned(threads.iter().copied().max().unwrap_or(1));

@@ -1,43 +1,115 @@
-//! `contend bench pair`: an uncontended mutex of an unmodified program, under preload and under the recorder.
+//! `contend bench pair`: an uncontended lock of an unmodified program, under preload and under the recorder.
 
 use super::Common;
 use super::contenders::{Waiting, find};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::timing::{Bench, progress};
-use crate::compare::statistics;
+use super::limited::OVER;
+use super::timing::{Bench, Progress};
+use crate::calibrate::allowed_cores;
+use crate::compare::rounds::End;
+use crate::compare::{statistics, trial};
 use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Spread, Table};
 use anyhow::Context as _;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-/// What an uncontended pthread_mutex_lock and pthread_mutex_unlock cost an unmodified program.
+/// What an uncontended acquisition and release cost an unmodified program that uses pthreads.
 ///
 /// The command runs itself as a small program that times its own pairs: as it is, with each lock of ours in place of the
 /// C library's, and recorded as `contend profile` does, with every pair timed and with one of 64.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench pair
-  contend bench pair --lock mcs,futex --runs 11
+  contend bench pair --use mutex --lock mcs,futex --runs 11
   contend bench pair --json | jq '.goals'")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
+
+    /// What the program uses [default: all]
+    #[arg(long = "use", value_name = "USE,…", value_delimiter = ',')]
+    uses: Vec<Use>,
+}
+
+/// What `pair-program` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProgramArgs {
+    used: Use,
 }
 
 /// Recording may add so many ns to a pair, with every pair timed and with sampled times.
 const FULL_BOUND_NS: f64 = 25.0;
 const SAMPLED_BOUND_NS: f64 = 8.0;
 
+/// What the program acquires and releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Use {
+    /// pthread_mutex_lock and pthread_mutex_unlock.
+    Mutex,
+    /// pthread_rwlock_wrlock and pthread_rwlock_unlock.
+    Write,
+    /// pthread_rwlock_rdlock and pthread_rwlock_unlock.
+    Read,
+    /// pthread_spin_lock and pthread_spin_unlock.
+    Spin,
+}
+
+impl Use {
+    const ALL: [Self; 4] = [Self::Mutex, Self::Write, Self::Read, Self::Spin];
+
+    /// Its name on the command line.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Spin => "spin",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Write => "rwlock, write",
+            Self::Read => "rwlock, read",
+            Self::Spin => "spin lock",
+        }
+    }
+
+    /// The kind of pthread object, as `contend run --lock` has it.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Write | Self::Read => "rwlock",
+            Self::Spin => "spin",
+        }
+    }
+
+    /// The C library's lock.
+    fn peer(self) -> &'static str {
+        match self {
+            Self::Mutex => "glibc-mutex",
+            Self::Write | Self::Read => "glibc-rwlock",
+            Self::Spin => "glibc-spin",
+        }
+    }
+
+    fn swaps(self, lock: &str) -> anyhow::Result<Swaps> {
+        Swaps::parse(&format!("{}={lock}", self.kind())).map_err(anyhow::Error::msg)
+    }
+}
+
 /// How the program is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Setting {
     /// As it is.
     Plain,
-    /// With this lock for its mutexes.
+    /// With this lock of ours.
     Swapped(String),
     /// Recorded, one pair of so many timed.
     Recorded(u32),
@@ -54,77 +126,100 @@ impl Setting {
     }
 
     /// The command that runs the program so.
-    fn command(&self, profile: &std::path::Path) -> anyhow::Result<Command> {
+    fn command(&self, used: Use, profile: &Path) -> anyhow::Result<Command> {
         let this = std::env::current_exe().context("the command cannot find itself")?;
-        let program: [OsString; 2] = ["bench".into(), "pair-program".into()];
-        Ok(match self {
+        let program: [OsString; 3] = ["bench".into(), "pair-program".into(), used.word().into()];
+        let mut command = Command::new(&this);
+        match self {
             Self::Plain => {
-                let mut command = Command::new(this);
                 command.args(program);
-                command
             }
             Self::Swapped(lock) => {
-                let swaps = Swaps::parse(&format!("mutex={lock}")).map_err(anyhow::Error::msg)?;
-                Launch::new(this.as_os_str(), &program).swaps(swaps).command()?
+                command = Launch::new(this.as_os_str(), &program).swaps(used.swaps(lock)?).command()?;
             }
             Self::Recorded(period) => {
-                let mut command = Command::new(&this);
                 command.args(["profile", "--quiet", "--sample", &format!("1/{period}"), "-o"]).arg(profile);
                 command.arg("--").arg(&this).args(program);
-                command
             }
-        })
-    }
-
-    /// Cycles of a pair in one run.
-    fn run(&self, profile: &std::path::Path) -> anyhow::Result<f64> {
-        let output = self.command(profile)?.output().context("cannot run the program")?;
-        let words = String::from_utf8_lossy(&output.stdout);
-        let answer = words.lines().find_map(|line| line.strip_prefix(ANSWER)?.parse().ok());
-        answer.filter(|_| output.status.success()).with_context(|| {
-            let last = String::from_utf8_lossy(&output.stderr);
-            let last = last.lines().last().unwrap_or("it said nothing").to_owned();
-            format!("{}: {}", output.status, ::report::text::printable(&last))
-        })
+        }
+        Ok(command)
     }
 }
 
 /// What the program's answer begins with.
 const ANSWER: &str = "pair_cycles ";
 
-/// The program: times pairs of a mutex in a thread of its own, since with one thread the C library leaves out the atomic
-/// operations.
+/// The program: times pairs in a thread of its own, since with one thread the C library leaves out the atomic operations.
 ///
 /// # Errors
 ///
-/// The mutex does not exclude.
-pub(crate) fn program(bench: &Bench) -> anyhow::Result<()> {
-    let core = bench.pinned(1).first().copied().unwrap_or(0);
-    let mutex = find("glibc-mutex").context("the C library's mutex is not in the list")?;
-    let cycles =
-        mutex.measure(Waiting::Pure, Pair { core }).context("the C library's mutex is not there")??;
+/// The lock does not exclude.
+pub(crate) fn program(args: &ProgramArgs) -> anyhow::Result<()> {
+    let core = allowed_cores().first().copied().unwrap_or(0);
+    let lock = find(args.used.peer()).context("the C library's lock is not in the list")?;
+    let pair = Pair { core, shared: args.used == Use::Read };
+    let cycles = lock.measure(Waiting::Pure, pair).context("the C library's lock is not there")??;
     println!("{ANSWER}{cycles}");
     Ok(())
 }
 
-fn settings(asked: &[String]) -> anyhow::Result<Vec<Setting>> {
-    let mut settings = vec![Setting::Plain, Setting::Recorded(1), Setting::Recorded(64)];
-    for name in asked.iter().filter(|name| *name != GLIBC) {
-        Swaps::parse(&format!("mutex={name}")).map_err(anyhow::Error::msg)?;
-        settings.push(Setting::Swapped(name.clone()));
+/// The program under every setting that was asked for.
+fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<Row>> {
+    let names: Vec<&str> = match asked {
+        [] => locks::catalogue::LOCKS.iter().map(|lock| lock.name).collect(),
+        _ => asked.iter().map(String::as_str).filter(|name| *name != GLIBC).collect(),
+    };
+    let uses = if uses.is_empty() { &Use::ALL } else { uses };
+    for name in &names {
+        let refusals = uses.iter().map(|used| used.swaps(name).err()).collect::<Option<Vec<_>>>();
+        if let Some(refusal) = refusals.filter(|_| !asked.is_empty()).and_then(|all| all.into_iter().next()) {
+            return Err(refusal);
+        }
     }
-    if asked.is_empty() {
-        let every = locks::catalogue::LOCKS.iter().map(|lock| lock.name);
-        let serving = every.filter(|name| Swaps::parse(&format!("mutex={name}")).is_ok());
-        settings.extend(serving.map(|name| Setting::Swapped(name.to_owned())));
+    let mut rows = Vec::new();
+    for &used in uses {
+        let serving = names.iter().filter(|name| used.swaps(name).is_ok());
+        let swapped = serving.map(|name| Setting::Swapped((*name).to_owned()));
+        let settings =
+            [Setting::Plain, Setting::Recorded(1), Setting::Recorded(64)].into_iter().chain(swapped);
+        rows.extend(settings.map(|setting| Row { used, setting, ns: Vec::new(), failure: None }));
     }
-    Ok(settings)
+    Ok(rows)
 }
 
+/// One use of the program under one setting, and its pairs round by round.
 struct Row {
+    used: Use,
     setting: Setting,
     ns: Vec<f64>,
     failure: Option<String>,
+}
+
+impl Row {
+    /// Nanoseconds of a pair in one run.
+    fn run(&self, bench: &Bench, profile: &Path, limit: Duration) -> anyhow::Result<f64> {
+        let trial = trial::run(self.setting.command(self.used, profile)?, limit)?;
+        let answer = trial.output.lines().find_map(|line| line.strip_prefix(ANSWER)?.parse::<f64>().ok());
+        match (trial.end, answer) {
+            (End::Exited(0), Some(cycles)) => Ok(cycles / bench.ghz),
+            (End::TimedOut, _) => anyhow::bail!("{OVER}{} s", limit.as_secs_f64()),
+            (end, _) => {
+                let last =
+                    ::report::text::printable(trial.output.lines().last().unwrap_or("it said nothing"));
+                anyhow::bail!("{end:?}: {last}")
+            }
+        }
+    }
+
+    /// How much longer the pair took than the plain one of the same use, round by round.
+    fn more_than_plain(&self, rows: &[Self]) -> Option<Spread> {
+        let plain = rows.iter().find(|row| row.used == self.used && row.setting == Setting::Plain)?;
+        if self.setting == Setting::Plain {
+            return None;
+        }
+        let more: Vec<f64> = self.ns.iter().zip(&plain.ns).map(|(ns, plain)| ns - plain).collect();
+        statistics::spread(&more)
+    }
 }
 
 /// A profile that is removed at the end.
@@ -138,40 +233,38 @@ impl Drop for Profile {
 
 /// Runs `contend bench pair`.
 pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
-    let settings = settings(&args.common.lock)?;
+    let mut rows = rows(&args.common.lock, &args.uses)?;
     let file = format!("contend-bench-{}-{:x}.contend", std::process::id(), super::timing::stamp());
     let profile = Profile(std::env::temp_dir().join(file));
-    let bar = progress(settings.len() * (args.common.runs as usize + 1));
-    let mut rows: Vec<Row> =
-        settings.into_iter().map(|setting| Row { setting, ns: Vec::new(), failure: None }).collect();
+    let progress = Progress::new(bench, rows.len() * (args.common.runs as usize + 1));
     let watch = Watch::start();
     for round in 0..=args.common.runs {
         for row in &mut rows {
-            bar.set_message(row.setting.name());
+            progress.begin(&row.setting.name());
             if row.failure.is_none() {
-                match row.setting.run(&profile.0) {
-                    Ok(cycles) if round > 0 => row.ns.push(cycles / bench.ghz),
+                match row.run(bench, &profile.0, args.common.limit) {
+                    Ok(ns) if round > 0 => row.ns.push(ns),
                     Ok(_) => {}
                     Err(error) => row.failure = Some(format!("{error:#}")),
                 }
             }
-            bar.inc(1);
+            progress.done();
         }
     }
-    bar.finish_and_clear();
+    progress.finish();
     let noise = watch.stop();
-    let mut plot = RangePlot::new("An uncontended mutex of an unmodified program", "ns");
+    let mut plot = RangePlot::new("An uncontended lock of an unmodified program", "ns");
     for row in &rows {
-        plot.row(row.setting.name(), statistics::spread(&row.ns));
+        plot.row(format!("{}: {}", row.used.name(), row.setting.name()), statistics::spread(&row.ns));
     }
     Ok(Findings {
         workload: "pair",
         parts: vec![Part {
             key: "pair",
-            heading: "An uncontended pthread mutex of an unmodified program".into(),
+            heading: "An uncontended pthread lock of an unmodified program".into(),
             table: table(&rows),
             notes: vec![
-                "One thread takes and releases one mutex in a loop; a second thread exists. `more than glibc` is taken \
+                "One thread takes and releases one lock in a loop; a second thread exists. `more than glibc` is taken \
                  round by round."
                     .into(),
             ],
@@ -182,28 +275,20 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     })
 }
 
-/// How much longer the pair took than the plain one, round by round.
-fn more_than_plain(rows: &[Row], row: &Row) -> Option<Spread> {
-    let plain = rows.iter().find(|row| row.setting == Setting::Plain)?;
-    if row.setting == Setting::Plain {
-        return None;
-    }
-    let more: Vec<f64> = row.ns.iter().zip(&plain.ns).map(|(ns, plain)| ns - plain).collect();
-    statistics::spread(&more)
-}
-
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new([
-        Column::text("setting", "mutex"),
+        Column::text("use", "use"),
+        Column::text("setting", "lock"),
         Column::spread("pair_ns", "pair ns"),
         Column::spread("more_ns", "more than glibc ns"),
         Column::text("failure", "failure"),
     ]);
     for row in rows {
         table.row([
-            Cell::from(row.setting.name()),
+            Cell::from(row.used.name()),
+            row.setting.name().into(),
             statistics::spread(&row.ns).into(),
-            more_than_plain(rows, row).into(),
+            row.more_than_plain(rows).into(),
             row.failure.clone().into(),
         ]);
     }
@@ -215,10 +300,11 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         let Setting::Recorded(period) = row.setting else { return None };
         Some(Goal {
             goal: "what recording adds to an uncontended pair, in ns",
-            subject: row.setting.name(),
-            figure: more_than_plain(rows, row)?,
+            subject: format!("{}: {}", row.used.name(), row.setting.name()),
+            figure: row.more_than_plain(rows)?,
             bound: if period == 1 { FULL_BOUND_NS } else { SAMPLED_BOUND_NS },
             at_least: false,
+            noise_counts: false,
         })
     };
     rows.iter().filter_map(goal).collect()
@@ -229,20 +315,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_that_cannot_be_a_mutex_are_refused_by_name_and_left_out_of_all() {
-        assert!(settings(&["nosuch".into()]).is_err());
-        let all = settings(&[]).unwrap();
-        assert!(all.contains(&Setting::Swapped("ticket".into())) && all[0] == Setting::Plain);
-        assert_eq!(settings(&["glibc".into(), "mcs".into()]).unwrap().len(), 4);
+    fn locks_are_refused_where_no_use_takes_them_and_left_out_where_one_does_not() {
+        let of = |locks: &[&str], uses: &[Use]| {
+            let locks: Vec<_> = locks.iter().map(|name| (*name).to_owned()).collect();
+            rows(&locks, uses).map(|rows| rows.len())
+        };
+        assert!(of(&["nosuch"], &[]).is_err());
+        assert!(of(&["mcs"], &[Use::Write, Use::Read]).is_err());
+        assert_eq!(of(&["glibc", "mcs"], &[Use::Mutex]).unwrap(), 4);
+        assert_eq!(of(&["mcs"], &[]).unwrap(), 4 * 3 + 2, "readers cannot share it");
+        assert!(of(&[], &[Use::Mutex]).unwrap() > 10);
     }
 
     #[test]
-    fn recording_is_judged_by_what_it_adds() {
-        let row = |setting, ns: [f64; 2]| Row { setting, ns: ns.to_vec(), failure: None };
+    fn recording_is_judged_by_what_it_adds_to_the_same_use() {
+        let row = |used, setting, ns: [f64; 2]| Row { used, setting, ns: ns.to_vec(), failure: None };
         let rows = [
-            row(Setting::Plain, [10.0, 20.0]),
-            row(Setting::Recorded(1), [30.0, 40.0]),
-            row(Setting::Recorded(64), [19.0, 29.0]),
+            row(Use::Read, Setting::Plain, [0.0, 0.0]),
+            row(Use::Mutex, Setting::Plain, [10.0, 20.0]),
+            row(Use::Mutex, Setting::Recorded(1), [30.0, 40.0]),
+            row(Use::Mutex, Setting::Recorded(64), [19.0, 29.0]),
         ];
         let verdicts: Vec<_> = goals(&rows).iter().map(Goal::verdict).collect();
         assert_eq!(verdicts, ["met", "missed"]);

@@ -3,14 +3,17 @@
 use super::Common;
 use super::contenders::{self, Contender, Measure};
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::timing::{Bench, Row, interleaved, progress, shown_ns};
+use super::limited;
+use super::timing::{Bench, Progress, Row, interleaved, shown_ns};
 use crate::compare::statistics::{self, Better};
 use crate::noise::{Watch, cpu_of};
 use ::report::{Cell, Column, Table};
 use curve::{Curve, Point, Provenance, Unit};
 use hdrhistogram::Histogram;
 use machine::{Home, Machine, Plan};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
 use workloads::mix::{self, Mix, Outcome, Waits};
@@ -97,12 +100,12 @@ impl fmt::Display for Section {
 
 /// What the threads do, and how many there are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    pub(crate) section: Section,
-    pub(crate) think_ns: u64,
-    pub(crate) reads_percent: u32,
-    pub(crate) threads: usize,
-    pub(crate) duration_ns: u64,
+struct Load {
+    section: Section,
+    think_ns: u64,
+    reads_percent: u32,
+    threads: usize,
+    duration_ns: u64,
 }
 
 impl Load {
@@ -122,9 +125,9 @@ impl Load {
 }
 
 /// What one round says of one lock under one load.
-#[derive(Debug)]
-pub(crate) struct Sample {
-    pub(crate) per_second: f64,
+#[derive(Debug, Serialize, Deserialize)]
+struct Sample {
+    per_second: f64,
     /// CPU time of the whole process over acquisitions.
     cpu_ns: f64,
     slowest_share: f64,
@@ -216,26 +219,27 @@ fn duration_ns(millis: u64, threads: usize, cores: usize) -> u64 {
 }
 
 /// The rows of one load.
-pub(crate) struct Loaded {
-    pub(crate) load: Load,
-    pub(crate) rows: Vec<Row<Sample>>,
+struct Loaded {
+    load: Load,
+    rows: Vec<Row<Sample>>,
 }
 
 /// Measures each lock under each load.
-pub(crate) fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32) -> Vec<Loaded> {
-    let progress = progress(loads.len() * chosen.len() * (runs as usize + 1));
+fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32, limit: Duration) -> Vec<Loaded> {
+    let progress = Progress::new(bench, loads.len() * chosen.len() * (runs as usize + 1));
     let measured = loads.iter().map(|&load| {
-        let rows = interleaved(chosen, runs, &progress, |contender| sample(contender, bench, &load));
+        let rows = interleaved(chosen, runs, &progress, |contender| {
+            limited::measured(limit, || sample(contender, bench, &load))
+        });
         Loaded { load, rows }
     });
     let measured = measured.collect();
-    progress.finish_and_clear();
+    progress.finish();
     measured
 }
 
-/// Runs `contend bench throughput`.
-pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
-    let chosen = contenders::select(&args.common.lock)?;
+/// Every combination of what was asked for.
+fn loads(bench: &Bench, args: &Args) -> Vec<Load> {
     let mut loads = Vec::new();
     for &section in &args.section {
         for &think_ns in &args.think_ns {
@@ -250,8 +254,15 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
             }
         }
     }
+    loads
+}
+
+/// Runs `contend bench throughput`.
+pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&args.common.lock)?;
+    let loads = loads(bench, args);
     let watch = Watch::start();
-    let measured = measure(bench, &chosen, &loads, args.common.runs);
+    let measured = measure(bench, &chosen, &loads, args.common.runs, args.common.limit);
     let noise = watch.stop();
     let first = loads[0];
     let title = format!(
@@ -313,7 +324,7 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
                 Cell::from(row.contender.name()),
                 row.contender.library().into(),
                 load.threads.into(),
-                row.spread(|sample| sample.per_second).into(),
+                row.cell(|sample| sample.per_second),
                 wait(0).into(),
                 wait(1).into(),
                 wait(2).into(),
@@ -374,7 +385,11 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
         let per_second =
             |row: &Row<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
         Some(Goal {
-            goal: "blocking lock's throughput, times the best of glibc, std and parking_lot",
+            goal: if loaded.load.reads_percent == 0 {
+                "our best lock that sleeps, more threads than cores, times the best of glibc, std and parking_lot"
+            } else {
+                "the same for reads and writes, times the best of glibc, std and parking_lot"
+            },
             subject: format!(
                 "{} against {}, {} threads, section {}, think {}, {} % reads",
                 ours.contender.name(),
@@ -387,6 +402,7 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             figure: statistics::ratios(&per_second(theirs), &per_second(ours), Better::Higher)?,
             bound: 1.0,
             at_least: true,
+            noise_counts: false,
         })
     };
     crowded.filter_map(goal).collect()
@@ -418,9 +434,27 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_does_not_exclude_is_wrong() {
+        use crate::bench::contenders::open::{Open, caught};
+        let bench = Bench { ghz: 1.0, topology: Topology::default(), later: Duration::ZERO };
+        let load = |reads_percent| Load {
+            section: Section::Lines(4),
+            think_ns: 0,
+            reads_percent,
+            threads: 3,
+            duration_ns: 2_000_000,
+        };
+        let plan = Plan { threads: 3, cores: &[], duration_ns: Some(2_000_000) };
+        for mix in [0, 50].map(|reads| load(reads).mix(&bench)) {
+            caught(|| Counted(&mix, &plan).measure::<machine::Native, Open>().err());
+            caught(|| Timed(&mix, &plan).measure::<machine::Native, Open>().err());
+        }
+    }
+
+    #[test]
     fn a_load_is_measured_and_its_figures_hang_together() {
         let places = vec![Place::default()];
-        let bench = Bench { ghz: 1.0, topology: Topology { places } };
+        let bench = Bench { ghz: 1.0, topology: Topology { places }, later: Duration::ZERO };
         let load = Load {
             section: Section::Lines(1),
             think_ns: 0,
@@ -430,7 +464,7 @@ mod tests {
         };
         for name in ["ticket", "rw", "std-mutex"] {
             let chosen = [contenders::find(name).unwrap()];
-            let measured = measure(&bench, &chosen, &[load], 1);
+            let measured = measure(&bench, &chosen, &[load], 1, Duration::from_secs(60));
             let row = &measured[0].rows[0];
             assert_eq!(row.failure, None, "{name}");
             let sample = &row.values[0];

@@ -1,12 +1,15 @@
 //! The clock of the benchmarks, and rounds that are interleaved.
 
 use super::contenders::Contender;
+use super::limited::OVER;
 use crate::calibrate::{allowed_cores, measure};
 use crate::compare::statistics;
-use ::report::{Spread, text};
+use ::report::{Cell as TableCell, Spread, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::{Machine as _, Native, Place, Topology};
-use workloads::client::Wrong;
+use std::cell::Cell;
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
 /// Reads the cycle counter after everything before is done and before anything after begins.
 #[inline]
@@ -44,6 +47,8 @@ pub(crate) struct Bench {
     pub(crate) ghz: f64,
     /// The places of the cores that this process may use, die by die.
     pub(crate) topology: Topology,
+    /// What is measured after this benchmark takes about so long.
+    pub(crate) later: Duration,
 }
 
 impl Bench {
@@ -54,7 +59,7 @@ impl Bench {
         places.retain(|place| allowed.contains(&place.core));
         places.sort_by_key(|place| (place.socket, place.die, place.core));
         let ghz = statistics::spread(&measure::counter_ghz()).map_or(1.0, |spread| spread.median);
-        Self { ghz, topology: Topology { places } }
+        Self { ghz, topology: Topology { places }, later: Duration::ZERO }
     }
 
     /// How many cores there are.
@@ -110,6 +115,15 @@ impl<T> Row<T> {
     pub(crate) fn spread(&self, figure: impl Fn(&T) -> f64) -> Option<Spread> {
         statistics::spread(&self.figures(figure))
     }
+
+    /// Median and range for a table, or `over 3 s`.
+    pub(crate) fn cell(&self, figure: impl Fn(&T) -> f64) -> TableCell {
+        let over = self.failure.as_deref().filter(|failure| failure.starts_with(OVER));
+        match (self.spread(figure), over) {
+            (Some(spread), _) => spread.into(),
+            (None, over) => over.into(),
+        }
+    }
 }
 
 /// Measures each lock once to warm up and then so many times, in turn (A B C A B C …), so that a machine that gets slower
@@ -118,8 +132,8 @@ impl<T> Row<T> {
 pub(crate) fn interleaved<T>(
     contenders: &[Contender],
     runs: u32,
-    progress: &ProgressBar,
-    mut measure: impl FnMut(&Contender) -> Option<Result<T, Wrong>>,
+    progress: &Progress,
+    mut measure: impl FnMut(&Contender) -> Option<Result<T, String>>,
 ) -> Vec<Row<T>> {
     let row = |&contender: &Contender| Row {
         contender,
@@ -129,15 +143,15 @@ pub(crate) fn interleaved<T>(
     let mut rows: Vec<Row<T>> = contenders.iter().map(row).collect();
     for round in 0..=runs {
         for row in &mut rows {
-            progress.set_message(row.contender.name());
             if row.failure.is_none() {
+                progress.begin(row.contender.name());
                 match measure(&row.contender) {
                     Some(Ok(value)) if round > 0 => row.values.push(value),
                     Some(Ok(_)) | None => {}
-                    Some(Err(wrong)) => row.failure = Some(format!("wrong result: {wrong}")),
+                    Some(Err(failure)) => row.failure = Some(failure),
                 }
             }
-            progress.inc(1);
+            progress.done();
         }
     }
     for row in rows.iter_mut().filter(|row| row.values.is_empty() && row.failure.is_none()) {
@@ -146,11 +160,70 @@ pub(crate) fn interleaved<T>(
     rows
 }
 
-/// A progress bar for so many measurements.
-pub(crate) fn progress(steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} left  {msg}")
-        .expect("the template is valid");
-    ProgressBar::new(steps as u64).with_style(style)
+/// Tells how far a benchmark is and how long it will take: a bar on a terminal, else a line now and then.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    steps: usize,
+    done: Cell<usize>,
+    started: Instant,
+    told: Cell<Instant>,
+    later: Duration,
+}
+
+impl Progress {
+    /// A line comes so often.
+    const TELL_EVERY: Duration = Duration::from_secs(15);
+
+    /// For so many runs.
+    pub(crate) fn new(bench: &Bench, steps: usize) -> Self {
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {msg}")
+            .expect("the template is valid");
+        let now = Instant::now();
+        Self {
+            bar: ProgressBar::new(steps as u64).with_style(style),
+            steps,
+            done: Cell::new(0),
+            started: now,
+            told: Cell::new(now),
+            later: bench.later,
+        }
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&self, what: &str) {
+        self.bar.set_message(format!("{}: {what}", self.left()));
+    }
+
+    /// A run is over, or was left out.
+    pub(crate) fn done(&self) {
+        self.bar.inc(1);
+        self.done.set(self.done.get() + 1);
+        if !std::io::stderr().is_terminal() && self.told.get().elapsed() >= Self::TELL_EVERY {
+            self.told.set(Instant::now());
+            eprintln!("contend: {} of {} runs, {}", self.done.get(), self.steps, self.left());
+        }
+    }
+
+    /// The benchmark is over.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// How long it will take, if what is left takes as long as what was done.
+    fn left(&self) -> String {
+        let done = self.done.get();
+        if done == 0 {
+            return "about to start".into();
+        }
+        let left = self.started.elapsed().mul_f64((self.steps - done) as f64 / done as f64) + self.later;
+        format!("about {} left", shown_duration(left))
+    }
+}
+
+/// Minutes and seconds.
+pub(crate) fn shown_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02} min", seconds / 60, seconds % 60)
 }
 
 /// A time in a message, with a unit that fits.
@@ -169,7 +242,11 @@ mod tests {
 
     fn bench(cores: u32) -> Bench {
         let place = |core| Place { core, ..Place::default() };
-        Bench { ghz: 2.0, topology: Topology { places: (0..cores).map(place).collect() } }
+        Bench {
+            ghz: 2.0,
+            topology: Topology { places: (0..cores).map(place).collect() },
+            later: Duration::ZERO,
+        }
     }
 
     #[test]
@@ -185,14 +262,21 @@ mod tests {
     #[test]
     fn rounds_are_interleaved_and_a_failure_ends_a_row() {
         let contenders = select(&["ticket".into(), "glibc-mutex".into()]).unwrap();
+        let progress = Progress::new(&bench(1), 6);
         let mut order = Vec::new();
-        let rows = interleaved(&contenders, 2, &ProgressBar::hidden(), |contender| {
+        let rows = interleaved(&contenders, 2, &progress, |contender| {
             order.push(contender.name());
             let late = order.len() > 2 && contender.name() == "ticket";
-            Some(if late { Err(Wrong::NotAlone { thread: 1 }) } else { Ok(order.len()) })
+            Some(if late { Err("wrong".into()) } else { Ok(order.len()) })
         });
         assert_eq!(order, ["ticket", "glibc-mutex", "ticket", "glibc-mutex", "glibc-mutex"]);
-        assert!(rows[0].values.is_empty() && rows[0].failure.as_ref().unwrap().contains("wrong result"));
+        assert!(rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"));
         assert_eq!(rows[1].values, [4, 5]);
+        assert_eq!(progress.done.get(), 6, "what is left out is done too");
+    }
+
+    #[test]
+    fn times_left_are_minutes_and_seconds() {
+        assert_eq!(shown_duration(Duration::from_millis(65_900)), "1:05 min");
     }
 }

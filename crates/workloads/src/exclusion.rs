@@ -105,3 +105,41 @@ impl<L: RawLock<M>, M: Machine> Exclusion for Called<L, M> {
         result
     }
 }
+
+/// A reader-writer lock of this project behind function calls, as [`Called`] is.
+#[repr(transparent)]
+pub struct CalledShared<L, M>(L, PhantomData<fn() -> M>);
+
+#[inline(never)]
+fn call_acquire_shared<L: RawRwLock<M>, M: Machine>(lock: &L) {
+    lock.acquire_shared(false);
+}
+
+#[inline(never)]
+fn call_release_shared<L: RawRwLock<M>, M: Machine>(lock: &L) {
+    lock.release_shared();
+}
+
+impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        Self(L::NEW, PhantomData)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        call_acquire::<L, M>(&self.0);
+        let result = section();
+        call_release::<L, M>(&self.0);
+        result
+    }
+
+    #[inline]
+    fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        call_acquire_shared::<L, M>(&self.0);
+        let result = section();
+        call_release_shared::<L, M>(&self.0);
+        result
+    }
+}

@@ -74,7 +74,8 @@ impl<W> Outcome<W> {
     }
 }
 
-/// After so many sections a thread looks whether time is over, since reading a clock costs as much as a short section.
+/// After so many sections a thread looks whether time is over, since reading a clock costs as much as a short section. It
+/// begins with one and doubles, so that a thread which waits longer than the whole run for its first lock stops after it.
 const SECTIONS_PER_CLOCK: u32 = 16;
 
 #[repr(C)]
@@ -122,9 +123,10 @@ fn rounds<M: Machine, S: Exclusion, W: Waits>(
 ) -> Told<W> {
     let mut random = Random::of_thread(seed, thread);
     let mut told = Told { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
-    // Some sections at least, however late the thread starts.
+    // One section at least, however late the thread starts.
+    let mut sections = 1;
     loop {
-        for _ in 0..SECTIONS_PER_CLOCK {
+        for _ in 0..sections {
             let reads = mix.reads_percent != 0 && random.below(100) < u64::from(mix.reads_percent);
             let asked = if W::TIMED { M::now() } else { 0 };
             let enter = || if W::TIMED { M::now().wrapping_sub(asked) } else { 0 };
@@ -160,6 +162,7 @@ fn rounds<M: Machine, S: Exclusion, W: Waits>(
         if !M::running() {
             return told;
         }
+        sections = SECTIONS_PER_CLOCK.min(2 * sections);
     }
 }
 

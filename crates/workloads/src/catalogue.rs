@@ -175,6 +175,9 @@ pub fn find(name: &str) -> Option<&'static Workload> {
 }
 
 /// Runs a workload with the lock of this name; none if there is no such lock.
+///
+/// # Panics
+/// When the lock did not exclude: the critical sections of every workload are counted, and have to add up.
 pub fn run<M: Machine>(workload: &Workload, lock: &str, load: &Load<'_>) -> Option<Run> {
     lock_catalogue::visit::<M, _>(lock, Runner { workload, load })
 }
@@ -212,5 +215,42 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
 
     fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Run {
         Visitor::<M>::exclusive::<L>(self, lock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use machine::Native;
+
+    use super::*;
+
+    /// A lock that does not exclude.
+    struct Open;
+
+    impl RawLock<Native> for Open {
+        const NEW: Self = Self;
+        fn acquire(&self) {}
+        fn release(&self) {}
+    }
+
+    #[test]
+    fn every_workload_that_uses_a_lock_notices_one_that_does_not_exclude() {
+        let load = Load {
+            threads: 3,
+            duration_ns: 2_000_000,
+            section_cycles: Some(5_000),
+            outside_cycles: Some(100),
+            ..Load::default()
+        };
+        let lock = lock_catalogue::find("tas").unwrap();
+        for workload in WORKLOADS.iter().filter(|workload| workload.uses_lock()) {
+            let runner = || Runner { workload, load: &load };
+            let run = || Visitor::<Native>::exclusive::<Open>(runner(), lock);
+            // Threads that do not meet in one run, on a busy computer, do so in another.
+            let caught = (0..200).any(|_| catch_unwind(AssertUnwindSafe(run)).is_err());
+            assert!(caught, "{} did not notice", workload.name);
+        }
     }
 }

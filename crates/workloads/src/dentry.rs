@@ -7,7 +7,7 @@ use machine::{Event, Machine, Placed, PlainCell, Run, Word};
 
 use crate::Load;
 use crate::random::Random;
-use crate::section::critical;
+use crate::section::{Tally, critical};
 
 #[repr(C)]
 struct Dentry<M: Machine, L> {
@@ -18,13 +18,15 @@ struct Dentry<M: Machine, L> {
 /// Takes and drops a reference for ever, each time under the lock.
 pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
     let dentry = Placed::<_, M>::new(Dentry::<M, L> { lock: L::NEW, count: M::Cell::ZERO }, load.home);
+    let tally = Tally::default();
     let change = |by: u32| {
-        critical::<M, _>(&dentry.lock, || {
+        critical::<M, _>(&dentry.lock, &tally, || {
             dentry.count.set(dentry.count.get().wrapping_add(by));
             M::delay(load.section_cycles.unwrap_or(20));
         });
     };
     let run = take_and_drop::<M>(load, &change);
+    tally.add_up();
     assert_eq!(dentry.count.get(), 0, "every reference was dropped");
     run
 }

@@ -6,7 +6,7 @@ use machine::{Event, Home, Machine, Placed, PlainCell, Run};
 
 use crate::Load;
 use crate::random::Random;
-use crate::section::critical;
+use crate::section::{Tally, critical};
 
 /// An entry of the list, on a line of its own. Links are entry numbers; the list is a ring through entry 0.
 struct Entry<M: Machine> {
@@ -38,12 +38,13 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
     };
     let work = load.section_cycles.unwrap_or(50);
     let outside = load.outside_cycles.unwrap_or(2_000);
+    let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         let mine = thread as u32 + 1;
         while M::running() {
             for change in [&add as &dyn Fn(u32), &delete] {
-                critical::<M, _>(&*lock, || {
+                critical::<M, _>(&*lock, &tally, || {
                     change(mine);
                     M::delay(random.time(work, load.section_spread));
                 });
@@ -52,6 +53,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
             M::note(Event::Operation);
         }
     });
+    tally.add_up();
     assert!(
         entries[0].next.get() == 0 && entries[0].previous.get() == 0,
         "everybody has deleted what it added"

@@ -9,7 +9,7 @@ use machine::{Event, Home, Integer, Machine, Placed, Run, Word};
 
 use crate::Load;
 use crate::random::Random;
-use crate::section::critical;
+use crate::section::{Tally, critical};
 
 const BUCKETS: usize = 64;
 /// Entries that a look-up passes.
@@ -43,7 +43,8 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
     };
     let work = load.section_cycles.unwrap_or(30);
     let outside = load.outside_cycles.unwrap_or(2_000);
-    M::run(&load.plan(), &|thread| {
+    let tally = Tally::default();
+    let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         while M::running() {
             // Most paths lead through the root mount.
@@ -54,12 +55,14 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
                 M::delay(section);
             };
             if locked {
-                critical::<M, _>(&*lock, body);
+                critical::<M, _>(&*lock, &tally, body);
             } else {
                 body();
             }
             M::note(Event::Operation);
             M::delay(random.time(outside, load.outside_spread));
         }
-    })
+    });
+    tally.add_up();
+    run
 }

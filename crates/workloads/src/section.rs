@@ -1,8 +1,12 @@
 //! The pattern behind most workloads: a critical section that touches shared lines, and time outside.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use locks::RawLock;
 use machine::{Event, Machine, Placed, PlainCell, Run};
 
+use crate::client::Wrong;
 use crate::random::Random;
 use crate::{Load, SharedLine};
 
@@ -38,20 +42,24 @@ struct Guarded<L, C> {
 }
 
 /// Runs the section on every thread of the load until its time is over.
+///
+/// # Panics
+/// When the lock did not exclude.
 pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run {
     let guarded = Placed::<_, M>::new(Guarded { lock: L::NEW, beside: M::Cell::<u64>::ZERO }, load.home);
     let lines =
         (0..section.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect::<Vec<_>>();
     let work = load.section_cycles.unwrap_or(section.work_cycles);
     let outside = load.outside_cycles.unwrap_or(section.outside_cycles);
-    M::run(&load.plan(), &|thread| {
+    let tally = Tally::default();
+    let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         // Threads do not come to the lock all at once.
         M::delay(random.below(outside + 1));
         while M::running() {
             for _ in 0..section.acquisitions {
                 let work = random.time(work, load.section_spread);
-                critical::<M, _>(&guarded.lock, || {
+                critical::<M, _>(&guarded.lock, &tally, || {
                     if section.beside_lock {
                         guarded.beside.set(work);
                     }
@@ -64,16 +72,47 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
             }
             M::note(Event::Operation);
         }
-    })
+    });
+    tally.add_up();
+    run
 }
 
-/// A critical section that is announced.
-pub(crate) fn critical<M: Machine, L: RawLock<M>>(lock: &L, mut body: impl FnMut()) {
+/// Counts critical sections so that those of a lock that does not exclude do not add up.
+///
+/// Its counters belong to the host, not to the machine: a simulated machine neither sees nor pays for them, and its figures
+/// are what they would be without.
+#[derive(Default)]
+pub(crate) struct Tally {
+    ran: AtomicU64,
+    counted: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a section. The count is read before it and written after it, so that any other one in between is lost.
+    fn section(&self, body: impl FnOnce()) {
+        let counted = self.counted.load(Relaxed);
+        body();
+        self.counted.store(counted + 1, Relaxed);
+        self.ran.fetch_add(1, Relaxed);
+    }
+
+    /// Looks whether the sections add up, when the run is over.
+    ///
+    /// # Panics
+    /// When they do not: the lock did not exclude, and whatever was measured is worth nothing.
+    pub(crate) fn add_up(&self) {
+        let (ran, counted) = (self.ran.load(Relaxed), self.counted.load(Relaxed));
+        assert!(ran == counted, "the lock does not exclude: {}", Wrong::Lost { ran, counted });
+    }
+}
+
+/// A critical section that is announced and counted.
+pub(crate) fn critical<M: Machine, L: RawLock<M>>(lock: &L, tally: &Tally, mut body: impl FnMut()) {
     let address = std::ptr::from_ref(lock) as usize;
     M::note(Event::Acquiring { lock: address });
     lock.critical(|| {
         M::note(Event::Acquired { lock: address, shared: false });
-        body();
+        tally.section(&mut body);
         M::note(Event::Releasing { lock: address, shared: false });
     });
 }

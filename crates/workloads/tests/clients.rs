@@ -1,9 +1,9 @@
 //! Every lock with every client that suits it, from two threads to many more than cores.
 
 use contend_workloads::client::{self, Kind, Shape, Wrong};
-use locks::RawLock;
 use locks::catalogue::LOCKS;
-use machine::{Machine, Native, Patient};
+use locks::{RawLock, RawRwLock, TimedLock, TryLock};
+use machine::{GaveUp, Limit, Machine, Native, Patient};
 
 fn runs<M: Machine>(threads: &[usize], attempts: u32) {
     for lock in LOCKS {
@@ -49,10 +49,42 @@ impl RawLock<Patient> for Open {
     fn release(&self) {}
 }
 
+impl TryLock<Patient> for Open {
+    fn try_acquire(&self) -> bool {
+        true
+    }
+}
+
+impl TimedLock<Patient> for Open {
+    fn acquire_or(&self, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+        Ok(())
+    }
+}
+
+impl RawRwLock<Patient> for Open {
+    fn acquire_shared(&self, _: bool) {}
+    fn try_acquire_shared(&self, _: bool) -> bool {
+        true
+    }
+    fn release_shared(&self) {}
+}
+
 #[test]
-fn a_lock_that_does_not_exclude_is_caught() {
-    let shape = Shape { threads: 4, rounds: 100_000 };
-    let wrong = (0..100).find_map(|_| client::exclusive::<Open, Patient>(shape).err());
-    let wrong = wrong.expect("a hundred runs of four threads that exclude each other by chance");
-    assert!(matches!(wrong, Wrong::Lost { .. } | Wrong::NotAlone { .. }), "{wrong}");
+fn a_lock_that_does_not_exclude_is_caught_by_every_client() {
+    let shape = Shape { threads: 4, rounds: 20_000 };
+    for kind in Kind::ALL {
+        let client = match kind {
+            Kind::Exclusive => client::exclusive::<Open, Patient>,
+            Kind::Tried => client::tried::<Open, Patient>,
+            Kind::Timed => client::timed::<Open, Patient>,
+            Kind::Cancelled => client::cancelled::<Open, Patient>,
+            Kind::Shared => client::shared::<Open, Patient>,
+            Kind::Nested => client::nested::<Open, Patient>,
+            Kind::PassedOn => client::passed_on::<Open, Patient>,
+        };
+        let wrong = (0..500).find_map(|_| client(shape).err());
+        let wrong =
+            wrong.unwrap_or_else(|| panic!("{kind:?}: five hundred runs excluded each other by chance"));
+        assert!(matches!(wrong, Wrong::Lost { .. } | Wrong::NotAlone { .. }), "{kind:?}: {wrong}");
+    }
 }

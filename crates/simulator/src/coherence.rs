@@ -4,12 +4,18 @@
 //! goes to the line's home: one request of a die at a time, while the die's others wait for its answer. On machines
 //! whose dies resolve nothing themselves every miss goes to the home.
 //!
+//! A line that another die waits for at the home is passed on: the die answers those of its cores that waited when the
+//! line came, and whoever asks later waits until the line has left. So a holder that has just read its turn seldom has
+//! the line long enough to release, and hand-overs among the cores of one die cross the machine too, once a second die
+//! waits.
+//!
 //! All cost comes from these two files: that a hand-over of a ticket lock grows with the waiters, and that it grows by
 //! leaps where the waiters sit on two sockets, is nowhere else.
 
 use crate::Time;
 use crate::directory::{Request, State};
 use crate::engine::{Activity, Engine, Event, NOBODY, Queue};
+use crate::home::UNDER_WAY;
 use crate::report::Distance;
 use crate::trace::What;
 
@@ -38,14 +44,18 @@ impl Engine {
         let in_die = entry.dies >> die & 1 != 0;
         let leaving = now.max(bank.busy) < bank.until;
         let alone = matches!(entry.state, State::Exclusive | State::Modified);
+        let wanted_elsewhere = entry.home_free == UNDER_WAY || !entry.at_home.is_empty();
+        let to_be_passed_on = in_die && alone && wanted_elsewhere && now != bank.filled;
         match (request.writes(), in_die) {
+            _ if to_be_passed_on => {
+                self.wait_in_die(line, thread);
+                None
+            }
             (false, true) => Some(self.load_in_die(line, core, die, now)),
             (false, false) if leaving => Some(self.load_from_leaving(line, core, die, now)),
             (true, true) if alone => Some(self.store_in_die(line, core, die, now)),
             _ if entry.pending >> die & 1 != 0 => {
-                let queue = entry.in_die;
-                let queue = self.push_back(queue, thread);
-                self.line(line).in_die = queue;
+                self.wait_in_die(line, thread);
                 None
             }
             _ => {
@@ -74,19 +84,30 @@ impl Engine {
         }
     }
 
-    /// A die has the answer that its cores waited for: those that came meanwhile ask again, in their order.
+    fn wait_in_die(&mut self, line: u32, thread: u32) {
+        let queue = self.line(line).in_die;
+        let queue = self.push_back(queue, thread);
+        self.line(line).in_die = queue;
+    }
+
+    /// A die has the answer that its cores waited for: those that came meanwhile ask again.
     fn release_die(&mut self, thread: u32) {
         let asking = &self.threads[thread as usize];
-        let (line, die) = (asking.line, self.cores[asking.core as usize].die);
+        let (line, die, now) = (asking.line, self.cores[asking.core as usize].die, self.now);
         let entry = self.line(line);
         entry.pending &= !(1 << die);
-        let mut queue = std::mem::take(&mut entry.in_die);
+        entry.banks[die as usize].filled = now;
+        self.ask_again(line, die, now);
+    }
+
+    /// Those that wait in a die ask again at `at`, in their order.
+    pub(crate) fn ask_again(&mut self, line: u32, die: u32, at: Time) {
+        let mut queue = std::mem::take(&mut self.line(line).in_die);
         let mut others = Queue::default();
-        let now = self.now;
         while let (Some(waiter), rest) = self.pop_front(queue) {
             queue = rest;
             if self.cores[self.threads[waiter as usize].core as usize].die == die {
-                self.push(now, Event::Issue(waiter));
+                self.push(at, Event::Issue(waiter));
             } else {
                 others = self.push_back(others, waiter);
             }

@@ -65,6 +65,8 @@ pub(crate) struct Bank {
     pub(crate) busy: Time,
     /// Until when it still answers for a line that the home has taken away.
     pub(crate) until: Time,
+    /// When the home last sent it.
+    pub(crate) filled: Time,
 }
 
 /// A line: its directory entry, its copies, its counters.
@@ -117,6 +119,11 @@ impl Line {
     #[inline]
     pub(crate) fn answers(&self, core: u32, request: Request) -> bool {
         if request.writes() { self.writer == core } else { self.has(core) }
+    }
+
+    /// Cores that have it.
+    pub(crate) fn copies(&self) -> u32 {
+        self.sharers.iter().map(|word| word.count_ones()).sum()
     }
 
     pub(crate) fn has_home(&self) -> bool {

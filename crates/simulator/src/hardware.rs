@@ -47,7 +47,7 @@ pub struct Hardware {
     pub holds_until_completion: bool,
     /// A clean line comes from the nearest cache that has it, not from memory.
     pub forwards_clean: bool,
-    /// A load of a line that another die has changed takes it away from there.
+    /// A load takes a changed line away from a core of another die that alone has it.
     pub migrates: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,

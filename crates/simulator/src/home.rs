@@ -3,8 +3,8 @@
 //! The home serves one request of a line at a time, in the order of arrival. It asks the owner for the data, or every
 //! die that has the line for its copy; a write is finished when the farthest of them has answered. Only then does it
 //! take the next request, so that a line that several sockets want crosses the machine once for each of them, one after
-//! another. On some machines even a load takes a changed line away from its die: then one waiter on another socket is
-//! enough to make every hand-over cross.
+//! another. On some machines a load takes a changed line away from the core that alone has it, as that core's successor
+//! will write it next: then two cores that take turns pay one crossing a turn.
 
 use machine::LINE_BYTES;
 
@@ -14,7 +14,7 @@ use crate::engine::{Bank, Engine, Event, NOBODY};
 use crate::report::Distance;
 
 /// Marks a home that has a request under way whose end is not known yet.
-const UNDER_WAY: Time = Time::MAX;
+pub(crate) const UNDER_WAY: Time = Time::MAX;
 
 /// A request at its line's home.
 #[derive(Clone, Copy)]
@@ -177,7 +177,8 @@ impl Engine {
         entry.banks[owner_die].busy = if stays { start + serial } else { sent };
         entry.banks[owner_die].until = 0;
         let heard = start + take / 2;
-        let moves = migrates && state == State::Modified && owner_die != die;
+        // Only a line that one core has to itself moves; one that the owner's neighbours read is shared.
+        let moves = migrates && state == State::Modified && owner_die != die && entry.copies() == 1;
         if request.writes() || moves {
             self.invalidate_die(line, owner_die, core, heard);
             self.own(line, core, die);
@@ -190,6 +191,7 @@ impl Engine {
                 self.cores[writer as usize].lose(line, heard, true);
             }
         }
+        self.ask_again(line, owner_die as u32, heard);
         let far = self.distance(die, owner_die);
         self.line(line).counts.misses[far as usize] += 1;
         let done = self.between_dies(owner_die, die, sent);

@@ -47,8 +47,8 @@ macro_rules! coherence {
             /// Whether a clean line comes from the nearest cache that has it (MESIF), not from memory.
             #[serde(default)]
             pub forwards_clean: bool,
-            /// Whether a load of a line that another die has changed takes the line away from there, as if it were
-            /// going to be written next; otherwise both keep it.
+            /// Whether a load takes a changed line away from a core of another die that alone has it, as if it were going
+            /// to be written next; otherwise, and where that core's neighbours have read the line too, both keep it.
             #[serde(default)]
             pub migrates: bool,
             $(

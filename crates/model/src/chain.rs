@@ -90,6 +90,14 @@ impl Chain {
         self.away() / self.outside
     }
 
+    /// The share of the releases that leave from each state, from 1 to n: P_k/t_k of their sum.
+    pub fn releases(&self) -> impl Iterator<Item = f64> + '_ {
+        let ln_rate = |k: usize| self.ln_probabilities[k] - self.times[k - 1].ln();
+        let ln_rates: Vec<f64> = (1..=self.times.len()).map(ln_rate).collect();
+        let ln_total = ln_sum(&ln_rates);
+        ln_rates.into_iter().map(move |ln| (ln - ln_total).exp())
+    }
+
     /// The chance that a core that comes to the lock finds it free.
     pub fn found_free(&self) -> f64 {
         (f64::from(self.cores()).ln() + self.ln_probabilities[0] - self.away().ln()).exp().min(1.0)

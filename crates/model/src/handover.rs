@@ -15,13 +15,16 @@ pub enum Family {
     BackOff,
     /// Each waiter watches a word of its own.
     Queue,
-    /// Waiters sleep and are woken.
+    /// Waiters sleep, and every release wakes one.
     Blocking,
+    /// Waiters leave the lock's line alone: they look seldom, then sleep, and one at a time is woken.
+    StayAway,
 }
 
 impl Family {
     /// Every family, in the order of the list of locks.
-    pub const ALL: [Self; 5] = [Self::Blocking, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
+    pub const ALL: [Self; 6] =
+        [Self::Blocking, Self::StayAway, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
 
     /// The family's name.
     pub fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Family {
             Self::BackOff => "back-off",
             Self::Queue => "queue",
             Self::Blocking => "blocking",
+            Self::StayAway => "stay-away",
         }
     }
 
@@ -41,7 +45,8 @@ impl Family {
             "test-and-set" | "tas" | "test-and-test-and-set" | "ttas" | "tatas" => Self::TestAndSet,
             "back-off" | "backoff" | "proportional" | "exponential" => Self::BackOff,
             "queue" | "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Self::Queue,
-            "blocking" | "glibc" | "futex" | "mutex" | "rwlock" => Self::Blocking,
+            "blocking" | "glibc" | "mutex" | "rwlock" => Self::Blocking,
+            "stay-away" | "futex" | "rw" => Self::StayAway,
             _ => return None,
         })
     }
@@ -168,6 +173,17 @@ pub enum Handover {
         /// Whether arrivals go ahead of sleepers.
         barging: bool,
     },
+    /// Until one of the few waiters that are awake looks, or a core arrives, the one that released included: whichever
+    /// comes first. A release neither moves a line to a waiter nor makes a system call, since one waiter at most is on its
+    /// way: so the lock stays with the cores that keep it busy.
+    ///
+    /// This is `blocking.rs` of contend's locks (a waiter looks with growing pauses, then sleeps; wake-ups one at a time, as
+    /// in Go's `sync.Mutex` of 2016). Dice, "Malthusian locks" (EuroSys 2017), measures why it helps: a lock is busy with few
+    /// cores, and the others only cost.
+    StayAway {
+        /// From one look of the waiters that are awake to the next.
+        look: f64,
+    },
 }
 
 impl Handover {
@@ -179,10 +195,11 @@ impl Handover {
             Self::BackOff { .. } => Family::BackOff,
             Self::Queue { .. } => Family::Queue,
             Self::Blocking { .. } => Family::Blocking,
+            Self::StayAway { .. } => Family::StayAway,
         }
     }
 
-    /// The same family with another cost: c, the transfer, or the time to wake.
+    /// The same family with another cost: c, the transfer, the time to wake, or that between two looks.
     #[must_use]
     pub fn with_cost(self, cost: f64) -> Self {
         match self {
@@ -191,6 +208,7 @@ impl Handover {
             Self::BackOff { delay, .. } => Self::BackOff { waiter_cost: cost, delay },
             Self::Queue { .. } => Self::Queue { transfer: cost },
             Self::Blocking { barging, .. } => Self::Blocking { wake: cost, barging },
+            Self::StayAway { .. } => Self::StayAway { look: cost },
         }
     }
 
@@ -212,6 +230,21 @@ impl Handover {
                 let arrivals_while_waking = wake * f64::from(crowd.away) / crowd.outside;
                 if barging { wake / (1.0 + arrivals_while_waking) } else { wake }
             }
+            Self::StayAway { look } => {
+                let arrivals_between_looks = look * f64::from(crowd.away + 1) / crowd.outside;
+                look / (1.0 + arrivals_between_looks)
+            }
+        }
+    }
+
+    /// The chance that the core which releases is also the next to acquire although others wait. In every other family a
+    /// waiter is next: where arrivals go ahead of sleepers too, the release has woken one on another core.
+    pub(crate) fn returns(&self, crowd: Crowd) -> f64 {
+        match *self {
+            Self::StayAway { .. } if crowd.at_lock > 1 => {
+                (self.time(crowd, Reading::default()) / crowd.outside).min(1.0)
+            }
+            _ => 0.0,
         }
     }
 
@@ -229,6 +262,9 @@ impl Handover {
             }
             Self::Blocking { wake, .. } => {
                 not_negative("the time to wake a waiter", wake)?;
+            }
+            Self::StayAway { look } => {
+                not_negative("the time between two looks", look)?;
             }
         }
         Ok(())
@@ -261,6 +297,7 @@ mod tests {
             Handover::BackOff { waiter_cost: 9.0, delay: 50.0 },
             Handover::Queue { transfer: 9.0 },
             Handover::Blocking { wake: 9.0, barging: true },
+            Handover::StayAway { look: 9.0 },
         ] {
             assert_eq!(handover.time(crowd(1), Reading::Waiters), 0.0);
             assert!(handover.time(crowd(2), Reading::Waiters) > 0.0);
@@ -285,6 +322,17 @@ mod tests {
         assert_eq!(time(true, 0), 500.0);
         assert_eq!(time(true, 2), 250.0);
         assert_eq!(time(false, 2), 500.0);
+    }
+
+    #[test]
+    fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
+        let lock = Handover::StayAway { look: 3000.0 };
+        let crowd = |at_lock, away| Crowd { at_lock, away, outside: 100.0 };
+        assert!((lock.time(crowd(2, 0), Reading::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
+        assert!((lock.returns(crowd(2, 0)) - 30.0 / 31.0).abs() < 1e-9);
+        assert!(lock.returns(crowd(2, 9)) < 0.1, "one of ten that may come");
+        assert_eq!(lock.returns(crowd(1, 1)), 0.0, "nobody waits");
+        assert_eq!(Handover::Blocking { wake: 3000.0, barging: true }.returns(crowd(2, 0)), 0.0);
     }
 
     #[test]

@@ -30,8 +30,11 @@ impl Service {
 
 /// What makes a lock a reader-writer lock.
 ///
-/// Readers that stand in line next to each other hold the lock together, but each still changes the lock's word
-/// twice, and those changes do not overlap.
+/// Readers that stand in line next to each other hold the lock together, and while nobody at the lock writes nobody waits:
+/// only who waits is handed anything. But each reader still changes the lock's word when it enters and when it leaves, and
+/// those changes do not overlap: the line moves from core to core for each. That is what stops a lock whose readers share one
+/// word at 1/`word`, as measured by Lev, Luchangco and Olszewski, "Scalable reader-writer locks" (SPAA 2009), and by Dice and
+/// Kogan, "BRAVO" (USENIX ATC 2019), figure 2.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Readers {
     /// Share of the acquisitions that read, 0 to 1.
@@ -41,15 +44,36 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// How many hold the lock together when `at_lock` cores are there: the writer at the head of the line, or the
-    /// readers up to the first writer.
-    fn together(self, at_lock: u32) -> f64 {
+    /// The chance that all of `at_lock` cores read.
+    fn all_read(self, at_lock: u32) -> f64 {
+        self.share.powi(at_lock as i32)
+    }
+
+    /// How many hold the lock together when `at_lock` cores are there and one of them at least writes: the writer at the
+    /// head of the line, or the readers up to the first writer.
+    fn together_beside_writer(self, at_lock: u32) -> f64 {
+        let some_write = 1.0 - self.all_read(at_lock);
+        if some_write == 0.0 {
+            return 1.0;
+        }
+        // Readers at the head, j of them before the first writer, of j from 1 to k-1.
         let run = if self.share < 1.0 {
-            self.share * (1.0 - self.share.powi(at_lock as i32)) / (1.0 - self.share)
+            self.share * some_write / (1.0 - self.share) - f64::from(at_lock) * self.all_read(at_lock)
         } else {
-            f64::from(at_lock)
+            0.0
         };
-        (1.0 - self.share) + run
+        (((1.0 - self.share) + run) / some_write).clamp(1.0, f64::from(at_lock)) // rounding, where hardly any write
+    }
+
+    /// The mean time from one release to the next with `at_lock` cores there, where a section takes `section` and a
+    /// hand-over to one that waits `handover`.
+    fn time(self, at_lock: u32, section: f64, handover: f64) -> f64 {
+        let all_read = self.all_read(at_lock);
+        let together = self.together_beside_writer(at_lock);
+        let sharing = all_read * section / f64::from(at_lock);
+        let taking_turns = (1.0 - all_read) * (section + handover) / together;
+        let inside = all_read * f64::from(at_lock) + (1.0 - all_read) * together;
+        sharing + taking_turns + self.word * (1.0 - 1.0 / inside)
     }
 }
 
@@ -90,8 +114,8 @@ impl LockModel {
     /// The solved chain of `cores` cores.
     ///
     /// The share of acquisitions that follow another core's comes from the chain itself: a core that waited follows
-    /// another core for certain, and one that found the lock free follows itself once in n, each core being as
-    /// likely to come next. Section and share depend on each other; the chain is solved again until they agree.
+    /// another core for certain (unless who releases may come back first, as [`Handover::StayAway`] says), and one that
+    /// found the lock free follows itself once in n, each core being as likely to come next. Section and share depend on each other; the chain is solved again until they agree.
     ///
     /// # Errors
     ///
@@ -158,7 +182,8 @@ impl LockModel {
         let mut from_other = 1.0 - 1.0 / f64::from(cores);
         let mut chain = self.chain_with(cores, from_other)?;
         for _ in 0..ROUNDS {
-            let next = 1.0 - chain.found_free() / f64::from(cores);
+            let returned = self.returned(&chain);
+            let next = (1.0 - chain.found_free() / f64::from(cores) - returned).max(0.0);
             let moved = (next - from_other).abs();
             if moved < 1e-9 || self.service.same == self.service.other {
                 from_other = next;
@@ -170,18 +195,19 @@ impl LockModel {
         Ok((chain, from_other))
     }
 
+    /// The share of the acquisitions by the core that released last, although others waited.
+    fn returned(&self, chain: &Chain) -> f64 {
+        let cores = chain.cores();
+        let crowd = |at_lock| Crowd { at_lock, away: cores - at_lock, outside: self.outside };
+        chain.releases().zip(1..).map(|(share, at_lock)| share * self.handover.returns(crowd(at_lock))).sum()
+    }
+
     fn chain_with(&self, cores: u32, from_other: f64) -> Result<Chain, ModelError> {
         let service = self.service.mean(from_other);
         let time = |at_lock| {
             let crowd = Crowd { at_lock, away: cores - at_lock, outside: self.outside };
-            let alone = service + self.handover.time(crowd, self.reading);
-            match self.readers {
-                None => alone,
-                Some(readers) => {
-                    let together = readers.together(at_lock);
-                    alone / together + readers.word * (1.0 - 1.0 / together)
-                }
-            }
+            let handover = self.handover.time(crowd, self.reading);
+            self.readers.map_or(service + handover, |readers| readers.time(at_lock, service, handover))
         };
         Chain::new(self.outside, (1..=cores).map(time).collect())
     }
@@ -268,16 +294,62 @@ mod tests {
         assert!((throughputs[3] - 1.0 / 20.0).abs() < 0.002, "all readers: one word change every 20");
     }
 
+    /// Readers of an empty section alone: no writer, so nobody sleeps, and only the word's line limits them.
+    #[test]
+    fn readers_alone_wait_for_the_words_line_and_for_nothing_else() {
+        let lock = LockModel {
+            handover: Handover::Blocking { wake: 1e6, barging: true },
+            readers: Some(Readers { share: 1.0, word: 100.0 }),
+            ..mempop(0.0)
+        };
+        let speedup = |cores| lock.at(cores).unwrap().speedup;
+        assert!(speedup(2) > 1.9, "few readers share: {}", speedup(2));
+        let saturated = (lock.outside + lock.service.same) / 100.0;
+        assert!(speedup(400) < saturated && speedup(400) > 0.98 * saturated, "{} {saturated}", speedup(400));
+    }
+
+    /// `kccachetest order -th 2`, by its profiles on one and two threads: each write ends in two wake-ups. Measured, 0.18.
+    #[test]
+    fn few_writers_among_readers_bring_a_lock_down_that_sleeps() {
+        let lock = |share| LockModel {
+            outside: 378.0,
+            service: Service { same: 165.0, other: 509.0 },
+            handover: Handover::Blocking { wake: 14_000.0, barging: true },
+            readers: Some(Readers { share, word: 100.0 }),
+            reading: Reading::Waiters,
+        };
+        let two = |share| lock(share).at(2).unwrap().speedup;
+        assert!(two(0.95) < 0.6, "{}", two(0.95));
+        assert!(two(1.0) > 0.9, "{}", two(1.0));
+    }
+
+    #[test]
+    fn waiters_that_stay_away_leave_the_lock_to_the_core_that_has_its_data() {
+        let lock = |handover| LockModel {
+            outside: 100.0,
+            service: Service { same: 50.0, other: 250.0 },
+            handover,
+            readers: None,
+            reading: Reading::Waiters,
+        };
+        let at = |handover| lock(handover).at(2).unwrap();
+        let stay_away = at(Handover::StayAway { look: 3000.0 });
+        assert!(stay_away.speedup > 0.85 && stay_away.speedup < 1.1, "{stay_away:?}");
+        assert!(stay_away.from_other < 0.3, "{stay_away:?}");
+        assert!(at(Handover::Blocking { wake: 5000.0, barging: true }).speedup < 0.3);
+    }
+
     fn any_lock() -> impl Strategy<Value = LockModel> {
         let time = || (-9.0f64..12.0).prop_map(|exponent| 10f64.powf(exponent));
         let handover =
-            (0..5usize, time(), time(), any::<bool>()).prop_map(|(family, cost, delay, barging)| {
+            (0..6usize, time(), time(), any::<bool>()).prop_map(|(family, cost, delay, barging)| {
                 match Family::ALL[family] {
                     Family::Ticket => Handover::Ticket { waiter_cost: cost },
                     Family::TestAndSet => Handover::TestAndSet { waiter_cost: cost },
                     Family::BackOff => Handover::BackOff { waiter_cost: cost, delay },
                     Family::Queue => Handover::Queue { transfer: cost },
                     Family::Blocking => Handover::Blocking { wake: cost, barging },
+                    Family::StayAway => Handover::StayAway { look: cost },
                 }
             });
         let readers =
@@ -316,6 +388,8 @@ mod tests {
 
         #[test]
         fn a_dearer_waiter_never_helps(lock in any_lock(), cores in 1u32..200, cost in 0.0..1e6f64, more in 1.0..100.0f64) {
+            // One that looks more seldom leaves the lock to the core that has its data.
+            prop_assume!(lock.handover.family() != Family::StayAway);
             let at = |cost| LockModel { handover: lock.handover.with_cost(cost), ..lock }.at(cores).unwrap().throughput;
             prop_assert!(at(cost * more) <= at(cost) * (1.0 + 1e-6));
         }

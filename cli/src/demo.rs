@@ -256,11 +256,16 @@ fn conclude(predicted: &Value, measured: &Measured, lock: &str) -> anyhow::Resul
         most.cores,
         most.value / one.value
     );
-    println!("Predicted: {}.", prediction_in_words(predicted, lock)?);
+    println!("Predicted: {}.", prediction_in_words(predicted, lock, most.cores)?);
+    let one_swapped = measured.swapped.points().first().map_or(swapped.value, |point| point.value);
     println!(
         "Measured:  with `{lock}` {} threads do {:.2} times the work that they do with their own lock \
-         ({:.2} to {:.2} by round).",
-        most.cores, measured.ratio.median, measured.ratio.low, measured.ratio.high
+         ({:.2} to {:.2} by round), and {:.2} times that of one.",
+        most.cores,
+        measured.ratio.median,
+        measured.ratio.low,
+        measured.ratio.high,
+        swapped.value / one_swapped
     );
     if swapped.low <= most.high && most.low <= swapped.high {
         bail!(
@@ -281,12 +286,16 @@ fn conclude(predicted: &Value, measured: &Measured, lock: &str) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was predicted for the lock as it is and for the swapped one.
-fn prediction_in_words(predicted: &Value, lock: &str) -> anyhow::Result<String> {
+/// What was predicted for the lock as it is and for the swapped one: on as many cores as were measured, and beyond.
+fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> anyhow::Result<String> {
     let predictions = predicted["lock"]["predictions"].as_array().context("the prediction is empty")?;
     let words = predictions.iter().filter_map(|one| {
         let name = if one["as_it_is"] == true { "as it is" } else { one["name"].as_str()? };
-        (name == "as it is" || name == lock).then(|| format!("{name}, {}", verdict_in_words(&one["verdict"])))
+        let points = one["curve"]["points"].as_array()?;
+        let speedup = points.iter().find(|point| point["cores"] == cores)?["value"].as_f64()?;
+        let verdict = verdict_in_words(&one["verdict"]);
+        (name == "as it is" || name == lock)
+            .then(|| format!("{name}, {cores} threads do {speedup:.2} times the work of one, and {verdict}"))
     });
     Ok(words.collect::<Vec<_>>().join("; "))
 }

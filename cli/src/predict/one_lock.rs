@@ -117,6 +117,7 @@ impl Measured {
                 family.name(),
                 match family {
                     Family::Blocking => "wake-up",
+                    Family::StayAway => "pause between two looks",
                     Family::Queue => "transfer",
                     Family::Ticket | Family::TestAndSet | Family::BackOff => "waiter",
                 },

@@ -14,7 +14,7 @@
 
 use crate::Time;
 use crate::directory::{Request, State};
-use crate::engine::{Activity, Engine, Event, NOBODY, Queue};
+use crate::engine::{Activity, Engine, Event, NOBODY, Queue, Thread};
 use crate::home::UNDER_WAY;
 use crate::report::Distance;
 use crate::trace::What;
@@ -25,21 +25,23 @@ impl Engine {
     pub(crate) fn issue(&mut self, thread: u32, now: Time) -> Option<Time> {
         let asking = &self.threads[thread as usize];
         let (line, request, core) = (asking.line, asking.request, asking.core);
-        let die = self.cores[core as usize].die as usize;
-        self.touch(line, die);
-        let still_usable = now < self.cores[core as usize].lost_until(line, request);
-        let local = self.hardware.resolves_locally;
-        let entry = self.line(line);
-        if entry.answers(core, request) || still_usable {
+        let at_core = &self.cores[core as usize];
+        let die = at_core.die as usize;
+        let entry = self.lines.get(line);
+        if entry.answers(core, request) || at_core.may_use(line, request, now) {
             entry.counts.hits += 1;
             if request.writes() && entry.writer == core {
                 entry.state = State::Modified;
             }
             return Some(now);
         }
-        if !local {
+        if entry.banks.is_empty() {
+            self.first_use(line, die);
+        }
+        if !self.hardware.resolves_locally {
             return self.send_home(thread, now);
         }
+        let entry = self.lines.get(line);
         let bank = entry.banks[die];
         let in_die = entry.dies >> die & 1 != 0;
         let leaving = now.max(bank.busy) < bank.until;
@@ -67,20 +69,15 @@ impl Engine {
     }
 
     /// The running thread has its line.
+    #[inline]
     pub(crate) fn completed(&mut self, thread: u32) {
         let asking = &mut self.threads[thread as usize];
-        let (line, request, issued) = (asking.line, asking.request, asking.issued);
-        let site = asking.site;
-        let waited = self.now - issued;
         if std::mem::take(&mut asking.for_die) {
             self.release_die(thread);
         }
-        let entry = self.line(line);
-        entry.counts.wait_ps += waited;
+        let waited = self.now - self.threads[thread as usize].issued;
         if waited > 0 {
-            self.totals.misses += 1;
-            self.count_for_lock(thread, waited);
-            self.record(thread, What::Miss { request, line, issued, site });
+            self.missed(thread, waited);
         }
     }
 
@@ -88,6 +85,18 @@ impl Engine {
         let queue = self.line(line).in_die;
         let queue = self.push_back(queue, thread);
         self.line(line).in_die = queue;
+    }
+
+    fn missed(&mut self, thread: u32, waited: Time) {
+        let asking = &self.threads[thread as usize];
+        let Thread { line, request, issued, site, core, counted_for, .. } = *asking;
+        self.lines.get(line).counts.wait_ps += waited;
+        self.totals.misses += 1;
+        if let Some(lock) = self.locks.get_mut(counted_for as usize) {
+            lock.counts.misses += 1;
+            lock.counts.miss_ps += waited;
+        }
+        self.trace.record(self.now, core, thread, What::Miss { request, line, issued, site });
     }
 
     /// A die has the answer that its cores waited for: those that came meanwhile ask again.
@@ -102,8 +111,8 @@ impl Engine {
 
     /// Those that wait in a die ask again at `at`, in their order.
     pub(crate) fn ask_again(&mut self, line: u32, die: u32, at: Time) {
-        let mut queue = std::mem::take(&mut self.line(line).in_die);
-        let mut others = Queue::default();
+        let mut queue = std::mem::replace(&mut self.line(line).in_die, Queue::EMPTY);
+        let mut others = Queue::EMPTY;
         while let (Some(waiter), rest) = self.pop_front(queue) {
             queue = rest;
             if self.cores[self.threads[waiter as usize].core as usize].die == die {
@@ -117,108 +126,93 @@ impl Engine {
 
     /// A load that the die's cache answers, after the requests that came before.
     fn load_in_die(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
-        let (transfer, read, serial) =
-            (self.hardware.local_transfer, self.hardware.local_read, self.hardware.serial_read);
-        let entry = self.line(line);
-        let start = now.max(entry.banks[die].busy);
+        let Self { hardware, lines, cores, .. } = self;
+        let entry = lines.get(line);
+        let bank = &mut entry.banks[die];
+        let start = now.max(bank.busy);
         let writer = std::mem::replace(&mut entry.writer, NOBODY);
-        entry.sharers[core as usize / 64] |= 1 << (core % 64);
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
-        if writer == NOBODY {
-            entry.banks[die].busy = start + serial;
-            start + read
+        let done = if writer == NOBODY {
+            bank.busy = start + hardware.serial_read;
+            start + hardware.local_read
         } else {
-            let done = start + transfer;
-            entry.banks[die].busy = done;
+            bank.busy = start + hardware.local_transfer;
             // The owner's core hears of it half-way.
-            self.cores[writer as usize].lose(line, start + transfer / 2, true);
-            done
-        }
+            cores[writer as usize].lose(line, start + hardware.local_transfer / 2, true);
+            bank.busy
+        };
+        entry.add(core);
+        done
     }
 
     /// A load that the die's cache still answers although the home has taken the line away.
     fn load_from_leaving(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
-        let (read, serial) = (self.hardware.local_read, self.hardware.serial_read);
-        let entry = self.line(line);
-        let start = now.max(entry.banks[die].busy);
-        entry.banks[die].busy = start + serial;
+        let Self { hardware, lines, cores, .. } = self;
+        let entry = lines.get(line);
+        let bank = &mut entry.banks[die];
+        let start = now.max(bank.busy);
+        bank.busy = start + hardware.serial_read;
         entry.counts.misses[Distance::SameDie as usize] += 1;
-        let until = entry.banks[die].until;
-        self.cores[core as usize].lose(line, until, false);
-        start + read
+        cores[core as usize].lose(line, bank.until, false);
+        start + hardware.local_read
     }
 
     /// A write to a line that no other die has.
     fn store_in_die(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
-        let (transfer, read, invalidate) =
-            (self.hardware.local_transfer, self.hardware.local_read, self.hardware.invalidate);
-        let entry = self.line(line);
-        let start = now.max(entry.banks[die].busy);
-        let had = entry.has(core);
-        let (word, bit) = (core as usize / 64, 1_u64 << (core % 64));
-        entry.sharers[word] &= !bit;
-        let others = entry.sharers.iter().any(|&word| word != 0);
+        let Self { hardware, lines, legs, .. } = self;
+        let entry = lines.get(line);
+        let bank = &mut entry.banks[die];
+        let start = now.max(bank.busy);
+        let me = (core as usize / 64, 1_u64 << (core % 64));
+        let others = legs.cores_of(die).any(|(word, cores)| {
+            let others = if word == me.0 { cores & !me.1 } else { cores };
+            entry.sharers[word] & others != 0
+        });
         let done = start
-            + match (others, had) {
-                (true, true) => invalidate,
-                (true, false) => transfer,
-                (false, _) => read,
+            + match (others, entry.sharers[me.0] & me.1 != 0) {
+                (true, true) => hardware.invalidate,
+                (true, false) => hardware.local_transfer,
+                (false, _) => hardware.local_read,
             };
-        entry.banks[die].busy = done;
+        bank.busy = done;
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
-        self.invalidate_die(line, die, core, start + (done - start) / 2);
-        self.own(line, core, die);
+        if others {
+            self.invalidate_die(line, die, core, start + (done - start) / 2);
+        }
+        self.line(line).own(core, die);
         done
-    }
-
-    /// The line is this core's alone, and written.
-    pub(crate) fn own(&mut self, line: u32, core: u32, die: usize) {
-        let entry = self.line(line);
-        entry.state = State::Modified;
-        entry.writer = core;
-        entry.owner_die = die as u16;
-        entry.dies = 1 << die;
-        entry.sharers = [0; _];
-        entry.sharers[core as usize / 64] = 1 << (core % 64);
     }
 
     /// Takes a line from the cores of a die but one, with effect at `at`, and wakes those that watch it.
     pub(crate) fn invalidate_die(&mut self, line: u32, die: usize, except: u32, at: Time) {
-        let per_die = self.cores.len() / self.hardware.dies;
-        let (first, end) = (die * per_die, (die + 1) * per_die);
         let writer = self.line(line).writer;
-        let mut sent = 0;
-        for word in first / 64..end.div_ceil(64) {
-            let from = first.max(word * 64) % 64;
-            let length = end.min(word * 64 + 64) - first.max(word * 64);
-            let of_die = (u64::MAX >> (64 - length)) << from;
-            let entry = self.line(line);
+        for (word, of_die) in self.legs.cores_of(die) {
+            let entry = self.lines.get(line);
             let mut leaving = entry.sharers[word] & of_die;
             if except as usize / 64 == word {
                 leaving &= !(1 << (except % 64));
             }
             entry.sharers[word] &= !leaving;
+            entry.counts.invalidations += u64::from(leaving.count_ones());
             while leaving != 0 {
                 let core = word * 64 + leaving.trailing_zeros() as usize;
                 leaving &= leaving - 1;
-                sent += 1;
-                self.cores[core].lose(line, at, writer == core as u32);
-                self.line_lost(core, line, at);
+                let losing = &mut self.cores[core];
+                losing.lose(line, at, writer == core as u32);
+                let running = losing.running;
+                if running != NOBODY && self.threads[running as usize].activity == Activity::Watching {
+                    self.line_lost(running, line, at);
+                }
             }
         }
-        self.line(line).counts.invalidations += sent;
     }
 
-    /// Wakes the thread of a core that watches a line, at the poll that would find it gone.
-    fn line_lost(&mut self, core: usize, line: u32, at: Time) {
-        let running = self.cores[core].running;
-        if running == NOBODY || self.threads[running as usize].activity != Activity::Watching {
-            return;
-        }
-        let thread = &mut self.threads[running as usize];
-        let watched = thread.watched;
+    /// Wakes a thread that watches a line, at the poll that would find it gone.
+    fn line_lost(&mut self, watcher: u32, line: u32, at: Time) {
+        let thread = &mut self.threads[watcher as usize];
+        let watched = &thread.watched;
         if !watched.lines[..watched.count].contains(&line) {
             return;
         }
@@ -227,7 +221,7 @@ impl Engine {
         thread.activity = Activity::Running;
         thread.wait = thread.wait.wrapping_add(1);
         self.totals.elided_polls += polls;
-        self.wake_watcher(running, poll.max(self.now));
+        self.wake_watcher(watcher, poll.max(self.now));
     }
 
     /// A watching thread looks at its lines again at `at`.

@@ -15,16 +15,18 @@ use machine::{Counts, Event as Note, LINE_BYTES, Place};
 use crate::Time;
 use crate::arena::{Arena, ThreadStack};
 use crate::directory::{Request, State};
-use crate::hardware::{Hardware, MAX_CORES};
+use crate::hardware::Hardware;
 use crate::holders::Holders;
+use crate::legs::Legs;
+use crate::lines::{Line, Lines};
 use crate::nodes::NodePools;
-use crate::report::{LineCounts, Totals};
+use crate::report::Totals;
+use crate::spin::{Condition, Stage, go_on};
 use crate::stopped::{Reason, Stopped};
 use crate::trace::{Trace, What};
 use crate::wheel::Wheel;
 
 pub(crate) const NOBODY: u32 = u32::MAX;
-const NO_HOME: u16 = u16::MAX;
 /// Lines that a core remembers to have lost while the invalidation is still on its way to it.
 const LOSSES: usize = 4;
 
@@ -52,87 +54,11 @@ pub(crate) enum Event {
 }
 
 /// First and last of the threads in a queue, linked through [`Thread::next`].
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Queue {
-    first: Option<u32>,
+    first: u32,
     last: u32,
 }
-
-/// A die's last-level cache, as far as one line is concerned.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Bank {
-    /// Until when it is taken by requests that came before.
-    pub(crate) busy: Time,
-    /// Until when it still answers for a line that the home has taken away.
-    pub(crate) until: Time,
-    /// When the home last sent it.
-    pub(crate) filled: Time,
-}
-
-/// A line: its directory entry, its copies, its counters.
-pub(crate) struct Line {
-    /// Cores that have it.
-    pub(crate) sharers: [u64; MAX_CORES / 64],
-    /// Dies that have it.
-    pub(crate) dies: u64,
-    /// Dies that have asked the home and wait.
-    pub(crate) pending: u64,
-    /// The core that may write it without asking.
-    pub(crate) writer: u32,
-    /// The die that answers for it while the state is exclusive, modified or owned.
-    pub(crate) owner_die: u16,
-    pub(crate) home: u16,
-    pub(crate) state: State,
-    /// When the home takes the next request.
-    pub(crate) home_free: Time,
-    /// Requests that wait at the home.
-    pub(crate) at_home: Queue,
-    /// Requests of a die that wait for that die's own request to the home.
-    pub(crate) in_die: Queue,
-    pub(crate) banks: Box<[Bank]>,
-    pub(crate) counts: LineCounts,
-}
-
-impl Line {
-    fn new() -> Self {
-        Self {
-            sharers: [0; MAX_CORES / 64],
-            dies: 0,
-            pending: 0,
-            writer: NOBODY,
-            owner_die: 0,
-            home: NO_HOME,
-            state: State::Invalid,
-            home_free: 0,
-            at_home: Queue::default(),
-            in_die: Queue::default(),
-            banks: Box::default(),
-            counts: LineCounts::default(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn has(&self, core: u32) -> bool {
-        self.sharers[core as usize / 64] >> (core % 64) & 1 != 0
-    }
-
-    #[inline]
-    pub(crate) fn answers(&self, core: u32, request: Request) -> bool {
-        if request.writes() { self.writer == core } else { self.has(core) }
-    }
-
-    /// Cores that have it.
-    pub(crate) fn copies(&self) -> u32 {
-        self.sharers.iter().map(|word| word.count_ones()).sum()
-    }
-
-    pub(crate) fn has_home(&self) -> bool {
-        self.home != NO_HOME
-    }
-}
-
-/// Lines are made by so many.
-const PAGE_LINES: usize = 64;
 
 /// A line that a core has lost at its directory but may use until the message has come.
 #[derive(Clone, Copy, Default)]
@@ -162,10 +88,12 @@ impl Core {
         self.next_loss = (self.next_loss + 1) % LOSSES;
     }
 
-    /// Until when the core may still use a line that it has lost.
-    pub(crate) fn lost_until(&self, line: u32, request: Request) -> Time {
-        let usable = |loss: &&Loss| loss.line == line && (loss.writable || !request.writes());
-        self.losses.iter().filter(usable).map(|loss| loss.until).max().unwrap_or(0)
+    /// Whether the core may still use a line that it has lost.
+    #[inline]
+    pub(crate) fn may_use(&self, line: u32, request: Request, now: Time) -> bool {
+        let usable =
+            |loss: &Loss| loss.line == line && now < loss.until && (loss.writable || !request.writes());
+        self.losses.iter().any(usable)
     }
 }
 
@@ -207,7 +135,8 @@ pub(crate) struct Thread {
     pub(crate) site: Option<&'static Location<'static>>,
     /// The request was sent to the home on behalf of the whole die.
     pub(crate) for_die: bool,
-    pub(crate) next: Option<u32>,
+    /// The next one in the same queue.
+    pub(crate) next: u32,
     pub(crate) watched: Watched,
     /// Tells waits apart.
     pub(crate) wait: u32,
@@ -226,6 +155,12 @@ pub(crate) struct Thread {
     pub(crate) counted_for: u32,
     /// The line that it watched has been looked at on its behalf.
     pub(crate) looked: bool,
+    /// Where its wait on one word stands, and what it waits for.
+    pub(crate) stage: Stage,
+    /// How much of the pause between two polls is left.
+    pub(crate) pause_left: Time,
+    pub(crate) condition: Option<Condition>,
+    pub(crate) condition_site: Option<&'static Location<'static>>,
 }
 
 /// Choices of one simulation.
@@ -252,8 +187,8 @@ pub(crate) struct Engine {
     pub(crate) hardware: Hardware,
     pub(crate) options: Options,
     pub(crate) arena: Arena,
-    /// Lines, in pages that are made when one of their lines is used.
-    pages: Vec<Option<Box<[Line]>>>,
+    pub(crate) lines: Lines,
+    pub(crate) legs: Legs,
     pub(crate) wheel: Wheel<Event>,
     /// The time of the running thread, or of the event at hand.
     pub(crate) now: Time,
@@ -273,14 +208,18 @@ pub(crate) struct Engine {
     pub(crate) nodes: NodePools,
     pub(crate) locks: Vec<Holders>,
     lock_numbers: BTreeMap<u32, u32>,
+    /// The lock that was looked up last, by its offset.
+    last_lock: (u32, u32),
     /// Accesses that hit, of all threads.
-    hits: u64,
+    pub(crate) hits: u64,
     hits_counted: u64,
     pub(crate) totals: Totals,
     pub(crate) trace: Trace,
     pub(crate) unproductive_events: u64,
     pub(crate) stop: Option<Reason>,
     panicked: Option<Box<dyn Any + Send>>,
+    /// What a waiter's condition panicked with.
+    pub(crate) condition_panicked: Option<Box<dyn Any + Send>>,
     random: u64,
 }
 
@@ -299,7 +238,8 @@ impl Engine {
         let sockets = hardware.hops.len();
         Self {
             arena: Arena::new(),
-            pages: Vec::new(),
+            lines: Lines::default(),
+            legs: Legs::new(&hardware),
             wheel: Wheel::new(),
             now: 0,
             horizon: 0,
@@ -315,12 +255,14 @@ impl Engine {
             nodes: NodePools::default(),
             locks: Vec::new(),
             lock_numbers: BTreeMap::new(),
+            last_lock: (NOBODY, NOBODY),
             hits: 0,
             hits_counted: 0,
             totals: Totals::default(),
             unproductive_events: 0,
             stop: None,
             panicked: None,
+            condition_panicked: None,
             random: options.seed,
             hardware,
             options,
@@ -329,28 +271,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn line(&mut self, line: u32) -> &mut Line {
-        let page = line as usize / PAGE_LINES;
-        if self.pages.get(page).is_none_or(Option::is_none) {
-            self.add_page(page);
-        }
-        let page = self.pages[page].as_mut().expect("it has just been added");
-        &mut page[line as usize % PAGE_LINES]
-    }
-
-    #[cold]
-    fn add_page(&mut self, page: usize) {
-        if page >= self.pages.len() {
-            self.pages.resize_with(page + 1, || None);
-        }
-        self.pages[page] = Some((0..PAGE_LINES).map(|_| Line::new()).collect());
-    }
-
-    /// Every line that was used, by number.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (u32, &Line)> {
-        let pages = self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_ref()?)));
-        pages.flat_map(|(index, page)| {
-            page.iter().enumerate().map(move |(line, it)| ((index * PAGE_LINES + line) as u32, it))
-        })
+        self.lines.get(line)
     }
 
     /// The next number of a generator whose code is here, so that it is the same everywhere (SplitMix64, Steele,
@@ -368,10 +289,10 @@ impl Engine {
     }
 
     pub(crate) fn push_back(&mut self, mut queue: Queue, thread: u32) -> Queue {
-        self.threads[thread as usize].next = None;
+        self.threads[thread as usize].next = NOBODY;
         match queue.first {
-            None => queue.first = Some(thread),
-            Some(_) => self.threads[queue.last as usize].next = Some(thread),
+            NOBODY => queue.first = thread,
+            _ => self.threads[queue.last as usize].next = thread,
         }
         queue.last = thread;
         queue
@@ -379,10 +300,11 @@ impl Engine {
 
     pub(crate) fn pop_front(&mut self, mut queue: Queue) -> (Option<u32>, Queue) {
         let first = queue.first;
-        if let Some(thread) = first {
-            queue.first = self.threads[thread as usize].next.take();
+        if first == NOBODY {
+            return (None, queue);
         }
-        (first, queue)
+        queue.first = self.threads[first as usize].next;
+        (Some(first), queue)
     }
 
     pub(crate) fn record(&mut self, thread: u32, what: What) {
@@ -402,6 +324,23 @@ impl Engine {
         }
     }
 
+    /// Whether the running thread has to let others go first: its slice is over, or there are events before its time.
+    /// An event will go on with it then.
+    pub(crate) fn gives_way(&mut self) -> bool {
+        let (current, core) = (self.current, &self.cores[self.current_core as usize]);
+        if !core.ready.is_empty() && self.now >= core.slice_end {
+            self.preempt(current);
+        } else if self.now >= self.wheel.next_time() {
+            // When this event comes it is the thread's turn: what others do at the same time later comes later.
+            self.push(self.now, Event::Resume(current));
+        } else {
+            self.refresh_horizon();
+            return false;
+        }
+        true
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, time: Time, event: Event) {
         self.wheel.push(time, event);
         self.horizon = self.horizon.min(time);
@@ -409,8 +348,11 @@ impl Engine {
 }
 
 impl Queue {
+    pub(crate) const EMPTY: Self = Self { first: NOBODY, last: NOBODY };
+
+    #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.first.is_none()
+        self.first == NOBODY
     }
 }
 
@@ -472,18 +414,9 @@ pub(crate) unsafe fn access(
 pub(crate) unsafe fn catch_up(engine: *mut Engine) {
     // SAFETY: as in `access`.
     unsafe {
-        let this = &mut *engine;
-        let (current, core) = (this.current, this.current_core as usize);
-        if !this.cores[core].ready.is_empty() && this.now >= this.cores[core].slice_end {
-            this.preempt(current);
-        } else if this.now >= this.wheel.next_time() {
-            // When this event comes it is the thread's turn: what others do at the same time later comes later.
-            this.push(this.now, Event::Resume(current));
-        } else {
-            this.refresh_horizon();
-            return;
+        if (*engine).gives_way() {
+            suspend(engine);
         }
-        suspend(engine);
     }
 }
 
@@ -625,11 +558,18 @@ impl Engine {
                 this.current = thread;
                 this.current_core = this.threads[thread as usize].core;
                 this.refresh_horizon();
-                let Some(mut routine) = this.threads[thread as usize].routine.take() else { continue };
+                if this.threads[thread as usize].stage != Stage::Own && !go_on(engine, thread) {
+                    (*engine).flush_hits();
+                    (*engine).current = NOBODY;
+                    continue;
+                }
+                let this = &mut *engine;
+                // No thread is added during a run, so the routine stays where it is while it runs.
+                let routine = &raw mut this.threads[thread as usize].routine;
+                let Some(routine) = &mut *routine else { continue };
                 let result = routine.resume(());
                 let this = &mut *engine;
                 this.flush_hits();
-                this.threads[thread as usize].routine = Some(routine);
                 if let Some(reason) = this.stop.take() {
                     return Err(Failure::Stopped(this.stopped(reason)));
                 }
@@ -694,17 +634,16 @@ impl Engine {
         }
     }
 
-    /// Counts a miss for the lock that its thread is at.
-    pub(crate) fn count_for_lock(&mut self, thread: u32, waited: Time) {
-        let lock = self.threads[thread as usize].counted_for;
-        if let Some(lock) = self.locks.get_mut(lock as usize) {
-            lock.counts.misses += 1;
-            lock.counts.miss_ps += waited;
+    /// The place among the locks of the one at an offset.
+    #[inline]
+    pub(crate) fn lock_at(&mut self, offset: u32) -> u32 {
+        if self.last_lock.0 != offset {
+            self.last_lock = (offset, self.find_lock(offset));
         }
+        self.last_lock.1
     }
 
-    /// The place among the locks of the one at an offset.
-    pub(crate) fn lock_at(&mut self, offset: u32) -> u32 {
+    fn find_lock(&mut self, offset: u32) -> u32 {
         let next = self.locks.len() as u32;
         let number = *self.lock_numbers.entry(offset).or_insert(next);
         if number == next {
@@ -741,7 +680,7 @@ impl Thread {
             issued: 0,
             site: None,
             for_die: false,
-            next: None,
+            next: NOBODY,
             watched: Watched::default(),
             wait: 0,
             timed_out: false,
@@ -753,6 +692,10 @@ impl Thread {
             holding_since: 0,
             counted_for: NOBODY,
             looked: false,
+            stage: Stage::Own,
+            pause_left: 0,
+            condition: None,
+            condition_site: None,
         }
     }
 }

@@ -10,7 +10,8 @@ use machine::LINE_BYTES;
 
 use crate::Time;
 use crate::directory::{Probe, Request, State, next_state, probe};
-use crate::engine::{Bank, Engine, Event, NOBODY};
+use crate::engine::{Engine, Event, NOBODY};
+use crate::lines::Bank;
 use crate::report::Distance;
 
 /// Marks a home that has a request under way whose end is not known yet.
@@ -29,22 +30,16 @@ struct AtHome {
 }
 
 impl Engine {
-    /// Gives a line its home and its banks when it is first used.
-    pub(crate) fn touch(&mut self, line: u32, die: usize) {
-        if !self.line(line).banks.is_empty() {
-            return;
-        }
+    /// Gives a line its banks, and its home unless it has one.
+    #[cold]
+    pub(crate) fn first_use(&mut self, line: u32, die: usize) {
         let dies = self.hardware.dies;
-        let node = self.node_of(die);
+        let node = self.legs.node_of(die);
         let entry = self.line(line);
-        entry.banks = vec![Bank::default(); dies].into_boxed_slice();
+        entry.banks = vec![Bank::default(); dies].into();
         if !entry.has_home() {
             entry.home = node as u16;
         }
-    }
-
-    fn node_of(&self, die: usize) -> usize {
-        die / (self.hardware.dies / self.hardware.nodes)
     }
 
     /// Sets the home of the lines of a block.
@@ -178,13 +173,13 @@ impl Engine {
         entry.banks[owner_die].until = 0;
         let heard = start + take / 2;
         // Only a line that one core has to itself moves; one that the owner's neighbours read is shared.
-        let moves = migrates && state == State::Modified && owner_die != die && entry.copies() == 1;
+        let moves = migrates && state == State::Modified && owner_die != die && entry.is_in_one_core();
         if request.writes() || moves {
             self.invalidate_die(line, owner_die, core, heard);
-            self.own(line, core, die);
+            self.line(line).own(core, die);
         } else {
             entry.state = next_state(protocol, Request::Load, state);
-            entry.sharers[core as usize / 64] |= 1 << (core % 64);
+            entry.add(core);
             entry.dies |= 1 << die;
             let writer = std::mem::replace(&mut entry.writer, NOBODY);
             if writer != NOBODY {
@@ -192,7 +187,7 @@ impl Engine {
             }
         }
         self.ask_again(line, owner_die as u32, heard);
-        let far = self.distance(die, owner_die);
+        let far = self.legs.distance(die, owner_die);
         self.line(line).counts.misses[far as usize] += 1;
         let done = self.between_dies(owner_die, die, sent);
         let free = match self.hardware.holds_until_completion {
@@ -212,7 +207,7 @@ impl Engine {
         let protocol = self.hardware.protocol;
         let entry = self.line(line);
         entry.state = next_state(protocol, Request::Load, entry.state);
-        entry.sharers[core as usize / 64] |= 1 << (core % 64);
+        entry.add(core);
         entry.dies |= 1 << die;
         if entry.state == State::Exclusive {
             entry.writer = core;
@@ -245,7 +240,10 @@ impl Engine {
             _ => holders,
         };
         let (invalidate, read) = (self.hardware.invalidate, self.hardware.local_read);
-        for other in (0..self.hardware.dies).filter(|other| told >> other & 1 != 0) {
+        let mut left = told;
+        while left != 0 {
+            let other = left.trailing_zeros() as usize;
+            left &= left - 1;
             let probed = self.reach_die(home, other, at);
             let bank = &mut self.line(line).banks[other];
             let start = probed.max(bank.busy);
@@ -256,12 +254,14 @@ impl Engine {
                 bank.busy = bank.busy.max(gone);
                 bank.until = start;
             }
-            self.invalidate_die(line, other, core, start + (gone - start) / 2);
-            far = far.max(self.distance(die, other));
+            if has {
+                self.invalidate_die(line, other, core, start + (gone - start) / 2);
+            }
+            far = far.max(self.legs.distance(die, other));
             done = done.max(self.between_dies(other, die, gone));
         }
         self.line(line).counts.misses[far as usize] += 1;
-        self.own(line, core, die);
+        self.line(line).own(core, die);
         done
     }
 
@@ -271,60 +271,50 @@ impl Engine {
         let owner_die = self.line(line).owner_die as usize;
         let probed = self.reach_die(home, owner_die, at);
         let sent = probed.max(self.line(line).banks[owner_die].busy) + self.hardware.local_transfer;
-        (self.between_dies(owner_die, die, sent), self.distance(die, owner_die))
+        (self.between_dies(owner_die, die, sent), self.legs.distance(die, owner_die))
     }
 
     /// A clean line comes from memory, or from a cache that has it.
     fn clean_data(&mut self, asked: AtHome) -> (Time, Distance) {
         let AtHome { line, die, home, at, .. } = asked;
         let dies = self.line(line).dies;
-        let path = |this: &Self, other: usize| {
-            this.hardware.die_to_node[other][home] + this.hardware.die_to_die[other][die]
+        let path =
+            |this: &Self, other: usize| this.legs.to_node(other, home) + this.legs.between_dies(other, die);
+        let nearest = || {
+            let holders = (0..self.hardware.dies).filter(|other| dies >> other & 1 != 0);
+            holders.min_by_key(|&other| path(self, other))
         };
-        let nearest = (0..self.hardware.dies)
-            .filter(|other| self.hardware.forwards_clean && dies >> other & 1 != 0)
-            .min_by_key(|&other| path(self, other));
-        match nearest {
+        match self.hardware.forwards_clean.then(nearest).flatten() {
             Some(other) => {
                 let probed = self.reach_die(home, other, at);
                 let read = self.hardware.local_read;
-                (self.between_dies(other, die, probed + read), self.distance(die, other))
+                (self.between_dies(other, die, probed + read), self.legs.distance(die, other))
             }
             None => (self.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
         }
     }
 
-    fn distance(&self, a: usize, b: usize) -> Distance {
-        if a == b {
-            return Distance::SameDie;
-        }
-        match self.hardware.hops[self.node_of(a)][self.node_of(b)] {
-            0 => Distance::SameSocket,
-            1 => Distance::OneLink,
-            _ => Distance::MoreLinks,
-        }
-    }
-
     /// When a message of a die reaches a node.
+    #[inline]
     fn reach_node(&mut self, die: usize, node: usize, at: Time) -> Time {
-        let leg = self.hardware.die_to_node[die][node];
-        self.cross(self.node_of(die), node, at) + leg
+        self.cross(self.legs.node_of(die), node, at) + self.legs.to_node(die, node)
     }
 
     /// When a message of a node reaches a die.
+    #[inline]
     fn reach_die(&mut self, node: usize, die: usize, at: Time) -> Time {
-        let leg = self.hardware.die_to_node[die][node];
-        self.cross(node, self.node_of(die), at) + leg
+        self.cross(node, self.legs.node_of(die), at) + self.legs.to_node(die, node)
     }
 
+    #[inline]
     fn between_dies(&mut self, from: usize, to: usize, at: Time) -> Time {
-        let leg = self.hardware.die_to_die[from][to];
-        self.cross(self.node_of(from), self.node_of(to), at) + leg
+        self.cross(self.legs.node_of(from), self.legs.node_of(to), at) + self.legs.between_dies(from, to)
     }
 
     /// When the link between two sockets takes a message.
+    #[inline]
     fn cross(&mut self, from: usize, to: usize, at: Time) -> Time {
-        if from == to || self.hardware.link_occupancy == 0 {
+        if self.hardware.link_occupancy == 0 || from == to {
             return at;
         }
         let link = &mut self.links_free[from * self.hardware.nodes + to];

@@ -1,7 +1,6 @@
 //! Queue nodes: a small pool for each thread, in the simulation's memory.
 
 use std::alloc::Layout;
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use machine::{Home, LINE_BYTES};
@@ -16,8 +15,8 @@ pub(crate) const NAMED_NODES: u32 = 4;
 pub(crate) struct NodePools {
     /// By thread: the pool's offset and which of its nodes are taken.
     pools: Vec<Option<(usize, u32)>>,
-    /// By offset: whose pool it is.
-    owners: BTreeMap<usize, u32>,
+    /// By line: the thread whose pool it is in, plus one; zero for lines of no pool.
+    owners: Vec<u32>,
     /// Nodes without a name that nobody uses.
     spare: Vec<usize>,
 }
@@ -36,13 +35,12 @@ impl NodePools {
 
     /// Gives back the node at an offset.
     pub(crate) fn give(&mut self, offset: usize) {
-        match self.owners.range(..=offset).next_back() {
-            Some((&pool, &owner)) if offset < pool + NAMED_NODES as usize * LINE_BYTES => {
-                if let Some(Some((_, taken))) = self.pools.get_mut(owner as usize) {
-                    *taken &= !(1 << ((offset - pool) / LINE_BYTES));
-                }
-            }
-            _ => self.spare.push(offset),
+        let line = offset / LINE_BYTES;
+        let Some(owner) = self.owners.get(line).and_then(|owner| owner.checked_sub(1)) else {
+            return self.spare.push(offset);
+        };
+        if let Some(Some((pool, taken))) = self.pools.get_mut(owner as usize) {
+            *taken &= !(1 << (line - *pool / LINE_BYTES));
         }
     }
 
@@ -59,7 +57,12 @@ impl NodePools {
         }
         self.pools[index].get_or_insert_with(|| {
             let offset = arena.alloc(lines(NAMED_NODES as usize), Home::FirstTouch);
-            self.owners.insert(offset, thread);
+            let first = offset / LINE_BYTES;
+            let end = first + NAMED_NODES as usize;
+            if end > self.owners.len() {
+                self.owners.resize(end, 0);
+            }
+            self.owners[first..end].fill(thread + 1);
             (offset, 0)
         })
     }

@@ -161,12 +161,9 @@ impl Report {
     pub(crate) fn of(engine: &Engine) -> Self {
         let mut all_lines = LineCounts::default();
         let mut lines = Vec::new();
-        for (number, line) in engine.lines() {
-            if line.counts.accesses() > 0 {
-                all_lines.add(&line.counts);
-                let address = number * machine::LINE_BYTES as u32;
-                lines.push(LineReport { address, home: line.home, counts: line.counts });
-            }
+        for (address, line) in engine.lines.used() {
+            all_lines.add(&line.counts);
+            lines.push(LineReport { address, home: line.home, counts: line.counts });
         }
         Self {
             seed: engine.options.seed,

@@ -1,7 +1,7 @@
 //! The simulated machine as locks and workloads see it.
 
 use std::alloc::Layout;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::ptr::NonNull;
 
 use machine::{
@@ -14,6 +14,7 @@ use crate::holders::Acquirer;
 use crate::nodes::NAMED_NODES;
 use crate::schedule::{pass, wait_for_lines};
 use crate::simulation::{Unwound, current};
+use crate::spin::spin;
 use crate::stopped::Reason;
 use crate::trace::What;
 use crate::words::{SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
@@ -98,14 +99,27 @@ impl Machine for Simulated {
         let address = std::ptr::from_ref(word) as usize;
         let limited = limit.cancel.is_some() || limit.deadline.is_some();
         let mut value = word.load(ordering);
+        if ready(value) {
+            return Ok(value);
+        }
+        if !limited {
+            let mut condition = || {
+                value = peek(word);
+                ready(value)
+            };
+            let line = engine!().line_of(address);
+            // SAFETY: the current simulation runs the caller, and no reference into it is kept.
+            unsafe { spin(current(), line, Location::caller(), &mut condition) };
+            return Ok(value);
+        }
         loop {
-            if ready(value) {
-                return Ok(value);
-            }
-            if limited && reached(&limit) {
+            if reached(&limit) {
                 return Err(GaveUp);
             }
             value = if watch(&[address], &limit) { peek(word) } else { word.load(ordering) };
+            if ready(value) {
+                return Ok(value);
+            }
         }
     }
 

@@ -69,27 +69,26 @@ fn verb(note: Note) -> &'static str {
 
 /// The last records of each core, and as many of all as were asked for.
 pub(crate) struct Trace {
-    last: Vec<Vec<Record>>,
-    next: Vec<usize>,
+    /// `LAST` places for each core, used in turn.
+    last: Box<[Record]>,
+    /// How many records each core has made.
+    made: Box<[usize]>,
     kept: Vec<Record>,
     keep: usize,
 }
 
 impl Trace {
     pub(crate) fn new(cores: usize, keep: usize) -> Self {
-        Self { last: vec![Vec::new(); cores], next: vec![0; cores], kept: Vec::new(), keep }
+        let unused = Record { time: 0, core: 0, thread: 0, what: What::Preempted };
+        Self { last: vec![unused; cores * LAST].into(), made: vec![0; cores].into(), kept: Vec::new(), keep }
     }
 
     #[inline]
     pub(crate) fn record(&mut self, time: Time, core: u32, thread: u32, what: What) {
         let record = Record { time, core, thread, what };
-        let last = &mut self.last[core as usize];
-        if last.len() < LAST {
-            last.push(record);
-        } else {
-            last[self.next[core as usize]] = record;
-            self.next[core as usize] = (self.next[core as usize] + 1) % LAST;
-        }
+        let made = &mut self.made[core as usize];
+        self.last[core as usize * LAST + *made % LAST] = record;
+        *made += 1;
         if self.kept.len() < self.keep {
             self.kept.push(record);
         }
@@ -97,12 +96,12 @@ impl Trace {
 
     /// The last records of each core that did anything, oldest first.
     pub(crate) fn by_core(&self) -> Vec<(u32, Vec<String>)> {
-        let cores = self.last.iter().zip(&self.next).enumerate();
+        let cores = self.last.chunks(LAST).zip(&self.made).enumerate();
         cores
-            .filter(|(_, (last, _))| !last.is_empty())
-            .map(|(core, (last, &next))| {
-                let in_order = last[next..].iter().chain(&last[..next]);
-                (core as u32, in_order.map(Record::to_string).collect())
+            .filter(|(_, (_, made))| **made > 0)
+            .map(|(core, (last, &made))| {
+                let in_order = (made.saturating_sub(LAST)..made).map(|place| last[place % LAST].to_string());
+                (core as u32, in_order.collect())
             })
             .collect()
     }

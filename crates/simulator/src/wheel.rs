@@ -16,7 +16,6 @@ const NONE: u32 = u32::MAX;
 
 struct Entry<T> {
     time: Time,
-    sequence: u64,
     event: T,
     next: u32,
 }
@@ -48,22 +47,36 @@ impl<T> Ord for Far<T> {
 }
 
 /// Events by time.
+///
+/// An event that comes before all others when it is added stays in `front`: often it is the next one taken, and never
+/// sees the wheel.
 pub(crate) struct Wheel<T> {
+    /// When the next event happens.
+    next: Time,
+    /// The next event with its sequence, unless it is in the wheel or far ahead.
+    front: Option<(u64, T)>,
+    /// The earliest time in the wheel or far ahead.
+    first: Time,
+    /// The slot of that time, where the wheel is not empty.
+    first_slot: usize,
     slots: Box<[Slot; SLOTS]>,
     occupied: [u64; WORDS],
     occupied_words: u64,
     entries: Vec<Entry<T>>,
     free: u32,
-    /// Number of the slot that the last event came from; all events in the wheel lie within `SLOTS` of it.
+    /// Number of the slot that the wheel's last event came from; all events in it lie within `SLOTS` of it.
     at: u64,
     far: BinaryHeap<Reverse<Far<T>>>,
     sequence: u64,
-    next: Time,
 }
 
 impl<T: Copy> Wheel<T> {
     pub(crate) fn new() -> Self {
         Self {
+            next: Time::MAX,
+            front: None,
+            first: Time::MAX,
+            first_slot: 0,
             slots: Box::new([Slot { first: NONE, last: NONE }; SLOTS]),
             occupied: [0; WORDS],
             occupied_words: 0,
@@ -72,7 +85,6 @@ impl<T: Copy> Wheel<T> {
             at: 0,
             far: BinaryHeap::new(),
             sequence: 0,
-            next: Time::MAX,
         }
     }
 
@@ -86,114 +98,150 @@ impl<T: Copy> Wheel<T> {
     #[inline]
     pub(crate) fn push(&mut self, time: Time, event: T) {
         self.sequence += 1;
-        self.next = self.next.min(time);
-        if time >> SLOT_SHIFT < self.at + SLOTS as u64 {
-            self.insert(time, self.sequence, event);
-        } else {
-            self.far.push(Reverse(Far(time, self.sequence, event)));
+        if time >= self.next {
+            self.put(time, self.sequence, event, false);
+            return;
+        }
+        let next = std::mem::replace(&mut self.next, time);
+        if let Some((sequence, event)) = self.front.replace((self.sequence, event)) {
+            // It came before all that has been added since.
+            self.put(next, sequence, event, true);
         }
     }
 
     /// Takes the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
-        let index = match self.first_slot() {
-            Some(index) => index,
-            None => {
-                self.at = self.far.peek()?.0.0 >> SLOT_SHIFT;
-                self.bring_near();
-                self.first_slot().expect("the nearest of the far events was brought in")
-            }
-        };
+        if let Some((_, event)) = self.front.take() {
+            return Some((std::mem::replace(&mut self.next, self.first), event));
+        }
+        if self.occupied_words == 0 {
+            self.at = self.far.peek()?.0.0 >> SLOT_SHIFT;
+            self.bring_near();
+        }
+        let index = self.first_slot;
         let slot = &mut self.slots[index];
         let taken = slot.first;
         let entry = &mut self.entries[taken as usize];
-        let (time, event) = (entry.time, entry.event);
-        slot.first = entry.next;
+        let (time, event, after) = (entry.time, entry.event, entry.next);
         entry.next = self.free;
         self.free = taken;
-        if slot.first == NONE {
-            slot.last = NONE;
-            self.occupied[index / 64] &= !(1 << (index % 64));
-            if self.occupied[index / 64] == 0 {
-                self.occupied_words &= !(1 << (index / 64));
-            }
+        slot.first = after;
+        if after == NONE {
+            self.clear_slot(index);
+        } else {
+            self.first = self.entries[after as usize].time;
         }
-        if time >> SLOT_SHIFT != self.at {
-            self.at = time >> SLOT_SHIFT;
+        let at = std::mem::replace(&mut self.at, time >> SLOT_SHIFT);
+        if at != self.at && !self.far.is_empty() {
             self.bring_near();
         }
-        self.next = match self.first_slot() {
-            Some(index) => self.entries[self.slots[index].first as usize].time,
-            None => self.far.peek().map_or(Time::MAX, |far| far.0.0),
-        };
+        self.next = self.first;
         Some((time, event))
     }
 
+    /// Marks a slot as empty, and looks for the next one.
+    #[inline]
+    fn clear_slot(&mut self, index: usize) {
+        self.slots[index].last = NONE;
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.occupied_words &= !(1 << (index / 64));
+        }
+        match self.next_slot(index) {
+            Some(next) => {
+                self.first_slot = next;
+                self.first = self.entries[self.slots[next].first as usize].time;
+            }
+            None => self.first = self.far.peek().map_or(Time::MAX, |far| far.0.0),
+        }
+    }
+
+    #[cold]
     fn bring_near(&mut self) {
         while let Some(Reverse(far)) = self.far.peek()
             && far.0 >> SLOT_SHIFT < self.at + SLOTS as u64
         {
-            let Some(Reverse(Far(time, sequence, event))) = self.far.pop() else { return };
-            self.insert(time, sequence, event);
+            let Some(Reverse(Far(time, _, event))) = self.far.pop() else { return };
+            // Nothing was put into its slot while that was too far ahead.
+            self.insert(time, event, false);
         }
     }
 
-    fn insert(&mut self, time: Time, sequence: u64, event: T) {
+    /// Puts an event into the wheel, or with those that are too far ahead for it; among equal times it is the first or
+    /// the last.
+    fn put(&mut self, time: Time, sequence: u64, event: T, before_equals: bool) {
+        if time >> SLOT_SHIFT < self.at + SLOTS as u64 {
+            self.insert(time, event, before_equals);
+        } else {
+            self.far.push(Reverse(Far(time, sequence, event)));
+            if self.occupied_words == 0 {
+                self.first = self.first.min(time);
+            }
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, time: Time, event: T, before_equals: bool) {
         // An event of the past would be lost behind the wheel's position.
         debug_assert!(time >> SLOT_SHIFT >= self.at, "an event of the past");
-        let entry = Entry { time, sequence, event, next: NONE };
-        let new = if self.free == NONE {
+        let mut entry = Entry { time, event, next: NONE };
+        let new = self.free;
+        let index = (time >> SLOT_SHIFT) as usize % SLOTS;
+        let slot = self.slots[index];
+        // What is near comes before what is far.
+        let is_first = time < self.first || self.occupied_words == 0;
+        // Where the entry goes: behind `previous`.
+        let mut previous = NONE;
+        if slot.first == NONE {
+            self.occupied[index / 64] |= 1 << (index % 64);
+            self.occupied_words |= 1 << (index / 64);
+        } else if !before_equals && self.entries[slot.last as usize].time <= time {
+            previous = slot.last;
+        } else {
+            let mut after = slot.first;
+            while after != NONE {
+                let other = &self.entries[after as usize];
+                if other.time > time || before_equals && other.time == time {
+                    break;
+                }
+                (previous, after) = (after, other.next);
+            }
+            entry.next = after;
+        }
+        let last = entry.next == NONE;
+        let new = if new == NONE {
             self.entries.push(entry);
             (self.entries.len() - 1) as u32
         } else {
-            let new = self.free;
-            self.free = self.entries[new as usize].next;
-            self.entries[new as usize] = entry;
+            self.free = std::mem::replace(&mut self.entries[new as usize], entry).next;
             new
         };
-        let index = (time >> SLOT_SHIFT) as usize % SLOTS;
-        self.occupied[index / 64] |= 1 << (index % 64);
-        self.occupied_words |= 1 << (index / 64);
-        let slot = &mut self.slots[index];
-        let before = |entries: &[Entry<T>], other: u32| {
-            let other = &entries[other as usize];
-            (other.time, other.sequence) <= (time, sequence)
-        };
-        if slot.last != NONE && before(&self.entries, slot.last) {
-            self.entries[slot.last as usize].next = new;
-            slot.last = new;
-            return;
-        }
-        let (mut previous, mut after) = (NONE, slot.first);
-        while after != NONE && before(&self.entries, after) {
-            (previous, after) = (after, self.entries[after as usize].next);
-        }
-        self.entries[new as usize].next = after;
         match previous {
-            NONE => slot.first = new,
+            NONE => self.slots[index].first = new,
             _ => self.entries[previous as usize].next = new,
         }
-        if after == NONE {
-            slot.last = new;
+        if last {
+            self.slots[index].last = new;
+        }
+        if is_first {
+            (self.first, self.first_slot) = (time, index);
         }
     }
 
-    /// The occupied slot that comes first, counted from the wheel's position round.
+    /// The occupied slot that comes next after this one, which is empty, going round.
     #[inline]
-    fn first_slot(&self) -> Option<usize> {
+    fn next_slot(&self, from: usize) -> Option<usize> {
         if self.occupied_words == 0 {
             return None;
         }
-        let start = self.at as usize % SLOTS;
-        let (word, bit) = (start / 64, start % 64);
+        let (word, bit) = (from / 64, from % 64);
         let here = self.occupied[word] & (u64::MAX << bit);
         if here != 0 {
             return Some(word * 64 + here.trailing_zeros() as usize);
         }
         // The words after this one, then those before it, and at last this one's lower bits.
-        let rotated = self.occupied_words.rotate_right(word as u32);
-        let others = rotated & !1;
+        let others = self.occupied_words.rotate_right(word as u32) & !1;
         let ahead = if others != 0 { others.trailing_zeros() as usize } else { WORDS };
         let word = (word + ahead) % WORDS;
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)

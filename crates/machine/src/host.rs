@@ -225,6 +225,11 @@ impl<P: Patience> Machine for Host<P> {
     }
 
     #[inline]
+    fn expect_node() {
+        thread::expect_slot();
+    }
+
+    #[inline]
     fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         const { thread::assert_fits::<T>() };
         // SAFETY: as in `take_node`.

@@ -183,6 +183,11 @@ pub trait Machine: Sized + Copy + 'static {
     #[track_caller]
     fn give_node<T: Node<Self>>(node: &'static T);
 
+    /// A hint: the calling thread is about to use a node of its own pool that a neighbour may have written, and looks
+    /// somewhere else first to find out which. Lets the two line transfers overlap where the hardware can.
+    #[inline]
+    fn expect_node() {}
+
     /// The node with this name, which a lock keeps where a pointer has no room. See [`TakenNode::name`].
     fn named_node<T: Node<Self>>(name: u32) -> &'static T;
 

@@ -149,6 +149,7 @@ fn adopt_block() -> &'static Block {
         push_free_block(block); // a signal handler was faster
         return adopted;
     }
+    block.taking.store(0, Ordering::Relaxed); // its former owner may have ended in a signal handler
     // SAFETY: the thread's own cell.
     unsafe { (*current_block()).set(core::ptr::from_ref(block).cast_mut()) };
     return_at_exit(block);
@@ -163,7 +164,9 @@ fn block(number: u32) -> &'static Block {
 
 fn new_block() -> &'static Block {
     let number = BLOCK_COUNT.fetch_add(1, Ordering::Relaxed);
-    let chunk = &BLOCKS[number as usize / CHUNK_BLOCKS];
+    let Some(chunk) = BLOCKS.get(number as usize / CHUNK_BLOCKS) else {
+        end_process(b"contend: more than 65,536 threads at once use locks; ending the process\n");
+    };
     if chunk.load(Ordering::Acquire).is_null() {
         let fresh = map_zeroed(CHUNK_BLOCKS * size_of::<Block>()).cast::<Block>().as_ptr();
         if chunk.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -233,16 +236,15 @@ fn return_at_exit(block: &'static Block) {
     unsafe { libc::pthread_setspecific(key - 1, core::ptr::from_ref(block).cast()) };
 }
 
-/// Returns the block, unless the thread has left a node in a queue. Destructors that run later and lock something
-/// adopt a block anew, and glibc calls this again for it.
+/// Returns the block. A node that the thread has left in a queue stays taken, also for the next owner of the block, until
+/// somebody gives it back. Destructors that run later and lock something adopt a block anew, and glibc calls this again
+/// for it.
 extern "C" fn thread_ended(block: *mut libc::c_void) {
     // SAFETY: the value set in `return_at_exit`.
     let block = unsafe { &*block.cast::<Block>() };
     // SAFETY: the thread's own cell.
     unsafe { (*current_block()).set(null_mut()) };
-    if block.taken.iter().all(|taken| taken.load(Ordering::Acquire) == 0) {
-        push_free_block(block);
-    }
+    push_free_block(block);
 }
 
 /// Fails to compile when a node of type `T` does not fit into a slot.
@@ -271,18 +273,25 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 
 #[inline]
 pub(super) fn give_slot(slot: NonNull<u8>) {
-    let own = current_pool();
-    let offset = (slot.as_ptr() as usize).wrapping_sub(own);
+    let block = current();
+    let offset = (slot.as_ptr() as usize).wrapping_sub(block.slots.as_ptr() as usize);
     if offset < SLOTS * LINE_BYTES {
-        current().taken[offset / LINE_BYTES].store(0, Ordering::Release);
+        block.taken[offset / LINE_BYTES].store(0, Ordering::Release);
     } else {
         give_foreign_slot(slot);
     }
 }
 
+/// See [`Machine::expect_node`](crate::Machine::expect_node). The first slot, since most threads hold one lock at a time.
 #[inline]
-fn current_pool() -> usize {
-    current().slots.as_ptr() as usize
+pub(super) fn expect_slot() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads and writes nothing.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
+            current().slots.as_ptr().cast(),
+        );
+    }
 }
 
 /// Gives back a node of another thread's pool, or of the overflow store.
@@ -350,7 +359,17 @@ fn give_overflow_slot(slot: NonNull<u8>) {
     unsafe { slot.cast::<OverflowSlot>().as_ref() }.taken.store(0, Ordering::Release);
 }
 
-/// Zeroed memory from the kernel. Ends the process when there is none: a lock has no way to fail.
+/// A lock has no way to fail, and may be taken where nothing can be unwound.
+#[cold]
+fn end_process(message: &[u8]) -> ! {
+    // SAFETY: writes what it is given, then ends.
+    unsafe {
+        libc::write(2, message.as_ptr().cast(), message.len());
+        libc::abort()
+    }
+}
+
+/// Zeroed memory from the kernel. Ends the process when there is none.
 fn map_zeroed(bytes: usize) -> NonNull<u8> {
     // SAFETY: a fresh private mapping.
     let memory = unsafe {
@@ -364,12 +383,46 @@ fn map_zeroed(bytes: usize) -> NonNull<u8> {
         )
     };
     if memory == libc::MAP_FAILED {
-        const MESSAGE: &[u8] = b"contend: no memory for a queue node; ending the process\n";
-        // SAFETY: writes a constant, then ends.
-        unsafe {
-            libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len());
-            libc::abort();
-        }
+        end_process(b"contend: no memory for a queue node; ending the process\n");
     }
     NonNull::new(memory.cast()).expect("the kernel maps nothing at address zero")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_that_interrupts_a_take_gets_its_node_elsewhere() {
+        let (free, name) = take_slot();
+        assert!(name.is_some());
+        give_slot(free);
+        let block = current();
+        block.taking.store(1, Ordering::Relaxed); // between the look at the slot and its mark
+        let (handlers, name) = take_slot();
+        block.taking.store(0, Ordering::Relaxed);
+        assert_eq!(name, None);
+        assert_ne!(handlers, free);
+        let (own, _) = take_slot();
+        assert_eq!(own, free);
+        give_slot(own);
+        give_slot(handlers);
+    }
+
+    #[test]
+    fn a_block_is_used_again_while_a_node_of_it_is_out() {
+        let number_and_node = || {
+            let (slot, name) = take_slot();
+            (current().number(), slot.as_ptr() as usize, name.is_some())
+        };
+        let taken: [_; 40] =
+            core::array::from_fn(|_| std::thread::spawn(number_and_node).join().expect("it takes a node"));
+        for (index, one) in taken.iter().enumerate() {
+            assert!(taken[..index].iter().all(|other| other.1 != one.1), "one node for two");
+        }
+        let numbers = taken.map(|one| one.0);
+        let distinct =
+            numbers.iter().enumerate().filter(|&(index, number)| !numbers[..index].contains(number));
+        assert!(distinct.count() < 30, "a number for nearly every thread: {numbers:?}");
+    }
 }

@@ -1,0 +1,255 @@
+//! Locks and what happens to the threads that use them: signal handlers, forks, ends.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
+
+use contend_locks as locks;
+
+use locks::catalogue::{LOCKS, Lock, Visitor, visit};
+use locks::{Clh, Mcs, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::{Machine, Patient, PlainCell, Word};
+
+/// A check of every lock that can be tried, which all can.
+trait Check {
+    fn check<L: TryLock<Patient>>(name: &'static str);
+}
+
+struct Each<C>(C);
+
+macro_rules! each {
+    ($($name:ident: $bound:path),*) => {$(
+        fn $name<L: $bound>(self, lock: &Lock) {
+            C::check::<L>(lock.name);
+        }
+    )*};
+}
+
+impl<C: Check> Visitor<Patient> for Each<C> {
+    type Output = ();
+    fn exclusive<L: RawLock<Patient>>(self, lock: &Lock) {
+        panic!("{} cannot be tried: give it a check of its own", lock.name);
+    }
+    each!(tried: TryLock<Patient>, timed: TimedLock<Patient>, timed_shared: TimedRwLock<Patient>);
+    fn shared<L: RawRwLock<Patient> + TryLock<Patient>>(self, lock: &Lock) {
+        C::check::<L>(lock.name);
+    }
+}
+
+fn every_lock<C: Check>(check: fn() -> C) {
+    for lock in LOCKS {
+        visit::<Patient, _>(lock.name, Each(check())).expect("the catalogue names it");
+    }
+}
+
+/// A lock and what it protects.
+struct Guarded<L> {
+    lock: L,
+    count: <Patient as Machine>::Cell<u64>,
+}
+
+impl<L: RawLock<Patient>> Guarded<L> {
+    const NEW: Self = Self { lock: L::NEW, count: PlainCell::ZERO };
+
+    fn touch(&self) {
+        self.count.set(self.count.get() + 1);
+    }
+}
+
+/// What a signal handler and the thread that it interrupts share.
+struct Interrupted<L> {
+    /// The interrupted thread is somewhere in its acquisition or release.
+    own: Guarded<L>,
+    /// A third thread is, too.
+    other: Guarded<L>,
+    tried: AtomicU64,
+    handled: AtomicU64,
+}
+
+static INTERRUPTED: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+extern "C" fn handler<L: TryLock<Patient>>(_: libc::c_int) {
+    // SAFETY: set to a value of this type before the handler is, which outlives the signals.
+    let shared = unsafe { &*INTERRUPTED.load(SeqCst).cast::<Interrupted<L>>() };
+    shared.other.lock.acquire();
+    shared.other.touch();
+    shared.other.lock.release();
+    if shared.own.lock.try_acquire() {
+        shared.own.touch();
+        shared.own.lock.release();
+        shared.tried.fetch_add(1, SeqCst);
+    }
+    shared.handled.fetch_add(1, SeqCst);
+}
+
+fn install(handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: the handler takes locks of this crate and touches atomics only.
+    unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
+}
+
+/// Signals of the third thread, which also wants the handler's lock.
+const SIGNALS: u64 = 150;
+
+struct HandlersLock;
+
+impl Check for HandlersLock {
+    fn check<L: TryLock<Patient>>(name: &'static str) {
+        let shared = Interrupted::<L> {
+            own: Guarded::NEW,
+            other: Guarded::NEW,
+            tried: AtomicU64::new(0),
+            handled: AtomicU64::new(0),
+        };
+        INTERRUPTED.store((&raw const shared).cast_mut().cast(), SeqCst);
+        install(handler::<L>);
+        // SAFETY: asks for the caller's own name.
+        let interrupted = unsafe { libc::pthread_self() };
+        let done = AtomicBool::new(false);
+        let (mut inside, outside) = (0, AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for signal in 1..=SIGNALS {
+                    // SAFETY: the interrupted thread waits for the end of this one.
+                    unsafe { libc::pthread_kill(interrupted, libc::SIGUSR1) };
+                    // Its lock is wanted while the handler holds it or waits for it.
+                    while shared.handled.load(SeqCst) < signal {
+                        shared.other.lock.acquire();
+                        shared.other.touch();
+                        shared.other.lock.release();
+                        outside.fetch_add(1, SeqCst);
+                    }
+                }
+                done.store(true, SeqCst);
+            });
+            while !done.load(SeqCst) {
+                shared.own.lock.acquire();
+                shared.own.touch();
+                shared.own.lock.release();
+                inside += 1;
+            }
+        });
+        assert_eq!(shared.handled.load(SeqCst), SIGNALS, "{name}");
+        assert_eq!(shared.other.count.get(), SIGNALS + outside.load(SeqCst), "{name}");
+        assert_eq!(shared.own.count.get(), inside + shared.tried.load(SeqCst), "{name}");
+    }
+}
+
+/// A handler that comes in the middle of an acquisition or release may take other locks, leave its nodes in their queues,
+/// and try the lock that it interrupted.
+#[test]
+fn signal_handlers_take_locks_in_the_middle_of_others() {
+    every_lock(|| HandlersLock);
+}
+
+/// Uses fresh locks and fresh threads; false when they do not add up.
+fn works_alone<L: RawLock<Patient>>() -> bool {
+    let nested = [const { Guarded::<L>::NEW }; 6];
+    let rounds = |rounds: u64| {
+        for _ in 0..rounds {
+            nested.iter().for_each(|one| one.lock.acquire());
+            nested.iter().for_each(Guarded::touch);
+            nested.iter().for_each(|one| one.lock.release());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| rounds(50));
+        rounds(50);
+    });
+    nested.iter().all(|one| one.count.get() == 100)
+}
+
+struct Forks;
+
+impl Check for Forks {
+    fn check<L: TryLock<Patient>>(name: &'static str) {
+        let busy = Guarded::<L>::NEW;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(SeqCst) {
+                        busy.lock.acquire();
+                        busy.touch();
+                        busy.lock.release();
+                    }
+                });
+            }
+            for _ in 0..3 {
+                // SAFETY: the child uses locks and threads of its own, then leaves without running anything else.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    let worked = works_alone::<L>();
+                    // SAFETY: ends the child.
+                    unsafe { libc::_exit(i32::from(!worked)) };
+                }
+                let mut status = 0;
+                // SAFETY: the child made above.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0, "{name}: in the child of a fork");
+            }
+            done.store(true, SeqCst);
+        });
+    }
+}
+
+/// Threads that do not exist in the child were anywhere in their acquisitions when it was made.
+#[test]
+fn a_child_of_a_fork_uses_locks_that_were_free() {
+    every_lock(|| Forks);
+}
+
+struct EndsHolding;
+
+impl Check for EndsHolding {
+    fn check<L: TryLock<Patient>>(name: &'static str) {
+        let one = Guarded::<L>::NEW;
+        let mut numbers = Vec::new();
+        for _ in 0..40 {
+            let holder = std::thread::spawn({
+                let lock: *const L = &raw const one.lock;
+                let address = lock as usize;
+                move || {
+                    // SAFETY: joined below, while the lock lives.
+                    unsafe { &*(address as *const L) }.acquire();
+                    Patient::thread()
+                }
+            });
+            numbers.push(holder.join().expect("it locks and ends"));
+            one.touch();
+            one.lock.release();
+        }
+        assert_eq!(one.count.get(), 40);
+        numbers.sort_unstable();
+        numbers.dedup();
+        // Some more than one: other tests of this process start threads, too.
+        assert!(numbers.len() < 30, "{name}: {} numbers for 40 threads, one after another", numbers.len());
+    }
+}
+
+/// What a thread needs lies in memory that outlives it, and is used again even when a node of it is still in use.
+#[test]
+fn a_thread_may_end_while_it_holds_a_lock() {
+    every_lock(|| EndsHolding);
+}
+
+/// A node that its thread has left in a queue is nobody else's, though the thread has ended and a new one has its number.
+#[test]
+fn the_nodes_of_ended_threads_stay_in_use() {
+    static LOCKS: ([Clh<Patient>; 3], [Mcs<Patient>; 3]) = ([const { Clh::NEW }; 3], [const { Mcs::NEW }; 3]);
+    let taken = <Patient as Machine>::U32::ZERO;
+    for index in 0..3 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                LOCKS.0[index].acquire();
+                LOCKS.1[index].acquire();
+                Word::store(&taken, index as u32 + 1, machine::Ordering::Release);
+            });
+        });
+    }
+    assert_eq!(Word::load(&taken, machine::Ordering::Acquire), 3);
+    let held = |index: usize| !LOCKS.0[index].try_acquire() && !LOCKS.1[index].try_acquire();
+    assert!((0..3).all(held));
+    for index in [1, 0, 2] {
+        LOCKS.0[index].release();
+        LOCKS.1[index].release();
+        assert!(LOCKS.0[index].try_acquire() && LOCKS.1[index].try_acquire());
+    }
+}

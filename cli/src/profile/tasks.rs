@@ -59,8 +59,10 @@ impl Tasks {
         };
         let started_ns = start_ticks.saturating_mul(1_000_000_000 / self.ticks_per_second);
         let now = profile::session::clock_ns(libc::CLOCK_BOOTTIME);
+        let waits_in = read("wchan").unwrap_or_default();
         let (pid, tid) = (u64::from(pid), u64::from(tid));
-        let values = TaskValues {
+        let before = self.seen.get(&(pid, tid, started_ns)).copied().unwrap_or_default();
+        let mut values = TaskValues {
             pid,
             tid,
             started_ns,
@@ -68,8 +70,13 @@ impl Tasks {
             age_ns: now.saturating_sub(started_ns).max(running_ns.saturating_add(queued_ns)),
             running_ns,
             queued_ns,
-            ..TaskValues::default()
+            ..before
         };
+        // What a thread is seen in stands for the time since the last look, as in any profile by samples.
+        let blocked_ns = blocked_ns(&values).saturating_sub(blocked_ns(&before));
+        if let Some(kind) = wait_kind(&waits_in, &mut values) {
+            *kind += blocked_ns;
+        }
         self.seen.insert((pid, tid, started_ns), values);
     }
 
@@ -77,6 +84,32 @@ impl Tasks {
     pub(crate) fn into_values(self) -> Vec<TaskValues> {
         self.seen.into_values().collect()
     }
+}
+
+/// How long a thread was neither on a core nor ready for one.
+fn blocked_ns(task: &TaskValues) -> u64 {
+    task.age_ns.saturating_sub(task.running_ns.saturating_add(task.queued_ns))
+}
+
+/// Where the time goes that a thread spends in this function of the kernel, by `/proc/PID/wchan`; `None` for a thread that
+/// does not wait, or where the kernel does not tell.
+fn wait_kind<'t>(waits_in: &str, task: &'t mut TaskValues) -> Option<&'t mut u64> {
+    let has = |parts: &[&str]| parts.iter().any(|part| waits_in.contains(part));
+    Some(match waits_in {
+        "" | "0" => return None,
+        _ if has(&["futex"]) => &mut task.futex_ns,
+        _ if has(&["nanosleep"]) => &mut task.sleep_ns,
+        _ if has(&["ep_poll", "poll_schedule", "do_poll", "do_select", "io_cqring"]) => &mut task.events_ns,
+        _ if waits_in == "do_wait" || has(&["kernel_wait", "wait_for_vfork"]) => &mut task.child_ns,
+        _ if has(&[
+            "pipe", "skb", "sock", "tcp", "unix_", "inet_", "tty", "n_tty", "io_", "folio", "page",
+            "bit_wait", "_read", "_write", "fsync", "jbd2",
+        ]) =>
+        {
+            &mut task.io_ns
+        }
+        _ => &mut task.other_ns,
+    })
 }
 
 /// Field 22 of `/proc/PID/stat`: clock ticks from the system's start to the thread's. The name in field 2 may hold
@@ -103,6 +136,50 @@ mod tests {
         assert_eq!(start_of("1 (a"), None);
         assert_eq!(running_and_queued("12 34 5\n"), Some((12, 34)));
         assert_eq!(running_and_queued(""), None);
+    }
+
+    #[test]
+    fn functions_of_the_kernel_are_kinds_of_waits() {
+        let kind = |waits_in| {
+            let mut task = TaskValues::default();
+            *wait_kind(waits_in, &mut task)? = 1;
+            let TaskValues { futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns, .. } = task;
+            [futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns].iter().position(|&ns| ns == 1)
+        };
+        let names = [
+            "futex_wait_queue",
+            "hrtimer_nanosleep",
+            "ep_poll",
+            "pipe_read",
+            "do_wait",
+            "do_sigtimedwait",
+            "0",
+            "",
+        ];
+        let expected = [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), None, None];
+        assert_eq!(names.map(kind), expected);
+    }
+
+    /// No more goes to kinds of waits than there was; and where the kernel tells, a sleep is one.
+    #[test]
+    fn time_goes_to_what_a_thread_is_seen_in() {
+        const LOOKS: usize = 400;
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
+        let mut tasks = Tasks::of(sleeper.id());
+        let mut told = false;
+        for _ in 0..LOOKS {
+            tasks.look();
+            let seen: Vec<_> = tasks.seen.values().collect();
+            assert!(seen.iter().all(|task| task.sleep_ns + task.futex_ns + task.io_ns <= blocked_ns(task)));
+            let waits_in = fs::read_to_string(format!("/proc/{}/wchan", sleeper.id()));
+            told = waits_in.is_ok_and(|waits_in| waits_in.contains("nanosleep"));
+            if !told || seen.iter().any(|task| task.sleep_ns > 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        sleeper.kill().and_then(|()| sleeper.wait()).expect("it ends");
+        assert!(!told || tasks.seen.values().any(|task| task.sleep_ns > 0), "{tasks:?}");
     }
 
     #[test]

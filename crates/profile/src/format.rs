@@ -430,8 +430,18 @@ words! {
         running_ns,
         /// Time on a run queue, ns.
         queued_ns,
-        /// Not used.
-        reserved,
+        /// Of the time off its core, what went to sights of it on a futex, ns: locks, condition variables, joins.
+        futex_ns,
+        /// The same for sleeping until a time, ns.
+        sleep_ns,
+        /// The same for waiting for events: epoll, poll, select; ns.
+        events_ns,
+        /// The same for input and output: pipes, sockets, files; ns.
+        io_ns,
+        /// The same for waiting for another process, ns.
+        child_ns,
+        /// The same for anything else, ns.
+        other_ns,
     }
 }
 

@@ -15,7 +15,9 @@ pub use container::{LockRecord, Mapping, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
 pub use export::to_pprof;
 pub use names::{is_wrapper, printable};
-pub use table::{Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+pub use table::{
+    Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Unseen, Untouched, Usage,
+};
 pub use times::{Bucket, Times};
 
 use crate::format::{HeaderValues, RunValues, TaskValues};

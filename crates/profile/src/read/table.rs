@@ -89,6 +89,8 @@ pub struct TableHeader {
     pub stolen_ns: f64,
     /// How much of the blocked time was seen; `None` if the profile cannot tell.
     pub coverage: Option<Coverage>,
+    /// What the blocked time was in that was not seen.
+    pub unseen: Unseen,
     /// Operations, if they were counted.
     pub operations: Option<u64>,
     /// Time on cores for one operation, ns, without recording; for one second of elapsed time if operations were not
@@ -124,6 +126,57 @@ impl Coverage {
     /// The part that was seen, 0 to 1; 1 if there was nothing to see.
     pub fn ratio(&self) -> f64 {
         if self.off_cpu_ns > 0.0 { (self.seen_ns / self.off_cpu_ns).min(1.0) } else { 1.0 }
+    }
+}
+
+/// Blocked time by what the threads were seen in when the launcher looked at them, a few times a second, ns. Zeros where the
+/// kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Unseen {
+    /// On futexes, but in no call that is recorded: joins, and locks on raw futexes (Rust, Go, static programs).
+    pub futex_ns: f64,
+    /// Sleeping until a time.
+    pub sleep_ns: f64,
+    /// Waiting for events: epoll, poll, select.
+    pub events_ns: f64,
+    /// Input and output: pipes, sockets, files.
+    pub io_ns: f64,
+    /// Waiting for another process.
+    pub child_ns: f64,
+    /// Anything else.
+    pub other_ns: f64,
+}
+
+impl Unseen {
+    fn of(profile: &Profile, seen_ns: f64) -> Self {
+        let sum =
+            |kind: fn(&TaskValues) -> u64| profile.tasks.iter().map(|task| kind(task) as f64).sum::<f64>();
+        Self {
+            futex_ns: (sum(|task| task.futex_ns) - seen_ns).max(0.0),
+            sleep_ns: sum(|task| task.sleep_ns),
+            events_ns: sum(|task| task.events_ns),
+            io_ns: sum(|task| task.io_ns),
+            child_ns: sum(|task| task.child_ns),
+            other_ns: sum(|task| task.other_ns),
+        }
+    }
+
+    /// The kinds that matter, the greatest first, with their shares; empty where nothing was seen.
+    fn words(&self) -> String {
+        const MATTERS: f64 = 0.05;
+        let mut kinds = [
+            ("joins, and locks on raw futexes (Rust, Go, static programs)", self.futex_ns),
+            ("sleeping", self.sleep_ns),
+            ("waiting for events (epoll, poll, select)", self.events_ns),
+            ("input and output", self.io_ns),
+            ("waiting for other processes", self.child_ns),
+            ("other waits", self.other_ns),
+        ];
+        let total: f64 = kinds.iter().map(|(_, ns)| ns).sum();
+        kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let matter = kinds.iter().filter(|(_, ns)| total > 0.0 && *ns >= MATTERS * total);
+        let shares = matter.map(|(name, ns)| format!("{name} {:.0} %", 100.0 * ns / total));
+        shares.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -526,6 +579,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64) -> Table
     let operations = options.operations.or((run.operations > 0).then_some(run.operations)).filter(|&n| n > 0);
     let own_cost = own_cost(profile, ns_per_tick);
     let net_cpu_ns = (cpu_ns - own_cost.total_ns).max(0.0);
+    let coverage = coverage(profile, ns_per_tick);
     let seconds = elapsed_ns / 1e9;
     let operation_ns = match operations {
         Some(n) => net_cpu_ns / n as f64,
@@ -548,7 +602,8 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64) -> Table
         concurrency: 0.0,
         ran_together: true,
         stolen_ns: run.stolen_ns as f64,
-        coverage: coverage(profile, ns_per_tick),
+        coverage,
+        unseen: Unseen::of(profile, coverage.map_or(0.0, |coverage| coverage.seen_ns)),
         operations,
         operation_ns,
         sample_period: profile.header.sample_period.max(1),
@@ -684,8 +739,15 @@ fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         warnings.push(format!("the hypervisor took {part:.0} % of the cores' time: times are too long"));
     }
     if let Some(coverage) = header.coverage.filter(|coverage| coverage.ratio() < COVERED) {
+        let rest = match header.unseen.words() {
+            words if words.is_empty() => {
+                "is input and output, sleeping, joining, or locks on raw futexes (Rust, Go, static programs)"
+                    .to_owned()
+            }
+            words => format!("was, by looks at the threads now and then: {words}"),
+        };
         warnings.push(format!(
-            "{:.0} % of the blocked time is in calls that are recorded; the rest is input and output, sleeping, joining, or locks on raw futexes (Rust, Go, static programs)",
+            "{:.0} % of the blocked time is in calls that are recorded; the rest {rest}",
             coverage.ratio() * 100.0
         ));
     }

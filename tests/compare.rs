@@ -45,7 +45,7 @@ fn a_program_that_fails_by_itself_passes_its_code_on() {
 #[test]
 fn a_lock_that_fails_or_hangs_is_a_row_and_not_the_end() {
     let script = "case $CONTEND_MUTEX in ticket) kill -SEGV $$;; mcs) sleep 1000;; esac; exit 0";
-    let limit = ["--time-limit", "2", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
+    let limit = ["--time-limit", "10", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
     let arguments = ["compare"].into_iter().chain(limit).chain(["--", "sh", "-c", script]);
     let output = contend(&arguments.collect::<Vec<_>>());
     assert!(output.status.success(), "one lock that works is enough");

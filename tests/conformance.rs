@@ -5,32 +5,40 @@ mod common;
 #[path = "common/locks.rs"]
 mod locks;
 
-use common::{Source, run};
-use locks::{choices, under};
+use common::{HANG, Source, run};
+use locks::{check_recording, choices, recorded, recordings, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-/// Twice the longest alarm of a trace program, which normally ends it first.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// Compares a program's trace to its trace on glibc, under all the choices of locks for `kinds`.
+/// Compares a program's trace to its trace on glibc, under all the choices of locks for `kinds`, and under some of them
+/// recorded.
 fn same_trace(program: &Path, kinds: &[&str]) {
-    let oracle = run(Command::new(program), LIMIT);
+    let oracle = run(Command::new(program), HANG);
     assert!(oracle.succeeded(), "{} on glibc alone {oracle}", program.display());
     assert!(oracle.stdout.ends_with("end\n"), "{} on glibc alone printed no end", program.display());
 
     let mut failures = String::new();
-    for lock in choices(kinds) {
-        let outcome = run(under(&lock, program), LIMIT);
+    let mut compare = |command: Command, how: &str| {
+        let outcome = run(command, HANG);
         let difference = difference(&oracle.stdout, &outcome.stdout);
         if !difference.is_empty() {
-            let _ = writeln!(failures, "--- glibc\n+++ {lock}\n{difference}");
+            let _ = writeln!(failures, "--- glibc\n+++ {how}\n{difference}");
         }
         if !outcome.succeeded() {
-            let _ = writeln!(failures, "under {lock} it {outcome}");
+            let _ = writeln!(failures, "under {how} it {outcome}");
         }
+    };
+    let choices = choices(kinds);
+    for lock in &choices {
+        compare(under(lock, program), lock);
+    }
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("recorded.contend");
+    for (lock, rate) in recordings(&choices) {
+        compare(recorded(lock, rate, program, &file), &format!("{lock}, recorded at rate {rate}"));
+        check_recording(&file)
+            .unwrap_or_else(|error| panic!("the recording under {lock} at rate {rate} {error}"));
     }
     assert!(failures.is_empty(), "{} behaves otherwise than on glibc:\n{failures}", program.display());
 }
@@ -121,7 +129,7 @@ fn cancellation_by_unwinding() {
 fn write_after_own_read_is_a_deadlock() {
     let program = compiled("own_read.c");
     for lock in choices(&["rwlock"]).into_iter().filter(|lock| lock != "glibc") {
-        let outcome = run(under(&lock, &program), LIMIT);
+        let outcome = run(under(&lock, &program), HANG);
         assert!(outcome.succeeded(), "under {lock} own_read {outcome}");
         let expected = "\
             pthread_rwlock_wrlock | default | read-held by self -> EDEADLK\n\

@@ -2,14 +2,12 @@
 
 mod common;
 
-use common::{CONTEND, Source, run};
+use common::{CONTEND, HANG, Source, run};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn contend(arguments: &[&str]) -> Command {
     let mut command = Command::new(CONTEND);
@@ -19,7 +17,7 @@ fn contend(arguments: &[&str]) -> Command {
 
 /// The JSON that a command line of contend prints.
 fn json(arguments: &[&str]) -> Value {
-    let outcome = run(contend(arguments), LIMIT);
+    let outcome = run(contend(arguments), HANG);
     assert!(outcome.succeeded(), "contend {}: {outcome}", arguments.join(" "));
     serde_json::from_str(&outcome.stdout).expect("the command prints JSON")
 }
@@ -29,7 +27,7 @@ fn profile(file: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Valu
     let file = file.to_str().expect("a plain path");
     let mut command = contend(&["profile", "-q", "-o", file]);
     command.args(arguments).envs(variables.iter().copied());
-    let outcome = run(command, LIMIT);
+    let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "contend profile {}: {outcome}", arguments.join(" "));
     let told = serde_json::from_str(&outcome.stdout).expect("the program prints JSON");
     (told, json(&["report", file, "--json"]))
@@ -106,27 +104,72 @@ fn an_independent_shim_counts_the_same() {
     assert!(ours.iter().all(|lock| shims.contains(lock)), "profiled {ours:?}, counted {shims:?}");
 }
 
+/// Signal handlers take locks at every instruction of other lock calls, and at every one of the recorder's that a
+/// signal can reach; its counts are still the program's.
+#[test]
+fn a_handler_at_every_instruction_loses_no_count() {
+    let program = Source::program("steps.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("steps.contend");
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file, "--"]);
+    command.arg(program);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "steps {outcome}");
+    let report = json(&["report", file, "--json"]);
+    assert_eq!(report["header"]["dropped"], 0);
+    for line in outcome.stdout.lines().filter(|line| !line.starts_with("ok ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let told: [u64; 2] = [words[1], words[2]].map(|count| count.parse().expect("a count"));
+        assert_eq!(acquisitions(&report, words[0]), told, "{line}");
+    }
+}
+
+/// Runs of a program whose sections are to be held against their profile: as many as that until one is not disturbed.
+const ATTEMPTS: usize = 20;
+
 /// Not a test of speed: both sides are the same clock around the same section.
+///
+/// A thread that loses its core between the lock's clock and its own adds to the profile's side only, a time slice at once,
+/// which makes the figure void. So the profile is never below what was injected, and in one run of some it is no more.
 #[test]
 fn hold_times_add_up_to_the_injected_sections() {
+    const TOLERANCE: f64 = 0.05;
     let program = Source::program("injected.c").compile();
     let program = program.to_str().expect("a plain path");
     let directory = tempfile::tempdir().expect("a place for profiles");
     let workload = ["--", program, "2", "1500", "hot_lock=20000,2000,1", "index_lock=20000,2000,2,80"];
-    let (told, report) = profile(&directory.path().join("holds.contend"), &workload, &[]);
-    for name in ["hot_lock", "index_lock"] {
-        let row = row(&report, name);
-        let sums = ["exclusive", "shared"].map(|side| {
-            ["hold_same", "hold_other"].map(|part| row[side][part]["total_ns"].as_f64().unwrap_or(0.0))
-        });
-        let profiled: f64 = sums.iter().flatten().sum();
-        let injected = told_of(&told, name)["held_ns"].as_f64().expect("a time");
-        // A thread that loses its core between its own clock and the lock's adds to one side only.
+    let locks = ["hot_lock", "index_lock"];
+    let mut excess = Vec::new();
+    while excess.len() < ATTEMPTS && !excess.iter().any(|of: &[f64; 2]| of.iter().all(|&of| of < TOLERANCE)) {
+        let (told, report) = profile(&directory.path().join("holds.contend"), &workload, &[]);
+        excess.push(locks.map(|name| held_ns(&report, name) / injected_ns(&told, name) - 1.0));
         assert!(
-            (profiled / injected - 1.0).abs() < 0.05,
-            "{name} was held for {profiled} ns by the profile and for {injected} ns by the program"
+            excess.iter().flatten().all(|&of| of > -TOLERANCE),
+            "{locks:?}: the profile has less than was injected: {excess:?}"
         );
     }
+    assert!(
+        excess.last().is_some_and(|of| of.iter().all(|&of| of < TOLERANCE)),
+        "{locks:?}: in every run the profile has more than was injected: {excess:?}"
+    );
+}
+
+/// How long a lock was held, by the profile.
+fn held_ns(report: &Value, name: &str) -> f64 {
+    let row = row(report, name);
+    let parts = [
+        ("exclusive", "hold_same"),
+        ("exclusive", "hold_other"),
+        ("shared", "hold_same"),
+        ("shared", "hold_other"),
+    ];
+    parts.iter().map(|&(side, part)| row[side][part]["total_ns"].as_f64().unwrap_or(0.0)).sum()
+}
+
+/// How long a lock was held, by the program.
+fn injected_ns(told: &Value, name: &str) -> f64 {
+    told_of(told, name)["held_ns"].as_f64().expect("a time")
 }
 
 #[test]
@@ -142,7 +185,7 @@ fn a_profile_outlives_kill_9() {
     let begun = Instant::now();
     // A live file can be read too; so wait until something is in it.
     loop {
-        let outcome = run(contend(&["report", file, "--json"]), LIMIT);
+        let outcome = run(contend(&["report", file, "--json"]), HANG);
         let report: Option<Value> = serde_json::from_str(&outcome.stdout).ok();
         let seen = report.is_some_and(|report| {
             report["rows"].as_array().is_some_and(|rows| {
@@ -152,7 +195,7 @@ fn a_profile_outlives_kill_9() {
         if seen {
             break;
         }
-        assert!(begun.elapsed() < LIMIT, "nothing was recorded: {outcome}");
+        assert!(begun.elapsed() < HANG, "nothing was recorded: {outcome}");
         std::thread::sleep(Duration::from_millis(20));
     }
     // SAFETY: the group that this test made.
@@ -168,7 +211,7 @@ fn what_is_no_profile_is_named() {
     let directory = tempfile::tempdir().expect("a place for files");
     let file = directory.path().join("foreign.contend");
     std::fs::write(&file, "#!/bin/sh\n".repeat(1000)).expect("a file");
-    let outcome = run(contend(&["report", file.to_str().expect("a plain path")]), LIMIT);
+    let outcome = run(contend(&["report", file.to_str().expect("a plain path")]), HANG);
     assert!(!outcome.succeeded());
     assert!(outcome.stderr.contains("foreign.contend"), "{outcome}");
 }

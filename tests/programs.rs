@@ -1,17 +1,14 @@
-//! Programs that check themselves, under every lock: with few threads and with four times as many as cores.
+//! Programs that check themselves, under every lock, and recorded: with few threads and with four times as many as cores.
 
 mod common;
 #[path = "common/locks.rs"]
 mod locks;
 
-use common::{CONTEND, Outcome, Source, run};
-use locks::{choices, under};
+use common::{CONTEND, HANG, Outcome, Source, run};
+use locks::{check_recording, choices, recorded, recordings, under};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Few threads, and four times as many as there are cores.
 fn thread_counts() -> [String; 2] {
@@ -19,15 +16,28 @@ fn thread_counts() -> [String; 2] {
     [2.to_string(), (4 * cores).to_string()]
 }
 
-/// Runs a program under all the choices of locks for `kinds`; it succeeds when its last line begins with `ok`.
+/// Runs a program under all the choices of locks for `kinds`, and under some of them recorded; it succeeds when its last
+/// line begins with `ok`.
 fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
-    let alone = run(with(Command::new(program), arguments), LIMIT);
+    let alone = run(with(Command::new(program), arguments), HANG);
     assert!(is_ok(&alone), "{} {arguments:?} on glibc alone {alone}", program.display());
     let mut failures = String::new();
-    for lock in choices(kinds) {
-        let outcome = run(with(under(&lock, program), arguments), LIMIT);
+    let choices = choices(kinds);
+    for lock in &choices {
+        let outcome = run(with(under(lock, program), arguments), HANG);
         if !is_ok(&outcome) {
             let _ = writeln!(failures, "under {lock} it {outcome}");
+        }
+    }
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("recorded.contend");
+    for (lock, rate) in recordings(&choices) {
+        let outcome = run(with(recorded(lock, rate, program, &file), arguments), HANG);
+        if !is_ok(&outcome) {
+            let _ = writeln!(failures, "under {lock}, recorded at rate {rate}, it {outcome}");
+        }
+        if let Err(error) = check_recording(&file) {
+            let _ = writeln!(failures, "the recording under {lock} at rate {rate} {error}");
         }
     }
     assert!(failures.is_empty(), "{} {arguments:?} fails:\n{failures}", program.display());
@@ -135,6 +145,11 @@ fn storm_of_signals() {
 }
 
 #[test]
+fn a_handler_at_every_instruction() {
+    passes(&compiled("steps.c"), &[], &[]);
+}
+
+#[test]
 fn owners_that_ended() {
     passes(&compiled("orphan.c"), &[], &["10"]);
 }
@@ -172,7 +187,7 @@ fn counted(
     counts: &Path,
 ) -> (serde_json::Value, serde_json::Value) {
     command.args(arguments).env("COUNT_SHIM_OUT", counts);
-    let outcome = run(command, LIMIT);
+    let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "injected {outcome}");
     let told = serde_json::from_str(&outcome.stdout).expect("injected prints JSON");
     let text = std::fs::read_to_string(counts).expect("the shim writes its counts");

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use crate::common::{CONTEND, run};
+use crate::common::{CONTEND, HANG, run};
 
 /// A lock that `contend locks` offers, with the kinds of object that it can stand in for.
 pub(crate) struct Lock {
@@ -21,7 +20,7 @@ pub(crate) fn locks() -> &'static [Lock] {
     LOCKS.get_or_init(|| {
         let mut command = Command::new(CONTEND);
         command.args(["locks", "--json"]);
-        let outcome = run(command, Duration::from_secs(20));
+        let outcome = run(command, HANG);
         assert!(outcome.succeeded(), "contend locks --json: {outcome}");
         parse_locks(&outcome.stdout).unwrap_or_else(|error| {
             panic!("contend locks --json is no list of names and kinds: {error}\n{}", outcome.stdout)
@@ -78,4 +77,44 @@ pub(crate) fn under(lock: &str, program: &Path) -> Command {
     let mut command = Command::new(CONTEND);
     command.args(["run", "--lock", lock, "--"]).arg(program);
     command
+}
+
+/// The ways in which a program is recorded once it has run under `choices`: on glibc's locks and on two of these, with
+/// times on every pair and on some.
+pub(crate) fn recordings(choices: &[String]) -> [(&str, &'static str); 4] {
+    let part = |thirds: usize| &*choices[choices.len() * thirds / 3];
+    [("glibc", "1"), ("glibc", "1/16"), (part(1), "1"), (part(2), "1/16")]
+}
+
+/// The command that runs a program under a lock and records it to a file, with times at this rate.
+pub(crate) fn recorded(lock: &str, rate: &str, program: &Path, file: &Path) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(["profile", "-q", "--sample", rate, "-o"]).arg(file);
+    // `contend profile` swaps no lock, so the program gets its locks in its environment.
+    command.args(["--", "env"]).args(variables(lock)).arg(program);
+    command
+}
+
+/// What says to the preload library which locks stand in for which.
+fn variables(choice: &str) -> Vec<String> {
+    let variable = |kind: &str, name: &str| format!("CONTEND_{}={name}", kind.to_uppercase());
+    if choice.contains('=') {
+        let parts = choice.split(',').filter_map(|part| part.split_once('='));
+        return parts.map(|(kind, name)| variable(kind, name)).collect();
+    }
+    let lock = locks().iter().find(|lock| lock.name == choice).expect("a lock of the list");
+    lock.kinds.iter().map(|kind| variable(kind, choice)).collect()
+}
+
+/// Checks that a recording can be read, and that nothing was lost in it.
+pub(crate) fn check_recording(file: &Path) -> Result<(), String> {
+    let mut command = Command::new(CONTEND);
+    command.args(["report", "--json"]).arg(file);
+    let outcome = run(command, HANG);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout)
+        .map_err(|error| format!("has no report, {error}: {outcome}"))?;
+    match report["header"]["dropped"].as_u64() {
+        Some(0) => Ok(()),
+        dropped => Err(format!("lost events: {dropped:?}")),
+    }
 }

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 /// The command under test.
 pub(crate) const CONTEND: &str = env!("CARGO_BIN_EXE_contend");
 
+/// A run that takes longer hangs. The programs need seconds, and their own alarms end them first, after 300 s: what is
+/// above is for slow and busy machines.
+pub(crate) const HANG: Duration = Duration::from_secs(400);
+
 /// The C or C++ source, in `tests/programs`, of something to compile, and how.
 pub(crate) struct Source<'a> {
     /// File name; C++ where it ends in `.cc`.
@@ -60,7 +64,7 @@ impl<'a> Source<'a> {
         compiler.arg(if cxx { "-std=gnu++17" } else { "-std=gnu17" });
         compiler.args(["-O2", "-g", "-pthread", "-Wall", "-Wextra", "-Werror"]);
         compiler.args(self.options).arg(source).args(self.with).arg("-o").arg(output);
-        let outcome = run(compiler, Duration::from_secs(60));
+        let outcome = run(compiler, HANG);
         assert!(outcome.succeeded(), "compiling {}: {outcome}", source.display());
     }
 }

@@ -178,7 +178,7 @@ static void *work(void *number) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long threads = number(argc, argv, 1, 4);
     per_thread = number(argc, argv, 2, 20000);
     MUST(pthread_atfork(prepare, release, release));
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
         pid_t child = fork(); // while all threads allocate
         if (child == 0) {
-            alarm(10);
+            alarm(100);
             // Only the allocator saw to its locks: these may be held by threads that are not here.
             MUST(pthread_mutex_init(&mutex, NULL));
             recursive = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

@@ -68,7 +68,7 @@ static void *consume(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long producers = (number(argc, argv, 1, 4) + 1) / 2;
     consumers = producers;
     per_producer = number(argc, argv, 2, 5000);

@@ -143,7 +143,7 @@ static void conditions(const char *kind, int type) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     mutexes("plain", mtx_plain);
     mutexes("timed", mtx_timed);

@@ -309,7 +309,7 @@ static void locks_are_no_points(void) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long rounds = number(argc, argv, 1, 100);
     for (variant = PLAIN; variant < VARIANTS; variant++)
         for (int how = WAIT; how < WAITS; how++) {

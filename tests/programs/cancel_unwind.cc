@@ -51,7 +51,7 @@ void *waiter(void *) {
 } // namespace
 
 int main() {
-    alarm(30);
+    alarm(300);
     for (int signal_too = 0; signal_too < 2; signal_too++)
         for (int round = 0; round < 50; round++) {
             destructors = owned = caught = 0;

@@ -28,10 +28,11 @@
 #define MAYBE_UNUSED __attribute__((unused))
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-// A program that hangs is killed by SIGALRM; what it printed last says where.
-static void watch(unsigned limit_s) {
+// A program that hangs is killed by SIGALRM; what it printed last says where. The longest one needs a few seconds: the
+// rest is for slow and busy machines.
+static void watch(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    alarm(limit_s);
+    alarm(300);
 }
 
 MAYBE_UNUSED __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...) {
@@ -160,15 +161,27 @@ MAYBE_UNUSED static char thread_state(pid_t tid) {
     return name_end == NULL ? '?' : name_end[2];
 }
 
-// Waits until a thread that has set `calling` sleeps or has returned. A lock that spins for good never
-// sleeps: 200 ms are then enough for it to have reached its loop.
+// How long a thread has run, by the kernel's own count; -1 if it does not tell.
+MAYBE_UNUSED static int64_t time_on_core_ns(pid_t tid) {
+    char path[64];
+    long long ns = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", (int)tid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return -1;
+    if (fscanf(file, "%lld", &ns) != 1) ns = -1;
+    fclose(file);
+    return ns;
+}
+
+// Waits until a thread that has set `calling` sleeps or has returned. Asleep is what it is at three looks in a row: it may
+// sleep for a moment on its way. A lock that spins for good never sleeps: after 100 ms it has reached its loop, and that is
+// time on a core, which a busy machine may not give it for long.
 MAYBE_UNUSED static bool blocked(_Atomic int *calling, pid_t tid) {
-    for (int i = 0; i < 400 && *calling == 1; i++) {
-        if (thread_state(tid) == 'S') {
-            nap_ns(2 * MS); // a lock that sleeps between looks may have caught the state it wants
-            return *calling == 1;
-        }
-        nap_ns(MS / 2);
+    int64_t begun_ns = time_on_core_ns(tid);
+    for (int looks = 0, asleep = 0; *calling == 1 && asleep < 3; looks++) {
+        nap_ns(MS);
+        asleep = thread_state(tid) == 'S' ? asleep + 1 : 0;
+        if (begun_ns < 0 ? looks == 400 : time_on_core_ns(tid) - begun_ns > 100 * MS) break;
     }
     return *calling == 1;
 }

@@ -292,7 +292,7 @@ static void fresh(void) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     for (int i = 0; i < WAITERS; i++) hire(&waiters[i]);
     static const struct {
         const char *name;

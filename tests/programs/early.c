@@ -39,7 +39,7 @@ static int trylock(void *lock) { return pthread_mutex_trylock(lock); }
 static int trywrlock(void *lock) { return pthread_rwlock_trywrlock(lock); }
 
 int main(void) {
-    watch(30);
+    watch();
     struct actor other;
     hire(&other);
     CHECK(ask(&other, trylock, &mutex) == EBUSY);

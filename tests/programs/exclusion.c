@@ -150,7 +150,7 @@ static const struct kind {
 };
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     const char *wanted = argc > 1 ? argv[1] : "all";
     long threads = number(argc, argv, 2, 4);
     acquisitions = number(argc, argv, 3, 20000) / 4 * 4;

@@ -84,7 +84,7 @@ static void *use(void *argument) {
 
 // In the child: the lock is free, works, and works between new threads.
 static void live_on(const struct lock *lock) {
-    alarm(10);
+    alarm(100);
     MUST(lock->try());
     if (lock->try() != EBUSY) fail("%s: taken twice in the child", lock->name);
     MUST(lock->release());
@@ -140,7 +140,7 @@ static void *fork_when_handed(void *number) {
     pid_t pid = fork();
     MUST(pthread_mutex_unlock(&handed));
     if (pid == 0) {
-        alarm(10);
+        alarm(100);
         MUST(pthread_mutex_lock(&handed));
         MUST(pthread_mutex_unlock(&handed));
         _exit(0);
@@ -191,7 +191,7 @@ static void among_busy_threads(long children) {
         if (pid == 0) {
             live_on(&locks[0]);
             live_on(&locks[1]);
-            alarm(10);
+            alarm(100);
             MUST(pthread_rwlock_wrlock(&own_rwlock));
             MUST(pthread_rwlock_unlock(&own_rwlock));
             // Theirs is in an unknown state, and only good for being made anew.
@@ -219,7 +219,7 @@ static void among_busy_threads(long children) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long children = number(argc, argv, 1, 20);
     MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));
     MUST(pthread_atfork(prepare, parent, child));

@@ -125,7 +125,7 @@ static void read_plan(char *argument) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long threads = number(argc, argv, 1, 2);
     iterations = number(argc, argv, 2, 2000);
     for (int i = 3; i < argc; i++) read_plan(argv[i]);

@@ -250,7 +250,7 @@ static void between_processes(struct room *room, const struct kind *kind) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     struct room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(room != MAP_FAILED);

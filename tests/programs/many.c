@@ -80,7 +80,7 @@ static void *hand_over_hand(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long threads = number(argc, argv, 1, 4);
     mutex_count = number(argc, argv, 2, 100000);
     if (mutex_count < 8 * NESTED) fail("at least %d mutexes", 8 * NESTED);

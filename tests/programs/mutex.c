@@ -138,7 +138,7 @@ static void whole_life(pthread_mutex_t *mutex, const char *kind, enum want want)
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     hire(&third);
     for (size_t i = 0; i < COUNT(kinds); i++) {

@@ -178,7 +178,7 @@ static void conditions(void) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     mutexes();
     rwlocks();
@@ -190,7 +190,7 @@ int main(void) {
 }
 #else
 int main(void) { // other architectures came later and have one version of each name
-    watch(30);
+    watch();
     puts("end");
     return 0;
 }

@@ -65,7 +65,7 @@ static void *use(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long rounds = number(argc, argv, 1, 20);
     pthread_mutexattr_t attribute;
     MUST(pthread_mutexattr_init(&attribute));

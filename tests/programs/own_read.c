@@ -4,7 +4,7 @@
 #include "case.h"
 
 int main(void) {
-    watch(10);
+    watch();
     pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     struct timespec late = from_now(CLOCK_REALTIME, 5000 * MS);
     MUST(pthread_rwlock_rdlock(&lock));

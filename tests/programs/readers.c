@@ -72,7 +72,7 @@ static void read_all_again(void) {
 }
 
 int main(int argc, char **argv) {
-    watch(20);
+    watch();
     long threads = number(argc, argv, 1, 4);
     rounds = number(argc, argv, 2, 300);
     // All kinds but NONRECURSIVE promise this.

@@ -125,7 +125,7 @@ static void live(enum life now, int how, bool destroyed) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long rounds = number(argc, argv, 1, 60);
     uint32_t random = 2463534242;
     union object on_stack;

@@ -257,7 +257,7 @@ static void between_processes(const struct kind *kind) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     hire(&third);
     for (size_t i = 0; i < COUNT(kinds); i++) {

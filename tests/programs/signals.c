@@ -115,7 +115,7 @@ static void *take_turns(void *number) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long threads = number(argc, argv, 1, 4), duration_ms = number(argc, argv, 2, 200);
     MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));
     struct sigaction action = {.sa_handler = handler}; // no SA_RESTART: a call that can be interrupted, is

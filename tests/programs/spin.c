@@ -72,7 +72,7 @@ static void between_processes(const char *kind, int shared) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     static const struct {
         const char *name;

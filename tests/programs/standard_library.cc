@@ -168,7 +168,7 @@ thread_local AtThreadExit at_thread_exit;
 } // namespace
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(300);
     const int threads = argc > 1 ? std::atoi(argv[1]) : 4, rounds = argc > 2 ? std::atoi(argv[2]) : 2000;
     check(threads > 0 && rounds > 0, "the arguments are threads and rounds");
     exclusion<std::mutex>(threads, rounds, "std::mutex");

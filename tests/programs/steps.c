@@ -1,7 +1,7 @@
 // A signal handler at every instruction of lock calls. The processor's single-step flag makes each instruction raise
 // SIGTRAP, whose handler tries locks: that of the call which it interrupts, one that another thread fights for, and ones
 // that nobody has used. No try may wait for the interrupted call, nothing may be lost or counted twice, and every lock
-// has to be free in the end. Arguments: rounds (20), instructions from one handler to the next, on average (16): a
+// has to be free in the end. Arguments: rounds (5), instructions from one handler to the next, on average (16): a
 // lock whose try is a load and an exchange never comes by one where another takes it at every instruction.
 //
 // Recursive mutexes are stepped through and not tried: glibc's counts below zero where a handler takes it again between
@@ -158,8 +158,8 @@ static void *fight(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
-    long rounds = number(argc, argv, 1, 20);
+    watch();
+    long rounds = number(argc, argv, 1, 5);
     distance = number(argc, argv, 2, 16);
     for (size_t i = 0; i < COUNT(fresh); i++) MUST(pthread_mutex_init(&fresh[i], NULL));
     MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));

@@ -93,7 +93,7 @@ static void *never_end(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    watch(60);
+    watch();
     long threads = number(argc, argv, 1, 8);
     generations = number(argc, argv, 2, 10);
     MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));

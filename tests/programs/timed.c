@@ -140,7 +140,7 @@ static void each_call(const struct kind *kind) {
 }
 
 int main(void) {
-    watch(30);
+    watch();
     hire(&other);
     for (size_t i = 0; i < COUNT(kinds); i++) each_call(&kinds[i]);
     dismiss(&other);

@@ -136,7 +136,7 @@ static void run(void) {
 }
 
 int main(int argc, char **argv) {
-    watch(300);
+    watch();
     const char *wanted = argc > 1 ? argv[1] : "all";
     threads = number(argc, argv, 2, 2);
     rounds = (number(argc, argv, 3, 50000) + BATCH - 1) / BATCH;

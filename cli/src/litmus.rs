@@ -1,14 +1,23 @@
 //! `contend litmus`: small programs, and what each memory model says about them.
 
+mod expected;
 mod explain;
+mod files;
+mod looked;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use checker::Model;
-use checker::litmus::program::Final;
-use checker::litmus::{Judgement, Quantifier, Test, native};
+use checker::litmus::{Limits, ParseError, Test, Trouble};
+use rayon::prelude::*;
+use report::text::printable;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+
+use expected::Expected;
+use looked::Looked;
 
 /// Say which outcomes of a small program each memory model allows.
 ///
@@ -18,13 +27,18 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend litmus tests/litmus                       # all tests of a directory
+  contend litmus 'suite/**/MP*.litmus' suite/@all   # a pattern, and a list of files as herd has them
   contend litmus --model tso --states SB.litmus     # what can be in the registers at the end
+  contend litmus --expect kinds.txt suite           # compare with published verdicts
   contend litmus --run SB.litmus                    # what this processor does, beside what TSO allows
   contend litmus --explain                          # the store-buffering table of every textbook
-  contend litmus tests/litmus --json | jq '.[] | select(.models.tso.verdict == \"Allowed\") | .name'")]
+  contend litmus tests/litmus --json | jq '.[] | select(.models.tso.verdict == \"Allowed\") | .name'
+
+Exit status: 0 when all went well; 1 when a verdict is not the expected one or the processor did what its model
+forbids; else 2 when a file is no litmus test; else 3 when a test uses what is not supported.")]
 pub(crate) struct Args {
-    /// Tests, or directories that are searched for files ending in .litmus
-    #[arg(value_name = "FILE|DIR", required_unless_present = "explain")]
+    /// Tests, directories that are searched for files ending in .litmus, patterns, or lists whose name starts with @
+    #[arg(value_name = "FILE|DIR|@LIST", required_unless_present = "explain")]
     paths: Vec<PathBuf>,
 
     /// Only this model: sc, tso, pso or ra; may be given several times
@@ -39,6 +53,23 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Print only what is not as expected, what could not be read, and the sum
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Compare with published verdicts: herd's kinds.txt or log, a CSV table, or JSON. Verdicts that name no model are
+    /// of --model, or of tso
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+
+    /// Turns of a loop that are followed; turns that only wait are not counted
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    unroll: usize,
+
+    /// How long one test may take under one model; what was seen until then is a bound
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    time_limit: f64,
+
     /// Run the tests on this processor too; an outcome that its model forbids is a failure
     #[arg(long)]
     run: bool,
@@ -52,226 +83,215 @@ pub(crate) struct Args {
     explain: bool,
 }
 
+/// A file that is no text worth reading is not read whole.
+const MOST_BYTES: u64 = 1 << 20;
+/// Files that are looked at side by side before they are printed.
+const BATCH: usize = 64;
+
 /// Runs `contend litmus`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.explain {
         print!("{}", explain::text());
         return Ok(ExitCode::SUCCESS);
     }
-    let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
-    let mut files = Vec::new();
-    for path in &args.paths {
-        find(path, &mut files)?;
-    }
-    let mut failed = false;
+    let started = Instant::now();
+    let files = files::find(&args.paths)?;
+    let job = Job::new(args)?;
+    let mut sum = Sum::default();
     let mut all = Vec::new();
-    for file in &files {
-        match look_at(file, &models, args) {
-            Ok(looked) => {
-                failed |= looked.failed;
-                if args.json {
-                    all.push(looked.json());
-                } else {
+    for batch in files.chunks(BATCH) {
+        let results: Vec<_> = if args.run {
+            // One at a time: the processor is what is looked at.
+            batch.iter().map(|file| job.look_at(file)).collect()
+        } else {
+            batch.par_iter().map(|file| job.look_at(file)).collect()
+        };
+        for (file, result) in batch.iter().zip(results) {
+            sum.add(&result);
+            match (result, args.json) {
+                (Ok(looked), true) => all.push(looked.json()),
+                (Ok(looked), false) if !args.quiet || looked.is_failed() => {
                     print!("{}", looked.text(args.states));
                 }
-            }
-            Err(error) => {
-                failed = true;
-                if args.json {
-                    all.push(json!({ "file": file, "error": error_json(&error) }));
-                } else {
-                    eprintln!("contend: {error:#}");
-                }
+                (Ok(_), false) => {}
+                (Err(error), true) => all.push(json!({ "file": file, "error": error_json(&error) })),
+                (Err(error), false) => eprintln!("contend: {}", printable(&format!("{error:#}"))),
             }
         }
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
+    } else if files.len() > 1 {
+        print!("{}", sum.text(job.expected.as_ref(), started.elapsed()));
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(sum.exit_code())
 }
 
-/// The files to look at: a file itself, and all tests of a directory in order.
-fn find(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let about = std::fs::metadata(path)
-        .with_context(|| format!("{}: expected a litmus test or a directory", path.display()))?;
-    if !about.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
+/// What is wanted of every file.
+struct Job {
+    models: Vec<Model>,
+    limits: Limits,
+    expected: Option<Expected>,
+    /// How often to run on the processor.
+    iterations: Option<u64>,
+}
+
+impl Job {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let time =
+            Duration::try_from_secs_f64(args.time_limit).ok().filter(|time| !time.is_zero()).with_context(
+                || format!("--time-limit: {} is no number of seconds above zero", args.time_limit),
+            )?;
+        let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
+        let unnamed = if let [only] = args.model[..] { only } else { Model::Tso };
+        Ok(Self {
+            models,
+            limits: Limits { turns: args.unroll, time: Some(time), ..Limits::default() },
+            expected: args.expect.as_ref().map(|path| Expected::read(path, unnamed)).transpose()?,
+            iterations: args.run.then_some(args.iterations),
+        })
     }
-    let entries = std::fs::read_dir(path).with_context(|| format!("{}: cannot be listed", path.display()))?;
-    let mut entries = entries.flatten().collect::<Vec<_>>();
-    entries.sort_by_key(std::fs::DirEntry::path);
-    for entry in entries {
-        // Links are not followed, so that no circle is.
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => find(&entry.path(), files)?,
-            Ok(_) if entry.path().extension().is_some_and(|extension| extension == "litmus") => {
-                files.push(entry.path());
-            }
-            _ => {}
+
+    fn look_at<'a>(&self, file: &'a Path) -> anyhow::Result<Looked<'a>> {
+        let size = std::fs::metadata(file).map_or(0, |about| about.len());
+        anyhow::ensure!(
+            size <= MOST_BYTES,
+            "{}: {size} bytes are too many for a litmus test",
+            file.display()
+        );
+        let bytes = std::fs::read(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+        let named = |error: ParseError| anyhow::Error::new(error).context(file.display().to_string());
+        let test = Test::parse(&String::from_utf8_lossy(&bytes)).map_err(named)?;
+        let judge = |&model: &Model| test.judge_within(model, &self.limits);
+        let judgements = self.models.iter().map(judge).collect::<Vec<_>>();
+        if let Some(fault) = judgements.iter().find_map(|judgement| judgement.finals.fault) {
+            return Err(named(test.explain(&fault)));
         }
+        let mut looked = Looked::new(file, test, judgements, self.expected.as_ref());
+        if let Some(iterations) = self.iterations {
+            looked.run(iterations, &self.limits).map_err(named)?;
+        }
+        Ok(looked)
     }
-    Ok(())
 }
 
 fn error_json(error: &anyhow::Error) -> Value {
-    match error.downcast_ref::<checker::litmus::ParseError>() {
-        Some(parse) => json!({ "line": parse.at.line, "column": parse.at.column, "message": parse.message }),
-        None => json!({ "message": format!("{error:#}") }),
+    match error.downcast_ref::<ParseError>() {
+        Some(parse) => json!({
+            "kind": if parse.trouble == Trouble::Unsupported { "refused" } else { "malformed" },
+            "line": parse.at.line,
+            "column": parse.at.column,
+            "message": parse.message,
+        }),
+        None => json!({ "kind": "unreadable", "message": format!("{error:#}") }),
     }
 }
 
-/// A test with what was found out about it.
-struct Looked<'a> {
-    file: &'a Path,
-    test: Test,
-    judgements: Vec<Judgement>,
-    measured: Option<Measured>,
+/// How many tests came out how.
+#[derive(Debug, Default)]
+struct Sum {
+    tests: usize,
+    bounded: usize,
+    refused: usize,
+    unreadable: usize,
+    agreeing: usize,
+    compared: usize,
     failed: bool,
 }
 
-/// What the processor did.
-struct Measured {
-    outcomes: native::Outcomes,
-    /// The model that the processor follows, when the test says something about it.
-    allowed: Option<Judgement>,
-}
-
-/// A file that is no text worth reading is not read whole.
-const MOST_BYTES: u64 = 1 << 20;
-
-fn look_at<'a>(file: &'a Path, models: &[Model], args: &Args) -> anyhow::Result<Looked<'a>> {
-    let size = std::fs::metadata(file).map_or(0, |about| about.len());
-    anyhow::ensure!(size <= MOST_BYTES, "{}: {size} bytes are too many for a litmus test", file.display());
-    let bytes = std::fs::read(file).with_context(|| format!("{}: cannot be read", file.display()))?;
-    let test = Test::parse(&String::from_utf8_lossy(&bytes))
-        .map_err(|error| anyhow::Error::new(error).context(file.display().to_string()))?;
-    let judgements = models.iter().map(|&model| test.judge(model)).collect::<Vec<_>>();
-    if let Some((thread, value)) = judgements.iter().find_map(|judgement| judgement.finals.wild) {
-        anyhow::bail!("{}: thread {thread} follows the value {value}, which is no address", file.display());
-    }
-    let mut looked = Looked { file, test, judgements, measured: None, failed: false };
-    if args.run {
-        looked.run(args.iterations)?;
-    }
-    Ok(looked)
-}
-
-impl Looked<'_> {
-    fn run(&mut self, iterations: u64) -> anyhow::Result<()> {
-        let outcomes = native::run(&self.test, iterations, 1)
-            .with_context(|| format!("{}: cannot run", self.file.display()))?;
-        let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge(Model::Tso));
-        self.failed = allowed.as_ref().is_some_and(|allowed| {
-            !allowed.finals.bounded && outcomes.keys().any(|end| !allowed.finals.states.contains(end))
-        });
-        self.measured = Some(Measured { outcomes, allowed });
-        Ok(())
-    }
-
-    fn text(&self, with_states: bool) -> String {
-        let name = if self.test.name.is_empty() { "a test without a name" } else { &self.test.name };
-        let mut text = format!("{name} ({})\n", self.file.display());
-        for judgement in &self.judgements {
-            let bound = if judgement.finals.bounded { ", a bound: not all executions were seen" } else { "" };
-            let race = if judgement.finals.race { ", with a data race" } else { "" };
-            text += &format!(
-                "  {:3}  {:9}  {} of {} states{race}{bound}\n",
-                judgement.model.name(),
-                verdict(judgement),
-                judgement.holding,
-                judgement.finals.states.len(),
-            );
-            if with_states {
-                for state in self.states(judgement) {
-                    text += &format!("       {state}\n");
-                }
+impl Sum {
+    fn add(&mut self, result: &anyhow::Result<Looked<'_>>) {
+        self.tests += 1;
+        match result {
+            Ok(looked) => {
+                self.bounded += usize::from(!looked.is_decided());
+                let (agreeing, compared) = looked.agreement();
+                self.agreeing += agreeing;
+                self.compared += compared;
+                self.failed |= looked.is_failed();
             }
-        }
-        if let Some(measured) = &self.measured {
-            text += "  this processor\n";
-            for (end, count) in &measured.outcomes {
-                text += &format!("  {count:>12}  {}{}\n", self.state(end), forbidden(measured, end));
-            }
-            let unseen = measured.allowed.iter().flat_map(|allowed| &allowed.finals.states);
-            for end in unseen.filter(|end| !measured.outcomes.contains_key(end)) {
-                text += &format!("  {:>12}  {}\n", 0, self.state(end));
-            }
-        }
-        text
-    }
-
-    fn state(&self, end: &Final) -> String {
-        let places = self.test.places();
-        let shown = places
-            .iter()
-            .map(|&place| format!("{}={};", self.test.name_of(place), self.test.show(place.value(end))));
-        let mark = if self.test.condition.holds(end) { "  *" } else { "" };
-        shown.collect::<Vec<_>>().join(" ") + mark
-    }
-
-    /// The final states as far as the test speaks of them, each once.
-    fn states(&self, judgement: &Judgement) -> Vec<String> {
-        let mut states = judgement.finals.states.iter().map(|end| self.state(end)).collect::<Vec<_>>();
-        states.sort();
-        states.dedup();
-        states
-    }
-
-    fn state_json(&self, end: &Final) -> Value {
-        let places = self.test.places();
-        places
-            .iter()
-            .map(|&place| (self.test.name_of(place), json!(self.test.show(place.value(end)))))
-            .collect()
-    }
-
-    fn json(&self) -> Value {
-        let model = |judgement: &Judgement| {
-            let mut states =
-                judgement.finals.states.iter().map(|end| self.state_json(end)).collect::<Vec<_>>();
-            states.sort_by_key(Value::to_string);
-            states.dedup();
-            let value = json!({
-                "verdict": verdict(judgement),
-                "observation": judgement.observation(),
-                "satisfied": judgement.satisfies(self.test.quantifier),
-                "complete": !judgement.finals.bounded,
-                "race": judgement.finals.race,
-                "executions": judgement.finals.counts,
-                "states": states,
-            });
-            (judgement.model.name().to_owned(), value)
-        };
-        let mut value = json!({
-            "file": self.file,
-            "name": self.test.name,
-            "quantifier": match self.test.quantifier {
-                Quantifier::Exists => "exists",
-                Quantifier::NotExists => "~exists",
-                Quantifier::Forall => "forall",
+            Err(error) => match error.downcast_ref::<ParseError>().map(|parse| parse.trouble) {
+                Some(Trouble::Unsupported) => self.refused += 1,
+                _ => self.unreadable += 1,
             },
-            "models": self.judgements.iter().map(model).collect::<serde_json::Map<_, _>>(),
-        });
-        if let Some(measured) = &self.measured {
-            let outcome = |(end, count): (&Final, &u64)| {
-                let allowed = measured.allowed.as_ref().map(|allowed| allowed.finals.states.contains(end));
-                json!({ "count": count, "state": self.state_json(end), "allowed": allowed })
-            };
-            value["run"] = measured.outcomes.iter().map(outcome).collect();
         }
-        value
+    }
+
+    fn text(&self, expected: Option<&Expected>, elapsed: Duration) -> String {
+        let decided = self.tests - self.bounded - self.refused - self.unreadable;
+        let mut text = format!("{} tests: {decided} decided", self.tests);
+        for (count, what) in
+            [(self.bounded, "bounds"), (self.refused, "refused"), (self.unreadable, "no litmus tests")]
+        {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        if let Some(expected) = expected {
+            let (agreeing, compared) = (self.agreeing, self.compared);
+            text += &format!(
+                "; {agreeing} of {compared} verdicts as expected, of {} tests named",
+                expected.len()
+            );
+        }
+        text + &format!("; {:.2} s\n", elapsed.as_secs_f64())
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self { failed: true, .. } => ExitCode::from(1),
+            Self { unreadable: 1.., .. } => ExitCode::from(2),
+            Self { refused: 1.., .. } => ExitCode::from(3),
+            _ => ExitCode::SUCCESS,
+        }
     }
 }
 
-fn forbidden(measured: &Measured, end: &Final) -> &'static str {
-    match &measured.allowed {
-        Some(allowed) if !allowed.finals.states.contains(end) => "  FORBIDDEN by TSO",
-        _ => "",
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn verdict(judgement: &Judgement) -> &'static str {
-    if judgement.is_allowed() { "Allowed" } else { "Forbidden" }
+    /// What comes of looking at files with these contents, and expecting these verdicts.
+    fn sum_of(files: &[&str], expected: &str) -> Sum {
+        let directory = tempfile::tempdir().expect("a directory");
+        let table = directory.path().join("kinds.txt");
+        std::fs::write(&table, expected).expect("a file");
+        let job = Job {
+            models: vec![Model::Tso],
+            limits: Limits::default(),
+            expected: Some(Expected::read(&table, Model::Tso).expect("verdicts")),
+            iterations: None,
+        };
+        let mut sum = Sum::default();
+        for (number, text) in files.iter().enumerate() {
+            let file = directory.path().join(format!("{number}.litmus"));
+            std::fs::write(&file, text).expect("a file");
+            sum.add(&job.look_at(&file));
+        }
+        sum
+    }
+
+    const RIGHT: &str = "X86 A\n{ }\n P0 ;\n MOV [x],$1 ;\nexists (x=1)";
+    const REFUSED: &str = "PPC A\n{ }\n P0 ;\nexists (x=1)";
+    const BROKEN: &str = "X86 A\n{ ";
+    const ENDLESS: &str = "X86 A\n{ }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\nexists (x=1)";
+
+    #[test]
+    fn the_exit_status_tells_wrong_from_broken_from_refused() {
+        let code = |files: &[&str], expected: &str| format!("{:?}", sum_of(files, expected).exit_code());
+        let status = |number: u8| format!("{:?}", ExitCode::from(number));
+        assert_eq!(code(&[RIGHT], "A Allowed"), status(0));
+        assert_eq!(code(&[RIGHT, REFUSED, BROKEN], "A Forbidden"), status(1));
+        assert_eq!(code(&[RIGHT, REFUSED, BROKEN], "A Allowed"), status(2));
+        assert_eq!(code(&[RIGHT, REFUSED], "A Allowed"), status(3));
+    }
+
+    #[test]
+    fn every_test_is_counted_as_one_of_decided_bound_refused_and_none() {
+        let sum = sum_of(&[RIGHT, ENDLESS, REFUSED, BROKEN], "A Allowed\nB Forbidden");
+        let text = sum.text(None, Duration::from_millis(1_500));
+        assert_eq!(text, "4 tests: 1 decided, 1 bounds, 1 refused, 1 no litmus tests; 1.50 s\n");
+        // The bound says nothing about what it did not see.
+        assert_eq!((sum.agreeing, sum.compared), (1, 1));
+    }
 }

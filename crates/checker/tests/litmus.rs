@@ -1,9 +1,10 @@
 //! The project's litmus suite against its published verdicts, and files that are no tests.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contend_checker::Model;
-use contend_checker::litmus::{Quantifier, Test, native};
+use contend_checker::litmus::{Limits, Quantifier, Test, Trouble, native};
 
 fn suite() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/litmus")
@@ -77,27 +78,283 @@ fn a_file_that_cannot_be_read_names_its_line_and_column() {
         place("X86 A\n{ x=0; }\n P0 | P1 ;\n MOV [x],$1 | FROB EAX ;\nexists (x=1)");
     assert_eq!((line, column), (4, 15), "{message}");
     assert!(message.contains("FROB"), "{message}");
-    let (line, _, message) = place("X86 A\n{ }\n P0 ;\n L1: ;\n JMP L1 ;\nexists (x=1)");
-    assert_eq!(line, 4, "{message}");
+    let (line, _, message) = place("X86 A\n{ }\n P0 ;\n L1: ;\n JMP L2 ;\nexists (x=1)");
+    assert_eq!(line, 5, "{message}");
     assert_eq!(place("AArch64 A\n{}\n P0 ;\nexists (x=1)").0, 1);
     assert_eq!(place("X86 A\n{ x=0; }\n P0 ;\n MOV [x],$1 ;\nexists (7:EAX=1)").0, 5);
     assert_eq!(place("C A\n{ }\nP0 (int* x) {\n  frob(x);\n}\nexists (x=1)").0, 4);
     assert_eq!(place("").0, 1);
 }
 
+/// The files of the suite as texts.
+fn all_texts() -> Vec<String> {
+    let mut files = verdicts().into_iter().map(|(file, ..)| file).collect::<Vec<_>>();
+    files.dedup();
+    files.iter().map(|file| read(file)).collect()
+}
+
+/// Reads a text that may be anything, and judges what can be read, within narrow limits.
+fn try_out(text: &str) {
+    if let Ok(test) = Test::parse(text) {
+        let limits = Limits { turns: 2, executions: 50, time: Some(Duration::from_millis(50)) };
+        for model in [Model::Tso, Model::Ra] {
+            let judged = test.judge_within(model, &limits);
+            if let Some(fault) = judged.finals.fault {
+                assert_eq!(test.explain(&fault).trouble, Trouble::Unsupported);
+            }
+        }
+    }
+}
+
 #[test]
 fn no_beginning_of_a_test_makes_the_reader_panic() {
-    for file in ["n7.litmus", "C-MP-fences.litmus", "C-wait.litmus", "SB+other-xadd.litmus"] {
-        let text = read(file);
+    for text in all_texts() {
         for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
             let _ = Test::parse(&text[..end]);
             // Something foreign in the middle is no reason either.
             let _ = Test::parse(&format!("{}\u{1f512}((({}", &text[..end], &text[end..]));
         }
     }
-    let _ = Test::parse(&format!("X86 A\n{{ }}\n P0 ;\nexists {}", "~(".repeat(100_000)));
-    let _ = Test::parse(&format!("C A\n{{ }}\nP0 () {{ int a = {}1; }}", "(".repeat(100_000)));
-    let _ = Test::parse(&format!("X86 A\n{}", "(*".repeat(100_000)));
+}
+
+#[test]
+fn no_damage_to_a_test_makes_the_reader_or_the_models_panic() {
+    const PIECES: [&str; 32] = [
+        "\0",
+        "\u{1b}[31m",
+        "<b>",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        ";",
+        "|",
+        ",",
+        ":",
+        "$",
+        "%",
+        "*",
+        "(*",
+        "*)",
+        "\"",
+        "-9223372036854775808",
+        "18446744073709551616",
+        "0x",
+        "P0",
+        "LOCK",
+        "MOV",
+        "L0:",
+        "JMP L0",
+        "exists",
+        "~",
+        "t[99999999999]",
+        "\u{202e}",
+        "'",
+    ];
+    let texts = all_texts();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |bound: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % bound
+    };
+    for _ in 0..20_000 {
+        let mut bytes = texts[random(texts.len())].clone().into_bytes();
+        for _ in 0..1 + random(4) {
+            let at = random(bytes.len() + 1);
+            match random(5) {
+                0 => bytes.truncate(at),
+                1 if at < bytes.len() => bytes[at] = random(256) as u8,
+                2 => drop(bytes.splice(at..at, PIECES[random(PIECES.len())].bytes())),
+                3 => drop(bytes.drain(at..(at + random(12)).min(bytes.len()))),
+                _ => {
+                    let end = (at + random(60)).min(bytes.len());
+                    let copy = bytes[at..end].to_vec();
+                    let to = random(bytes.len() + 1);
+                    drop(bytes.splice(to..to, copy));
+                }
+            }
+        }
+        try_out(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn huge_and_deeply_nested_files_are_read_or_refused_quickly() {
+    let x86 = |body: &str| format!("X86 A\n{{ x=0; }}\n P0 ;\n{body}\nexists (x=1)");
+    let c = |body: &str| format!("C A\n{{ }}\nP0 (int* x) {{ {body} }}\nexists (x=1)");
+    for piece in [
+        "(",
+        "(*",
+        "[",
+        "{",
+        "\"",
+        "~",
+        "not ",
+        "x=1;",
+        "x=1 /\\ ",
+        "a ",
+        "0:",
+        "\0",
+        "\u{1f512}",
+        "/*",
+        "-",
+        "\n",
+    ] {
+        let many = piece.repeat((1 << 18) / piece.len());
+        for text in [many.clone(), x86(&many), c(&many), format!("X86 A\n{{ {many}"), format!("X86 {many}")] {
+            let _ = Test::parse(&text);
+        }
+        let _ = Test::parse(&format!("X86 A\n{{ x=0; }}\n P0 ;\nexists {many}"));
+    }
+    let chain = "x=1 /\\ ".repeat(100_000);
+    let test = Test::parse(&format!("X86 A\n{{ x=1; }}\n P0 ;\nNOP;\nforall ({chain}x=1)"))
+        .expect("long, and right");
+    assert!(test.judge(Model::Tso).satisfies(Quantifier::Forall));
+    let long = format!("int a = {}1;", "1+".repeat(100_000));
+    assert_eq!(Test::parse(&c(&long)).expect_err("too long").trouble, Trouble::Unsupported);
+    let many = "MOV [x],$1 ;\n".repeat(20_000);
+    assert_eq!(Test::parse(&x86(&many)).expect_err("too many").trouble, Trouble::Unsupported);
+    // Each of a row of loops within loops turns for ever.
+    let nested = (0..500).map(|n| format!("L{n}: INC EAX ;\n")).collect::<String>()
+        + &(0..500).rev().map(|n| format!("JMP L{n} ;\n")).collect::<String>();
+    try_out(&x86(&nested));
+    try_out(&c(&"do { x[0] = 1; ".repeat(90)));
+}
+
+#[test]
+fn a_message_holds_nothing_that_acts_on_a_terminal() {
+    let error = Test::parse("X86 A\n{ x=0; }\n P0 ;\n \u{1b}]0;owned\u{7} ;\nexists (x=1)")
+        .expect_err("no instruction");
+    assert!(!error.to_string().chars().any(char::is_control), "{error:?}");
+    let error = Test::parse(&format!("X86 A\n{{ x=0; }}\n P0 ;\n {} ;\n", "A".repeat(1 << 20)))
+        .expect_err("too long");
+    assert!(error.message.len() < 1_000);
+}
+
+/// The verdict of x86-TSO on a test that is written here.
+fn tso(text: &str) -> bool {
+    let test = Test::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let judged = test.judge(Model::Tso);
+    assert_eq!((judged.finals.fault, judged.finals.bounded), (None, false), "{text}");
+    judged.is_allowed()
+}
+
+#[test]
+fn jumps_go_where_their_condition_says() {
+    // Each row: what is compared, and which jumps are taken.
+    for (a, b, taken) in [
+        (1, 1, "JE JZ JLE JGE JBE JAE JNS"),
+        (1, 2, "JNE JNZ JL JLE JNGE JB JBE JNAE JS"),
+        (2, 1, "JNE JNZ JG JGE JNLE JA JAE JNBE JNS"),
+        (-1, 1, "JNE JNZ JL JLE JNGE JA JAE JNBE JS"),
+    ] {
+        for jump in "JE JZ JNE JNZ JL JLE JG JGE JNLE JNGE JA JAE JB JBE JNAE JNBE JS JNS".split(' ') {
+            let text = format!(
+                "X86 A\n{{ 0:EAX={a}; 0:EBX={b}; }}\n P0 ;\n CMP EAX,EBX ;\n {jump} L0 ;\n MOV ECX,$1 ;\n L0: NOP ;\nexists (0:ECX=0)"
+            );
+            let expected = taken.split(' ').any(|name| name == jump);
+            assert_eq!(tso(&text), expected, "{a} {b} {jump}");
+        }
+    }
+    // Flags of other instructions: a decrement to zero, a sum below zero, a bit that was set.
+    assert!(tso(
+        "X86 A\n{ x=1; }\n P0 ;\n LOCK DEC [x] ;\n JNE L0 ;\n MOV EAX,$7 ;\n L0: ;\nexists (0:EAX=7)"
+    ));
+    assert!(tso("X86 A\n{ }\n P0 ;\n ADD EAX,$-3 ;\n JS L0 ;\n MOV EAX,$7 ;\n L0: ;\nexists (0:EAX=-3)"));
+    assert!(tso("X86 A\n{ x=4; }\n P0 ;\n LOCK BTS [x],$2 ;\n SETC AL ;\nexists (0:EAX=1 /\\ x=4)"));
+    assert!(tso(
+        "X86_64 A\n{ }\n P0 ;\n cmpl $1,%eax ;\n cmovne %ebx,%ecx ;\n je .L1 ;\n ret ;\n .L1: movl $1,%edx ;\nexists (0:rdx=0)"
+    ));
+}
+
+#[test]
+fn a_spin_lock_excludes_and_a_loop_that_writes_is_a_bound() {
+    let lock = "X86 A\n{ l=0; x=0; }\n P0 | P1 ;\n L0: MOV EBX,$1 | L0: MOV EBX,$1 ;\n XOR EAX,EAX | XOR EAX,EAX ;\n \
+                LOCK CMPXCHG [l],EBX | LOCK CMPXCHG [l],EBX ;\n JNZ L0 | JNZ L0 ;\n INC [x] | INC [x] ;\n MOV [l],$0 | MOV [l],$0 ;\n\
+                ~exists (x=2)";
+    let test = Test::parse(lock).expect("a lock");
+    for model in Model::ALL {
+        let judged = test.judge(model);
+        assert!(!judged.finals.bounded, "a failed exchange writes nothing: {model}");
+        assert_eq!(judged.observation(), if model == Model::Pso { "Sometimes" } else { "Always" }, "{model}");
+    }
+    let exchange = "X86 A\n{ l=0; x=0; }\n P0 | P1 ;\n L0: MOV EBX,$1 | L0: MOV EBX,$1 ;\n XCHG [l],EBX | XCHG [l],EBX ;\n \
+                    TEST EBX,EBX | TEST EBX,EBX ;\n JNZ L0 | JNZ L0 ;\n INC [x] | INC [x] ;\n MOV [l],$0 | MOV [l],$0 ;\n\
+                    ~exists ~(x=2)";
+    let judged = Test::parse(exchange).expect("a lock").judge(Model::Tso);
+    assert!(judged.finals.bounded && judged.finals.unrolled, "each failed exchange writes");
+    assert!(judged.satisfies(Quantifier::NotExists));
+    let forever = "X86 A\n{ x=0; }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\nexists (x=0)";
+    assert!(Test::parse(forever).expect("a loop").judge(Model::Sc).finals.bounded);
+}
+
+#[test]
+fn arrays_offsets_and_sizes_are_one_location_each() {
+    let array = "X86_64 A\n{ int64_t t[2]={1,-1}; 0:rax=t; 0:rbx=1; }\n P0 ;\n movq 0(%rax,%ebx,8),%rcx ;\n movq (t),%rdx ;\n\
+                 locations [t;]\nforall (0:rcx=-1 /\\ 0:rdx=1 /\\ t[1]=-1)";
+    let judged = Test::parse(array).expect("an array").judge(Model::Tso);
+    assert!(judged.satisfies(Quantifier::Forall) && judged.holding == 1);
+    assert!(tso(
+        "X86 A\n{ int t[3]; x=t; }\n P0 ;\n MOV EAX,[x] ;\n MOV [EAX+4],$5 ;\n MOV EBX,[t+4] ;\nexists (0:EBX=5 /\\ t[1]=5 /\\ t[2]=0)"
+    ));
+    assert!(tso(
+        "X86_64 A\n{ int8_t y=0; int16_t z; }\n P0 ;\n movb $-1,(y) ;\n movw $7,(z) ;\n movzbl (y),%eax ;\n movsbl (y),%ebx ;\n\
+                 exists (y=255 /\\ 0:rax=255 /\\ 0:ebx=-1 /\\ z=7)"
+    ));
+    assert!(tso(
+        "X86_64 A\n{ 0:rax=0x1122334455667788; }\n P0 ;\n movb $1,%al ;\n movq %rax,%rbx ;\n movl %eax,%ecx ;\n\
+                 exists (0:rbx=0x1122334455667701 /\\ 0:rcx=0x55667701)"
+    ));
+    // Two halves of a word are two locations, if nobody wants the whole.
+    assert!(tso("X86 A\n{ }\n P0 ;\n MOVW [x],$1 ;\n MOVW [x+2],$2 ;\nexists (x=1)"));
+    let refused = |text: &str| {
+        let error = Test::parse(text).expect_err(text);
+        assert_eq!(error.trouble, Trouble::Unsupported, "{error}");
+        error.at.line
+    };
+    assert_eq!(refused("X86 A\n{ }\n P0 ;\n MOVL [x],$1 ;\n MOVB [x],$2 ;\nexists (x=1)"), 5);
+    assert_eq!(refused("X86 A\n{ }\n P0 ;\n MOVNTI [x],EAX ;\nexists (x=1)"), 4);
+    refused("X86 A\n{ }\n P0 ;\n MOVL [x],$1 ;\n MOVB [x+1],$2 ;\nexists (x=1)");
+    let through =
+        "X86_64 A\n{ int64_t x; 0:rdi=x; }\n P0 ;\n movq $1,(x) ;\n movb $1,1(%rdi) ;\nexists (x=1)";
+    let test = Test::parse(through).expect("readable");
+    let fault = test.judge(Model::Sc).finals.fault.expect("half an access");
+    assert_eq!(test.explain(&fault).at.line, 5);
+}
+
+#[test]
+fn c_has_loops_choices_and_pointers() {
+    let holds = |text: &str| {
+        let test = Test::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let judged = test.judge(Model::Ra);
+        assert!(!judged.finals.bounded && judged.finals.fault.is_none(), "{text}");
+        assert!(judged.satisfies(test.quantifier), "{text}");
+    };
+    holds(
+        "C A\n{ int t[3] = {1,2,3}; }\nP0 (int* t) { int s = 0; for (int i = 0; i < 3; i++) { if (i == 1) continue; s += t[i]; } }\nforall (0:s=4)",
+    );
+    holds(
+        "C A\n{ int x = 0 }\nP0 (int *x) { int* p = x; *p = 5; int r = *x == 5 ? 7 : 8; goto end; r = 9; end: ; }\nforall (0:r=7 /\\ x=5)",
+    );
+    // The right side of && is not looked at when the left decides.
+    holds(
+        "C A\n{ }\nP0 (atomic_int* x) { int r0 = 0; int r1 = (r0 && atomic_fetch_add(x, 1)) || !r0; }\nforall (0:r1=1 /\\ x=0)",
+    );
+    holds(
+        "C A\n{}\nP0 (atomic_int* x, atomic_int* y) { *x = 1; int r0 = *y; }\nP1 (atomic_int* x, atomic_int* y) { *y = 1; int r0 = *x; }\n~exists (0:r0=0 /\\ 1:r0=0)",
+    );
+    holds(
+        "C A\n{}\nP0 (int* x, int* y) { WRITE_ONCE(*x, 1); int r0 = xchg(y, 1); smp_mb(); }\nP1 (int *x, int* y) { int r1; r1 = READ_ONCE(*y); smp_rmb(); int r2 = READ_ONCE(*x); }\n~exists (1:r1=1 /\\ 1:r2=0)",
+    );
+    // A counter behind a lock that is taken by compare and exchange.
+    holds(
+        "C A\n{}\nP0 (atomic_int* l, int* x) { int e; do { e = 0; } while (!atomic_compare_exchange_strong_explicit(l, &e, 1, memory_order_acquire, memory_order_relaxed)); *x += 1; atomic_store_explicit(l, 0, memory_order_release); }\n\
+           P1 (atomic_int* l, int* x) { int e = 0; while (!atomic_compare_exchange_strong_explicit(l, &e, 1, memory_order_acquire, memory_order_relaxed)) e = 0; *x += 1; atomic_store_explicit(l, 0, memory_order_release); }\nforall (x=2)",
+    );
 }
 
 #[test]
@@ -105,7 +362,14 @@ fn what_the_processor_does_is_what_its_model_allows() {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
-    for file in ["SB.litmus", "SB+mfences.litmus", "n6.litmus", "xadd-atomic.litmus"] {
+    for file in [
+        "SB.litmus",
+        "SB+mfences.litmus",
+        "n6.litmus",
+        "xadd-atomic.litmus",
+        "SB+spin.litmus",
+        "sizes-MP.litmus",
+    ] {
         let test = Test::parse(&read(file)).expect("of the suite");
         let allowed = test.judge(Model::Tso).finals.states;
         let outcomes = native::run(&test, 5_000, 7).expect("no pointers");

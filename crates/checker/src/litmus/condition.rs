@@ -1,7 +1,8 @@
 //! What a litmus test asks of the final states.
 
-use super::program::{Final, Value, address_of};
-use super::test::Names;
+use super::initial;
+use super::program::{Final, Value, Width};
+use super::test::Builder;
 use super::token::{ParseError, Tokens};
 
 /// A register or a location.
@@ -35,10 +36,10 @@ pub enum Condition {
     Same(Place, Place),
     /// Not so.
     Not(Box<Self>),
-    /// Both.
-    And(Box<Self>, Box<Self>),
+    /// Every one.
+    All(Vec<Self>),
     /// At least one.
-    Or(Box<Self>, Box<Self>),
+    Any(Vec<Self>),
 }
 
 impl Condition {
@@ -50,8 +51,8 @@ impl Condition {
             Self::Is(place, value) => same(place.value(end), *value),
             Self::Same(a, b) => same(a.value(end), b.value(end)),
             Self::Not(inner) => !inner.holds(end),
-            Self::And(a, b) => a.holds(end) && b.holds(end),
-            Self::Or(a, b) => a.holds(end) || b.holds(end),
+            Self::All(parts) => parts.iter().all(|part| part.holds(end)),
+            Self::Any(parts) => parts.iter().any(|part| part.holds(end)),
         }
     }
 
@@ -70,10 +71,22 @@ impl Condition {
                 add(*b);
             }
             Self::Not(inner) => inner.places(places),
-            Self::And(a, b) | Self::Or(a, b) => {
-                a.places(places);
-                b.places(places);
+            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.places(places)),
+        }
+    }
+
+    /// Writes what locations are compared with as these hold it: 255 in a byte is -1.
+    pub(super) fn fit(&mut self, widths: &[Width]) {
+        match self {
+            Self::Is(Place::Memory(location), value) => {
+                let width = widths[*location];
+                if width != Width::Long && *value >= 0 && *value < 1 << width.bits() {
+                    *value = width.truncate(*value);
+                }
             }
+            Self::Not(inner) => inner.fit(widths),
+            Self::All(parts) | Self::Any(parts) => parts.iter_mut().for_each(|part| part.fit(widths)),
+            Self::Constant(_) | Self::Is(..) | Self::Same(..) => {}
         }
     }
 }
@@ -97,60 +110,65 @@ pub enum Quantifier {
 }
 
 /// Reads a condition: `=>` binds least, then `\/`, then `/\`, then `~`.
-pub(super) fn parse(tokens: &mut Tokens<'_>, names: &mut dyn Names) -> Result<Condition, ParseError> {
-    nested(tokens, names, 0)
+pub(super) fn parse(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Condition, ParseError> {
+    implication(tokens, builder, 0)
 }
 
-/// Parentheses and negations in one another at most.
+/// Parentheses, negations and implications in one another at most.
 const DEEPEST: usize = 200;
-
-fn nested(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> Result<Condition, ParseError> {
-    let mut left = disjunction(tokens, names, depth)?;
-    if tokens.take("=>") {
-        let right = nested(tokens, names, deeper(tokens, depth)?)?;
-        left = Condition::Or(Box::new(Condition::Not(Box::new(left))), Box::new(right));
-    }
-    Ok(left)
-}
 
 fn deeper(tokens: &Tokens<'_>, depth: usize) -> Result<usize, ParseError> {
     if depth == DEEPEST {
-        return Err(ParseError::new(tokens.at(), format!("the condition is nested deeper than {DEEPEST}")));
+        let message = format!("the condition is nested deeper than {DEEPEST}");
+        return Err(ParseError::unsupported(tokens.at(), message));
     }
     Ok(depth + 1)
 }
 
-fn disjunction(
+fn implication(
     tokens: &mut Tokens<'_>,
-    names: &mut dyn Names,
+    builder: &mut Builder,
     depth: usize,
 ) -> Result<Condition, ParseError> {
-    let mut left = conjunction(tokens, names, depth)?;
-    while tokens.take("\\/") || tokens.take("||") {
-        left = Condition::Or(Box::new(left), Box::new(conjunction(tokens, names, depth)?));
+    let left = disjunction(tokens, builder, depth)?;
+    if !tokens.take("=>") {
+        return Ok(left);
     }
-    Ok(left)
+    let right = implication(tokens, builder, deeper(tokens, depth)?)?;
+    Ok(Condition::Any(vec![Condition::Not(Box::new(left)), right]))
+}
+
+fn disjunction(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+    depth: usize,
+) -> Result<Condition, ParseError> {
+    let mut parts = vec![conjunction(tokens, builder, depth)?];
+    while tokens.take("\\/") || tokens.take("||") {
+        parts.push(conjunction(tokens, builder, depth)?);
+    }
+    Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::Any(parts) })
 }
 
 fn conjunction(
     tokens: &mut Tokens<'_>,
-    names: &mut dyn Names,
+    builder: &mut Builder,
     depth: usize,
 ) -> Result<Condition, ParseError> {
-    let mut left = negation(tokens, names, depth)?;
+    let mut parts = vec![negation(tokens, builder, depth)?];
     while tokens.take("/\\") || tokens.take("&&") {
-        left = Condition::And(Box::new(left), Box::new(negation(tokens, names, depth)?));
+        parts.push(negation(tokens, builder, depth)?);
     }
-    Ok(left)
+    Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::All(parts) })
 }
 
-fn negation(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> Result<Condition, ParseError> {
+fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Result<Condition, ParseError> {
     if tokens.take("~") || tokens.take("not") || tokens.take("!") {
-        let inner = negation(tokens, names, deeper(tokens, depth)?)?;
+        let inner = negation(tokens, builder, deeper(tokens, depth)?)?;
         return Ok(Condition::Not(Box::new(inner)));
     }
     if tokens.take("(") {
-        let inner = nested(tokens, names, deeper(tokens, depth)?)?;
+        let inner = implication(tokens, builder, deeper(tokens, depth)?)?;
         tokens.expect(")")?;
         return Ok(inner);
     }
@@ -160,50 +178,84 @@ fn negation(tokens: &mut Tokens<'_>, names: &mut dyn Names, depth: usize) -> Res
     if tokens.take("false") {
         return Ok(Condition::Constant(false));
     }
-    let place = parse_place(tokens, names)?;
+    let place = parse_place(tokens, builder)?;
     let equal = tokens.take("=") || tokens.take("==");
     if !equal && !tokens.take("!=") && !tokens.take("<>") {
         return Err(tokens.unexpected("`=`"));
     }
     let atom = match tokens.peek() {
-        Some(token) if token.is_name() && names.location_known(&token.text) => {
-            let location = names.location(tokens.next().expect("peeked"))?;
-            Condition::Is(place, address_of(location))
-        }
-        Some(token) if token.is("&") => {
-            tokens.next();
-            let location = names.location(tokens.name("a location")?)?;
-            Condition::Is(place, address_of(location))
-        }
         Some(token) if token.is("[") || tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
-            Condition::Same(place, parse_place(tokens, names)?)
+            Condition::Same(place, parse_place(tokens, builder)?)
+        }
+        Some(token) if token.is("&") || token.is_name() => {
+            tokens.take("&");
+            let name = tokens.name("a location")?;
+            if !builder.memory.knows(&name.text) {
+                return Err(ParseError::new(name.at, format!("there is no location `{}`", name.text)));
+            }
+            Condition::Is(place, initial::address(tokens, builder, name)?)
         }
         _ => Condition::Is(place, tokens.number()?),
     };
     Ok(if equal { atom } else { Condition::Not(Box::new(atom)) })
 }
 
-/// A register as `0:EAX`, or a location as `x`, `[x]` or `*x`.
-pub(super) fn parse_place(tokens: &mut Tokens<'_>, names: &mut dyn Names) -> Result<Place, ParseError> {
-    let bracket = tokens.take("[");
-    let star = !bracket && tokens.take("*");
-    let threaded = tokens.peek_at(1).is_some_and(|next| next.is(":"));
-    if !bracket && !star && threaded {
-        let at = tokens.at();
-        let thread = tokens.next().expect("peeked");
-        let digits = thread.text.trim_start_matches(['P', 'T']);
-        let number = digits.parse::<usize>().ok().filter(|&number| number < names.threads());
-        let Some(number) = number else {
-            return Err(ParseError::new(at, format!("there is no thread `{}`", thread.text)));
-        };
-        tokens.expect(":")?;
-        tokens.take("%");
-        let register = tokens.name("a register")?;
-        return Ok(Place::Register(number, names.register(number, register)?));
+/// A register as `0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
+fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
+    if !tokens.peek().is_some_and(|token| token.is("[") || token.is("*"))
+        && tokens.peek_at(1).is_some_and(|next| next.is(":"))
+    {
+        return parse_register(tokens, builder);
     }
-    let location = names.location(tokens.name("a location or `thread:register`")?)?;
+    let bracket = tokens.take("[");
+    if !bracket {
+        tokens.take("*");
+    }
+    let name = tokens.name("a location or `thread:register`")?;
+    let index = initial::index(tokens)?.flatten();
     if bracket {
         tokens.expect("]")?;
     }
-    Ok(Place::Memory(location))
+    Ok(Place::Memory(builder.memory.location(&name.text, index, name.at)?))
+}
+
+fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
+    let at = tokens.at();
+    let thread = tokens.next().map_or("", |token| &token.text);
+    let number = thread.trim_start_matches(['P', 'T']).parse::<usize>();
+    let number = number.ok().filter(|&number| number < builder.program.threads.len());
+    let Some(number) = number else {
+        return Err(ParseError::new(at, format!("there is no thread `{thread}`")));
+    };
+    tokens.expect(":")?;
+    tokens.take("%");
+    let register = tokens.name("a register")?;
+    Ok(Place::Register(number, builder.register_named(number, &register.text, register.at)?))
+}
+
+/// What stands in `locations [..]`: a place, with its type if the file says it, or a whole array.
+pub(super) fn parse_shown(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+    shown: &mut Vec<Place>,
+) -> Result<(), ParseError> {
+    initial::take_type(tokens)?;
+    match tokens.peek() {
+        Some(array)
+            if builder.memory.is_array(&array.text)
+                && !tokens.peek_at(1).is_some_and(|next| next.is("[")) =>
+        {
+            tokens.next();
+            let length = builder.memory.elements(&array.text);
+            for index in 0..length {
+                shown.push(Place::Memory(builder.memory.location(&array.text, Some(index), array.at)?));
+            }
+        }
+        _ => {
+            shown.push(parse_place(tokens, builder)?);
+            // A type may also follow, as in `x int*`; it changes nothing.
+            initial::take_type(tokens)?;
+        }
+    }
+    Ok(())
 }

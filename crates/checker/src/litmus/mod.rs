@@ -19,6 +19,10 @@
 
 mod c;
 mod condition;
+mod explore;
+mod initial;
+mod loops;
+mod memory;
 pub mod native;
 pub mod program;
 mod test;
@@ -26,5 +30,6 @@ mod token;
 mod x86;
 
 pub use condition::{Condition, Place, Quantifier};
+pub use explore::{Finals, Limits};
 pub use test::{Dialect, Judgement, Test};
-pub use token::{At, ParseError};
+pub use token::{At, ParseError, Trouble};

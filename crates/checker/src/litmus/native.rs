@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering, fence};
 
-use super::program::{Expression, Final, Operator, Step, Update, Value, location_at};
+use super::program::{Expression, Fault, Final, Operator, Program, Step, Update, Value, Width};
 use super::test::Test;
 
 /// Copies of the test that run between two meetings of its threads.
@@ -22,24 +22,14 @@ struct Location(AtomicI64);
 /// How often each end was seen.
 pub type Outcomes = BTreeMap<Final, u64>;
 
-/// Why a test cannot run on a processor.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("thread {thread} follows the value {address}, which is no address of a location")]
-pub struct WildPointer {
-    /// Which thread.
-    pub thread: usize,
-    /// What it followed.
-    pub address: Value,
-}
-
 /// Runs a test at least `iterations` times and counts how it ends. A run in which a wait did not end is not counted.
 ///
 /// # Errors
-/// When a thread follows a value that is no address.
+/// When an access has no meaning, such as one at a value that is no address.
 ///
 /// # Panics
 /// When the system gives no threads.
-pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPointer> {
+pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
     let program = &test.program;
     let threads = program.threads.len();
     let copies = (0..COPIES)
@@ -60,11 +50,11 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
                     for memory in copies {
                         stagger(&mut random);
                         let mut registers = program.registers[thread].clone();
-                        let run = steps(&program.threads[thread], memory, &mut registers);
+                        let run = run_thread(program, thread, memory, &mut registers);
                         ends.push(run.map(|()| registers));
                     }
                     meeting.wait();
-                    let memory = (thread == 0).then(|| take_memory(copies, &program.memory));
+                    let memory = (thread == 0).then(|| take_memory(copies, program));
                     all.push((ends, memory));
                     meeting.wait();
                 }
@@ -78,17 +68,17 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
             let memory = all[0][round].1.as_ref().expect("the first thread looks at memory");
             for (copy, memory) in memory.iter().enumerate() {
                 let mut registers = Vec::new();
-                for (thread, rounds) in all.iter().enumerate() {
+                for rounds in &all {
                     match &rounds[round].0[copy] {
                         Ok(values) => registers.push(values.clone()),
                         Err(Stuck::Waiting) => break,
-                        Err(Stuck::Wild(address)) => return Err(WildPointer { thread, address: *address }),
+                        Err(Stuck::Fault(fault)) => return Err(*fault),
                     }
                 }
                 if registers.len() == threads {
                     let end = Final { registers, memory: memory.clone() };
                     if test.filter.holds(&end) {
-                        *outcomes.entry(test.without_scratch(end)).or_default() += 1;
+                        *outcomes.entry(program.without_scratch(end)).or_default() += 1;
                     }
                 }
             }
@@ -98,13 +88,14 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, WildPoin
 }
 
 /// What the locations hold; puts back what they held at the start.
-fn take_memory(copies: &[Vec<Location>], initial: &[Value]) -> Vec<Vec<Value>> {
+fn take_memory(copies: &[Vec<Location>], program: &Program) -> Vec<Vec<Value>> {
     let take = |memory: &Vec<Location>| {
-        memory
-            .iter()
-            .zip(initial)
-            .map(|(location, &first)| location.0.swap(first, Ordering::Relaxed))
-            .collect()
+        let locations = memory.iter().zip(&program.memory).enumerate();
+        let value = |(number, (location, &first)): (usize, (&Location, &Value))| {
+            let width = program.cells.get(number).map_or(Width::Long, |cell| cell.width);
+            width.truncate(location.0.swap(first, Ordering::Relaxed))
+        };
+        locations.map(value).collect()
     };
     copies.iter().map(take).collect()
 }
@@ -146,58 +137,89 @@ fn stagger(random: &mut u64) {
 
 enum Stuck {
     Waiting,
-    Wild(Value),
+    Fault(Fault),
 }
 
-fn at<'a>(memory: &'a [Location], address: &Expression, registers: &[Value]) -> Result<&'a AtomicI64, Stuck> {
-    let address = address.value(registers);
-    let location = location_at(address).and_then(|location| memory.get(location));
-    location.map(|location| &location.0).ok_or(Stuck::Wild(address))
+/// Steps of one thread after which it counts as one that never ends.
+const MOST_STEPS: u32 = 1_000_000;
+/// Steps between two turns for others.
+const STEPS_BEFORE_YIELD: u32 = 10_000;
+
+/// One thread in one copy of the test's memory.
+struct Running<'a> {
+    program: &'a Program,
+    thread: usize,
+    memory: &'a [Location],
+    registers: &'a mut [Value],
 }
 
-fn steps(steps: &[Step], memory: &[Location], registers: &mut [Value]) -> Result<(), Stuck> {
-    for step in steps {
+fn run_thread(
+    program: &Program,
+    thread: usize,
+    memory: &[Location],
+    registers: &mut [Value],
+) -> Result<(), Stuck> {
+    let mut running = Running { program, thread, memory, registers };
+    let steps = &program.threads[thread];
+    let (mut number, mut taken) = (0, 0_u32);
+    while let Some(step) = steps.get(number) {
+        if let Step::Jump { when, to } = step {
+            let backward = *to <= number;
+            number = if when.value(running.registers) != 0 { *to } else { number + 1 };
+            taken += 1;
+            if taken == MOST_STEPS {
+                return Err(Stuck::Waiting);
+            }
+            if backward && taken.is_multiple_of(STEPS_BEFORE_YIELD) {
+                std::thread::yield_now();
+            }
+            continue;
+        }
+        running.step(number, step)?;
+        number += 1;
+    }
+    Ok(())
+}
+
+impl<'a> Running<'a> {
+    #[inline]
+    fn at(&self, step: usize, address: &Expression, width: Width) -> Result<&'a AtomicI64, Stuck> {
+        let address = address.value(self.registers);
+        match self.program.location(address, width) {
+            Ok(location) => Ok(&self.memory[location].0),
+            Err(kind) => Err(Stuck::Fault(Fault { thread: self.thread, step, address, kind })),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, number: usize, step: &Step) -> Result<(), Stuck> {
         match step {
-            Step::Set { register, value } => registers[*register] = value.value(registers),
+            Step::Set { register, value } => self.registers[*register] = value.value(self.registers),
             Step::Load { register, address, width, ordering } => {
-                let ordering = ordering.unwrap_or(Ordering::Relaxed);
-                registers[*register] = width.truncate(at(memory, address, registers)?.load(ordering));
+                let word = self.at(number, address, *width)?;
+                self.registers[*register] = width.truncate(word.load(ordering.unwrap_or(Ordering::Relaxed)));
             }
             Step::Store { address, value, width, ordering } => {
-                let value = width.truncate(value.value(registers));
-                at(memory, address, registers)?.store(value, ordering.unwrap_or(Ordering::Relaxed));
+                let word = self.at(number, address, *width)?;
+                let value = width.truncate(value.value(self.registers));
+                word.store(value, ordering.unwrap_or(Ordering::Relaxed));
             }
             Step::ReadModifyWrite { found, wrote, address, update, value, width, ordering } => {
-                let word = at(memory, address, registers)?;
-                let operand = width.truncate(value.value(registers));
-                let ordering = *ordering;
-                let old = match update {
-                    Update::Exchange => Ok(word.swap(operand, ordering)),
-                    Update::With(Operator::Add) => Ok(word.fetch_add(operand, ordering)),
-                    Update::With(operator) => {
-                        let join = |old| {
-                            let (a, b) = (Expression::Constant(old), Expression::Constant(operand));
-                            Some(width.truncate(Expression::binary(*operator, a, b).value(&[])))
-                        };
-                        word.fetch_update(ordering, Ordering::Relaxed, join)
-                    }
-                    Update::CompareExchange { expected, failure } => {
-                        let expected = width.truncate(expected.value(registers));
-                        word.compare_exchange(expected, operand, ordering, *failure)
-                    }
-                };
+                let word = self.at(number, address, *width)?;
+                let operand = width.truncate(value.value(self.registers));
+                let old = modify(word, update, operand, *width, *ordering, self.registers);
                 if let Some(wrote) = wrote {
-                    registers[*wrote] = Value::from(old.is_ok());
+                    self.registers[*wrote] = Value::from(old.is_ok());
                 }
-                registers[*found] = width.truncate(old.unwrap_or_else(|found| found));
+                self.registers[*found] = width.truncate(old.unwrap_or_else(|found| found));
             }
             Step::Fence(ordering) => fence(*ordering),
             Step::Await { register, address, width, ordering, until } => {
-                let word = at(memory, address, registers)?;
+                let word = self.at(number, address, *width)?;
                 let mut looks = 0;
                 loop {
-                    registers[*register] = width.truncate(word.load(*ordering));
-                    if until.value(registers) != 0 {
+                    self.registers[*register] = width.truncate(word.load(*ordering));
+                    if until.value(self.registers) != 0 {
                         break;
                     }
                     if looks == MOST_LOOKS {
@@ -206,11 +228,31 @@ fn steps(steps: &[Step], memory: &[Location], registers: &mut [Value]) -> Result
                     pause(&mut looks);
                 }
             }
-            Step::If { condition, then, otherwise } => {
-                let branch = if condition.value(registers) != 0 { then } else { otherwise };
-                self::steps(branch, memory, registers)?;
-            }
+            Step::Jump { .. } => unreachable!("taken by the one who calls"),
+        }
+        Ok(())
+    }
+}
+
+/// What was there; an error when a comparison failed.
+fn modify(
+    word: &AtomicI64,
+    update: &Update,
+    operand: Value,
+    width: Width,
+    ordering: Ordering,
+    registers: &[Value],
+) -> Result<Value, Value> {
+    match update {
+        Update::Exchange => Ok(word.swap(operand, ordering)),
+        Update::With(Operator::Add) if width == Width::Long => Ok(word.fetch_add(operand, ordering)),
+        Update::With(operator) => {
+            let join = |old| Some(width.truncate(operator.apply(old, operand)));
+            word.fetch_update(ordering, Ordering::Relaxed, join)
+        }
+        Update::CompareExchange { expected, failure } => {
+            let expected = width.truncate(expected.value(registers));
+            word.compare_exchange(expected, operand, ordering, *failure)
         }
     }
-    Ok(())
 }

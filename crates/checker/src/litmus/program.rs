@@ -1,16 +1,13 @@
-//! The small language that litmus tests of every dialect become, and its interpreter.
+//! The small language that litmus tests of every dialect become.
 
 use machine::Ordering;
-
-use crate::explorer::{Access, Explorer, Stop};
-use crate::graph::{Compare, EventId, LocationId};
-use crate::model::{Model, Strength};
 
 /// A value of a register or location.
 pub type Value = i64;
 
-/// Addresses are values too: that of location `n` is this plus `16 n`.
-const FIRST_ADDRESS: Value = 0x10_0000_0000;
+/// Addresses are values too: that of location `n` is this plus `16 n`, where a program does not say otherwise. They fit
+/// into a register of four bytes, and no test writes such numbers.
+const FIRST_ADDRESS: Value = 0x5ea0_0000;
 
 /// The address of a location.
 #[must_use]
@@ -52,6 +49,23 @@ impl Width {
             Self::Long => value,
         }
     }
+
+    /// How many bytes.
+    #[must_use]
+    pub const fn bytes(self) -> Value {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+            Self::Long => 8,
+        }
+    }
+
+    /// How many bits.
+    #[must_use]
+    pub const fn bits(self) -> Value {
+        8 * self.bytes()
+    }
 }
 
 /// An operator of two values.
@@ -60,6 +74,8 @@ impl Width {
 pub enum Operator {
     Add,
     Subtract,
+    /// The second less the first.
+    SubtractFrom,
     Multiply,
     And,
     Or,
@@ -68,21 +84,30 @@ pub enum Operator {
     Unequal,
     Less,
     AtMost,
+    /// Less as numbers without sign.
+    Below,
+    ShiftLeft,
+    /// Without regard to the sign.
+    ShiftRight,
 }
 
 impl Operator {
-    fn apply(self, a: Value, b: Value) -> Value {
+    pub(super) const fn apply(self, a: Value, b: Value) -> Value {
         match self {
             Self::Add => a.wrapping_add(b),
             Self::Subtract => a.wrapping_sub(b),
+            Self::SubtractFrom => b.wrapping_sub(a),
             Self::Multiply => a.wrapping_mul(b),
             Self::And => a & b,
             Self::Or => a | b,
             Self::Xor => a ^ b,
-            Self::Equal => Value::from(a == b),
-            Self::Unequal => Value::from(a != b),
-            Self::Less => Value::from(a < b),
-            Self::AtMost => Value::from(a <= b),
+            Self::Equal => (a == b) as Value,
+            Self::Unequal => (a != b) as Value,
+            Self::Less => (a < b) as Value,
+            Self::AtMost => (a <= b) as Value,
+            Self::Below => ((a as u64) < b as u64) as Value,
+            Self::ShiftLeft => a.wrapping_shl(b as u32),
+            Self::ShiftRight => (a as u64).wrapping_shr(b as u32) as Value,
         }
     }
 }
@@ -94,6 +119,8 @@ pub enum Expression {
     Constant(Value),
     /// A register of the thread, by number.
     Register(usize),
+    /// What is left of an expression in so many bytes, sign-extended.
+    Narrow(Width, Box<Self>),
     /// Two expressions joined.
     Binary(Operator, Box<Self>, Box<Self>),
 }
@@ -105,12 +132,36 @@ impl Expression {
         Self::Binary(operator, Box::new(a), Box::new(b))
     }
 
+    /// What is left of an expression in so many bytes.
+    #[must_use]
+    pub fn narrow(self, width: Width) -> Self {
+        match (self, width) {
+            (whole, Width::Long) => whole,
+            (Self::Constant(value), _) => Self::Constant(width.truncate(value)),
+            (other, _) => Self::Narrow(width, Box::new(other)),
+        }
+    }
+
+    /// Calls `each` with every register that the value depends on.
+    pub(super) fn each_register(&self, each: &mut impl FnMut(usize)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Register(number) => each(*number),
+            Self::Narrow(_, inner) => inner.each_register(each),
+            Self::Binary(_, a, b) => {
+                a.each_register(each);
+                b.each_register(each);
+            }
+        }
+    }
+
     /// Its value.
     #[must_use]
     pub fn value(&self, registers: &[Value]) -> Value {
         match self {
             Self::Constant(value) => *value,
             Self::Register(number) => registers[*number],
+            Self::Narrow(width, inner) => width.truncate(inner.value(registers)),
             Self::Binary(operator, a, b) => operator.apply(a.value(registers), b.value(registers)),
         }
     }
@@ -196,15 +247,22 @@ pub enum Step {
         /// Over the registers, the value read included.
         until: Expression,
     },
-    /// One or the other.
-    If {
-        /// Not zero: the first.
-        condition: Expression,
-        /// The first.
-        then: Vec<Self>,
-        /// The other.
-        otherwise: Vec<Self>,
+    /// Goes on elsewhere in the thread.
+    Jump {
+        /// Only if this is not zero.
+        when: Expression,
+        /// The number of the step; that of the last plus one ends the thread.
+        to: usize,
     },
+}
+
+/// A piece of memory that is always accessed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Where it begins.
+    pub address: Value,
+    /// How wide it is.
+    pub width: Width,
 }
 
 /// A program of a few threads.
@@ -216,6 +274,11 @@ pub struct Program {
     pub registers: Vec<Vec<Value>>,
     /// What each location holds at the start.
     pub memory: Vec<Value>,
+    /// Where each location lies. If there are none, location `n` lies at [`address_of`] `n` and takes accesses of any
+    /// width.
+    pub cells: Vec<Cell>,
+    /// Of each thread the registers that only the translation needed: nobody asks what they hold at the end.
+    pub scratch: Vec<Vec<usize>>,
     /// Under release-acquire, relaxed loads acquire and relaxed stores release, as the moves of x86 do. The models of
     /// machines order them by their own rules.
     pub moves_order: bool,
@@ -230,209 +293,53 @@ pub struct Final {
     pub memory: Vec<Value>,
 }
 
-/// All ends of a program under a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Finals {
-    /// The ends, each once.
-    pub states: std::collections::BTreeSet<Final>,
-    /// How many executions.
-    pub counts: crate::Counts,
-    /// Two plain accesses were not ordered: the program has no meaning in C.
-    pub race: bool,
-    /// A pointer that points to no location was followed, with its thread and value.
-    pub wild: Option<(usize, Value)>,
-    /// The exploration stopped before its end.
-    pub bounded: bool,
+/// Why an access has no meaning here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The address is none of a location.
+    Wild,
+    /// The access takes a part of a location, or more than one: mixed sizes are outside the models.
+    Overlap,
 }
 
-/// Executions of one litmus test at most.
-const MOST_EXECUTIONS: u64 = 20_000_000;
+/// An access that has no meaning here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which thread.
+    pub thread: usize,
+    /// Which of its steps.
+    pub step: usize,
+    /// Where.
+    pub address: Value,
+    /// What is wrong.
+    pub kind: FaultKind,
+}
 
 impl Program {
-    /// Explores all executions under the model and collects how they end.
+    /// The location that an access takes.
+    ///
+    /// # Errors
+    /// When there is none, or the access does not fit it.
+    pub fn location(&self, address: Value, width: Width) -> Result<usize, FaultKind> {
+        if self.cells.is_empty() {
+            return location_at(address)
+                .filter(|&location| location < self.memory.len())
+                .ok_or(FaultKind::Wild);
+        }
+        let overlaps = |cell: &Cell| {
+            address < cell.address + cell.width.bytes() && cell.address < address + width.bytes()
+        };
+        let Some(location) = self.cells.iter().position(overlaps) else { return Err(FaultKind::Wild) };
+        let cell = self.cells[location];
+        if cell == (Cell { address, width }) { Ok(location) } else { Err(FaultKind::Overlap) }
+    }
+
+    /// The end without what nobody asks for.
     #[must_use]
-    pub fn explore(&self, model: Model) -> Finals {
-        let mut explorer = Explorer::new(model, self.threads.len());
-        for (location, &value) in self.memory.iter().enumerate() {
-            explorer.set_initial(location as LocationId, value as u64);
+    pub fn without_scratch(&self, mut end: Final) -> Final {
+        for (values, scratch) in end.registers.iter_mut().zip(&self.scratch) {
+            scratch.iter().for_each(|&register| values[register] = 0);
         }
-        let mut finals = Finals::default();
-        let mut registers = self.registers.clone();
-        while explorer.begin() {
-            if explorer.counts.all() >= MOST_EXECUTIONS {
-                finals.bounded = true;
-                break;
-            }
-            let first = explorer.half_done();
-            let others = (0..self.threads.len()).filter(|&thread| first != Some(thread));
-            // The thread that a revisit left inside a read-modify-write finishes that before the others run.
-            for thread in first.into_iter().chain(others) {
-                registers[thread].clone_from(&self.registers[thread]);
-                let mut run = Running {
-                    thread,
-                    registers: &mut registers[thread],
-                    explorer: &mut explorer,
-                    wild: &mut finals.wild,
-                    moves_order: self.moves_order,
-                };
-                let _ = run.steps(&self.threads[thread]);
-            }
-            if explorer.finish() {
-                finals.race |= has_race(&explorer);
-                finals.states.insert(Final {
-                    registers: registers.clone(),
-                    memory: (0..self.memory.len())
-                        .map(|location| explorer.last_value(location as LocationId) as Value)
-                        .collect(),
-                });
-            }
-            // A wait that never ends is no final state, and no error of a litmus test either.
-            explorer.violation = None;
-        }
-        finals.counts = explorer.counts;
-        finals.bounded |= explorer.cut_off;
-        finals
-    }
-}
-
-/// Whether two accesses of one location, of which one is plain and one writes, are not ordered.
-fn has_race(explorer: &Explorer) -> bool {
-    let graph = &explorer.graph;
-    let conflicts = |a: EventId, b: EventId| {
-        let (first, second) = (graph.event(a), graph.event(b));
-        a.thread != b.thread
-            && (first.is_write() || second.is_write())
-            && (first.strength.has(Strength::PLAIN) || second.strength.has(Strength::PLAIN))
-            && !first.happened.has(b)
-            && !second.happened.has(a)
-    };
-    graph.locations.iter().any(|accesses| {
-        let all = || accesses.reads.iter().chain(&accesses.writes).copied();
-        all().any(|a| all().any(|b| conflicts(a, b)))
-    })
-}
-
-/// One thread of a program in one execution.
-struct Running<'a> {
-    thread: usize,
-    registers: &'a mut [Value],
-    explorer: &'a mut Explorer,
-    wild: &'a mut Option<(usize, Value)>,
-    moves_order: bool,
-}
-
-impl Running<'_> {
-    fn ordering(&self, ordering: Option<Ordering>, of_moves: Ordering) -> Ordering {
-        match ordering.unwrap_or(Ordering::Relaxed) {
-            Ordering::Relaxed if self.moves_order && self.explorer.model == Model::Ra => of_moves,
-            ordering => ordering,
-        }
-    }
-
-    fn steps(&mut self, steps: &[Step]) -> Result<(), Stop> {
-        steps.iter().try_for_each(|step| self.step(step))
-    }
-
-    fn value(&self, expression: &Expression) -> Value {
-        expression.value(self.registers)
-    }
-
-    fn access(
-        &mut self,
-        address: &Expression,
-        ordering: Ordering,
-        strength: Strength,
-    ) -> Result<Access, Stop> {
-        let address = self.value(address);
-        let known = location_at(address).filter(|&location| location < self.explorer.initial.len());
-        let Some(location) = known else {
-            self.wild.get_or_insert((self.thread, address));
-            return self.explorer.discard();
-        };
-        Ok(Access {
-            thread: self.thread,
-            location: location as LocationId,
-            strength,
-            ordering,
-            site: None,
-            compare: None,
-        })
-    }
-
-    fn step(&mut self, step: &Step) -> Result<(), Stop> {
-        let model = self.explorer.model;
-        match step {
-            Step::Set { register, value } => self.registers[*register] = self.value(value),
-            Step::Load { register, address, width, ordering } => {
-                let plain = Strength::PLAIN.when(ordering.is_none());
-                let ordering = self.ordering(*ordering, Ordering::Acquire);
-                let access = self.access(address, ordering, model.load(ordering).with(plain))?;
-                let (_, value) = self.explorer.read(access, None)?;
-                self.registers[*register] = width.truncate(value as Value);
-            }
-            Step::Store { address, value, width, ordering } => {
-                let value = width.truncate(self.value(value));
-                let plain = Strength::PLAIN.when(ordering.is_none());
-                let ordering = self.ordering(*ordering, Ordering::Release);
-                let access = self.access(address, ordering, model.store(ordering).with(plain))?;
-                self.explorer.write(access, value as u64, None)?;
-                if model.fence_after_store(ordering) {
-                    self.explorer.add_fence(self.thread, Strength::FULL, ordering, None)?;
-                }
-            }
-            Step::ReadModifyWrite { .. } => self.read_modify_write(step)?,
-            Step::Fence(ordering) => self.explorer.fence(self.thread, *ordering, None)?,
-            Step::Await { register, address, width, ordering, until } => {
-                let access = self.access(address, *ordering, model.load(*ordering))?;
-                let registers = &mut *self.registers;
-                let mut wanted = |value: u64| {
-                    registers[*register] = width.truncate(value as Value);
-                    until.value(registers) != 0
-                };
-                let (read, value) = self.explorer.read(access, Some(&mut wanted))?;
-                if !wanted(value) {
-                    return self.explorer.wait(self.thread, &[read], false, "waits for a value");
-                }
-            }
-            Step::If { condition, then, otherwise } => {
-                let branch = if self.value(condition) != 0 { then } else { otherwise };
-                self.steps(branch)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn read_modify_write(&mut self, step: &Step) -> Result<(), Stop> {
-        let Step::ReadModifyWrite { found, wrote, address, update, value, width, ordering } = step else {
-            unreachable!("called for read-modify-writes")
-        };
-        let model = self.explorer.model;
-        let operand = self.value(value);
-        let expected = match update {
-            Update::CompareExchange { expected, .. } => Some(width.truncate(self.value(expected))),
-            _ => None,
-        };
-        let success = model.rmw_read(*ordering);
-        let mut access = self.access(address, *ordering, success)?;
-        if let (Update::CompareExchange { failure, .. }, Some(expected)) = (update, expected) {
-            let failure = model.failed_exchange(*ordering, *failure);
-            access.compare = Some(Compare { expected: expected as u64, success, failure });
-        }
-        let (read, old) = self.explorer.read(access, None)?;
-        let old = width.truncate(old as Value);
-        let new = match update {
-            Update::Exchange => Some(operand),
-            Update::With(operator) => Some(operator.apply(old, operand)),
-            Update::CompareExchange { .. } => (expected == Some(old)).then_some(operand),
-        };
-        if let Some(new) = new {
-            let access = Access { strength: model.rmw_write(*ordering), compare: None, ..access };
-            self.explorer.write(access, width.truncate(new) as u64, Some(read))?;
-        }
-        self.registers[*found] = old;
-        if let Some(wrote) = wrote {
-            self.registers[*wrote] = Value::from(new.is_some());
-        }
-        Ok(())
+        end
     }
 }

@@ -1,9 +1,13 @@
 //! A litmus file: header, initial state, threads, condition.
 
+use std::collections::BTreeSet;
+
 use super::condition::{self, Condition, Place, Quantifier};
-use super::program::{Final, Finals, Program, Value, address_of};
+use super::explore::{Finals, Limits};
+use super::memory::{self, Memory};
+use super::program::{Fault, Final, Program, Step, Value, Width};
 use super::token::{At, ParseError, Text, Token, Tokens};
-use super::{c, x86};
+use super::{c, initial, x86};
 use crate::MAX_THREADS;
 use crate::model::Model;
 
@@ -37,14 +41,8 @@ pub struct Test {
     pub filter: Condition,
     /// What to show besides what the condition looks at.
     pub shown: Vec<Place>,
-}
-
-/// Names of registers and locations, known or made known.
-pub(super) trait Names {
-    fn threads(&self) -> usize;
-    fn register(&mut self, thread: usize, name: &Token) -> Result<usize, ParseError>;
-    fn location(&mut self, name: &Token) -> Result<usize, ParseError>;
-    fn location_known(&self, name: &str) -> bool;
+    /// Where each step of each thread stands in the file.
+    pub places: Vec<Vec<At>>,
 }
 
 /// A test while it is read.
@@ -53,29 +51,32 @@ pub(super) struct Builder {
     pub(super) dialect: Dialect,
     pub(super) program: Program,
     pub(super) registers: Vec<Vec<String>>,
-    pub(super) locations: Vec<String>,
+    pub(super) memory: Memory,
+    /// Where each step stands.
+    places: Vec<Vec<At>>,
 }
 
-/// Locations or registers at most.
-const MOST_NAMES: usize = 256;
+/// Registers that a thread names at most.
+const MOST_REGISTERS: usize = 256;
+/// Steps of a thread at most, far more than fit into an execution.
+const MOST_STEPS_WRITTEN: usize = 2_000;
+/// What the names of registers begin with that only the translation needs.
+const SCRATCH: char = '%';
 
 impl Builder {
     fn new(dialect: Dialect) -> Self {
-        let (program, registers) = (Program::default(), Vec::new());
-        Self { dialect, program, registers, locations: Vec::new() }
+        let program = Program { moves_order: dialect == Dialect::X86, ..Program::default() };
+        Self { dialect, program, registers: Vec::new(), memory: Memory::default(), places: Vec::new() }
     }
 
     pub(super) fn add_thread(&mut self, thread: usize, at: At) -> Result<(), ParseError> {
         if thread >= MAX_THREADS {
-            return Err(ParseError::new(at, format!("thread {thread} is too many: {MAX_THREADS} at most")));
+            let message = format!("thread {thread} is too many: {MAX_THREADS} at most");
+            return Err(ParseError::unsupported(at, message));
         }
-        while self.program.threads.len() <= thread {
-            self.program.threads.push(Vec::new());
-            if self.registers.len() < self.program.threads.len() {
-                self.registers.push(Vec::new());
-                self.program.registers.push(Vec::new());
-            }
-        }
+        self.know_registers_of(thread);
+        self.program.threads.resize(thread + 1, Vec::new());
+        self.places.resize(thread + 1, Vec::new());
         Ok(())
     }
 
@@ -83,20 +84,31 @@ impl Builder {
         while self.registers.len() <= thread {
             self.registers.push(Vec::new());
             self.program.registers.push(Vec::new());
+            self.program.scratch.push(Vec::new());
         }
     }
 
-    /// The location of this name, made known if it was not.
-    pub(super) fn location_named(&mut self, name: &str, at: At) -> Result<usize, ParseError> {
-        if let Some(known) = self.locations.iter().position(|known| known == name) {
-            return Ok(known);
+    /// Adds a step to a thread.
+    pub(super) fn push(&mut self, thread: usize, step: Step, at: At) -> Result<(), ParseError> {
+        if self.program.threads[thread].len() == MOST_STEPS_WRITTEN {
+            let message = format!("thread {thread} has more than {MOST_STEPS_WRITTEN} steps");
+            return Err(ParseError::unsupported(at, message));
         }
-        if self.locations.len() == MOST_NAMES {
-            return Err(ParseError::new(at, format!("more than {MOST_NAMES} locations")));
+        self.program.threads[thread].push(step);
+        self.places[thread].push(at);
+        Ok(())
+    }
+
+    /// The number that the next step of a thread gets.
+    pub(super) fn next_step(&self, thread: usize) -> usize {
+        self.program.threads[thread].len()
+    }
+
+    /// Lets a jump that was pushed before go somewhere.
+    pub(super) fn set_target(&mut self, thread: usize, jump: usize, target: usize) {
+        if let Step::Jump { to, .. } = &mut self.program.threads[thread][jump] {
+            *to = target;
         }
-        self.locations.push(name.to_owned());
-        self.program.memory.push(0);
-        Ok(self.locations.len() - 1)
     }
 
     /// The register of this name, made known if it was not.
@@ -112,8 +124,10 @@ impl Builder {
         if let Some(known) = self.registers[thread].iter().position(|known| *known == name) {
             return Ok(known);
         }
-        if self.registers[thread].len() == MOST_NAMES {
-            return Err(ParseError::new(at, format!("more than {MOST_NAMES} registers in thread {thread}")));
+        let named = self.registers[thread].len() - self.program.scratch[thread].len();
+        if named == MOST_REGISTERS {
+            let message = format!("more than {MOST_REGISTERS} registers in thread {thread}");
+            return Err(ParseError::unsupported(at, message));
         }
         self.registers[thread].push(name);
         self.program.registers[thread].push(0);
@@ -124,27 +138,17 @@ impl Builder {
     pub(super) fn fresh_register(&mut self, thread: usize) -> usize {
         self.know_registers_of(thread);
         let number = self.registers[thread].len();
-        self.registers[thread].push(format!("_{number}"));
+        self.registers[thread].push(format!("{SCRATCH}{number}"));
         self.program.registers[thread].push(0);
+        self.program.scratch[thread].push(number);
         number
     }
-}
 
-impl Names for Builder {
-    fn threads(&self) -> usize {
-        self.program.threads.len()
-    }
-
-    fn register(&mut self, thread: usize, name: &Token) -> Result<usize, ParseError> {
-        self.register_named(thread, &name.text, name.at)
-    }
-
-    fn location(&mut self, name: &Token) -> Result<usize, ParseError> {
-        self.location_named(&name.text, name.at)
-    }
-
-    fn location_known(&self, name: &str) -> bool {
-        self.locations.iter().any(|known| known == name)
+    fn lay_memory(&mut self) -> Result<Vec<String>, ParseError> {
+        let laid = self.memory.lay((self.dialect == Dialect::C).then_some(Width::Long))?;
+        self.program.cells = laid.cells;
+        self.program.memory = laid.initial;
+        Ok(laid.names)
     }
 }
 
@@ -162,45 +166,98 @@ impl Test {
             "X86" | "X86_64" => Dialect::X86,
             "C" | "C11" => Dialect::C,
             "" => {
-                return Err(ParseError::new(
-                    at,
-                    "the file is empty; expected `X86`, `X86_64` or `C`, and a name",
-                ));
+                let message = "the file is empty; expected `X86`, `X86_64` or `C`, and a name";
+                return Err(ParseError::new(at, message));
+            }
+            _ if architecture.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') => {
+                let message = format!("tests for `{architecture}` are not supported; X86, X86_64 and C are");
+                return Err(ParseError::unsupported(at, message));
             }
             _ => {
-                let known = "X86, X86_64 and C are supported";
-                return Err(ParseError::new(
-                    at,
-                    format!("architecture `{architecture}` is not supported; {known}"),
-                ));
+                let message = format!("expected `X86`, `X86_64` or `C`, and a name, found `{architecture}`");
+                return Err(ParseError::new(at, message));
             }
         };
         let name = text.line().trim().to_owned();
-        if !text.skip_to_brace() {
+        if !text.skip_to_brace()? {
             return Err(ParseError::new(text.at(), "expected `{` and the initial state, found the end"));
+        }
+        if dialect == Dialect::C {
+            text.expect_c();
         }
         let tokens = text.tokens()?;
         let end = tokens.last().map_or(at, |last| last.at);
         let mut tokens = Tokens::new(&tokens, end);
         let mut builder = Builder::new(dialect);
-        builder.program.moves_order = dialect == Dialect::X86;
-        tokens.expect("{")?;
-        initial_state(&mut tokens, &mut builder)?;
+        initial::state(&mut tokens, &mut builder)?;
         match dialect {
             Dialect::X86 => {
-                let att = architecture.eq_ignore_ascii_case("X86_64");
-                x86::threads(&mut tokens, &mut builder, att)?;
+                let source_first = architecture.eq_ignore_ascii_case("X86_64");
+                x86::threads(&mut tokens, &mut builder, source_first)?;
             }
             Dialect::C => c::threads(&mut tokens, &mut builder)?,
         }
         if builder.registers.len() > builder.program.threads.len() {
             let thread = builder.registers.len() - 1;
-            return Err(ParseError::new(
-                at,
-                format!("the initial state names thread {thread}, which is not there"),
-            ));
+            let message = format!("the initial state names thread {thread}, which is not there");
+            return Err(ParseError::new(at, message));
         }
-        rest(tokens, builder, name)
+        Self::with_condition(tokens, builder, name)
+    }
+
+    /// Reads what follows the threads.
+    fn with_condition(
+        mut tokens: Tokens<'_>,
+        mut builder: Builder,
+        name: String,
+    ) -> Result<Self, ParseError> {
+        let mut shown = Vec::new();
+        let mut filter = Condition::Constant(true);
+        let mut asked = None;
+        while let Some(token) = tokens.peek() {
+            match token.text.as_str() {
+                "locations" => {
+                    tokens.next();
+                    tokens.expect("[")?;
+                    while !tokens.take("]") {
+                        condition::parse_shown(&mut tokens, &mut builder, &mut shown)?;
+                        while tokens.take(";") || tokens.take(",") {}
+                    }
+                }
+                "filter" => {
+                    tokens.next();
+                    filter = condition::parse(&mut tokens, &mut builder)?;
+                }
+                _ if asked.is_some() => return Err(tokens.unexpected("the end")),
+                "exists" | "forall" | "~" | "not" | "final" | "cond" => {
+                    let quantifier = quantifier(&mut tokens)?;
+                    asked = Some((quantifier, condition::parse(&mut tokens, &mut builder)?));
+                }
+                _ => {
+                    return Err(tokens.unexpected("`exists`, `~exists`, `forall`, `locations` or `filter`"));
+                }
+            }
+            tokens.take(";");
+        }
+        let (quantifier, condition) = asked.unwrap_or((Quantifier::Exists, Condition::Constant(true)));
+        let locations = builder.lay_memory()?;
+        let Builder { dialect, program, registers, places, .. } = builder;
+        let mut test = Self {
+            name,
+            dialect,
+            program,
+            registers,
+            locations,
+            quantifier,
+            condition,
+            filter,
+            shown,
+            places,
+        };
+        let widths = test.program.cells.iter().map(|cell| cell.width).collect::<Vec<_>>();
+        test.condition.fit(&widths);
+        test.filter.fit(&widths);
+        Ok(test)
     }
 
     /// The name of a place.
@@ -215,25 +272,21 @@ impl Test {
     /// A value as the test would write it.
     #[must_use]
     pub fn show(&self, value: Value) -> String {
-        let location = super::program::location_at(value).and_then(|location| self.locations.get(location));
-        location.map_or_else(|| value.to_string(), Clone::clone)
+        let cell = self.program.cells.iter().position(|cell| cell.address == value);
+        cell.map_or_else(|| value.to_string(), |location| self.locations[location].clone())
     }
 
-    /// The end without what only the translation needed.
-    pub(super) fn without_scratch(&self, mut end: Final) -> Final {
-        for (values, names) in end.registers.iter_mut().zip(&self.registers) {
-            values
-                .iter_mut()
-                .zip(names)
-                .filter(|(_, name)| name.starts_with('_'))
-                .for_each(|(value, _)| *value = 0);
-        }
-        end
+    /// Where an access stands that has no meaning, and why it has none.
+    #[must_use]
+    pub fn explain(&self, fault: &Fault) -> ParseError {
+        let at = self.places.get(fault.thread).and_then(|places| places.get(fault.step));
+        let at = at.copied().unwrap_or(At { line: 1, column: 1 });
+        ParseError::unsupported(at, memory::fault_message(fault.kind, fault.address))
     }
 
     /// The places that the test speaks of: those of the condition, and those it wants shown.
     #[must_use]
-    pub fn places(&self) -> Vec<Place> {
+    pub fn spoken_of(&self) -> Vec<Place> {
         let mut places = Vec::new();
         self.condition.places(&mut places);
         for &place in &self.shown {
@@ -244,18 +297,44 @@ impl Test {
         places
     }
 
+    /// The end as far as the test speaks of it.
+    #[must_use]
+    pub fn project(&self, end: &Final) -> Vec<Value> {
+        self.spoken_of().iter().map(|place| place.value(end)).collect()
+    }
+
     /// All ends under a model, and what they say about the condition.
     #[must_use]
     pub fn judge(&self, model: Model) -> Judgement {
-        let mut finals = self.program.explore(model);
-        finals.states = std::mem::take(&mut finals.states)
-            .into_iter()
-            .filter(|end| self.filter.holds(end))
-            .map(|end| self.without_scratch(end))
-            .collect();
-        let holding = finals.states.iter().filter(|end| self.condition.holds(end)).count();
-        Judgement { model, holding, finals }
+        self.judge_within(model, &Limits::default())
     }
+
+    /// The same, but no further than the limits.
+    #[must_use]
+    pub fn judge_within(&self, model: Model, limits: &Limits) -> Judgement {
+        let mut finals = self.program.explore_within(model, limits);
+        finals.states.retain(|end| self.filter.holds(end));
+        let spoken_of = self.spoken_of();
+        let project = |end: &&Final| spoken_of.iter().map(|place| place.value(end)).collect::<Vec<_>>();
+        let (holding, others) = finals.states.iter().partition::<Vec<_>, _>(|end| self.condition.holds(end));
+        let count = |ends: Vec<&Final>| ends.iter().map(project).collect::<BTreeSet<_>>().len();
+        Judgement { model, holding: count(holding), others: count(others), finals }
+    }
+}
+
+/// `exists`, `~exists` and so on; older files say `final` and `cond`.
+fn quantifier(tokens: &mut Tokens<'_>) -> Result<Quantifier, ParseError> {
+    if tokens.take("~") || tokens.take("not") {
+        tokens.expect("exists")?;
+        return Ok(Quantifier::NotExists);
+    }
+    if tokens.take("final") || tokens.take("cond") {
+        let asks =
+            tokens.peek().is_some_and(|next| matches!(next.text.as_str(), "exists" | "forall" | "~" | "not"));
+        return if asks { quantifier(tokens) } else { Ok(Quantifier::Exists) };
+    }
+    let forall = tokens.next().is_some_and(|token| token.is("forall"));
+    Ok(if forall { Quantifier::Forall } else { Quantifier::Exists })
 }
 
 /// What a model says about a test.
@@ -263,8 +342,10 @@ impl Test {
 pub struct Judgement {
     /// The model.
     pub model: Model,
-    /// In how many of the final states the condition holds.
+    /// In how many of the final states the condition holds, as far as the test speaks of them.
     pub holding: usize,
+    /// In how many it does not.
+    pub others: usize,
     /// All final states.
     pub finals: Finals,
 }
@@ -278,178 +359,35 @@ impl Judgement {
 
     /// Whether the model does what the test's quantifier asks.
     #[must_use]
-    pub fn satisfies(&self, quantifier: Quantifier) -> bool {
+    pub const fn satisfies(&self, quantifier: Quantifier) -> bool {
         match quantifier {
             Quantifier::Exists => self.holding > 0,
             Quantifier::NotExists => self.holding == 0,
-            Quantifier::Forall => self.holding == self.finals.states.len(),
+            Quantifier::Forall => self.others == 0,
         }
+    }
+
+    /// Whether the verdict stands although the exploration may have stopped early: what was seen is allowed.
+    #[must_use]
+    pub const fn is_decided(&self) -> bool {
+        !self.finals.bounded || self.holding > 0
     }
 
     /// How often the condition holds, in herd's words.
     #[must_use]
-    pub fn observation(&self) -> &'static str {
-        match self.holding {
-            0 => "Never",
-            some if some == self.finals.states.len() => "Always",
+    pub const fn observation(&self) -> &'static str {
+        match (self.holding, self.others) {
+            (0, _) => "Never",
+            (_, 0) => "Always",
             _ => "Sometimes",
         }
     }
 }
 
-const TYPES: [&str; 32] = [
-    "int",
-    "long",
-    "short",
-    "char",
-    "unsigned",
-    "signed",
-    "volatile",
-    "const",
-    "atomic_int",
-    "atomic_uint",
-    "atomic_long",
-    "atomic_ulong",
-    "atomic_bool",
-    "atomic_t",
-    "_Atomic",
-    "bool",
-    "_Bool",
-    "int8_t",
-    "int16_t",
-    "int32_t",
-    "int64_t",
-    "uint8_t",
-    "uint16_t",
-    "uint32_t",
-    "uint64_t",
-    "intptr_t",
-    "uintptr_t",
-    "size_t",
-    "spinlock_t",
-    "static",
-    "register",
-    "struct",
-];
-
-/// Whether a word is part of a type.
-pub(super) fn is_type(word: &str) -> bool {
-    TYPES.contains(&word)
-}
-
-/// `x=1; [y]=2; int z; uint64_t 0:rax=3; 1:EAX=x; int *p = &x;` up to the closing brace.
-fn initial_state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
-    loop {
-        while tokens.take(";") || tokens.take(",") {}
-        if tokens.take("}") {
-            return Ok(());
-        }
-        if tokens.is_empty() {
-            return Err(tokens.unexpected("`}` after the initial state"));
-        }
-        while tokens.peek().is_some_and(|token| is_type(&token.text)) {
-            tokens.next();
-        }
-        while tokens.take("*") {}
-        let threaded = tokens.peek_at(1).is_some_and(|next| next.is(":"));
-        if threaded {
-            let at = tokens.at();
-            let thread = tokens.next().expect("peeked");
-            let number = thread.text.trim_start_matches(['P', 'T']).parse::<usize>();
-            let Some(number) = number.ok().filter(|&number| number < MAX_THREADS) else {
-                return Err(ParseError::new(at, format!("`{}` is no thread number", thread.text)));
-            };
-            tokens.expect(":")?;
-            tokens.take("%");
-            let register = tokens.name("a register")?;
-            let register = builder.register(number, register)?;
-            if tokens.take("=") {
-                builder.program.registers[number][register] = initial_value(tokens, builder)?;
-            }
-        } else {
-            let bracket = tokens.take("[");
-            let name = tokens.name("a location or `thread:register`")?;
-            let location = builder.location(name)?;
-            if bracket {
-                tokens.expect("]")?;
-            } else if tokens.peek().is_some_and(|token| token.is("[")) {
-                return Err(ParseError::new(tokens.at(), "arrays are not supported"));
-            }
-            if tokens.take("=") {
-                builder.program.memory[location] = initial_value(tokens, builder)?;
-            }
-        }
-        if !tokens.peek().is_some_and(|token| token.is(";") || token.is("}") || token.is(",")) {
-            return Err(tokens.unexpected("`;` or `}`"));
-        }
-    }
-}
-
-fn initial_value(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Value, ParseError> {
-    let wrapped = tokens.peek().is_some_and(|token| token.text.starts_with("ATOMIC_"));
-    if wrapped {
-        tokens.next();
-        tokens.expect("(")?;
-        let value = tokens.number()?;
-        tokens.expect(")")?;
-        return Ok(value);
-    }
-    let ampersand = tokens.take("&");
-    let bracket = tokens.take("[");
-    let value = match tokens.peek() {
-        Some(token) if token.is_name() => address_of(builder.location(tokens.next().expect("peeked"))?),
-        _ if ampersand || bracket => return Err(tokens.unexpected("a location")),
-        _ => tokens.number()?,
-    };
-    if bracket {
-        tokens.expect("]")?;
-    }
-    Ok(value)
-}
-
 /// Words that end the threads.
 pub(super) fn starts_condition(token: &Token) -> bool {
-    matches!(token.text.as_str(), "exists" | "~" | "not" | "forall" | "locations" | "filter")
-}
-
-/// What follows the threads.
-fn rest(mut tokens: Tokens<'_>, mut builder: Builder, name: String) -> Result<Test, ParseError> {
-    let mut shown = Vec::new();
-    let mut filter = Condition::Constant(true);
-    let mut asked = None;
-    while let Some(token) = tokens.peek() {
-        match token.text.as_str() {
-            "locations" => {
-                tokens.next();
-                tokens.expect("[")?;
-                while !tokens.take("]") {
-                    shown.push(condition::parse_place(&mut tokens, &mut builder)?);
-                    while tokens.take(";") || tokens.take(",") {}
-                }
-            }
-            "filter" => {
-                tokens.next();
-                filter = condition::parse(&mut tokens, &mut builder)?;
-            }
-            _ if asked.is_some() => return Err(tokens.unexpected("the end")),
-            "exists" => {
-                tokens.next();
-                asked = Some((Quantifier::Exists, condition::parse(&mut tokens, &mut builder)?));
-            }
-            "forall" => {
-                tokens.next();
-                asked = Some((Quantifier::Forall, condition::parse(&mut tokens, &mut builder)?));
-            }
-            "~" | "not" => {
-                tokens.next();
-                tokens.expect("exists")?;
-                asked = Some((Quantifier::NotExists, condition::parse(&mut tokens, &mut builder)?));
-            }
-            _ => return Err(tokens.unexpected("`exists`, `~exists`, `forall`, `locations` or `filter`")),
-        }
-        tokens.take(";");
-    }
-    let (quantifier, condition) = asked.unwrap_or((Quantifier::Exists, Condition::Constant(true)));
-    let Builder { dialect, program, registers, locations, .. } = builder;
-    Ok(Test { name, dialect, program, registers, locations, quantifier, condition, filter, shown })
+    matches!(
+        token.text.as_str(),
+        "exists" | "~" | "not" | "forall" | "locations" | "filter" | "final" | "cond"
+    )
 }

@@ -17,20 +17,48 @@ impl fmt::Display for At {
     }
 }
 
+/// Why a file cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is no litmus test, or a damaged one.
+    Malformed,
+    /// It may well be one, but uses what is not supported here.
+    Unsupported,
+}
+
 /// Why a file is no litmus test, or not one that can be run here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {message}")]
 pub struct ParseError {
     /// Where.
     pub at: At,
-    /// What is wrong and what was expected.
+    /// What is wrong and what was expected. Signs of the file that act on a terminal are escaped.
     pub message: String,
+    /// Whose fault it is.
+    pub trouble: Trouble,
 }
 
 impl ParseError {
     pub(super) fn new(at: At, message: impl Into<String>) -> Self {
-        Self { at, message: message.into() }
+        Self { at, message: harmless(&message.into()), trouble: Trouble::Malformed }
     }
+
+    /// The file may be right; it asks for what is not there.
+    pub(super) fn unsupported(at: At, message: impl Into<String>) -> Self {
+        Self { trouble: Trouble::Unsupported, ..Self::new(at, message) }
+    }
+}
+
+/// Letters of a message at most that come from the file.
+const LONGEST_MESSAGE: usize = 300;
+
+fn harmless(message: &str) -> String {
+    let mut clean = String::new();
+    for letter in message.chars().take(LONGEST_MESSAGE) {
+        let is_plain = letter == ' ' || letter.is_ascii_graphic() || letter.is_alphanumeric();
+        if is_plain { clean.push(letter) } else { clean.extend(letter.escape_default()) }
+    }
+    clean
 }
 
 /// One word or sign.
@@ -62,22 +90,38 @@ impl Token {
 }
 
 /// A file with a position in it.
-pub(super) struct Text<'a> {
-    rest: std::iter::Peekable<std::str::Chars<'a>>,
+pub(super) struct Text {
+    letters: Vec<char>,
+    next: usize,
     at: At,
+    /// The body is C: between braces after the first ones, `(*` starts no comment.
+    is_c: bool,
+    /// Braces that are open, and pairs of them that are over.
+    braces: (usize, usize),
 }
 
-impl<'a> Text<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { rest: text.chars().peekable(), at: At { line: 1, column: 1 } }
+impl Text {
+    pub(super) fn new(text: &str) -> Self {
+        let at = At { line: 1, column: 1 };
+        Self { letters: text.chars().collect(), next: 0, at, is_c: false, braces: (0, 0) }
+    }
+
+    /// From here on the threads are in C.
+    pub(super) fn expect_c(&mut self) {
+        self.is_c = true;
     }
 
     pub(super) fn at(&self) -> At {
         self.at
     }
 
+    fn peek(&self) -> Option<char> {
+        self.letters.get(self.next).copied()
+    }
+
     fn next(&mut self) -> Option<char> {
-        let next = self.rest.next()?;
+        let next = self.peek()?;
+        self.next += 1;
         if next == '\n' {
             self.at = At { line: self.at.line + 1, column: 1 };
         } else {
@@ -86,46 +130,43 @@ impl<'a> Text<'a> {
         Some(next)
     }
 
-    fn peek_second(&self) -> Option<char> {
-        self.rest.clone().nth(1)
+    fn is_ahead(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(index, letter)| self.letters.get(self.next + index) == Some(&letter))
+    }
+
+    fn in_code(&self) -> bool {
+        let (open, over) = self.braces;
+        self.is_c && open > 0 && over > 0
     }
 
     /// Skips blanks and comments: `(* *)`, which nest, `/* */` and `//`.
     pub(super) fn skip_blanks(&mut self) -> Result<(), ParseError> {
-        while let Some(&next) = self.rest.peek() {
-            let start = self.at;
-            match (next, self.peek_second()) {
-                (c, _) if c.is_whitespace() || c == '\u{feff}' => {
-                    self.next();
-                }
-                ('(', Some('*')) if !self.is_pointer_cast() => self.skip_comment("(*", "*)", start)?,
-                ('/', Some('*')) => self.skip_comment("/*", "*/", start)?,
-                ('/', Some('/')) => while self.next().is_some_and(|c| c != '\n') {},
-                _ => break,
+        while let Some(next) = self.peek() {
+            if next.is_whitespace() || next == '\u{feff}' {
+                self.next();
+            } else if self.is_ahead("(*") && !self.in_code() {
+                self.skip_comment("(*", "*)")?;
+            } else if self.is_ahead("/*") {
+                self.skip_comment("/*", "*/")?;
+            } else if self.is_ahead("//") {
+                while self.next().is_some_and(|letter| letter != '\n') {}
+            } else {
+                break;
             }
         }
         Ok(())
     }
 
-    /// In C, `(*x` is an expression. A comment has a blank or a star after its opening, or ends in `*)`.
-    fn is_pointer_cast(&self) -> bool {
-        let line = self.rest.clone().take_while(|&c| c != '\n').collect::<String>();
-        let inside = &line[2..];
-        let named = inside.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        let closes = inside.find(')');
-        named && !inside.contains("*)") && closes.is_some()
-    }
-
-    fn skip_comment(&mut self, open: &str, close: &str, start: At) -> Result<(), ParseError> {
-        let mut depth = 0;
+    fn skip_comment(&mut self, open: &str, close: &str) -> Result<(), ParseError> {
+        let start = self.at;
+        let mut depth = 0_usize;
         loop {
-            let ahead = self.rest.clone().take(2).collect::<String>();
-            if ahead.is_empty() {
+            if self.peek().is_none() {
                 return Err(ParseError::new(start, format!("the comment that starts here has no `{close}`")));
             }
-            if ahead == close {
+            if self.is_ahead(close) {
                 depth -= 1;
-            } else if ahead == open && (depth == 0 || open == "(*") {
+            } else if self.is_ahead(open) && (depth == 0 || open == "(*") {
                 depth += 1;
             } else {
                 self.next();
@@ -142,10 +183,7 @@ impl<'a> Text<'a> {
     /// The rest of the line.
     pub(super) fn line(&mut self) -> String {
         let mut line = String::new();
-        while let Some(next) = self.next() {
-            if next == '\n' {
-                break;
-            }
+        while let Some(next) = self.next().filter(|&letter| letter != '\n') {
             line.push(next);
         }
         line
@@ -154,29 +192,27 @@ impl<'a> Text<'a> {
     /// A word up to a blank.
     pub(super) fn word(&mut self) -> String {
         let mut word = String::new();
-        while let Some(&next) = self.rest.peek() {
-            if next.is_whitespace() {
-                break;
-            }
+        while let Some(next) = self.peek().filter(|letter| !letter.is_whitespace()) {
             word.push(next);
             self.next();
         }
         word
     }
 
-    /// Skips everything before the next `{`; says whether there is one.
-    pub(super) fn skip_to_brace(&mut self) -> bool {
-        while let Some(&next) = self.rest.peek() {
-            if next == '{' {
-                return true;
-            }
-            if next == '"' {
-                self.skip_string();
-            } else {
-                self.next();
+    /// Skips what stands before the initial state: comments, a quoted one, and lines such as `Orig=PodWW Rfe`.
+    /// Says whether there is a `{`.
+    pub(super) fn skip_to_brace(&mut self) -> Result<bool, ParseError> {
+        loop {
+            self.skip_blanks()?;
+            match self.peek() {
+                None => return Ok(false),
+                Some('{') => return Ok(true),
+                Some('"') => self.skip_string(),
+                Some(_) => {
+                    self.word();
+                }
             }
         }
-        false
     }
 
     fn skip_string(&mut self) {
@@ -187,33 +223,38 @@ impl<'a> Text<'a> {
 
     /// All tokens up to the end.
     pub(super) fn tokens(mut self) -> Result<Vec<Token>, ParseError> {
+        const PAIRS: [&str; 16] = [
+            "/\\", "\\/", "==", "!=", "<>", "<=", ">=", "&&", "||", "->", "=>", "++", "--", "+=", "-=", "<<",
+        ];
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let mut tokens = Vec::new();
         loop {
             self.skip_blanks()?;
             let at = self.at;
-            let Some(&first) = self.rest.peek() else { return Ok(tokens) };
-            let mut text = String::new();
+            let Some(first) = self.peek() else { return Ok(tokens) };
             if first == '"' {
                 self.skip_string();
                 continue;
             }
-            let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+            let mut text = String::new();
             if is_word(first) {
-                while let Some(&next) = self.rest.peek().filter(|&&c| is_word(c)) {
+                while let Some(next) = self.peek().filter(|&letter| is_word(letter)) {
                     text.push(next);
                     self.next();
                 }
             } else {
-                text.push(first);
-                self.next();
-                const PAIRS: [&str; 12] =
-                    ["/\\", "\\/", "==", "!=", "<=", ">=", "&&", "||", "->", "=>", "++", "--"];
-                if let Some(&second) = self.rest.peek()
-                    && PAIRS.contains(&format!("{first}{second}").as_str())
-                {
-                    text.push(second);
-                    self.next();
+                let pair = PAIRS.iter().find(|pair| self.is_ahead(pair));
+                for _ in 0..pair.map_or(1, |pair| pair.len()) {
+                    text.extend(self.next());
                 }
+            }
+            match text.as_str() {
+                "{" => self.braces.0 += 1,
+                "}" => {
+                    self.braces.0 = self.braces.0.saturating_sub(1);
+                    self.braces.1 += usize::from(self.braces.0 == 0);
+                }
+                _ => {}
             }
             tokens.push(Token { text, at });
         }

@@ -112,7 +112,7 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
                         events[read].partner = None;
                     }
                 }
-                Step::Set { .. } | Step::If { .. } => panic!("programs are straight here"),
+                Step::Set { .. } | Step::Jump { .. } => panic!("programs are straight here"),
             }
         }
     }

@@ -1,0 +1,213 @@
+//! One litmus test with what was found out about it.
+
+use std::path::Path;
+
+use checker::Model;
+use checker::litmus::program::Final;
+use checker::litmus::{Dialect, Judgement, Limits, ParseError, Place, Quantifier, Test, native};
+use report::text::printable;
+use serde_json::{Value, json};
+
+use super::expected::Expected;
+
+/// A test with what was found out about it.
+pub(super) struct Looked<'a> {
+    file: &'a Path,
+    test: Test,
+    judgements: Vec<Judgement>,
+    /// Of each judgement, whether the model is expected to allow the test.
+    expected: Vec<Option<bool>>,
+    measured: Option<Measured>,
+}
+
+/// What the processor did.
+struct Measured {
+    outcomes: native::Outcomes,
+    /// The model that the processor follows, when the test says something about it.
+    allowed: Option<Judgement>,
+}
+
+impl<'a> Looked<'a> {
+    pub(super) fn new(
+        file: &'a Path,
+        test: Test,
+        judgements: Vec<Judgement>,
+        expected: Option<&Expected>,
+    ) -> Self {
+        let of = |judgement: &Judgement| expected?.of(&test.name, file, judgement.model);
+        let expected = judgements.iter().map(of).collect();
+        Self { file, test, judgements, expected, measured: None }
+    }
+
+    /// Runs the test on this processor.
+    pub(super) fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
+        let outcomes = native::run(&self.test, iterations, 1).map_err(|fault| self.test.explain(&fault))?;
+        let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge_within(Model::Tso, limits));
+        self.measured = Some(Measured { outcomes, allowed });
+        Ok(())
+    }
+
+    /// Whether every model's verdict is certain.
+    pub(super) fn is_decided(&self) -> bool {
+        self.judgements.iter().all(Judgement::is_decided)
+    }
+
+    /// How many verdicts are as expected, and how many were compared.
+    pub(super) fn agreement(&self) -> (usize, usize) {
+        let compared = self
+            .judgements
+            .iter()
+            .zip(&self.expected)
+            .filter_map(|(judgement, expected)| agrees(judgement, *expected));
+        compared.fold((0, 0), |(agreeing, all), agrees| (agreeing + usize::from(agrees), all + 1))
+    }
+
+    /// Whether a verdict is not the expected one, or the processor did what its model forbids.
+    pub(super) fn is_failed(&self) -> bool {
+        let (agreeing, compared) = self.agreement();
+        let forbidden = |measured: &Measured| measured.outcomes.keys().any(|end| measured.forbids(end));
+        agreeing < compared || self.measured.as_ref().is_some_and(forbidden)
+    }
+
+    pub(super) fn text(&self, with_states: bool) -> String {
+        let name = if self.test.name.is_empty() { "a test without a name" } else { &self.test.name };
+        let mut text = format!("{} ({})\n", printable(name), printable(&self.file.display().to_string()));
+        for (judgement, expected) in self.judgements.iter().zip(&self.expected) {
+            let all = judgement.holding + judgement.others;
+            text += &format!(
+                "  {:3}  {:9}  {} of {all} states{}{}{}\n",
+                judgement.model.name(),
+                verdict(judgement),
+                judgement.holding,
+                if judgement.finals.race { ", with a data race" } else { "" },
+                bound(judgement),
+                match agrees(judgement, *expected) {
+                    Some(true) => ", as expected",
+                    Some(false) => ", NOT AS EXPECTED",
+                    None => "",
+                },
+            );
+            if with_states {
+                for state in self.states(judgement) {
+                    text += &format!("       {state}\n");
+                }
+            }
+        }
+        if let Some(measured) = &self.measured {
+            text += "  this processor\n";
+            for (end, count) in &measured.outcomes {
+                let forbidden = if measured.forbids(end) { "  FORBIDDEN by TSO" } else { "" };
+                text += &format!("  {count:>12}  {}{forbidden}\n", self.state(end));
+            }
+            let unseen = measured.allowed.iter().flat_map(|allowed| &allowed.finals.states);
+            for end in unseen.filter(|end| !measured.outcomes.contains_key(end)) {
+                text += &format!("  {:>12}  {}\n", 0, self.state(end));
+            }
+        }
+        text
+    }
+
+    fn state(&self, end: &Final) -> String {
+        let places = self.test.spoken_of();
+        let shown =
+            places.iter().map(|&place| format!("{}={};", self.test.name_of(place), self.value(place, end)));
+        let mark = if self.test.condition.holds(end) { "  *" } else { "" };
+        shown.collect::<Vec<_>>().join(" ") + mark
+    }
+
+    /// A value as the test would write it. What fits into four bytes of a register is shown with its sign.
+    fn value(&self, place: Place, end: &Final) -> String {
+        let value = place.value(end);
+        let in_word = matches!(place, Place::Register(..)) && self.test.dialect == Dialect::X86;
+        let value = if in_word && value >> 32 == 0 { i64::from(value as i32) } else { value };
+        self.test.show(value)
+    }
+
+    /// The final states as far as the test speaks of them, each once.
+    fn states(&self, judgement: &Judgement) -> Vec<String> {
+        let mut states = judgement.finals.states.iter().map(|end| self.state(end)).collect::<Vec<_>>();
+        states.sort();
+        states.dedup();
+        states
+    }
+
+    fn state_json(&self, end: &Final) -> Value {
+        let places = self.test.spoken_of();
+        places.iter().map(|&place| (self.test.name_of(place), json!(self.value(place, end)))).collect()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let models = self.judgements.iter().zip(&self.expected);
+        let models = models.map(|(judgement, expected)| {
+            (judgement.model.name().to_owned(), self.judgement_json(judgement, *expected))
+        });
+        let mut value = json!({
+            "file": self.file,
+            "name": self.test.name,
+            "quantifier": match self.test.quantifier {
+                Quantifier::Exists => "exists",
+                Quantifier::NotExists => "~exists",
+                Quantifier::Forall => "forall",
+            },
+            "models": models.collect::<serde_json::Map<_, _>>(),
+        });
+        if let Some(measured) = &self.measured {
+            let outcome = |(end, count): (&Final, &u64)| {
+                let allowed = measured.allowed.as_ref().map(|allowed| allowed.finals.states.contains(end));
+                json!({ "count": count, "state": self.state_json(end), "allowed": allowed })
+            };
+            value["run"] = measured.outcomes.iter().map(outcome).collect();
+        }
+        value
+    }
+
+    fn judgement_json(&self, judgement: &Judgement, expected: Option<bool>) -> Value {
+        let mut states = judgement.finals.states.iter().map(|end| self.state_json(end)).collect::<Vec<_>>();
+        states.sort_by_key(Value::to_string);
+        states.dedup();
+        let mut value = json!({
+            "verdict": verdict(judgement),
+            "observation": judgement.observation(),
+            "satisfied": judgement.satisfies(self.test.quantifier),
+            "complete": !judgement.finals.bounded,
+            "race": judgement.finals.race,
+            "executions": judgement.finals.counts,
+            "states": states,
+        });
+        if let Some(expected) = expected {
+            value["expected"] = json!(if expected { "Allowed" } else { "Forbidden" });
+            value["agrees"] = json!(agrees(judgement, Some(expected)));
+        }
+        value
+    }
+}
+
+impl Measured {
+    fn forbids(&self, end: &Final) -> bool {
+        self.allowed
+            .as_ref()
+            .is_some_and(|allowed| !allowed.finals.bounded && !allowed.finals.states.contains(end))
+    }
+}
+
+/// None when nothing is expected, or the verdict is not certain.
+fn agrees(judgement: &Judgement, expected: Option<bool>) -> Option<bool> {
+    judgement.is_decided().then_some(judgement.is_allowed() == expected?)
+}
+
+fn bound(judgement: &Judgement) -> &'static str {
+    match (judgement.finals.bounded, judgement.finals.unrolled) {
+        (true, true) => ", a bound: a loop takes more turns, which --unroll lets it",
+        (true, false) => ", a bound: not all executions were seen",
+        _ => "",
+    }
+}
+
+/// A bound that saw nothing does not say that there is nothing.
+fn verdict(judgement: &Judgement) -> &'static str {
+    match (judgement.is_allowed(), judgement.is_decided()) {
+        (true, _) => "Allowed",
+        (false, true) => "Forbidden",
+        (false, false) => "Unknown",
+    }
+}

@@ -1,0 +1,410 @@
+//! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions and loops.
+
+mod call;
+mod expression;
+
+use super::initial::{is_type, take_type};
+use super::program::{Expression, Operator, Step, Width};
+use super::test::{Builder, starts_condition};
+use super::token::{At, ParseError, Token, Tokens};
+use expression::Typed;
+
+/// Reads `P0 (atomic_int* x) { … }` and so on.
+pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
+    while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+        while tokens.take("static") || tokens.take("void") {}
+        // Where the locations lie, for other tools.
+        if tokens.peek().is_some_and(|token| token.is("regions")) {
+            while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+                tokens.next();
+            }
+            break;
+        }
+        let number = builder.program.threads.len();
+        let wanted = format!("`P{number}`");
+        let at = tokens.at();
+        let name = tokens.name(&wanted)?;
+        if name.text != format!("P{number}") {
+            return Err(ParseError::new(at, format!("expected {wanted}, found `{}`", name.text)));
+        }
+        builder.add_thread(number, at)?;
+        let mut thread = Thread {
+            builder,
+            thread: number,
+            locals: Vec::new(),
+            atomics: Vec::new(),
+            depth: 0,
+            operators: 0,
+            loops: Vec::new(),
+            returns: Vec::new(),
+            labels: Vec::new(),
+            gotos: Vec::new(),
+        };
+        thread.parameters(tokens)?;
+        thread.block(tokens)?;
+        thread.resolve()?;
+    }
+    if builder.program.threads.is_empty() {
+        return Err(tokens.unexpected("`P0` and the other threads"));
+    }
+    Ok(())
+}
+
+/// Blocks and expressions in one another at most.
+const DEEPEST: usize = 100;
+/// Operators of one statement at most.
+const MOST_OPERATORS: usize = 500;
+
+/// A name that a thread declares.
+#[derive(Clone, Debug)]
+struct Local {
+    name: String,
+    is_pointer: bool,
+}
+
+/// The jumps out of a loop, set when its end is known.
+#[derive(Debug, Default)]
+struct Loop {
+    breaks: Vec<usize>,
+    continues: Vec<usize>,
+}
+
+/// One thread while it is read.
+struct Thread<'a, 't> {
+    builder: &'a mut Builder,
+    thread: usize,
+    locals: Vec<Local>,
+    /// Parameters whose type is atomic: an access that names no order is seq_cst.
+    atomics: Vec<&'t str>,
+    depth: usize,
+    operators: usize,
+    loops: Vec<Loop>,
+    returns: Vec<usize>,
+    labels: Vec<(&'t str, usize)>,
+    gotos: Vec<(usize, &'t Token)>,
+}
+
+impl<'t> Thread<'_, 't> {
+    /// Each parameter points to the location of its name.
+    fn parameters(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        tokens.expect("(")?;
+        while !tokens.take(")") {
+            let mut is_atomic = false;
+            while let Some(word) = tokens.peek() {
+                is_atomic |= word.text.to_ascii_lowercase().contains("atomic");
+                let before = word.at;
+                take_type(tokens)?;
+                if before == tokens.at() && !tokens.take("void") {
+                    break;
+                }
+            }
+            if tokens.take(")") {
+                return Ok(());
+            }
+            let name = tokens.name("a parameter")?;
+            self.builder.memory.declare(&name.text, Some(Width::Long), None, name.at)?;
+            if is_atomic {
+                self.atomics.push(&name.text);
+            }
+            if tokens.take("[") {
+                tokens.until("]");
+            }
+            if !tokens.peek().is_some_and(|token| token.is(")")) {
+                tokens.expect(",")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, step: Step, at: At) -> Result<(), ParseError> {
+        self.builder.push(self.thread, step, at)
+    }
+
+    /// A jump whose target is set later.
+    fn jump(&mut self, when: Expression, at: At) -> Result<usize, ParseError> {
+        let number = self.next_step();
+        self.push(Step::Jump { when, to: number + 1 }, at)?;
+        Ok(number)
+    }
+
+    /// A jump if the value is zero.
+    fn jump_unless(&mut self, value: Expression, at: At) -> Result<usize, ParseError> {
+        self.jump(Expression::binary(Operator::Equal, value, Expression::Constant(0)), at)
+    }
+
+    fn next_step(&self) -> usize {
+        self.builder.next_step(self.thread)
+    }
+
+    /// Lets jumps go to the step that comes next.
+    fn land(&mut self, jumps: &[usize]) {
+        let next = self.next_step();
+        jumps.iter().for_each(|&jump| self.builder.set_target(self.thread, jump, next));
+    }
+
+    fn resolve(&mut self) -> Result<(), ParseError> {
+        let returns = std::mem::take(&mut self.returns);
+        self.land(&returns);
+        for (jump, label) in std::mem::take(&mut self.gotos) {
+            let Some((_, step)) = self.labels.iter().find(|(name, _)| *name == label.text) else {
+                return Err(ParseError::new(label.at, format!("there is no label `{}`", label.text)));
+            };
+            self.builder.set_target(self.thread, jump, *step);
+        }
+        Ok(())
+    }
+
+    fn deeper(&mut self, at: At) -> Result<(), ParseError> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            let message = format!("the thread is nested deeper than {DEEPEST}");
+            return Err(ParseError::unsupported(at, message));
+        }
+        Ok(())
+    }
+
+    fn local(&self, name: &str) -> Option<&Local> {
+        self.locals.iter().find(|local| local.name == name)
+    }
+
+    /// The register of a local, declared here if it was not.
+    fn declare(&mut self, name: &Token, is_pointer: bool) -> Result<usize, ParseError> {
+        if self.local(&name.text).is_none() {
+            self.locals.push(Local { name: name.text.clone(), is_pointer });
+        }
+        self.builder.register_named(self.thread, &name.text, name.at)
+    }
+
+    fn block(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        self.deeper(tokens.expect("{")?)?;
+        while !tokens.take("}") {
+            if tokens.is_empty() {
+                return Err(tokens.unexpected("`}`"));
+            }
+            self.statement(tokens)?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn nested(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        self.deeper(tokens.at())?;
+        self.statement(tokens)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn statement(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        self.operators = 0;
+        if tokens.take(";") {
+            return Ok(());
+        }
+        let Some(first) = tokens.peek() else { return Err(tokens.unexpected("a statement")) };
+        match first.text.as_str() {
+            "{" => return self.block(tokens),
+            "if" => return self.condition(tokens),
+            "while" => return self.while_loop(tokens),
+            "do" => return self.do_loop(tokens),
+            "for" => return self.for_loop(tokens),
+            "goto" | "break" | "continue" | "return" => self.leave(tokens)?,
+            "switch" | "case" | "asm" => {
+                let message = format!("`{}` is not supported", first.text);
+                return Err(ParseError::unsupported(first.at, message));
+            }
+            _ if tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
+                tokens.next();
+                tokens.next();
+                self.labels.push((&first.text, self.next_step()));
+                return Ok(());
+            }
+            _ => self.simple(tokens)?,
+        }
+        tokens.expect(";").map(drop)
+    }
+
+    fn leave(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let Some(word) = tokens.next() else { return Err(tokens.unexpected("a statement")) };
+        if word.is("return") && !tokens.peek().is_some_and(|token| token.is(";")) {
+            self.expression(tokens)?;
+        }
+        let label = if word.is("goto") { Some(tokens.name("a label")?) } else { None };
+        let jump = self.jump(Expression::Constant(1), word.at)?;
+        match (label, self.loops.last_mut(), word.text.as_str()) {
+            (Some(label), ..) => self.gotos.push((jump, label)),
+            (_, _, "return") => self.returns.push(jump),
+            (_, Some(around), "break") => around.breaks.push(jump),
+            (_, Some(around), _) => around.continues.push(jump),
+            (_, None, _) => return Err(ParseError::new(word.at, format!("`{}` outside a loop", word.text))),
+        }
+        Ok(())
+    }
+
+    /// `(…)` of a condition; the jump is taken when it does not hold.
+    fn guard(&mut self, tokens: &mut Tokens<'t>) -> Result<usize, ParseError> {
+        let at = tokens.expect("(")?;
+        let condition = self.expression(tokens)?;
+        tokens.expect(")")?;
+        self.jump_unless(condition.value, at)
+    }
+
+    fn condition(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let at = tokens.expect("if")?;
+        let otherwise = self.guard(tokens)?;
+        self.nested(tokens)?;
+        if !tokens.take("else") {
+            self.land(&[otherwise]);
+            return Ok(());
+        }
+        let end = self.jump(Expression::Constant(1), at)?;
+        self.land(&[otherwise]);
+        self.nested(tokens)?;
+        self.land(&[end]);
+        Ok(())
+    }
+
+    /// The end of a loop that starts at a step: back there, and on from its breaks.
+    fn close(&mut self, start: usize, at: At) -> Result<(), ParseError> {
+        let back = self.jump(Expression::Constant(1), at)?;
+        self.builder.set_target(self.thread, back, start);
+        let over = self.loops.pop().unwrap_or_default();
+        self.land(&over.breaks);
+        Ok(())
+    }
+
+    /// Lets what continues the innermost loop go to the step that comes next.
+    fn land_continues(&mut self) {
+        let continues = self.loops.last_mut().map(|around| std::mem::take(&mut around.continues));
+        self.land(&continues.unwrap_or_default());
+    }
+
+    fn while_loop(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let at = tokens.expect("while")?;
+        let start = self.next_step();
+        let out = self.guard(tokens)?;
+        self.loops.push(Loop { breaks: vec![out], continues: Vec::new() });
+        self.nested(tokens)?;
+        self.land_continues();
+        self.close(start, at)
+    }
+
+    fn do_loop(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let at = tokens.expect("do")?;
+        let start = self.next_step();
+        self.loops.push(Loop::default());
+        self.nested(tokens)?;
+        self.land_continues();
+        tokens.expect("while")?;
+        let out = self.guard(tokens)?;
+        tokens.expect(";")?;
+        if let Some(around) = self.loops.last_mut() {
+            around.breaks.push(out);
+        }
+        self.close(start, at)
+    }
+
+    fn for_loop(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let at = tokens.expect("for")?;
+        tokens.expect("(")?;
+        if !tokens.take(";") {
+            self.simple(tokens)?;
+            tokens.expect(";")?;
+        }
+        let start = self.next_step();
+        let mut around = Loop::default();
+        if !tokens.take(";") {
+            let condition = self.expression(tokens)?;
+            around.breaks.push(self.jump_unless(condition.value, at)?);
+            tokens.expect(";")?;
+        }
+        self.loops.push(around);
+        // What is done after each turn stands before the turn: read it again when its place has come.
+        let mut after = tokens.clone();
+        let mut open = 1;
+        while open > 0 {
+            match tokens.next() {
+                Some(token) if token.is("(") => open += 1,
+                Some(token) if token.is(")") => open -= 1,
+                Some(_) => {}
+                None => return Err(tokens.unexpected("`)`")),
+            }
+        }
+        self.nested(tokens)?;
+        self.land_continues();
+        if !after.take(")") {
+            self.simple(&mut after)?;
+            after.expect(")")?;
+        }
+        self.close(start, at)
+    }
+
+    /// A declaration, an assignment or an expression, without what ends it.
+    fn simple(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        let at = tokens.at();
+        if tokens.peek().is_some_and(|token| is_type(&token.text) || token.text.contains("int128")) {
+            return self.declaration(tokens);
+        }
+        let is_local =
+            tokens.peek().is_some_and(|name| name.is_name() && !self.builder.memory.knows(&name.text));
+        if is_local && tokens.peek_at(1).is_some_and(|next| next.is("=")) {
+            let name = tokens.name("a local")?;
+            tokens.expect("=")?;
+            let value = self.expression(tokens)?;
+            let register = self.declare(name, value.is_pointer)?;
+            return self.push(Step::Set { register, value: value.value }, at);
+        }
+        let operand = self.operand(tokens)?;
+        let Some(operator) = assignment(tokens) else {
+            // A value alone: a call whose result nobody takes, or a load.
+            return self.read(operand, at).map(drop);
+        };
+        let value = match operator {
+            None => self.expression(tokens)?.value,
+            Some((operator, by)) => {
+                let old = self.read(operand.clone(), at)?.value;
+                let by = match by {
+                    Some(constant) => Expression::Constant(constant),
+                    None => self.expression(tokens)?.value,
+                };
+                Expression::binary(operator, old, by)
+            }
+        };
+        self.write(operand, value, at)
+    }
+
+    fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        take_type(tokens)?;
+        loop {
+            let mut is_pointer = false;
+            while tokens.take("*") {
+                is_pointer = true;
+            }
+            let name = tokens.name("a local")?;
+            let value = if tokens.take("=") { Some(self.expression(tokens)?) } else { None };
+            let is_pointer = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
+            let register = self.declare(name, is_pointer)?;
+            if let Some(Typed { value, .. }) = value {
+                self.push(Step::Set { register, value }, name.at)?;
+            }
+            if !tokens.take(",") {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Takes `=`, `+=`, `-=`, `++` or `--`: what the old value is joined by, and with which constant.
+#[allow(clippy::type_complexity, reason = "looked at in the one place that calls")]
+fn assignment(tokens: &mut Tokens<'_>) -> Option<Option<(Operator, Option<i64>)>> {
+    for (text, meaning) in [
+        ("=", None),
+        ("+=", Some((Operator::Add, None))),
+        ("-=", Some((Operator::Subtract, None))),
+        ("++", Some((Operator::Add, Some(1)))),
+        ("--", Some((Operator::Subtract, Some(1)))),
+    ] {
+        if tokens.take(text) {
+            return Some(meaning);
+        }
+    }
+    None
+}

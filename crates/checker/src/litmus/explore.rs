@@ -1,0 +1,313 @@
+//! A program under a model: every execution, and how each ends.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use machine::Ordering;
+
+use super::loops::{Loops, Turn};
+use super::program::{Expression, Fault, Final, Program, Step, Update, Value, Width};
+use crate::explorer::{Access, Explorer, Stop};
+use crate::graph::{Compare, EventId, LocationId};
+use crate::model::{Model, Strength};
+
+/// What an exploration may cost. Whatever ends it early makes it a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How often a thread may come back to the start of a loop and have changed something. A turn that only reads, and
+    /// leaves the thread as it was, is a wait and not counted.
+    pub turns: usize,
+    /// Executions.
+    pub executions: u64,
+    /// How long.
+    pub time: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { turns: 4, executions: 20_000_000, time: None }
+    }
+}
+
+/// All ends of a program under a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finals {
+    /// The ends, each once.
+    pub states: BTreeSet<Final>,
+    /// How many executions.
+    pub counts: crate::Counts,
+    /// Two plain accesses were not ordered: the program has no meaning in C.
+    pub race: bool,
+    /// An access without meaning: the program cannot be judged.
+    pub fault: Option<Fault>,
+    /// The exploration stopped before its end.
+    pub bounded: bool,
+    /// It did so because a loop took too many turns.
+    pub unrolled: bool,
+}
+
+/// Steps of a thread in one execution at most, those without an access counted: more is a loop within loops.
+const MOST_STEPS_TAKEN: usize = 100_000;
+/// Executions between two looks at the clock.
+const BETWEEN_LOOKS: u64 = 512;
+
+impl Program {
+    /// Explores all executions under the model and collects how they end.
+    #[must_use]
+    pub fn explore(&self, model: Model) -> Finals {
+        self.explore_within(model, &Limits::default())
+    }
+
+    /// The same, but no further than the limits.
+    #[must_use]
+    pub fn explore_within(&self, model: Model, limits: &Limits) -> Finals {
+        let mut explorer = Explorer::new(model, self.threads.len());
+        for (location, &value) in self.memory.iter().enumerate() {
+            explorer.set_initial(location as LocationId, value as u64);
+        }
+        let mut finals = Finals::default();
+        let mut registers = self.registers.clone();
+        let mut loops = self.threads.iter().zip(&self.scratch_or_none()).map(Loops::of).collect::<Vec<_>>();
+        let started = Instant::now();
+        while finals.fault.is_none() && explorer.begin() {
+            let executions = explorer.counts.all();
+            let too_long = |limit| executions.is_multiple_of(BETWEEN_LOOKS) && started.elapsed() > limit;
+            if executions >= limits.executions || limits.time.is_some_and(too_long) {
+                finals.bounded = true;
+                break;
+            }
+            let first = explorer.half_done();
+            let others = (0..self.threads.len()).filter(|&thread| first != Some(thread));
+            // The thread that a revisit left inside a read-modify-write finishes that before the others run.
+            for thread in first.into_iter().chain(others) {
+                registers[thread].clone_from(&self.registers[thread]);
+                let mut run = Running {
+                    program: self,
+                    thread,
+                    registers: &mut registers[thread],
+                    explorer: &mut explorer,
+                    loops: &mut loops[thread],
+                    most_turns: limits.turns,
+                    reads: Vec::new(),
+                    writes: 0,
+                    fault: &mut finals.fault,
+                    unrolled: &mut finals.unrolled,
+                };
+                let _ = run.steps(&self.threads[thread]);
+            }
+            if explorer.finish() {
+                finals.race |= has_race(&explorer);
+                finals.states.insert(
+                    self.without_scratch(Final {
+                        registers: registers.clone(),
+                        memory: (0..self.memory.len())
+                            .map(|location| explorer.last_value(location as LocationId) as Value)
+                            .collect(),
+                    }),
+                );
+            }
+            // A wait that never ends is no final state, and no error of a litmus test either.
+            explorer.violation = None;
+        }
+        finals.counts = explorer.counts;
+        finals.bounded |= explorer.cut_off | finals.unrolled;
+        finals
+    }
+
+    fn scratch_or_none(&self) -> Vec<Vec<usize>> {
+        let mut scratch = self.scratch.clone();
+        scratch.resize(self.threads.len(), Vec::new());
+        scratch
+    }
+}
+
+/// Whether two accesses of one location, of which one is plain and one writes, are not ordered.
+fn has_race(explorer: &Explorer) -> bool {
+    let graph = &explorer.graph;
+    let conflicts = |a: EventId, b: EventId| {
+        let (first, second) = (graph.event(a), graph.event(b));
+        a.thread != b.thread
+            && (first.is_write() || second.is_write())
+            && (first.strength.has(Strength::PLAIN) || second.strength.has(Strength::PLAIN))
+            && !first.happened.has(b)
+            && !second.happened.has(a)
+    };
+    graph.locations.iter().any(|accesses| {
+        let all = || accesses.reads.iter().chain(&accesses.writes).copied();
+        all().any(|a| all().any(|b| conflicts(a, b)))
+    })
+}
+
+/// One thread of a program in one execution.
+struct Running<'a> {
+    program: &'a Program,
+    thread: usize,
+    registers: &'a mut [Value],
+    explorer: &'a mut Explorer,
+    loops: &'a mut Loops,
+    most_turns: usize,
+    /// What it has read so far.
+    reads: Vec<EventId>,
+    /// How often it has written.
+    writes: usize,
+    fault: &'a mut Option<Fault>,
+    unrolled: &'a mut bool,
+}
+
+impl Running<'_> {
+    fn ordering(&self, ordering: Option<Ordering>, of_moves: Ordering) -> Ordering {
+        match ordering.unwrap_or(Ordering::Relaxed) {
+            Ordering::Relaxed if self.program.moves_order && self.explorer.model == Model::Ra => of_moves,
+            ordering => ordering,
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Result<(), Stop> {
+        self.loops.start();
+        let mut number = 0;
+        let mut taken = 0;
+        while let Some(step) = steps.get(number) {
+            self.turn(number)?;
+            taken += 1;
+            if taken > MOST_STEPS_TAKEN {
+                *self.unrolled = true;
+                return self.explorer.discard();
+            }
+            number = match step {
+                Step::Jump { when, to } if self.value(when) != 0 => *to,
+                Step::Jump { .. } => number + 1,
+                step => {
+                    self.step(number, step)?;
+                    number + 1
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Looks whether the thread goes in a circle.
+    fn turn(&mut self, number: usize) -> Result<(), Stop> {
+        match self.loops.arrive(number, self.registers, self.reads.len(), self.writes) {
+            // The turn did nothing but read: another one does only if it reads something else.
+            Turn::InVain { first_read } => {
+                let reads = &self.reads[first_read..];
+                self.explorer.wait(self.thread, reads, false, "waits for a value")
+            }
+            Turn::Number(number) if number > self.most_turns => {
+                *self.unrolled = true;
+                self.explorer.discard()
+            }
+            Turn::Number(_) => Ok(()),
+        }
+    }
+
+    fn value(&self, expression: &Expression) -> Value {
+        expression.value(self.registers)
+    }
+
+    fn access(
+        &mut self,
+        step: usize,
+        (address, width): (&Expression, Width),
+        ordering: Ordering,
+        strength: Strength,
+    ) -> Result<Access, Stop> {
+        let address = self.value(address);
+        match self.program.location(address, width) {
+            Ok(location) => Ok(Access {
+                thread: self.thread,
+                location: location as LocationId,
+                strength,
+                ordering,
+                site: None,
+                compare: None,
+            }),
+            Err(kind) => {
+                self.fault.get_or_insert(Fault { thread: self.thread, step, address, kind });
+                self.explorer.discard()
+            }
+        }
+    }
+
+    fn step(&mut self, number: usize, step: &Step) -> Result<(), Stop> {
+        let model = self.explorer.model;
+        match step {
+            Step::Set { register, value } => self.registers[*register] = self.value(value),
+            Step::Load { register, address, width, ordering } => {
+                let plain = Strength::PLAIN.when(ordering.is_none());
+                let ordering = self.ordering(*ordering, Ordering::Acquire);
+                let strength = model.load(ordering).with(plain);
+                let access = self.access(number, (address, *width), ordering, strength)?;
+                let (read, value) = self.explorer.read(access, None)?;
+                self.reads.push(read);
+                self.registers[*register] = width.truncate(value as Value);
+            }
+            Step::Store { address, value, width, ordering } => {
+                let value = width.truncate(self.value(value));
+                let plain = Strength::PLAIN.when(ordering.is_none());
+                let ordering = self.ordering(*ordering, Ordering::Release);
+                let strength = model.store(ordering).with(plain);
+                let access = self.access(number, (address, *width), ordering, strength)?;
+                self.writes += 1;
+                self.explorer.write(access, value as u64, None)?;
+                if model.fence_after_store(ordering) {
+                    self.explorer.add_fence(self.thread, Strength::FULL, ordering, None)?;
+                }
+            }
+            Step::ReadModifyWrite { .. } => self.read_modify_write(number, step)?,
+            Step::Fence(ordering) => self.explorer.fence(self.thread, *ordering, None)?,
+            Step::Await { register, address, width, ordering, until } => {
+                let strength = model.load(*ordering);
+                let access = self.access(number, (address, *width), *ordering, strength)?;
+                let registers = &mut *self.registers;
+                let mut wanted = |value: u64| {
+                    registers[*register] = width.truncate(value as Value);
+                    until.value(registers) != 0
+                };
+                let (read, value) = self.explorer.read(access, Some(&mut wanted))?;
+                self.reads.push(read);
+                if !wanted(value) {
+                    return self.explorer.wait(self.thread, &[read], false, "waits for a value");
+                }
+            }
+            Step::Jump { .. } => unreachable!("taken by the one who calls"),
+        }
+        Ok(())
+    }
+
+    fn read_modify_write(&mut self, number: usize, step: &Step) -> Result<(), Stop> {
+        let Step::ReadModifyWrite { found, wrote, address, update, value, width, ordering } = step else {
+            unreachable!("called for read-modify-writes")
+        };
+        let model = self.explorer.model;
+        let operand = self.value(value);
+        let expected = match update {
+            Update::CompareExchange { expected, .. } => Some(width.truncate(self.value(expected))),
+            _ => None,
+        };
+        let success = model.rmw_read(*ordering);
+        let mut access = self.access(number, (address, *width), *ordering, success)?;
+        if let (Update::CompareExchange { failure, .. }, Some(expected)) = (update, expected) {
+            let failure = model.failed_exchange(*ordering, *failure);
+            access.compare = Some(Compare { expected: expected as u64, success, failure });
+        }
+        let (read, old) = self.explorer.read(access, None)?;
+        self.reads.push(read);
+        let old = width.truncate(old as Value);
+        let new = match update {
+            Update::Exchange => Some(operand),
+            Update::With(operator) => Some(operator.apply(old, operand)),
+            Update::CompareExchange { .. } => (expected == Some(old)).then_some(operand),
+        };
+        if let Some(new) = new {
+            let access = Access { strength: model.rmw_write(*ordering), compare: None, ..access };
+            self.writes += 1;
+            self.explorer.write(access, width.truncate(new) as u64, Some(read))?;
+        }
+        self.registers[*found] = old;
+        if let Some(wrote) = wrote {
+            self.registers[*wrote] = Value::from(new.is_some());
+        }
+        Ok(())
+    }
+}

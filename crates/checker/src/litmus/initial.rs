@@ -1,0 +1,274 @@
+//! The initial state of a litmus test: `x=1; [y]=2; int z; uint64_t 0:rax=3; 1:EAX=x; int *p = &x; int t[2] = {1,2};`
+
+use super::program::{Value, Width};
+use super::test::{Builder, Dialect};
+use super::token::{ParseError, Token, Tokens};
+use crate::MAX_THREADS;
+
+/// Words that a type is made of, with the width that they mean.
+const TYPES: [(&str, Option<Width>); 48] = {
+    use Width::{Byte, Half, Long, Word};
+    [
+        ("char", Some(Byte)),
+        ("int8_t", Some(Byte)),
+        ("uint8_t", Some(Byte)),
+        ("s8", Some(Byte)),
+        ("u8", Some(Byte)),
+        ("bool", Some(Byte)),
+        ("_Bool", Some(Byte)),
+        ("atomic_bool", Some(Byte)),
+        ("atomic_char", Some(Byte)),
+        ("short", Some(Half)),
+        ("int16_t", Some(Half)),
+        ("uint16_t", Some(Half)),
+        ("s16", Some(Half)),
+        ("u16", Some(Half)),
+        ("atomic_short", Some(Half)),
+        ("int", Some(Word)),
+        ("int32_t", Some(Word)),
+        ("uint32_t", Some(Word)),
+        ("s32", Some(Word)),
+        ("u32", Some(Word)),
+        ("atomic_int", Some(Word)),
+        ("atomic_uint", Some(Word)),
+        ("atomic_t", Some(Word)),
+        ("long", Some(Long)),
+        ("int64_t", Some(Long)),
+        ("uint64_t", Some(Long)),
+        ("s64", Some(Long)),
+        ("u64", Some(Long)),
+        ("atomic_long", Some(Long)),
+        ("atomic_ulong", Some(Long)),
+        ("atomic_llong", Some(Long)),
+        ("atomic_ullong", Some(Long)),
+        ("atomic64_t", Some(Long)),
+        ("size_t", Some(Long)),
+        ("intptr_t", Some(Long)),
+        ("uintptr_t", Some(Long)),
+        ("atomic_intptr_t", Some(Long)),
+        ("atomic_uintptr_t", Some(Long)),
+        ("intptr", Some(Long)),
+        ("uintptr", Some(Long)),
+        ("unsigned", None),
+        ("signed", None),
+        ("volatile", None),
+        ("const", None),
+        ("static", None),
+        ("register", None),
+        ("_Atomic", None),
+        ("atomic", None),
+    ]
+};
+
+/// Whether a word is part of a type.
+pub(super) fn is_type(word: &str) -> bool {
+    TYPES.iter().any(|(name, _)| *name == word)
+}
+
+/// Takes the words of a type, with its stars; gives the width of what it describes if they say.
+pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Option<Width>, ParseError> {
+    let mut width = None;
+    let mut parentheses = 0;
+    while let Some(token) = tokens.peek() {
+        match TYPES.iter().find(|(name, _)| token.is(name)) {
+            Some((name, of_word)) => {
+                // `long int` is long, `unsigned` alone an int.
+                if !(*name == "int" && width.is_some()) {
+                    width = of_word
+                        .or(width)
+                        .or((*name == "unsigned" || *name == "signed").then_some(Width::Word));
+                }
+                // `_Atomic(int)`
+                if (*name == "_Atomic" || *name == "atomic")
+                    && tokens.peek_at(1).is_some_and(|next| next.is("("))
+                {
+                    tokens.next();
+                    parentheses += 1;
+                }
+            }
+            None if token.is("*") => width = None,
+            None if token.is(")") && parentheses > 0 => parentheses -= 1,
+            None if token.text.starts_with("__") && token.text.contains("int128") => {
+                return Err(ParseError::unsupported(token.at, "values of 128 bits are not supported"));
+            }
+            None if ["struct", "union", "float", "double"].contains(&token.text.as_str()) => {
+                let message = format!("`{}` is not supported; whole numbers and pointers are", token.text);
+                return Err(ParseError::unsupported(token.at, message));
+            }
+            None => break,
+        }
+        tokens.next();
+    }
+    Ok(width)
+}
+
+/// Reads the initial state with both braces.
+pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
+    tokens.expect("{")?;
+    loop {
+        while tokens.take(";") || tokens.take(",") {}
+        if tokens.take("}") {
+            return Ok(());
+        }
+        if tokens.is_empty() {
+            return Err(tokens.unexpected("`}` after the initial state"));
+        }
+        let before = tokens.at();
+        let width = take_type(tokens)?;
+        let typed = before != tokens.at();
+        if tokens.peek_at(1).is_some_and(|next| next.is(":")) {
+            register(tokens, builder)?;
+        } else {
+            location(tokens, builder, width, typed)?;
+        }
+        if !tokens.peek().is_some_and(|token| token.is(";") || token.is("}") || token.is(",")) {
+            return Err(tokens.unexpected("`;` or `}`"));
+        }
+    }
+}
+
+fn register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
+    let at = tokens.at();
+    let thread = tokens.next().map_or("", |token| &token.text);
+    let number = thread.trim_start_matches(['P', 'T']).parse::<usize>();
+    let Some(number) = number.ok().filter(|&number| number < MAX_THREADS) else {
+        return Err(ParseError::new(at, format!("`{thread}` is no thread number")));
+    };
+    tokens.expect(":")?;
+    tokens.take("%");
+    let name = tokens.name("a register")?;
+    let register = builder.register_named(number, &name.text, name.at)?;
+    if tokens.take("=") {
+        builder.program.registers[number][register] = value(tokens, builder)?;
+    }
+    Ok(())
+}
+
+fn location(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+    width: Option<Width>,
+    typed: bool,
+) -> Result<(), ParseError> {
+    // Every location of C is eight bytes wide here: C has no accesses of mixed sizes.
+    let width = if builder.dialect == Dialect::C { Some(Width::Long) } else { width };
+    let bracket = tokens.take("[");
+    let name = tokens.name("a location or `thread:register`")?;
+    if tokens.peek().is_some_and(Token::is_name) {
+        return Err(ParseError::unsupported(name.at, format!("the type `{}` is not supported", name.text)));
+    }
+    let index = index(tokens)?;
+    if bracket {
+        tokens.expect("]")?;
+    }
+    let values = tokens.take("=").then(|| values(tokens, builder)).transpose()?;
+    let (at, name) = (name.at, name.text.as_str());
+    let is_declaration = match (&index, &values) {
+        (Some(_), Some(Values::One(_))) => typed && !builder.memory.is_array(name),
+        (Some(_), _) => true,
+        (None, Some(Values::Many(_))) => true,
+        (None, _) => false,
+    };
+    if !is_declaration {
+        if index.is_none() {
+            builder.memory.declare(name, width, None, at)?;
+        }
+        let location = builder.memory.location(name, index.flatten(), at)?;
+        if let Some(Values::One(value)) = values {
+            builder.memory.set_initial(location, value);
+        }
+        return Ok(());
+    }
+    let values = match values {
+        Some(Values::Many(values)) => values,
+        Some(Values::One(value)) => vec![value],
+        None => Vec::new(),
+    };
+    let length = index.flatten().map_or(values.len(), |length| usize::try_from(length).unwrap_or(usize::MAX));
+    if values.len() > length {
+        return Err(ParseError::new(
+            at,
+            format!("`{name}` has {length} elements, and {} values", values.len()),
+        ));
+    }
+    builder.memory.declare(name, width, Some(length), at)?;
+    for (index, value) in values.into_iter().enumerate() {
+        let location = builder.memory.location(name, Some(index as Value), at)?;
+        builder.memory.set_initial(location, value);
+    }
+    Ok(())
+}
+
+/// `[3]`, or `[]` with nothing in it.
+pub(super) fn index(tokens: &mut Tokens<'_>) -> Result<Option<Option<Value>>, ParseError> {
+    if !tokens.take("[") {
+        return Ok(None);
+    }
+    if tokens.take("]") {
+        return Ok(Some(None));
+    }
+    let index = tokens.number()?;
+    tokens.expect("]")?;
+    Ok(Some(Some(index)))
+}
+
+enum Values {
+    One(Value),
+    Many(Vec<Value>),
+}
+
+fn values(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Values, ParseError> {
+    if !tokens.take("{") {
+        return Ok(Values::One(value(tokens, builder)?));
+    }
+    let mut values = Vec::new();
+    while !tokens.take("}") {
+        values.push(value(tokens, builder)?);
+        if !tokens.peek().is_some_and(|token| token.is("}")) {
+            tokens.expect(",")?;
+        }
+    }
+    Ok(Values::Many(values))
+}
+
+/// A number, an address such as `x`, `&x`, `&t[1]` or `x+4`, or one of these in a macro of the kernel's.
+fn value(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Value, ParseError> {
+    if tokens.peek().is_some_and(|token| token.text.starts_with("ATOMIC") && token.text.contains("INIT")) {
+        tokens.next();
+        tokens.expect("(")?;
+        let value = tokens.number()?;
+        tokens.expect(")")?;
+        return Ok(value);
+    }
+    let ampersand = tokens.take("&");
+    let bracket = tokens.take("[");
+    let value = match tokens.peek() {
+        Some(name) if name.is_name() => {
+            tokens.next();
+            address(tokens, builder, name)?
+        }
+        _ if ampersand || bracket => return Err(tokens.unexpected("a location")),
+        _ => tokens.number()?,
+    };
+    if bracket {
+        tokens.expect("]")?;
+    }
+    Ok(value)
+}
+
+/// What follows a name whose address is meant: `[1]` counts elements, `+4` bytes.
+pub(super) fn address(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+    name: &Token,
+) -> Result<Value, ParseError> {
+    let base = builder.memory.address(&name.text, name.at)?;
+    if let Some(index) = index(tokens)? {
+        let element = builder.memory.element(&name.text, name.at)?;
+        return Ok(base.wrapping_add(index.unwrap_or(0).wrapping_mul(element)));
+    }
+    if tokens.take("+") {
+        return Ok(base.wrapping_add(tokens.number()?));
+    }
+    Ok(base)
+}

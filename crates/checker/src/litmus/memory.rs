@@ -1,0 +1,261 @@
+//! The names of a test's memory, and the locations behind them.
+
+use super::program::{Cell, FaultKind, Value, Width, address_of};
+use super::token::{At, ParseError};
+
+/// Locations at most.
+const MOST_LOCATIONS: usize = 1_024;
+/// Names keep so many bytes between each other.
+const GAP: Value = 16;
+
+/// What a name stands for: one variable or an array.
+#[derive(Clone, Debug)]
+struct Object {
+    name: String,
+    address: Value,
+    /// The bytes of an element.
+    element: Value,
+    elements: usize,
+    /// Its first location.
+    first: usize,
+    is_array: bool,
+}
+
+/// One location while the test is read.
+#[derive(Clone, Debug)]
+struct Place {
+    name: String,
+    address: Value,
+    initial: Value,
+    /// As the initial state declares it.
+    declared: Option<Width>,
+    /// As the threads access it, where that can be seen in the text.
+    accessed: Option<Width>,
+    at: At,
+}
+
+/// The memory of a test while it is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Memory {
+    objects: Vec<Object>,
+    places: Vec<Place>,
+    next: Value,
+    /// Widths of accesses whose address is in a register.
+    through_registers: Vec<Width>,
+}
+
+/// The memory of a test that has been read.
+pub(super) struct Laid {
+    pub(super) cells: Vec<Cell>,
+    pub(super) names: Vec<String>,
+    pub(super) initial: Vec<Value>,
+}
+
+impl Memory {
+    /// Whether the name is one.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.objects.iter().any(|object| object.name == name)
+    }
+
+    fn object(&mut self, name: &str, at: At) -> Result<&Object, ParseError> {
+        if !self.knows(name) {
+            self.declare(name, None, None, at)?;
+        }
+        Ok(self.objects.iter().find(|object| object.name == name).expect("made if it was not there"))
+    }
+
+    /// Makes a name known: a variable, or an array of so many elements.
+    pub(super) fn declare(
+        &mut self,
+        name: &str,
+        width: Option<Width>,
+        elements: Option<usize>,
+        at: At,
+    ) -> Result<(), ParseError> {
+        let count = elements.unwrap_or(1);
+        if let Some(known) = self.objects.iter().find(|object| object.name == name) {
+            if elements.is_some() && known.elements != count {
+                return Err(ParseError::new(at, format!("`{name}` was there before with another length")));
+            }
+            if let Some(width) = width {
+                let places = &mut self.places[known.first..known.first + known.elements];
+                places.iter_mut().for_each(|place| place.declared = Some(width));
+            }
+            return Ok(());
+        }
+        if count == 0 || count > MOST_LOCATIONS || self.places.len() + count > MOST_LOCATIONS {
+            return Err(ParseError::unsupported(
+                at,
+                format!("1 to {MOST_LOCATIONS} locations are supported"),
+            ));
+        }
+        let element = width.unwrap_or(Width::Word).bytes();
+        let address = address_of(0) + self.next;
+        self.next += (element * count as Value + GAP - 1) / GAP * GAP;
+        let is_array = elements.is_some();
+        let first = self.places.len();
+        for index in 0..count {
+            self.places.push(Place {
+                name: if is_array { format!("{name}[{index}]") } else { name.to_owned() },
+                address: address + element * index as Value,
+                initial: 0,
+                declared: width,
+                accessed: None,
+                at,
+            });
+        }
+        let name = name.to_owned();
+        self.objects.push(Object { name, address, element, elements: count, first, is_array });
+        Ok(())
+    }
+
+    /// The address of a name, made known if it was not.
+    pub(super) fn address(&mut self, name: &str, at: At) -> Result<Value, ParseError> {
+        Ok(self.object(name, at)?.address)
+    }
+
+    /// The bytes of an element behind a name.
+    pub(super) fn element(&mut self, name: &str, at: At) -> Result<Value, ParseError> {
+        Ok(self.object(name, at)?.element)
+    }
+
+    /// Whether the name is that of an array.
+    pub(super) fn is_array(&self, name: &str) -> bool {
+        self.objects.iter().any(|object| object.name == name && object.is_array)
+    }
+
+    /// How many elements are behind a name.
+    pub(super) fn elements(&self, name: &str) -> Value {
+        let object = self.objects.iter().find(|object| object.name == name);
+        object.map_or(0, |object| object.elements as Value)
+    }
+
+    /// The location of a name, or of an element of an array.
+    pub(super) fn location(&mut self, name: &str, index: Option<Value>, at: At) -> Result<usize, ParseError> {
+        let object = self.object(name, at)?;
+        match index {
+            None if object.is_array => {
+                let message = format!("`{name}` is an array: one of its elements is wanted, as `{name}[0]`");
+                Err(ParseError::unsupported(at, message))
+            }
+            None => Ok(object.first),
+            Some(index) => match usize::try_from(index) {
+                Ok(index) if index < object.elements => Ok(object.first + index),
+                _ => {
+                    let message = format!("`{name}` has {} elements, none at {index}", object.elements);
+                    Err(ParseError::new(at, message))
+                }
+            },
+        }
+    }
+
+    /// What a location holds at the start.
+    pub(super) fn set_initial(&mut self, location: usize, value: Value) {
+        self.places[location].initial = value;
+    }
+
+    /// An access that the text shows, at so many bytes after a name.
+    pub(super) fn access(
+        &mut self,
+        name: &str,
+        offset: Value,
+        width: Width,
+        at: At,
+    ) -> Result<(), ParseError> {
+        let object = self.object(name, at)?.clone();
+        let address = object.address + offset;
+        if let Some(place) = self.places.iter_mut().find(|place| place.address == address) {
+            return match place.accessed {
+                Some(before) if before != width => Err(mixed(&place.name, before, width, at)),
+                _ => {
+                    place.accessed = Some(width);
+                    Ok(())
+                }
+            };
+        }
+        let inside = 0..GAP - width.bytes() + 1;
+        if object.is_array || !inside.contains(&offset) {
+            let message = format!("nothing that is accessed as a whole lies {offset} bytes after `{name}`");
+            return Err(ParseError::unsupported(at, message));
+        }
+        if self.places.len() == MOST_LOCATIONS {
+            return Err(ParseError::unsupported(at, format!("more than {MOST_LOCATIONS} locations")));
+        }
+        let name = format!("{name}+{offset}");
+        let (initial, declared, accessed) = (0, None, Some(width));
+        self.places.push(Place { name, address, initial, declared, accessed, at });
+        Ok(())
+    }
+
+    /// The width that an access of a name has if it says none itself.
+    pub(super) fn declared(&self, name: &str) -> Option<Width> {
+        let object = self.objects.iter().find(|object| object.name == name)?;
+        self.places[object.first].declared
+    }
+
+    /// An access whose address is in a register.
+    pub(super) fn access_through_register(&mut self, width: Width) {
+        if !self.through_registers.contains(&width) {
+            self.through_registers.push(width);
+        }
+    }
+
+    /// Lays out the locations, each as wide as it is accessed, or all of one width.
+    pub(super) fn lay(&self, width_of_all: Option<Width>) -> Result<Laid, ParseError> {
+        let mut laid = Laid { cells: Vec::new(), names: Vec::new(), initial: Vec::new() };
+        for place in &self.places {
+            let width = width_of_all.map_or_else(|| self.width_of(place), Ok)?;
+            let cell = Cell { address: place.address, width };
+            let ends = |cell: &Cell| cell.address + cell.width.bytes();
+            let before = laid.cells.iter().zip(&laid.names);
+            let mut overlapped =
+                before.filter(|(other, _)| other.address < ends(&cell) && cell.address < ends(other));
+            if let Some((_, name)) = overlapped.next() {
+                let message = format!("accesses of `{name}` and `{}` overlap; {REMEDY}", place.name);
+                return Err(ParseError::unsupported(place.at, message));
+            }
+            laid.cells.push(cell);
+            laid.names.push(place.name.clone());
+            laid.initial.push(width.truncate(place.initial));
+        }
+        Ok(laid)
+    }
+
+    fn width_of(&self, place: &Place) -> Result<Width, ParseError> {
+        let seen = place.accessed.or(match self.through_registers[..] {
+            [only] => Some(only),
+            _ => None,
+        });
+        match (place.declared, seen) {
+            (Some(declared), Some(seen)) if seen.bytes() > declared.bytes() => {
+                // Only what the text shows is an error; through a register another location may be meant.
+                match place.accessed {
+                    Some(_) => Err(mixed(&place.name, declared, seen, place.at)),
+                    None => Ok(declared),
+                }
+            }
+            (Some(declared), Some(seen)) if seen != declared => {
+                // A narrower access leaves the rest as it was; only if that is zero is the value the same.
+                let positive = place.initial >= 0 && seen.truncate(place.initial) == place.initial;
+                if positive { Ok(seen) } else { Err(mixed(&place.name, declared, seen, place.at)) }
+            }
+            (declared, seen) => Ok(seen.or(declared).unwrap_or(Width::Word)),
+        }
+    }
+}
+
+const REMEDY: &str = "accesses of different sizes to the same bytes are outside the models: give the test one size \
+                      for each location";
+
+fn mixed(name: &str, one: Width, other: Width, at: At) -> ParseError {
+    let (one, other) = (one.bytes(), other.bytes());
+    ParseError::unsupported(at, format!("`{name}` is {one} bytes wide here and {other} there; {REMEDY}"))
+}
+
+/// What to say of an access that the text does not show.
+pub(super) fn fault_message(kind: FaultKind, address: Value) -> String {
+    match kind {
+        FaultKind::Wild => format!("the value {address} is used as an address, and is none of a location"),
+        FaultKind::Overlap => format!("an access takes only part of a location, or more than one; {REMEDY}"),
+    }
+}

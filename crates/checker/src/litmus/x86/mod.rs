@@ -1,0 +1,134 @@
+//! Threads in the assembly of x86, in both orders of operands.
+//!
+//! `X86` files write `MOV [x],$1` with the destination first, `X86_64` files `movq $1,(x)` with the destination last; an
+//! instruction that has brackets or percent signs of the other kind is read as that kind.
+
+mod flags;
+mod instruction;
+mod operand;
+mod register;
+
+pub(super) use register::register;
+
+use super::program::{Expression, Step};
+use super::test::{Builder, starts_condition};
+use super::token::{At, ParseError, Token, Tokens};
+use flags::{Flags, uses_flags};
+use instruction::Instruction;
+
+/// Reads the table of threads: a column a thread, a row an instruction of each.
+pub(super) fn threads(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+    source_first: bool,
+) -> Result<(), ParseError> {
+    header(tokens, builder)?;
+    let mut columns = vec![Vec::new(); builder.program.threads.len()];
+    while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+        let mut row = tokens.until(";");
+        for column in &mut columns {
+            let cell = row.until("|");
+            if !cell.is_empty() {
+                column.push(cell);
+            }
+        }
+        if !row.is_empty() {
+            return Err(ParseError::new(row.at(), "the row has more columns than there are threads"));
+        }
+    }
+    for (thread, cells) in columns.into_iter().enumerate() {
+        let flags = cells.iter().any(uses_flags).then(|| {
+            let mut fresh = || builder.fresh_register(thread);
+            Flags { zero: fresh(), sign: fresh(), less: fresh(), below: fresh() }
+        });
+        let mut column =
+            Column { builder, thread, source_first, flags, labels: Vec::new(), jumps: Vec::new() };
+        for cell in cells {
+            column.cell(cell)?;
+        }
+        column.resolve()?;
+    }
+    Ok(())
+}
+
+/// `P0 | P1 ;`
+fn header(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
+    let mut header = tokens.until(";");
+    while !header.is_empty() {
+        let at = header.at();
+        let name = header.next().map_or("", |name| &name.text);
+        let wanted = format!("P{}", builder.program.threads.len());
+        if name != wanted {
+            return Err(ParseError::new(at, format!("expected `{wanted}`, found `{name}`")));
+        }
+        builder.add_thread(builder.program.threads.len(), at)?;
+        if !header.is_empty() {
+            header.expect("|")?;
+        }
+    }
+    if builder.program.threads.is_empty() {
+        return Err(tokens.unexpected("`P0` and the other threads"));
+    }
+    Ok(())
+}
+
+/// One thread while it is read.
+struct Column<'a> {
+    builder: &'a mut Builder,
+    thread: usize,
+    source_first: bool,
+    /// None when no instruction looks at them.
+    flags: Option<Flags>,
+    labels: Vec<(&'a str, usize)>,
+    /// Jumps, with the label that they go to; none for the end of the thread.
+    jumps: Vec<(usize, Option<&'a Token>)>,
+}
+
+impl<'a> Column<'a> {
+    fn cell(&mut self, mut cell: Tokens<'a>) -> Result<(), ParseError> {
+        while cell.peek_at(1).is_some_and(|next| next.is(":")) {
+            let label = cell.next().expect("peeked");
+            cell.next();
+            if self.labels.iter().any(|(name, _)| *name == label.text) {
+                let message = format!("the label `{}` is there twice in thread {}", label.text, self.thread);
+                return Err(ParseError::new(label.at, message));
+            }
+            self.labels.push((&label.text, self.builder.next_step(self.thread)));
+        }
+        if cell.is_empty() { Ok(()) } else { Instruction::read(cell, self) }
+    }
+
+    fn push(&mut self, step: Step, at: At) -> Result<(), ParseError> {
+        self.builder.push(self.thread, step, at)
+    }
+
+    /// A jump whose target is set later.
+    fn jump(&mut self, when: Expression, at: At) -> Result<usize, ParseError> {
+        let number = self.builder.next_step(self.thread);
+        self.push(Step::Jump { when, to: number + 1 }, at)?;
+        Ok(number)
+    }
+
+    /// Lets a jump go to the step that comes next.
+    fn land(&mut self, jump: usize) {
+        self.builder.set_target(self.thread, jump, self.builder.next_step(self.thread));
+    }
+
+    /// Lets every jump to a label go there.
+    fn resolve(&mut self) -> Result<(), ParseError> {
+        for (jump, label) in std::mem::take(&mut self.jumps) {
+            let target = match label {
+                None => self.builder.next_step(self.thread),
+                Some(label) => match self.labels.iter().find(|(name, _)| *name == label.text) {
+                    Some((_, step)) => *step,
+                    None => {
+                        let message = format!("thread {} has no label `{}`", self.thread, label.text);
+                        return Err(ParseError::new(label.at, message));
+                    }
+                },
+            };
+            self.builder.set_target(self.thread, jump, target);
+        }
+        Ok(())
+    }
+}

@@ -242,7 +242,8 @@ pub(crate) fn run(bench: &Bench, load: Load, args: &Args) -> anyhow::Result<Find
     let noise = watch.stop();
 
     let most = bench.pinned(threads.iter().copied().max().unwrap_or(1));
-    let contended = contended::watch(|duration_ns| round(load, &stage.0, &most, duration_ns).map(drop));
+    let contended =
+        contended::watch(&stage.0, |duration_ns| round(load, &stage.0, &most, duration_ns).map(drop));
     let mut parts = vec![Part {
         key: load.name(),
         heading: load.heading().into(),

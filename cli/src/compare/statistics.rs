@@ -58,7 +58,7 @@ pub(crate) fn ratios(reference: &[Option<f64>], lock: &[Option<f64>], better: Be
 }
 
 /// Differences under this share are what the layout of memory alone can make, so no lock is praised for them.
-const SMALLEST_DIFFERENCE: f64 = 0.01;
+pub(crate) const SMALLEST_DIFFERENCE: f64 = 0.01;
 
 /// What the runs say of a lock: a difference counts if every round shows it, the two ranges do not overlap and it is
 /// not tiny. That two equal locks come out so by chance is as likely as two in 252 with 5 rounds.

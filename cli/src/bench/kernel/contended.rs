@@ -5,32 +5,32 @@ use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::io;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// How long is watched.
-const WATCHED_NS: u64 = 500_000_000;
+const WATCHED: Duration = Duration::from_millis(500);
 
-/// How long perf gets to start.
-const START: Duration = Duration::from_millis(300);
+/// The load runs in pieces of this length until the watch is over, however late it began.
+const PIECE_NS: u64 = 50_000_000;
+
+/// perf gets so long in all; on a busy machine it may take seconds to start.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// How many callers are shown.
 const SHOWN: usize = 12;
 
-/// Runs the load under the tracepoint; who met a contended lock how often.
+/// Runs the load, for as many nanoseconds as it is told, under the tracepoint; who met a contended lock how often. What perf
+/// writes goes into the directory.
 ///
 /// # Errors
 ///
 /// Why the tracepoint cannot be read.
-pub(super) fn watch(load: impl FnOnce(u64) -> io::Result<()>) -> anyhow::Result<Part> {
-    let file = std::env::temp_dir().join(format!(
-        "contend-bench-{}-{:x}.perf",
-        std::process::id(),
-        machine::host::counter::cycles()
-    ));
-    let watched = record(&file, load).and_then(|()| script(&file));
-    let _ = std::fs::remove_file(&file); // it need not exist
-    let callers = count(&watched?, &[own_name().as_str(), "find"]);
+pub(super) fn watch(directory: &Path, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<Part> {
+    let file = directory.join("perf.data");
+    record(&file, load)?;
+    let callers = count(&script(&file)?, &[own_name().as_str(), "find"]);
     let mut table = Table::new([
         Column::text("caller", "taken by"),
         Column::text("lock", "with"),
@@ -44,7 +44,7 @@ pub(super) fn watch(load: impl FnOnce(u64) -> io::Result<()>) -> anyhow::Result<
     } else {
         format!(
             "From lock:contention_begin, met by the load itself in {} ms with all threads.",
-            WATCHED_NS / 1_000_000
+            WATCHED.as_millis()
         )
     };
     Ok(Part {
@@ -55,21 +55,21 @@ pub(super) fn watch(load: impl FnOnce(u64) -> io::Result<()>) -> anyhow::Result<
     })
 }
 
-fn record(file: &std::path::Path, load: impl FnOnce(u64) -> io::Result<()>) -> anyhow::Result<()> {
+fn record(file: &Path, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<()> {
     let mut perf = Command::new("perf")
         .args(["record", "-q", "-a", "-g", "-e", "lock:contention_begin", "-o"])
         .arg(file)
-        .args(["--", "sleep", &format!("{}", (START.as_secs_f64() * 2.0) + WATCHED_NS as f64 / 1e9)])
+        .args(["--", "sleep", &WATCHED.as_secs_f64().to_string()])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .context("perf(1) cannot be started (Debian: linux-perf)")?;
-    std::thread::sleep(START);
-    let early = perf.try_wait().context("cannot wait for perf")?;
-    if early.is_none() {
-        load(WATCHED_NS).context("the load failed under perf")?;
+    let loaded = load_until_end(&mut perf, load);
+    if loaded.is_err() {
+        let _ = perf.kill(); // it may have ended by itself
     }
     let output = perf.wait_with_output().context("cannot wait for perf")?;
+    loaded?;
     let words = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(
         output.status.success(),
@@ -81,7 +81,17 @@ fn record(file: &std::path::Path, load: impl FnOnce(u64) -> io::Result<()>) -> a
     Ok(())
 }
 
-fn script(file: &std::path::Path) -> anyhow::Result<String> {
+/// Runs the load until perf has ended.
+fn load_until_end(perf: &mut Child, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<()> {
+    let started = Instant::now();
+    while perf.try_wait().context("cannot wait for perf")?.is_none() {
+        load(PIECE_NS).context("the load failed under perf")?;
+        anyhow::ensure!(started.elapsed() < LIMIT, "perf did not end within {} s", LIMIT.as_secs());
+    }
+    Ok(())
+}
+
+fn script(file: &Path) -> anyhow::Result<String> {
     let output = Command::new("perf").args(["script", "-F", "comm,event,ip,sym", "-i"]).arg(file).output();
     let output = output.context("cannot start perf script")?;
     anyhow::ensure!(output.status.success(), "perf script cannot read what perf record wrote");

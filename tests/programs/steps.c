@@ -146,13 +146,15 @@ static void step_through_others(void) {
     STEP(pthread_spin_unlock(&spin));
 }
 
-// Waits in the queue behind a handler, so that a queue lock leaves a node of the handler's there.
+// Waits in the queue behind a handler, so that a queue lock leaves a node of the handler's there. It pauses now and then:
+// a thread that is stepped through its wait never gets a lock that another one takes again and again.
 static void *fight(void *unused) {
-    while (!over) {
+    for (long i = 0; !over; i++) {
         MUST(pthread_mutex_lock(&fought_for));
         of_fought_for++;
         under_fought_for++;
         MUST(pthread_mutex_unlock(&fought_for));
+        if (i % 8 == 0) nap_ns(MS / 20);
     }
     return unused;
 }

@@ -118,7 +118,7 @@ impl<'a> Looked<'a> {
     /// A value as the test would write it. What fits into four bytes of a register is shown with its sign.
     fn value(&self, place: Place, end: &Final) -> String {
         let value = place.value(end);
-        let in_word = matches!(place, Place::Register(..)) && self.test.dialect == Dialect::X86;
+        let in_word = matches!(place, Place::Register(..)) && self.test.dialect != Dialect::C;
         let value = if in_word && value >> 32 == 0 { i64::from(value as i32) } else { value };
         self.test.show(value)
     }

@@ -14,8 +14,10 @@ use crate::model::Model;
 /// The language of a test's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Assembly of x86.
+    /// Assembly of x86, with registers of four bytes.
     X86,
+    /// Assembly of x86, with registers of eight bytes.
+    X86_64,
     /// C with its atomics.
     C,
 }
@@ -65,7 +67,7 @@ const SCRATCH: char = '%';
 
 impl Builder {
     fn new(dialect: Dialect) -> Self {
-        let program = Program { moves_order: dialect == Dialect::X86, ..Program::default() };
+        let program = Program { moves_order: dialect != Dialect::C, ..Program::default() };
         Self { dialect, program, registers: Vec::new(), memory: Memory::default(), places: Vec::new() }
     }
 
@@ -114,7 +116,7 @@ impl Builder {
     /// The register of this name, made known if it was not.
     pub(super) fn register_named(&mut self, thread: usize, name: &str, at: At) -> Result<usize, ParseError> {
         let name = match self.dialect {
-            Dialect::X86 => match x86::register(name) {
+            Dialect::X86 | Dialect::X86_64 => match x86::register(name) {
                 Some((name, _)) => name,
                 None => return Err(ParseError::new(at, format!("`{name}` is no register of x86"))),
             },
@@ -163,7 +165,8 @@ impl Test {
         let at = text.at();
         let architecture = text.word();
         let dialect = match architecture.to_ascii_uppercase().as_str() {
-            "X86" | "X86_64" => Dialect::X86,
+            "X86" => Dialect::X86,
+            "X86_64" => Dialect::X86_64,
             "C" | "C11" => Dialect::C,
             "" => {
                 let message = "the file is empty; expected `X86`, `X86_64` or `C`, and a name";
@@ -178,7 +181,7 @@ impl Test {
                 return Err(ParseError::new(at, message));
             }
         };
-        let name = text.line().trim().to_owned();
+        let name = name_in(&text.line());
         if !text.skip_to_brace()? {
             return Err(ParseError::new(text.at(), "expected `{` and the initial state, found the end"));
         }
@@ -191,10 +194,7 @@ impl Test {
         let mut builder = Builder::new(dialect);
         initial::state(&mut tokens, &mut builder)?;
         match dialect {
-            Dialect::X86 => {
-                let source_first = architecture.eq_ignore_ascii_case("X86_64");
-                x86::threads(&mut tokens, &mut builder, source_first)?;
-            }
+            Dialect::X86 | Dialect::X86_64 => x86::threads(&mut tokens, &mut builder)?,
             Dialect::C => c::threads(&mut tokens, &mut builder)?,
         }
         if builder.registers.len() > builder.program.threads.len() {
@@ -260,11 +260,20 @@ impl Test {
         Ok(test)
     }
 
-    /// The name of a place.
+    /// The name of a place, as herd would write it.
     #[must_use]
     pub fn name_of(&self, place: Place) -> String {
         match place {
-            Place::Register(thread, register) => format!("{thread}:{}", self.registers[thread][register]),
+            Place::Register(thread, register) => {
+                let name = &self.registers[thread][register];
+                match (self.dialect, name.strip_prefix('R')) {
+                    (Dialect::X86, Some(rest)) if rest.starts_with(char::is_alphabetic) => {
+                        format!("{thread}:E{rest}")
+                    }
+                    (Dialect::X86_64, _) => format!("{thread}:{}", name.to_lowercase()),
+                    _ => format!("{thread}:{name}"),
+                }
+            }
             Place::Memory(location) => format!("[{}]", self.locations[location]),
         }
     }
@@ -320,6 +329,12 @@ impl Test {
         let count = |ends: Vec<&Final>| ends.iter().map(project).collect::<BTreeSet<_>>().len();
         Judgement { model, holding: count(holding), others: count(others), finals }
     }
+}
+
+/// The name that follows the architecture, without a comment behind it.
+fn name_in(line: &str) -> String {
+    let end = line.find("(*").or_else(|| line.find(';')).unwrap_or(line.len());
+    line[..end].trim_end_matches([' ', '\t', '\r', ';']).trim().to_owned()
 }
 
 /// `exists`, `~exists` and so on; older files say `final` and `cond`.

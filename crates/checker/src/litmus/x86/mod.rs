@@ -11,17 +11,14 @@ mod register;
 pub(super) use register::register;
 
 use super::program::{Expression, Step};
-use super::test::{Builder, starts_condition};
+use super::test::{Builder, Dialect, starts_condition};
 use super::token::{At, ParseError, Token, Tokens};
 use flags::{Flags, uses_flags};
 use instruction::Instruction;
 
 /// Reads the table of threads: a column a thread, a row an instruction of each.
-pub(super) fn threads(
-    tokens: &mut Tokens<'_>,
-    builder: &mut Builder,
-    source_first: bool,
-) -> Result<(), ParseError> {
+pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
+    let source_first = builder.dialect == Dialect::X86_64;
     header(tokens, builder)?;
     let mut columns = vec![Vec::new(); builder.program.threads.len()];
     while tokens.peek().is_some_and(|token| !starts_condition(token)) {

@@ -48,6 +48,8 @@ pub struct Finals {
 
 /// Steps of a thread in one execution at most, those without an access counted: more is a loop within loops.
 const MOST_STEPS_TAKEN: usize = 100_000;
+/// Final states at most: they are kept until the end.
+const MOST_STATES: usize = 500_000;
 /// Executions between two looks at the clock.
 const BETWEEN_LOOKS: u64 = 512;
 
@@ -72,7 +74,8 @@ impl Program {
         while finals.fault.is_none() && explorer.begin() {
             let executions = explorer.counts.all();
             let too_long = |limit| executions.is_multiple_of(BETWEEN_LOOKS) && started.elapsed() > limit;
-            if executions >= limits.executions || limits.time.is_some_and(too_long) {
+            let too_many = executions >= limits.executions || finals.states.len() >= MOST_STATES;
+            if too_many || limits.time.is_some_and(too_long) {
                 finals.bounded = true;
                 break;
             }

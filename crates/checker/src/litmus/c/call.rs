@@ -183,7 +183,8 @@ impl<'t> Thread<'_, 't> {
         tokens.expect(",")?;
         tokens.take("&");
         let holder = match self.operand(tokens)? {
-            Operand::Value(pointer) => Operand::Memory(pointer),
+            // What is expected is read and written as any other variable.
+            Operand::Value(pointer) => Operand::Memory(Typed { is_atomic: false, ..pointer }),
             holder => holder,
         };
         let expected = self.read(holder.clone(), at)?.value;

@@ -287,7 +287,10 @@ fn handover_table(measured: &[Crowd], transfer_ns: Option<f64>) -> Table {
 fn goals(measured: &[Crowd]) -> Vec<Goal> {
     let Some((_, rows)) = measured.iter().find(|(threads, _)| *threads == 2) else { return Vec::new() };
     let queued = rows.iter().filter(|row| match row.contender {
-        Contender::Own(lock) => matches!(lock.family, Family::Queue | Family::Ticket),
+        // A ticket lock that backs off has the family of its waiting.
+        Contender::Own(lock) => {
+            matches!(lock.family, Family::Queue | Family::Ticket) || lock.name.starts_with("ticket")
+        }
         Contender::Peer(_) => false,
     });
     let goal = |row: &Row<Sample>| {
@@ -326,9 +329,14 @@ mod tests {
             values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,
         };
-        let rows = vec![row("ticket", 70.0), row("mcs", 80.0), row("tas", 900.0), row("glibc-spin", 900.0)];
+        let rows = vec![
+            row("ticket-proportional", 70.0),
+            row("mcs", 80.0),
+            row("tas-backoff", 900.0),
+            row("glibc-spin", 900.0),
+        ];
         let verdicts: Vec<_> =
             goals(&[(2, rows)]).iter().map(|goal| (goal.subject.clone(), goal.verdict())).collect();
-        assert_eq!(verdicts, [("ticket".into(), "met"), ("mcs".into(), "missed")]);
+        assert_eq!(verdicts, [("ticket-proportional".into(), "met"), ("mcs".into(), "missed")]);
     }
 }

@@ -386,9 +386,9 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             |row: &Row<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
         Some(Goal {
             goal: if loaded.load.reads_percent == 0 {
-                "our best lock that sleeps, more threads than cores, times the best of glibc, std and parking_lot"
+                "writes by more threads than cores: our best sleeping lock, times the best of glibc, std, parking_lot"
             } else {
-                "the same for reads and writes, times the best of glibc, std and parking_lot"
+                "reads and writes by more threads than cores: likewise, times the best of glibc, std, parking_lot"
             },
             subject: format!(
                 "{} against {}, {} threads, section {}, think {}, {} % reads",

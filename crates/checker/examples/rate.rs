@@ -1,12 +1,14 @@
 //! How many executions a second the checker runs: `cargo run --release --example rate -- ticket 2 4`.
 
-use contend_checker::{Checked, Exploration, Model, explore};
+use contend_checker::{Checked, Exploration, Model, Search, explore};
 use workloads::client::{self, Kind, Shape};
 
 fn main() {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
     let [lock, threads, rounds, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: rate LOCK THREADS ROUNDS [CLIENT] [MODEL]");
+        eprintln!(
+            "usage: rate LOCK THREADS ROUNDS [CLIENT] [MODEL] [executions|states|interleavings] [SECONDS]"
+        );
         return;
     };
     let shape =
@@ -16,14 +18,22 @@ fn main() {
         known.expect("a client")
     });
     for model in Model::ALL {
-        if rest.get(1).is_some_and(|name| *name != model.name()) {
+        if rest.get(1).is_some_and(|name| name != "all" && *name != model.name()) {
             continue;
         }
         let client = || match client::run::<Checked>(lock, kind, shape) {
             Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
             None => Err("no such lock".to_owned()),
         };
-        let report = explore(&Exploration::of(model), &client);
+        let search = match rest.get(2).map(String::as_str) {
+            Some("states") => Search::States,
+            Some("interleavings") => Search::Interleavings,
+            _ => Search::Executions,
+        };
+        let alike = kind == Kind::Exclusive;
+        let seconds = rest.get(3).map(|seconds| seconds.parse().expect("seconds"));
+        let most_time = seconds.map(std::time::Duration::from_secs);
+        let report = explore(&Exploration { search, alike, most_time, ..Exploration::of(model) }, &client);
         let rate = report.counts.all() as f64 / report.elapsed.as_secs_f64();
         let (counts, elapsed) = (report.counts, report.elapsed);
         println!("{lock} {kind:?} {model}: {counts:?} in {elapsed:?}, {rate:.0} a second");

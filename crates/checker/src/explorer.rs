@@ -41,13 +41,17 @@ pub struct Counts {
     pub explored: u64,
     /// Executions given up early: a thread of theirs waits for a write that another execution gives it.
     pub pruned: u64,
+    /// From state to state: runs that came to a state seen before.
+    pub merged: u64,
+    /// From state to state: states that were gone on from.
+    pub states: u64,
 }
 
 impl Counts {
-    /// Both kinds.
+    /// All that were begun.
     #[must_use]
     pub const fn all(&self) -> u64 {
-        self.explored + self.pruned
+        self.explored + self.pruned + self.merged
     }
 }
 

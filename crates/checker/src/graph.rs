@@ -16,6 +16,9 @@ pub const MAX_STEPS: usize = 250;
 pub(crate) struct Clock([u8; MAX_THREADS]);
 
 impl Clock {
+    /// No event.
+    pub(crate) const NOTHING: Self = Self([0; MAX_THREADS]);
+
     #[inline]
     pub(crate) fn join(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
@@ -34,7 +37,7 @@ impl Clock {
     }
 
     #[inline]
-    fn add(&mut self, event: EventId) {
+    pub(crate) fn add(&mut self, event: EventId) {
         self.0[event.thread as usize & (MAX_THREADS - 1)] = event.index + 1;
     }
 }
@@ -55,7 +58,8 @@ impl EventId {
         self.thread == u8::MAX
     }
 
-    fn next(self) -> Self {
+    /// The event after it in its thread.
+    pub(crate) fn next(self) -> Self {
         Self { index: self.index + 1, ..self }
     }
 }

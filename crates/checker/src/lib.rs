@@ -41,8 +41,9 @@ pub mod litmus;
 mod model;
 mod script;
 mod violation;
+mod walker;
 
-pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, explore, replay, shorten};
+pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, Search, explore, replay, shorten};
 pub use explorer::Counts;
 pub use graph::{MAX_STEPS, MAX_THREADS};
 pub use model::{Model, UnknownModel};

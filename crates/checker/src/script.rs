@@ -18,7 +18,7 @@ pub struct Script {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+pub(crate) enum Answer {
     From(EventId),
     Choice(u64),
 }
@@ -38,6 +38,25 @@ impl Script {
             threads: graph.threads.iter().map(answers).collect(),
             orders: orders.map(|(location, accesses)| (location as u16, accesses.writes.clone())).collect(),
         }
+    }
+
+    /// The script of a run that was no graph: its reads and choices, and the orders of its words.
+    pub(crate) fn from_answers(
+        threads: usize,
+        answers: &[(EventId, Answer)],
+        orders: impl Iterator<Item = (u16, Vec<EventId>)>,
+    ) -> Self {
+        let of_thread = |thread| {
+            let own = answers.iter().filter(move |(id, _)| id.thread as usize == thread);
+            own.map(|(id, answer)| (id.index, *answer)).collect()
+        };
+        let orders = orders.filter(|(_, order)| order.len() > 1);
+        Self { threads: (0..threads).map(of_thread).collect(), orders: orders.collect() }
+    }
+
+    /// How many threads it tells of.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     fn answer(&self, id: EventId) -> Option<Answer> {

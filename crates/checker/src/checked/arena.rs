@@ -103,6 +103,16 @@ impl Arena {
         self.at(start + offset)
     }
 
+    /// Bytes that a thread has.
+    pub(super) fn allocated(&self, thread: usize) -> usize {
+        self.used[thread]
+    }
+
+    /// A thread has no more bytes than it had.
+    pub(super) fn set_allocated(&mut self, thread: usize, bytes: usize) {
+        self.used[thread] = bytes;
+    }
+
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset < ARENA_BYTES);
         // SAFETY: inside the arena.

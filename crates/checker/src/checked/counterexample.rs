@@ -60,6 +60,13 @@ impl Counterexample {
     }
 }
 
+impl Counterexample {
+    /// One of which only the script is known.
+    pub(super) fn untold(script: Script, violation: Violation) -> Self {
+        Self { violation, threads: script.threads(), rows: Vec::new(), script, events: usize::MAX }
+    }
+}
+
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.violation)?;

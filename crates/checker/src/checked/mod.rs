@@ -2,9 +2,11 @@
 
 mod arena;
 mod counterexample;
+mod engine;
 mod mutation;
 mod session;
 mod threads;
+mod turns;
 mod words;
 
 use std::time::{Duration, Instant};
@@ -17,7 +19,20 @@ pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 use crate::explorer::Counts;
 use crate::model::Model;
 use crate::script::Script;
+use engine::Engine;
 use session::Session;
+
+/// What an exploration goes through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Search {
+    /// Every execution once: orders of steps that differ in nothing else are one.
+    #[default]
+    Executions,
+    /// Every state once: what led to it matters no more. Executions are not counted.
+    States,
+    /// Every order of accesses of words, with no reduction at all: for small clients and comparisons.
+    Interleavings,
+}
 
 /// How far an exploration goes, and with what.
 #[derive(Clone, Debug)]
@@ -32,13 +47,25 @@ pub struct Exploration {
     pub most_time: Option<Duration>,
     /// Note down every ordered access.
     pub note_accesses: bool,
+    /// What it goes through.
+    pub search: Search,
+    /// All threads of the client do the same, whatever their number: [`Search::States`] makes use of it.
+    pub alike: bool,
 }
 
 impl Exploration {
     /// All executions under a model.
     #[must_use]
     pub const fn of(model: Model) -> Self {
-        Self { model, mutation: None, most_executions: None, most_time: None, note_accesses: false }
+        Self {
+            model,
+            mutation: None,
+            most_executions: None,
+            most_time: None,
+            note_accesses: false,
+            search: Search::Executions,
+            alike: false,
+        }
     }
 }
 
@@ -80,6 +107,7 @@ pub fn explore(exploration: &Exploration, client: &dyn Fn() -> Result<(), String
     session.accesses = exploration.note_accesses.then(Vec::new);
     session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
     session.until = exploration.most_time.map(|time| started + time);
+    (session.search, session.alike) = (exploration.search, exploration.alike);
     report(session, client, started)
 }
 
@@ -124,12 +152,19 @@ pub fn replay(
 fn report(mut session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
     session.explore(client);
     let elapsed = started.elapsed();
-    let explorer = session.explorer.take().expect("a client calls Machine::run");
-    let counterexample =
-        explorer.violation.clone().map(|violation| Counterexample::of(&explorer, &session.arena, violation));
+    let mut engine = session.engine.take().expect("a client calls Machine::run");
+    let (counts, cut_off, violation) = (engine.counts(), engine.cut_off(), engine.violation().take());
+    let counterexample = violation.map(|violation| match &engine {
+        Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
+        // A run from state to state becomes an execution by being run again.
+        Engine::States(walker) => {
+            let again = replay(session.model, walker.script(), session.mutation, client).counterexample;
+            again.unwrap_or_else(|| Counterexample::untold(walker.script(), violation))
+        }
+    });
     Report {
-        counts: explorer.counts,
-        complete: !session.bounded && !explorer.cut_off && counterexample.is_none(),
+        counts,
+        complete: !session.bounded && !cut_off && counterexample.is_none(),
         elapsed,
         counterexample,
         accesses: session.accesses.take().unwrap_or_default(),

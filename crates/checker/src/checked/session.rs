@@ -10,16 +10,20 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use machine::{Event as Note, Ordering, Plain, Plan, Run};
 
+use super::Search;
 use super::arena::Arena;
+use super::engine::Engine;
 use super::mutation::{Accessed, Mutation, Operation};
+use super::turns::{Snapshot, Waiting};
 use crate::explorer::{Access, Explorer, Stop};
 use crate::graph::{Compare, EventId, Kind, LocationId, MAX_THREADS};
 use crate::model::{Model, Strength};
 use crate::script::Script;
 use crate::violation::Violation;
+use crate::walker::{Key, Walker};
 
 /// Bytes of a coroutine's stack; touched pages only are there.
-const STACK_BYTES: usize = 256 << 10;
+pub(super) const STACK_BYTES: usize = 256 << 10;
 
 thread_local! {
     static CURRENT: Cell<*mut Session> = const { Cell::new(null_mut()) };
@@ -30,9 +34,9 @@ thread_local! {
 struct Finished;
 
 /// What a `spin_rmw` attempt has done so far.
-#[derive(Debug, Default)]
-struct Attempt {
-    reads: Vec<EventId>,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempt {
+    reads: Reads,
     /// Something was written that was not there before.
     changed: bool,
     /// A read-modify-write that writes what it read, not entered yet.
@@ -41,7 +45,7 @@ struct Attempt {
 
 /// A load that a later one may repeat.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+pub(super) struct Look {
     location: LocationId,
     read: EventId,
     value: u64,
@@ -50,24 +54,81 @@ struct Look {
     repeated: u32,
 }
 
+impl Attempt {
+    pub(super) fn add_to(&self, key: &mut Key) {
+        let pending = self.pending.map_or(0, |(_, value, _)| value.wrapping_add(1));
+        key.add(1 << 32 | u64::from(self.changed));
+        key.add(pending);
+        self.reads.iter().for_each(|read| key.add(u64::from(read.index) << 32));
+    }
+}
+
+impl Look {
+    pub(super) fn add_to(&self, key: &mut Key) {
+        key.add(u64::from(self.location) << 33 | u64::from(self.repeated) << 1 | u64::from(self.delayed));
+        key.add(self.value);
+    }
+}
+
+/// Reads that a wait may rest on: few, and none of them on the heap, since a thread that waits is never unwound.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reads {
+    list: [EventId; MOST_READS],
+    count: usize,
+}
+
+const MOST_READS: usize = 8;
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self { list: [EventId::INITIAL; MOST_READS], count: 0 }
+    }
+}
+
+impl Reads {
+    pub(super) fn of(reads: &[Option<EventId>]) -> Self {
+        let mut all = Self::default();
+        reads.iter().copied().flatten().for_each(|read| all.push(read));
+        all
+    }
+
+    pub(super) fn push(&mut self, read: EventId) {
+        assert!(self.count < MOST_READS, "a wait rests on more than {MOST_READS} reads");
+        self.list[self.count] = read;
+        self.count += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &EventId> {
+        self.list[..self.count].iter()
+    }
+}
+
 /// Looks that a thread takes at a word before it counts as waiting for another value.
 const MOST_LOOKS: u32 = 1_000;
 
 /// The state of an exploration.
 pub(super) struct Session {
     pub(super) model: Model,
-    pub(super) explorer: Option<Explorer>,
+    pub(super) engine: Option<Engine>,
+    pub(super) search: Search,
+    /// All threads of the client do the same.
+    pub(super) alike: bool,
     pub(super) arena: Arena,
     script: Option<Script>,
     /// What locations hold as long as the client's own thread runs alone.
     settled: Vec<u64>,
     /// The thread that runs; none: the client's own.
-    thread: Option<usize>,
+    pub(super) thread: Option<usize>,
     yielder: *const Yielder<(), ()>,
     stacks: Vec<DefaultStack>,
-    attempt: Option<Attempt>,
+    pub(super) stacks_by_thread: Vec<Option<DefaultStack>>,
+    /// Threads that take turns.
+    pub(super) waiting: Vec<Waiting>,
+    /// By fork: the threads and the machine as they were there.
+    pub(super) snapshots: Vec<Snapshot>,
+    pub(super) attempt: Option<Attempt>,
     /// The last load of the running thread, while nothing but delays has followed it.
-    look: Option<Look>,
+    pub(super) look: Option<Look>,
     pub(super) mutation: Option<Mutation>,
     /// Every access so far, if asked for.
     pub(super) accesses: Option<Vec<Accessed>>,
@@ -96,13 +157,18 @@ impl Session {
     pub(super) fn new(model: Model, script: Option<Script>) -> Self {
         Self {
             model,
-            explorer: None,
+            engine: None,
+            search: Search::Executions,
+            alike: false,
             arena: Arena::new(),
             script,
             settled: Vec::new(),
             thread: None,
             yielder: std::ptr::null(),
             stacks: Vec::new(),
+            stacks_by_thread: Vec::new(),
+            waiting: Vec::new(),
+            snapshots: Vec::new(),
             attempt: None,
             look: None,
             mutation: None,
@@ -132,9 +198,9 @@ impl Session {
                 Err(payload) => Some(message_of(&*payload)),
             };
             let this = session();
-            let explorer = this.explorer.as_mut().expect("a client calls Machine::run");
+            let engine = this.engine.as_mut().expect("a client calls Machine::run");
             if let Some(message) = wrong {
-                explorer.violation.get_or_insert(Violation::Panic { thread: None, message });
+                engine.violation().get_or_insert(Violation::Panic { thread: None, message });
                 break;
             }
             if this.script.is_some() {
@@ -145,30 +211,33 @@ impl Session {
         QUIET.set(false);
     }
 
-    fn stopped(&mut self) -> bool {
-        let Some(explorer) = &self.explorer else { return false };
-        let all = explorer.counts.all();
+    pub(super) fn stopped(&mut self) -> bool {
+        let Some(engine) = &mut self.engine else { return false };
+        let all = engine.counts().all();
         let late = all.is_multiple_of(1024) && self.until.is_some_and(|until| Instant::now() >= until);
         self.bounded |= late || all >= self.most_executions;
-        explorer.violation.is_some() || self.bounded
+        engine.violation().is_some() || engine.cut_off() || self.bounded
     }
 
     #[inline]
+    pub(super) fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("threads run inside an exploration")
+    }
+
+    /// The exploration of executions that this is.
     fn explorer(&mut self) -> &mut Explorer {
-        self.explorer.as_mut().expect("threads run inside an exploration")
+        match self.engine() {
+            Engine::Executions(explorer) => explorer,
+            Engine::States(_) => unreachable!("threads take turns from state to state"),
+        }
     }
 
     /// The location at an address.
     #[inline]
     pub(super) fn location(&mut self, address: usize) -> LocationId {
         let (location, new_in) = self.arena.location(address);
-        if let Some(node) = new_in
-            && let Some(explorer) = &mut self.explorer
-        {
-            if explorer.node_of.len() <= location as usize {
-                explorer.node_of.resize(location as usize + 1, None);
-            }
-            explorer.node_of[location as usize] = Some(node);
+        if let (Some(node), Some(engine)) = (new_in, &mut self.engine) {
+            engine.lies_in(location, node);
         }
         location
     }
@@ -214,6 +283,9 @@ impl Session {
     #[inline]
     fn answered<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, Stop>) -> T {
         self.look = None;
+        if self.takes_turns() {
+            return self.take_turn(ask);
+        }
         loop {
             match ask(self) {
                 Ok(answer) => return answer,
@@ -273,7 +345,7 @@ impl Session {
         let access = self.access_to(location, self.model.load(ordering), ordering, site);
         let (read, value) = self.answered(|session| {
             let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
-            session.explorer().read(access, wanted)
+            session.engine().read(access, wanted)
         });
         self.attempted(read);
         self.look = Some(Look { location, read, value, delayed: false, repeated: 0 });
@@ -285,7 +357,7 @@ impl Session {
     /// only goes on looking waits.
     fn look_again(&mut self, look: Look) -> (Option<EventId>, u64) {
         if look.repeated == MOST_LOOKS {
-            self.wait(&[Some(look.read)], false, "polls a word that does not change");
+            self.wait(Reads::of(&[Some(look.read)]), false, "polls a word that does not change");
         }
         self.look = Some(Look { repeated: look.repeated + 1, ..look });
         (Some(look.read), look.value)
@@ -320,10 +392,10 @@ impl Session {
             attempt.changed = true;
         }
         let access = self.access_to(location, self.model.store(ordering), ordering, site);
-        self.answered(|session| session.explorer().write(access, value, None));
+        self.answered(|session| session.engine().write(access, value, None));
         if self.model.fence_after_store(ordering) {
             self.answered(|session| {
-                session.explorer().add_fence(access.thread, Strength::FULL, ordering, Some(site))
+                session.engine().add_fence(access.thread, Strength::FULL, ordering, Some(site))
             });
         }
     }
@@ -349,7 +421,7 @@ impl Session {
 
     /// The two halves of a read-modify-write.
     fn exchange(&mut self, access: Access, write: Strength, update: impl Fn(u64) -> Option<u64>) -> u64 {
-        let (read, old) = self.answered(|session| session.explorer().read(access, None));
+        let (read, old) = self.answered(|session| session.engine().read(access, None));
         self.attempted(read);
         let Some(new) = update(old) else {
             // It changed nothing: a load after a delay may count as the same look.
@@ -364,7 +436,7 @@ impl Session {
                 if let Some(attempt) = attempt {
                     attempt.changed = true;
                 }
-                self.answered(|session| session.explorer().write(write, new, Some(read)));
+                self.answered(|session| session.engine().write(write, new, Some(read)));
             }
         }
         old
@@ -416,13 +488,17 @@ impl Session {
             return self.settle(location, old & !mask | bits);
         }
         let half = Strength::EXCLUSIVE.with(Strength::PART);
+        if self.takes_turns() {
+            let access = self.access_to(location, self.model.store(ordering).with(half), ordering, site);
+            return self.answered(|session| session.walker().write_part(access, mask, bits));
+        }
         let access = self.access_to(location, half, ordering, site);
         self.exchange(access, self.model.store(ordering).with(half), |old| Some(old & !mask | bits));
     }
 
     pub(super) fn fence(&mut self, ordering: Ordering, site: &'static Site<'static>) {
         if let Some(thread) = self.thread {
-            self.answered(|session| session.explorer().fence(thread, ordering, Some(site)));
+            self.answered(|session| session.engine().fence(thread, ordering, Some(site)));
         }
     }
 
@@ -440,43 +516,53 @@ impl Session {
             return self.settled(location);
         }
         let access = self.access(address, Strength::NONE, Ordering::Relaxed, site);
-        self.answered(|session| session.explorer().plain(access, written))
+        self.answered(|session| session.engine().plain(access, written))
     }
 
     pub(super) fn note(&mut self, note: Note, site: &'static Site<'static>) {
         if let Some(thread) = self.thread {
-            self.answered(|session| session.explorer().note(thread, note, Some(site)));
+            self.answered(|session| session.engine().note(thread, note, Some(site)));
         }
     }
 
     pub(super) fn choose(&mut self, choices: u64, site: &'static Site<'static>) -> u64 {
         let thread = self.thread.expect("only threads choose");
-        self.answered(|session| session.explorer().choose(thread, choices, Some(site)))
+        self.answered(|session| session.engine().choose(thread, choices, Some(site)))
     }
 
     /// The thread waits; see [`Explorer::wait`]. Does not return.
-    pub(super) fn wait(&mut self, reads: &[Option<EventId>], limited: bool, what: &'static str) -> ! {
+    pub(super) fn wait(&mut self, reads: Reads, limited: bool, what: &'static str) -> ! {
         let Some(thread) = self.thread else {
             panic!("the client's own thread {what}, but it is alone and nobody ends that");
         };
-        let reads = reads.iter().copied().flatten().collect::<Vec<_>>();
-        let _: Result<(), Stop> = self.explorer().wait(thread, &reads, limited, what);
+        let by_turns = self.takes_turns();
+        self.engine().wait(thread, &reads.list[..reads.count], limited, what);
         loop {
-            self.suspend();
+            if by_turns {
+                self.hand_over(None);
+            } else {
+                self.suspend();
+            }
         }
     }
 
+    /// Whether threads take turns, from state to state.
+    #[inline]
+    fn takes_turns(&self) -> bool {
+        matches!(self.engine, Some(Engine::States(_)))
+    }
+
     /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
-    pub(super) fn attempt(attempt: impl FnOnce() -> bool) -> Result<(), Option<Vec<Option<EventId>>>> {
+    pub(super) fn attempt(attempt: impl FnOnce() -> bool) -> Result<(), Option<Reads>> {
         session().attempt = Some(Attempt::default());
         let succeeded = attempt();
         let this = session();
         let done = this.attempt.take().expect("attempts do not nest");
         if !succeeded {
-            return Err((!done.changed).then(|| done.reads.into_iter().map(Some).collect()));
+            return Err((!done.changed).then_some(done.reads));
         }
         if let Some((access, value, read)) = done.pending {
-            this.answered(|session| session.explorer().write(access, value, Some(read)));
+            this.answered(|session| session.engine().write(access, value, Some(read)));
         }
         Ok(())
     }
@@ -484,7 +570,7 @@ impl Session {
     /// Marks a node as taken or given back.
     pub(super) fn mark_node(&mut self, life: LocationId, kind: Kind, site: &'static Site<'static>) {
         let thread = self.thread.expect("only threads take nodes");
-        self.answered(|session| session.explorer().node(thread, life, kind, Some(site)));
+        self.answered(|session| session.engine().node(thread, life, kind, Some(site)));
     }
 
     /// Reads a location that stands for something else than memory.
@@ -499,7 +585,7 @@ impl Session {
         let mut wanted = wanted;
         self.answered(|session| {
             let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
-            session.explorer().read(access, wanted)
+            session.engine().read(access, wanted)
         })
     }
 
@@ -511,7 +597,7 @@ impl Session {
         site: &'static Site<'static>,
     ) {
         let access = self.access_to(location, self.model.store(ordering), ordering, site);
-        self.answered(|session| session.explorer().write(access, value, None));
+        self.answered(|session| session.engine().write(access, value, None));
     }
 
     pub(super) fn update_hidden(
@@ -534,21 +620,19 @@ impl Session {
             MAX_THREADS - 1,
             plan.threads
         );
-        if self.explorer.is_none() {
-            let mut explorer = match self.script.clone() {
-                Some(script) => Explorer::scripted(self.model, plan.threads, script),
-                None => Explorer::new(self.model, plan.threads),
-            };
-            explorer.initial.clone_from(&self.settled);
-            explorer.fewer_than = self.fewer_than;
-            self.explorer = Some(explorer);
+        if self.engine.is_none() {
+            self.engine = Some(self.new_engine(plan.threads));
         }
         loop {
-            if self.stopped() || !self.explorer().begin() {
+            if self.stopped() || !self.engine().begin() {
                 resume_unwind(Box::new(Finished));
             }
             self.arena.reset_threads();
-            if self.script.is_some() {
+            if self.takes_turns() {
+                if !Self::run_by_turns(plan.threads, body) {
+                    continue;
+                }
+            } else if self.script.is_some() {
                 self.run_together(plan.threads, body);
             } else {
                 let first = self.explorer().half_done();
@@ -562,9 +646,9 @@ impl Session {
                 }
             }
             self.thread = None;
-            if self.explorer().finish() {
+            if self.takes_turns() || self.explorer().finish() {
                 for location in 0..self.arena.offsets.len() as LocationId {
-                    let value = self.explorer().last_value(location);
+                    let value = self.engine().last_value(location);
                     self.settle(location, value);
                 }
                 return Run::default();
@@ -575,17 +659,48 @@ impl Session {
         }
     }
 
-    fn fiber(&mut self, thread: usize, body: &(dyn Fn(usize) + Sync)) -> Coroutine<(), (), (), DefaultStack> {
-        let stack = self.stacks.pop().unwrap_or_else(|| {
+    fn new_engine(&self, threads: usize) -> Engine {
+        let merges = self.search == Search::States;
+        match (&self.script, self.search) {
+            (None, Search::States | Search::Interleavings) => {
+                let mut walker = Walker::new(self.model, threads, merges, self.alike);
+                walker.initial.clone_from(&self.settled);
+                Engine::States(walker)
+            }
+            (script, _) => {
+                let mut explorer = match script.clone() {
+                    Some(script) => Explorer::scripted(self.model, threads, script),
+                    None => Explorer::new(self.model, threads),
+                };
+                explorer.initial.clone_from(&self.settled);
+                explorer.fewer_than = self.fewer_than;
+                Engine::Executions(explorer)
+            }
+        }
+    }
+
+    fn stack(&mut self) -> DefaultStack {
+        self.stacks.pop().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("memory for the stack of a checked thread")
-        });
+        })
+    }
+
+    pub(super) fn fiber(
+        &mut self,
+        thread: usize,
+        stack: DefaultStack,
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Coroutine<(), (), (), DefaultStack> {
         let run = move |yielder: &Yielder<(), ()>, ()| {
             session().yielder = yielder;
+            if let Some(waiting) = session().waiting.get_mut(thread) {
+                waiting.yielder = Some(yielder);
+            }
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread))) {
                 let message = message_of(&*payload);
                 let this = session();
                 let violation = Violation::Panic { thread: Some(thread), message };
-                let _: Result<(), Stop> = this.explorer().violate(violation);
+                this.engine().violate(violation);
             }
         };
         // SAFETY: the coroutine is finished or reset before `run` returns, so before `body` ends.
@@ -595,7 +710,8 @@ impl Session {
     fn run_thread(&mut self, thread: usize, body: &(dyn Fn(usize) + Sync)) {
         (self.attempt, self.look) = (None, None);
         self.thread = Some(thread);
-        let mut fiber = self.fiber(thread, body);
+        let stack = self.stack();
+        let mut fiber = self.fiber(thread, stack, body);
         if let CoroutineResult::Yield(()) = fiber.resume(()) {
             // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing outside
             // the arena while they access it.
@@ -606,7 +722,11 @@ impl Session {
 
     /// Runs the threads by turns, as far as the script lets them.
     fn run_together(&mut self, threads: usize, body: &(dyn Fn(usize) + Sync)) {
-        let mut fibers = (0..threads).map(|thread| self.fiber(thread, body)).collect::<Vec<_>>();
+        let mut fibers = Vec::with_capacity(threads);
+        for thread in 0..threads {
+            let stack = self.stack();
+            fibers.push(self.fiber(thread, stack, body));
+        }
         loop {
             let events = |this: &mut Self| this.explorer().graph.stamp;
             let before = events(self);

@@ -12,9 +12,8 @@ use machine::{
 
 use super::arena::NAMED_NODES;
 use super::mutation::Operation;
-use super::session::{Session, bits, session};
+use super::session::{Reads, Session, bits, session};
 use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
-use crate::graph::EventId;
 
 /// The checked machine. It runs inside [`explore`](crate::explore).
 ///
@@ -36,7 +35,7 @@ fn address_of<W: Word>(word: &W) -> usize {
 fn give_up_or_wait(
     session: &mut Session,
     limit: Limit<'_, Checked>,
-    mut reads: Vec<Option<EventId>>,
+    mut reads: Reads,
     site: &'static Site<'static>,
     what: &'static str,
 ) -> GaveUp {
@@ -48,9 +47,9 @@ fn give_up_or_wait(
         if cancelled != 0 {
             return GaveUp;
         }
-        reads.push(read);
+        read.into_iter().for_each(|read| reads.push(read));
     }
-    session.wait(&reads, false, what)
+    session.wait(reads, false, what)
 }
 
 fn has_limit(limit: Limit<'_, Checked>) -> bool {
@@ -133,7 +132,7 @@ impl Machine for Checked {
         if ready(value) {
             return Ok(W::Value::from_bits(value));
         }
-        Err(give_up_or_wait(session, limit, vec![read], site, "waits for another value of a word"))
+        Err(give_up_or_wait(session, limit, Reads::of(&[read]), site, "waits for another value of a word"))
     }
 
     #[track_caller]
@@ -153,7 +152,7 @@ impl Machine for Checked {
         if second_ready(B::Value::from_bits(value)) {
             return Ok(Which::Second(B::Value::from_bits(value)));
         }
-        let reads = vec![first_read, second_read];
+        let reads = Reads::of(&[first_read, second_read]);
         Err(give_up_or_wait(session, limit, reads, site, "waits for another value of two words"))
     }
 
@@ -203,7 +202,7 @@ impl Machine for Checked {
             if differs(value) {
                 return Slept::Changed;
             }
-            session.wait(&[read], true, "does not sleep");
+            session.wait(Reads::of(&[read]), true, "does not sleep");
         }
         let location = session.location(address);
         let queue = session.arena.queue_of(location);
@@ -211,14 +210,14 @@ impl Machine for Checked {
         let mut as_expected = |value| value == expected;
         let (read, value) = session.load(address, relaxed, site, Some(&mut as_expected));
         if !as_expected(value) {
-            session.wait(&[read], true, "does not sleep");
+            session.wait(Reads::of(&[read]), true, "does not sleep");
         }
         if has_limit(limit) && session.choose(2, site) == 1 {
             if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
                 let mut cancelled = |value| value != 0;
                 let (read, value) = session.load(address_of(cancel), relaxed, site, Some(&mut cancelled));
                 if !cancelled(value) {
-                    session.wait(&[read], true, "is not called off");
+                    session.wait(Reads::of(&[read]), true, "is not called off");
                 }
             }
             let sleepers =
@@ -230,14 +229,14 @@ impl Machine for Checked {
         if awake(sleepers) {
             return Slept::Woken;
         }
-        let mut reads = vec![Some(read)];
+        let mut reads = Reads::of(&[Some(read)]);
         let mut ends_by_itself = limit.deadline.is_some();
         if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
             let (read, value) = session.load(address_of(cancel), relaxed, site, None);
             ends_by_itself = value != 0;
-            reads.push(read);
+            read.into_iter().for_each(|read| reads.push(read));
         }
-        session.wait(&reads, ends_by_itself, "sleeps")
+        session.wait(reads, ends_by_itself, "sleeps")
     }
 
     #[track_caller]

@@ -1,0 +1,165 @@
+//! What answers the accesses of a client's threads: an exploration of executions, or of states.
+
+use machine::{Event as Note, Ordering};
+
+use crate::explorer::{Access, Counts, Explorer, SiteOf, Stop};
+use crate::graph::{EventId, Kind, LocationId};
+use crate::model::Strength;
+use crate::violation::Violation;
+use crate::walker::Walker;
+
+/// One of the two.
+#[allow(clippy::large_enum_variant)] // one a session
+pub(super) enum Engine {
+    Executions(Explorer),
+    States(Walker),
+}
+
+use Engine::{Executions, States};
+
+impl Engine {
+    /// Starts the next execution or run; false when there is none left.
+    pub(super) fn begin(&mut self) -> bool {
+        match self {
+            Executions(explorer) => explorer.begin(),
+            States(walker) => walker.begin(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        match self {
+            Executions(explorer) => explorer.counts,
+            States(walker) => walker.counts,
+        }
+    }
+
+    pub(super) fn violation(&mut self) -> &mut Option<Violation> {
+        match self {
+            Executions(explorer) => &mut explorer.violation,
+            States(walker) => &mut walker.violation,
+        }
+    }
+
+    pub(super) fn cut_off(&self) -> bool {
+        match self {
+            Executions(explorer) => explorer.cut_off,
+            States(walker) => walker.cut_off,
+        }
+    }
+
+    /// Notes that a location lies in a queue node.
+    pub(super) fn lies_in(&mut self, location: LocationId, node: LocationId) {
+        let node_of = match self {
+            Executions(explorer) => &mut explorer.node_of,
+            States(walker) => &mut walker.node_of,
+        };
+        if node_of.len() <= location as usize {
+            node_of.resize(location as usize + 1, None);
+        }
+        node_of[location as usize] = Some(node);
+    }
+
+    pub(super) fn last_value(&self, location: LocationId) -> u64 {
+        match self {
+            Executions(explorer) => explorer.last_value(location),
+            States(walker) => walker.last_value(location),
+        }
+    }
+
+    pub(super) fn violate(&mut self, violation: Violation) {
+        let _: Result<(), Stop> = match self {
+            Executions(explorer) => explorer.violate(violation),
+            States(walker) => walker.violate(violation),
+        };
+    }
+
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        access: Access,
+        wanted: Option<&mut dyn FnMut(u64) -> bool>,
+    ) -> Result<(EventId, u64), Stop> {
+        match self {
+            Executions(explorer) => explorer.read(access, wanted),
+            States(walker) => walker.read(access, wanted),
+        }
+    }
+
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        access: Access,
+        value: u64,
+        read_half: Option<EventId>,
+    ) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.write(access, value, read_half),
+            States(walker) => walker.write(access, value, read_half),
+        }
+    }
+
+    pub(super) fn fence(&mut self, thread: usize, ordering: Ordering, site: SiteOf) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.fence(thread, ordering, site),
+            States(walker) => walker.fence(thread, ordering),
+        }
+    }
+
+    pub(super) fn add_fence(
+        &mut self,
+        thread: usize,
+        strength: Strength,
+        ordering: Ordering,
+        site: SiteOf,
+    ) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.add_fence(thread, strength, ordering, site),
+            States(walker) => walker.add_fence(thread, strength),
+        }
+    }
+
+    #[inline]
+    pub(super) fn plain(&mut self, access: Access, written: Option<u64>) -> Result<u64, Stop> {
+        match self {
+            Executions(explorer) => explorer.plain(access, written),
+            States(walker) => walker.plain(access, written),
+        }
+    }
+
+    pub(super) fn choose(&mut self, thread: usize, choices: u64, site: SiteOf) -> Result<u64, Stop> {
+        match self {
+            Executions(explorer) => explorer.choose(thread, choices, site),
+            States(walker) => walker.choose(thread, choices),
+        }
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, thread: usize, note: Note, site: SiteOf) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.note(thread, note, site),
+            States(walker) => walker.note(thread, note),
+        }
+    }
+
+    pub(super) fn node(
+        &mut self,
+        thread: usize,
+        node: LocationId,
+        kind: Kind,
+        site: SiteOf,
+    ) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.node(thread, node, kind, site),
+            States(walker) => walker.node(thread, node, kind),
+        }
+    }
+
+    pub(super) fn wait(&mut self, thread: usize, reads: &[EventId], limited: bool, what: &'static str) {
+        match self {
+            Executions(explorer) => {
+                let _: Result<(), Stop> = explorer.wait(thread, reads, limited, what);
+            }
+            States(walker) => walker.wait(thread, reads, limited, what),
+        }
+    }
+}

@@ -450,6 +450,7 @@ fn release_code() -> Option<String> {
 
 /// The length of the code before the return, if that is a single `inc` or `add 1` of a 32-bit word of memory at an
 /// address register, with or without a displacement of a byte.
+#[cfg(any(target_arch = "x86_64", test))]
 fn increment_of_memory(code: &[u8]) -> Option<usize> {
     const RETURN: u8 = 0xc3;
     let (opcode, modrm) = (*code.first()?, *code.get(1)?);

@@ -22,9 +22,14 @@ pub(crate) fn stamp() -> u64 {
         core::arch::x86_64::_mm_lfence();
         now
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
     {
-        Native::now()
+        // SAFETY: a barrier for this core's own instructions has no other effect.
+        let settle = || unsafe { std::arch::asm!("isb", options(nostack, preserves_flags)) };
+        settle();
+        let now = Native::now();
+        settle();
+        now
     }
 }
 

@@ -71,9 +71,9 @@ struct Key {
 }
 
 impl Key {
-    fn of<T>(lock: &T) -> Self {
+    fn of<M: Machine, T>(lock: &T) -> Self {
         // Fibonacci hashing (Knuth 6.4); marks are not zero, so that an empty entry is nobody's.
-        let hash = (core::ptr::from_ref(lock) as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = (M::address(lock) as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self { entry: (hash >> 32) as usize % THREAD_MEMORY, mark: (hash >> 16) as u32 | 1 }
     }
 
@@ -94,7 +94,7 @@ impl Key {
 impl<M: Machine> TicketSelfTuning<M> {
     #[cold]
     fn wait(&self, mine: u32) {
-        let key = Key::of(self);
+        let key = Key::of::<M, _>(self);
         let mut delay = key.recall::<M>();
         let mut slept = false;
         // [1] from release

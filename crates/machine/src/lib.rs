@@ -198,6 +198,13 @@ pub trait Machine: Sized + Copy + 'static {
         None
     }
 
+    /// The address of something shared as this machine counts addresses, for a lock that hashes it: the same on every
+    /// host where memory is simulated.
+    #[inline]
+    fn address<T>(of: &T) -> usize {
+        core::ptr::from_ref(of) as usize
+    }
+
     /// How many nodes of a thread have names.
     const NAMED_NODES: u32;
 

@@ -1,16 +1,16 @@
-//! Queue nodes: a small pool for each thread, in the simulation's memory.
+//! What belongs to a thread in the simulation's memory: a small pool of queue nodes, and what its waits have learned.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use machine::{Home, LINE_BYTES};
+use machine::{Home, LINE_BYTES, THREAD_MEMORY};
 
 use crate::arena::Arena;
 
 /// Queue nodes of a thread that have names.
 pub(crate) const NAMED_NODES: u32 = 4;
 
-/// The nodes of all threads. A pool outlives its thread, as a later one with the same number uses it again.
+/// The nodes and the memory of all threads. A pool outlives its thread, as a later one with the same number uses it again.
 #[derive(Default)]
 pub(crate) struct NodePools {
     /// By thread: the pool's offset and which of its nodes are taken.
@@ -19,6 +19,8 @@ pub(crate) struct NodePools {
     owners: Vec<u32>,
     /// Nodes without a name that nobody uses.
     spare: Vec<usize>,
+    /// By thread: its memory's offset.
+    memories: Vec<Option<usize>>,
 }
 
 impl NodePools {
@@ -50,6 +52,16 @@ impl NodePools {
         arena.at(*pool + (name % NAMED_NODES) as usize * LINE_BYTES)
     }
 
+    /// The memory of a thread; a later one with the same number finds what the former left there.
+    pub(crate) fn memory(&mut self, arena: &mut Arena, thread: u32) -> NonNull<u8> {
+        let index = thread as usize;
+        if index >= self.memories.len() {
+            self.memories.resize(index + 1, None);
+        }
+        let offset = *self.memories[index].get_or_insert_with(|| arena.alloc(memory(), Home::FirstTouch));
+        arena.at(offset)
+    }
+
     fn pool(&mut self, arena: &mut Arena, thread: u32) -> &mut (usize, u32) {
         let index = thread as usize;
         if index >= self.pools.len() {
@@ -70,4 +82,9 @@ impl NodePools {
 
 fn lines(count: usize) -> Layout {
     Layout::from_size_align(count * LINE_BYTES, LINE_BYTES).expect("a few lines are a valid layout")
+}
+
+fn memory() -> Layout {
+    Layout::from_size_align(THREAD_MEMORY * size_of::<u64>(), LINE_BYTES)
+        .expect("some cells are a valid layout")
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use machine::{
     Clock, Event as Note, GaveUp, Home, LINE_BYTES, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll,
-    Run, Slept, TakenNode, Topology, Which, Word,
+    Run, Slept, THREAD_MEMORY, TakenNode, Topology, Which, Word,
 };
 
 use crate::engine::{Activity, Engine, Event, Failure, NOBODY, catch_up, suspend};
@@ -245,6 +245,18 @@ impl Machine for Simulated {
             let engine = &mut *current();
             engine.nodes.named(&mut engine.arena, name).cast::<T>().as_ref()
         }
+    }
+
+    fn thread_memory() -> Option<&'static [SimulatedCell<u64>; THREAD_MEMORY]> {
+        let engine = engine!();
+        let memory = engine.nodes.memory(&mut engine.arena, engine.current.wrapping_add(1));
+        // SAFETY: zeroed memory of that size and alignment that stays until the simulation ends, which outlives its
+        // locks; only cells of this machine are ever made of it.
+        Some(unsafe { memory.cast::<[SimulatedCell<u64>; THREAD_MEMORY]>().as_ref() })
+    }
+
+    fn address<T>(of: &T) -> usize {
+        engine!().offset_of(std::ptr::from_ref(of) as usize) as usize
     }
 
     const NAMED_NODES: u32 = NAMED_NODES;

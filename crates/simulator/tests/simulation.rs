@@ -1,71 +1,20 @@
 //! The simulated machine: determinism, the oracle of real polling, what stops a run, sleeping and time slices.
 
+mod common;
+
+use common::{M, TWO_SOCKETS, count, hardware, hardware_with, with_slices};
 use contend_simulator as simulator;
 use locks::{RawLock, Ticket};
 use machine::{
     Deadline, Event, GaveUp, Home, Integer, Limit, Machine, Ordering::*, Placed, PlainCell, Plan, Poll, Run,
     Slept, Which, Word,
 };
-use simulator::{Hardware, Options, Reason, Report, Simulated, Simulation};
+use simulator::{Hardware, Options, Reason, Report, Simulation};
 use workloads::Load;
 use workloads::client::{self, Kind, Shape};
 
-type M = Simulated;
 type U32 = <M as Machine>::U32;
 type Cell = <M as Machine>::Cell<u64>;
-
-const TWO_SOCKETS: &str = r#"
-    name = "two"
-    description = "2 x 4 cores"
-    frequency = { value = 2.0, unit = "GHz", source = "assumed" }
-    [topology]
-    sockets = 2
-    cores_per_die = 4
-    source = "assumed"
-    [transfer]
-    same_l3 = { value = 40, unit = "ns", source = "assumed" }
-    cross_socket = { value = 120, unit = "ns", source = "assumed" }
-    [handover]
-    waiter = { value = 0.5, unit = "transfers", source = "assumed" }
-    wake = { value = 5000, unit = "ns", source = "assumed" }
-    back_off_delay = { value = 1000, unit = "ns", source = "assumed" }
-    [coherence]
-    protocol = "MESI"
-"#;
-
-fn hardware_with(from: &str, to: &str) -> Hardware {
-    assert!(TWO_SOCKETS.contains(from));
-    Hardware::new(&model::MachineFile::parse(&TWO_SOCKETS.replace(from, to)).unwrap()).unwrap()
-}
-
-fn hardware() -> Hardware {
-    hardware_with("MESI", "MESI")
-}
-
-struct Counted<L> {
-    lock: L,
-    count: Cell,
-}
-
-/// Each thread adds to a counter under the lock, with some time outside.
-fn count<L: RawLock<M>>(threads: usize, rounds: u64, outside: u64) -> Run {
-    let shared = Placed::<_, M>::new(Counted { lock: L::NEW, count: Cell::ZERO }, Home::Node(0));
-    let lock = std::ptr::from_ref(&shared.lock) as usize;
-    let run = M::run(&Plan::threads(threads), &|thread| {
-        for round in 0..rounds {
-            M::note(Event::Acquiring { lock });
-            shared.lock.acquire();
-            M::note(Event::Acquired { lock, shared: false });
-            shared.count.set(shared.count.get() + 1);
-            M::note(Event::Releasing { lock, shared: false });
-            shared.lock.release();
-            M::note(Event::Operation);
-            M::delay(outside + (thread as u64 * 7 + round * 13) % 40);
-        }
-    });
-    assert_eq!(shared.count.get(), threads as u64 * rounds);
-    run
-}
 
 fn counted(options: Options, threads: usize) -> (Run, Report) {
     Simulation::new(&hardware()).options(options).run(|| count::<Ticket<M>>(threads, 300, 200)).unwrap()
@@ -176,10 +125,7 @@ fn a_word_of_the_host_is_refused() {
 #[test]
 fn every_way_of_waiting_ends_with_the_write() {
     const ROUNDS: u32 = 60;
-    let slices = hardware_with(
-        "protocol = \"MESI\"",
-        "protocol = \"MESI\"\ntime_slice = { value = 20000, unit = \"ns\", source = \"assumed\" }",
-    );
+    let slices = with_slices();
     let body = || {
         let pairs = (0..8)
             .map(|_| Placed::<_, M>::new((U32::ZERO, U32::ZERO, Cell::ZERO), Home::FirstTouch))
@@ -294,10 +240,7 @@ fn a_dearer_link_moves_the_curve() {
 /// Every lock of the catalogue does what it claims, with as many threads as cores and with more.
 #[test]
 fn the_shipped_locks_run_as_they_are() {
-    let slices = hardware_with(
-        "protocol = \"MESI\"",
-        "protocol = \"MESI\"\ntime_slice = { value = 20000, unit = \"ns\", source = \"assumed\" }",
-    );
+    let slices = with_slices();
     for lock in locks::catalogue::LOCKS {
         for kind in Kind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
             for threads in [3, 8, 11] {
@@ -362,32 +305,6 @@ fn a_protocol_without_the_exclusive_state_asks_before_its_first_write() {
     assert_eq!((misses("MSI"), misses("MESI"), misses("MOESI")), (2, 1, 1));
 }
 
-/// Prints what a run gives, for the test below.
-#[test]
-fn print_a_run() {
-    let (run, report) = counted(Options::default(), 8);
-    println!("run: {run:?} {report:?}");
-}
-
-/// Addresses of the host, its allocator and its arguments change nothing.
-#[test]
-fn another_process_with_another_allocator_gives_the_same() {
-    let lines = [("0", "131072"), ("165", "64"), ("1", "1048576")].map(|(perturb, threshold)| {
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "print_a_run", "--nocapture", "--test-threads=1"])
-            .env("MALLOC_PERTURB_", perturb)
-            .env("MALLOC_MMAP_THRESHOLD_", threshold)
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let start = text.find("run: ").unwrap_or_else(|| panic!("{text}"));
-        text[start..].lines().next().unwrap().to_owned()
-    });
-    assert!(lines[0].contains("elapsed_ns"));
-    assert_eq!(lines[0], lines[1]);
-    assert_eq!(lines[0], lines[2]);
-}
-
 #[test]
 fn a_thousand_cores_run() {
     let text =
@@ -398,4 +315,36 @@ fn a_thousand_cores_run() {
     let refused = text.replace("cores_per_die = 64", "cores_per_die = 65");
     let error = Hardware::new(&model::MachineFile::parse(&refused).unwrap()).unwrap_err();
     assert!(error.to_string().contains("1040 cores"), "{error}");
+}
+
+#[test]
+fn a_thread_remembers_from_run_to_run_and_pays_for_the_line() {
+    let (runs, report) = Simulation::new(&hardware())
+        .run(|| {
+            [0, 1].map(|run| {
+                M::run(&Plan::threads(3), &|thread| {
+                    let memory = M::thread_memory().expect("simulated threads have some");
+                    let expected = if run == 0 { 0 } else { 10 + thread as u64 };
+                    assert!(memory.iter().all(|cell| cell.get() == expected));
+                    memory.iter().for_each(|cell| cell.set(10 + thread as u64));
+                })
+            })
+        })
+        .unwrap();
+    assert!(runs.iter().all(|run| run.elapsed_ns > 0));
+    // Eight lines of each thread's own, which nobody else ever wants.
+    assert_eq!(report.lines.len(), 3 * machine::THREAD_MEMORY * 8 / machine::LINE_BYTES);
+    assert_eq!(report.all_lines.all_misses(), report.lines.len() as u64);
+    assert_eq!(report.all_lines.accesses(), 2 * 2 * 3 * machine::THREAD_MEMORY as u64);
+}
+
+/// What a lock hashes is an address of the simulation.
+#[test]
+fn addresses_are_the_simulations() {
+    let addresses = || {
+        let body = || [0, 1].map(|_| M::address(&*Placed::<_, M>::new(U32::ZERO, Home::Node(0))));
+        Simulation::new(&hardware()).run(body).unwrap().0
+    };
+    // The block that the first gave back.
+    assert_eq!(addresses(), [machine::LINE_BYTES; 2]);
 }

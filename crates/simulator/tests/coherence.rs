@@ -1,0 +1,165 @@
+//! What the directory, the dies and the links do with single requests.
+
+mod common;
+
+use common::{M, hardware, hardware_with};
+use contend_simulator::report::LineCounts;
+use contend_simulator::{Hardware, Simulation};
+use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Run, Word};
+
+type U64 = <M as Machine>::U64;
+
+/// One access of a core.
+#[derive(Clone, Copy)]
+enum Access {
+    Load(usize),
+    Store(usize),
+    Add(usize),
+}
+use Access::{Add, Load, Store};
+
+/// What the line of one word has counted after these accesses, each long after the one before.
+fn counts(hardware: &Hardware, accesses: &[Access]) -> LineCounts {
+    let body = || {
+        let word = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+        M::run(&Plan::threads(8), &|core| {
+            for (turn, access) in (1..).zip(accesses) {
+                let at = turn * 100_000;
+                match *access {
+                    Load(by) if by == core => {
+                        M::delay(at - M::now());
+                        word.load(Relaxed);
+                    }
+                    Store(by) if by == core => {
+                        M::delay(at - M::now());
+                        word.store(1, Relaxed);
+                    }
+                    Add(by) if by == core => {
+                        M::delay(at - M::now());
+                        word.fetch_add(1, Relaxed);
+                    }
+                    _ => {}
+                }
+            }
+        });
+    };
+    Simulation::new(hardware).run(body).unwrap().1.all_lines
+}
+
+/// Every cell of the table of states and requests, as the machine goes through it: a line is brought into the state,
+/// then core 4, on the other socket, asks for it.
+#[test]
+fn every_cell_of_the_protocol_in_the_machine() {
+    // Cores 0 and 1 are on the line's socket, cores 4 to 7 on the other; every miss goes to the home.
+    let invalid: &[Access] = &[];
+    let (shared, exclusive, modified) = (&[Load(0), Load(1)][..], &[Load(0)][..], &[Store(0)][..]);
+    let read_after_write = &[Store(0), Load(1)][..];
+    // By state: what brings it about, whether a load asks another die, whether a write does, how many copies go.
+    let cells = [
+        ("MSI", "invalid", invalid, 0, 0, 0),
+        ("MSI", "shared", exclusive, 0, 1, 1),
+        ("MSI", "shared", shared, 0, 1, 2),
+        ("MSI", "modified", modified, 1, 1, 1),
+        ("MSI", "shared after a write", read_after_write, 0, 1, 2),
+        ("MESI", "invalid", invalid, 0, 0, 0),
+        ("MESI", "shared", shared, 0, 1, 2),
+        ("MESI", "exclusive", exclusive, 1, 1, 1),
+        ("MESI", "modified", modified, 1, 1, 1),
+        ("MESI", "shared after a write", read_after_write, 0, 1, 2),
+        ("MOESI", "invalid", invalid, 0, 0, 0),
+        ("MOESI", "shared", shared, 0, 1, 2),
+        ("MOESI", "exclusive", exclusive, 1, 1, 1),
+        ("MOESI", "modified", modified, 1, 1, 1),
+        ("MOESI", "owned", read_after_write, 1, 1, 2),
+    ];
+    for (protocol, state, before, load_probes, write_probes, copies) in cells {
+        for probes in ["exact", "broadcast"] {
+            let machine = hardware_with(
+                "protocol = \"MESI\"",
+                &format!("protocol = \"{protocol}\"\nprobes = \"{probes}\"\nresolves_locally = false"),
+            );
+            let first = counts(&machine, before);
+            for (request, asked, taken) in
+                [(Load(4), load_probes, 0), (Store(4), write_probes, copies), (Add(4), write_probes, copies)]
+            {
+                let all = counts(&machine, &[before, &[request]].concat());
+                let cell = format!("{protocol} {probes} {state}");
+                assert_eq!(all.home_requests - first.home_requests, 1, "{cell}: one request");
+                assert_eq!(all.probes - first.probes, asked, "{cell}: probes");
+                assert_eq!(all.invalidations - first.invalidations, taken, "{cell}: copies taken");
+            }
+        }
+    }
+}
+
+/// A directory that does not know the sharers waits for the answers of dies that have nothing.
+#[test]
+fn a_broadcast_waits_for_the_farthest_die() {
+    let elapsed = |probes: &str| {
+        let machine = hardware_with(
+            "protocol = \"MESI\"",
+            &format!("protocol = \"MESI\"\nprobes = \"{probes}\"\nresolves_locally = false"),
+        );
+        let body = || {
+            let word = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+            // Shared in one die, then written there: the other die never had it.
+            M::run(&Plan::threads(2), &|core| {
+                M::delay(1_000 * (core as u64 + 1));
+                word.load(Relaxed);
+                M::delay(10_000 - M::now());
+                if core == 0 {
+                    word.store(1, Relaxed);
+                }
+            })
+        };
+        Simulation::new(&machine).run(body).unwrap().0.elapsed_ns
+    };
+    assert!(elapsed("broadcast") > elapsed("exact"), "{} {}", elapsed("broadcast"), elapsed("exact"));
+}
+
+/// Each of these cores loads lines that nobody has, all at home on node 0.
+fn streams(hardware: &Hardware, cores: &[u32], lines: usize) -> Run {
+    let body = || {
+        let words = (0..cores.len() * lines)
+            .map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)))
+            .collect::<Vec<_>>();
+        let plan = Plan { threads: cores.len(), cores, duration_ns: None };
+        M::run(&plan, &|thread| {
+            for word in &words[thread * lines..][..lines] {
+                word.load(Relaxed);
+            }
+        })
+    };
+    Simulation::new(hardware).run(body).unwrap().0
+}
+
+#[test]
+fn a_link_takes_one_message_at_a_time() {
+    let with_links = |ns: u64, acknowledged: bool| {
+        let link = format!("link_occupancy = {{ value = {ns}, unit = \"ns\", source = \"assumed\" }}");
+        let coherence = format!("protocol = \"MESI\"\nholds_until_completion = {acknowledged}\n{link}");
+        hardware_with("protocol = \"MESI\"", &coherence)
+    };
+    let (far, near) = ([4, 5, 6, 7], [0, 1, 2, 3]);
+    let free = streams(&hardware(), &far, 50).elapsed_ns;
+    // 4 x 50 requests over one link; the answers go over the one in the other direction, beside them. Where the home
+    // waits until the answer has come, it is told so over the first.
+    for (ns, acknowledged) in [(300, false), (600, false), (300, true)] {
+        let taken = streams(&with_links(ns, acknowledged), &far, 50).elapsed_ns;
+        let messages = if acknowledged { 400 } else { 200 };
+        let expected = (messages - 4) * ns..messages * ns + 2_000;
+        assert!(
+            expected.contains(&taken),
+            "{ns} ns, {acknowledged}: {taken}, not {expected:?}; without {free}"
+        );
+    }
+    // A link that is seldom taken is not waited for, and none lies between a core and its own node.
+    assert_eq!(
+        streams(&with_links(20, false), &[4], 50).elapsed_ns,
+        streams(&hardware(), &[4], 50).elapsed_ns
+    );
+    assert_eq!(
+        streams(&with_links(600, true), &near, 50).elapsed_ns,
+        streams(&hardware(), &near, 50).elapsed_ns
+    );
+}

@@ -173,8 +173,7 @@ impl Running<'_> {
             self.turn(number)?;
             taken += 1;
             if taken > MOST_STEPS_TAKEN {
-                *self.unrolled = true;
-                return self.explorer.discard();
+                return self.cut_off();
             }
             number = match step {
                 Step::Jump { when, to } if self.value(when) != 0 => *to,
@@ -196,12 +195,15 @@ impl Running<'_> {
                 let reads = &self.reads[first_read..];
                 self.explorer.wait(self.thread, reads, false, "waits for a value")
             }
-            Turn::Number(number) if number > self.most_turns => {
-                *self.unrolled = true;
-                self.explorer.discard()
-            }
+            Turn::Number(number) if number > self.most_turns => self.cut_off(),
             Turn::Number(_) => Ok(()),
         }
+    }
+
+    /// The thread is followed no further. The others are: what they write may give its earlier reads other values.
+    fn cut_off(&mut self) -> Result<(), Stop> {
+        *self.unrolled = true;
+        self.explorer.wait(self.thread, &[], true, "is followed no further")
     }
 
     fn value(&self, expression: &Expression) -> Value {

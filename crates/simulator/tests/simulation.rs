@@ -43,6 +43,26 @@ fn parked_waiters_give_the_throughput_of_real_polls() {
     }
 }
 
+/// The same for every way in which the shipped locks watch a line, under each protocol, on machines whose dies answer
+/// themselves and on those where everything goes to the home.
+#[test]
+fn every_lock_has_the_throughput_of_real_polls() {
+    let counter = workloads::catalogue::find("counter").unwrap();
+    for coherence in ["MSI\"\nresolves_locally = false", "MESI\"", "MOESI\"\nmigrates = true"] {
+        let machine = hardware_with("MESI\"", coherence);
+        for lock in locks::catalogue::LOCKS {
+            let operations = |really_poll| {
+                let load = Load { threads: 7, duration_ns: 400_000, ..Load::default() };
+                let options = Options { really_poll, ..Options::default() };
+                let run = || workloads::catalogue::run::<M>(counter, lock.name, &load).unwrap().operations();
+                Simulation::new(&machine).options(options).run(run).unwrap().0 as f64
+            };
+            let difference = operations(true) / operations(false) - 1.0;
+            assert!(difference.abs() < 0.03, "{} {coherence}: {difference:+.4}", lock.name);
+        }
+    }
+}
+
 /// A lock that lets everybody in.
 struct Open;
 

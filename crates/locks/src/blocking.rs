@@ -76,6 +76,11 @@ const fn wants_waking(state: u32) -> bool {
 }
 
 impl Want {
+    #[inline]
+    const fn shared(reads_already: bool) -> Self {
+        if reads_already { Self::SharedAgain } else { Self::Shared }
+    }
+
     /// The state after entering, if the state allows that.
     #[inline]
     fn enter(self, state: u32, standing: Standing) -> Option<u32> {
@@ -130,12 +135,20 @@ impl<M: Machine> BlockingWord<M> {
     pub(crate) const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
-    pub(crate) fn acquire(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        if self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() {
-            // [1] from the last release
-            return Ok(());
+    pub(crate) fn acquire(&self) {
+        if !self.take_when_free() {
+            self.wait_for_ever(Want::Exclusive);
         }
-        self.wait(Want::Exclusive, limit)
+    }
+
+    #[inline]
+    pub(crate) fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, limit) }
+    }
+
+    #[inline]
+    fn take_when_free(&self) -> bool {
+        self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() // [1] from the last release
     }
 
     #[inline]
@@ -144,23 +157,37 @@ impl<M: Machine> BlockingWord<M> {
     }
 
     #[inline]
-    pub(crate) fn acquire_shared(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        let want = if reads_already { Want::SharedAgain } else { Want::Shared };
-        // Comes in at once and looks afterwards: one line transfer where a load and a swap would be two.
+    pub(crate) fn acquire_shared(&self, reads_already: bool) {
+        let want = Want::shared(reads_already);
+        if !self.come_in(want) {
+            self.wait_for_ever(want);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        let want = Want::shared(reads_already);
+        if self.come_in(want) { Ok(()) } else { self.wait(want, limit) }
+    }
+
+    /// Comes in at once and looks afterwards: one line transfer where a load and a swap would be two. False when it had
+    /// to leave again.
+    #[inline]
+    fn come_in(&self, want: Want) -> bool {
         let before = self.word.fetch_add(READER, Acquire); // [1] from the last exclusive release
         if want.enter(before, Standing::Newcomer).is_none() {
             self.release_shared();
-            return self.wait(want, limit);
+            return false;
         }
         if wants_waking(before) {
             self.wake_one();
         }
-        Ok(())
+        true
     }
 
     #[inline]
     pub(crate) fn try_acquire_shared(&self, reads_already: bool) -> bool {
-        self.try_enter(if reads_already { Want::SharedAgain } else { Want::Shared })
+        self.try_enter(Want::shared(reads_already))
     }
 
     #[inline]
@@ -178,32 +205,43 @@ impl<M: Machine> BlockingWord<M> {
 
     #[inline]
     pub(crate) fn release(&self) {
-        if self.word.compare_exchange(WRITER, 0, Release, Relaxed).is_err() {
-            // [1] to the next acquirer
+        // Looks before it writes, and asks of what it wrote over only whether it was as seen: a subtraction that gives no
+        // value costs less than one that does, and less than a compare-and-exchange.
+        if self.word.load(Relaxed) != WRITER {
             self.release_and_wake();
+        } else if self.word.fetch_sub(WRITER, Release) != WRITER {
+            // [1] to the next acquirer. Somebody has come meanwhile, perhaps to sleep.
+            self.wake_by_address();
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn release_and_wake(&self) {
         self.wake_one();
-        let before = self.word.fetch_sub(WRITER, Release); // [1] to the next acquirer
-        // From here on the lock may be gone: only its address is used.
-        if wants_waking(before) {
-            M::wake(&raw const self.word, 1);
+        if wants_waking(self.word.fetch_sub(WRITER, Release)) {
+            // [1] to the next acquirer
+            self.wake_by_address();
         }
+    }
+
+    /// Wakes a sleeper of a lock that may be gone by now.
+    #[cold]
+    fn wake_by_address(&self) {
+        M::wake(&raw const self.word, 1);
     }
 
     #[inline]
     pub(crate) fn release_shared(&self) {
         let before = self.word.fetch_sub(READER, Release); // [2] to the writer that enters next
         if before & (READERS | WRITER) == READER && wants_waking(before) {
-            M::wake(&raw const self.word, 1);
+            self.wake_by_address();
         }
     }
 
     /// Wakes a sleeper, or finds that there is none. The caller holds the lock, so that it may still write here.
     #[cold]
+    #[inline(never)]
     fn wake_one(&self) {
         let mut state = self.word.load(Relaxed);
         while wants_waking(state) {
@@ -222,7 +260,15 @@ impl<M: Machine> BlockingWord<M> {
         }
     }
 
+    /// A function of its own, so that a lock taken at once makes no limit.
     #[cold]
+    #[inline(never)]
+    fn wait_for_ever(&self, want: Want) {
+        let _: Result<(), GaveUp> = self.wait(want, Limit::NONE); // never gives up
+    }
+
+    #[cold]
+    #[inline(never)]
     fn wait(&self, want: Want, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         Waiter { room: self, word: &self.word, want, standing: Standing::Newcomer, since_ns: None }
             .wait(limit)

@@ -29,7 +29,7 @@ impl<M: Machine> RawLock<M> for Futex<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.word.acquire(Limit::NONE); // never gives up
+        self.word.acquire();
     }
 
     #[inline]
@@ -48,6 +48,6 @@ impl<M: Machine> TryLock<M> for Futex<M> {
 impl<M: Machine> TimedLock<M> for Futex<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire(limit)
+        self.word.acquire_or(limit)
     }
 }

@@ -87,12 +87,12 @@ impl<M: Machine> McsQueue<M> {
     #[inline]
     pub unsafe fn acquire(&self, node: &McsNode<M>) {
         node.next.store(core::ptr::null_mut(), Relaxed);
-        node.waiting.store(1, Relaxed);
         let own = core::ptr::from_ref(node).cast_mut();
         // [1] from the release that freed the lock; [2] publishes the node to the successor, from the predecessor.
         let predecessor = self.tail.swap(own, AcqRel);
         // SAFETY: null or a node whose release waits for the link that is stored here.
         if let Some(predecessor) = unsafe { predecessor.as_ref() } {
+            node.waiting.store(1, Relaxed); // before the predecessor knows of the node
             predecessor.next.store(own, Release); // [3] to the predecessor's release
             M::spin_until(&node.waiting, Acquire, |waiting| waiting == 0); // [4] from the predecessor's release
         }
@@ -152,6 +152,7 @@ impl<M: Machine> RawLock<M> for Mcs<M> {
 
     #[inline]
     fn release(&self) {
+        M::expect_node(); // waiters have written the lock's line and the node's
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
         // SAFETY: as above.

@@ -211,6 +211,7 @@ impl<M: Machine> RawLock<M> for Osq<M> {
 
     #[inline]
     fn release(&self) {
+        M::expect_node(); // waiters have written the lock's line and the node's
         match self.holder.get() {
             FREE => {}                                  // never acquired
             NAMELESS => self.tail.store(FREE, Release), // [1] to the next acquirer; nobody queues behind it

@@ -30,7 +30,7 @@ impl<M: Machine> RawLock<M> for Rw<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.word.acquire(Limit::NONE); // never gives up
+        self.word.acquire();
     }
 
     #[inline]
@@ -49,14 +49,14 @@ impl<M: Machine> TryLock<M> for Rw<M> {
 impl<M: Machine> TimedLock<M> for Rw<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire(limit)
+        self.word.acquire_or(limit)
     }
 }
 
 impl<M: Machine> RawRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
-        let _: Result<(), GaveUp> = self.word.acquire_shared(reads_already, Limit::NONE); // never gives up
+        self.word.acquire_shared(reads_already);
     }
 
     #[inline]
@@ -73,6 +73,6 @@ impl<M: Machine> RawRwLock<M> for Rw<M> {
 impl<M: Machine> TimedRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_shared(reads_already, limit)
+        self.word.acquire_shared_or(reads_already, limit)
     }
 }

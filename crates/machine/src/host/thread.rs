@@ -6,6 +6,7 @@
 //! in a preloaded library before any constructor has run.
 
 use core::cell::Cell;
+use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -134,18 +135,25 @@ static BLOCK_COUNT: AtomicU32 = AtomicU32::new(0);
 /// Free blocks: number + 1 of the first in the low half, a tag against re-use in the high half.
 static FREE_BLOCKS: AtomicU64 = AtomicU64::new(0);
 
+/// The calling thread's block, null when it has none yet.
+#[inline]
+fn own_block() -> *mut Block {
+    // SAFETY: the thread's own cell.
+    unsafe { (*current_block()).get() }
+}
+
 /// The calling thread's block.
 #[inline]
 pub fn current() -> &'static Block {
-    // SAFETY: the thread's own cell; what it holds is null or a block, which is never unmapped.
-    unsafe { (*current_block()).get().as_ref() }.unwrap_or_else(|| adopt_block())
+    // SAFETY: null or a block, which is never unmapped.
+    unsafe { own_block().as_ref() }.unwrap_or_else(|| adopt_block())
 }
 
 #[cold]
 fn adopt_block() -> &'static Block {
     let block = pop_free_block().unwrap_or_else(new_block);
-    // SAFETY: the thread's own cell; what it holds is null or a block, which is never unmapped.
-    if let Some(adopted) = unsafe { (*current_block()).get().as_ref() } {
+    // SAFETY: null or a block, which is never unmapped.
+    if let Some(adopted) = unsafe { own_block().as_ref() } {
         push_free_block(block); // a signal handler was faster
         return adopted;
     }
@@ -273,10 +281,11 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 
 #[inline]
 pub(super) fn give_slot(slot: NonNull<u8>) {
-    let block = current();
-    let offset = (slot.as_ptr() as usize).wrapping_sub(block.slots.as_ptr() as usize);
+    let block = own_block();
+    let offset = (slot.as_ptr() as usize).wrapping_sub(block as usize + offset_of!(Block, slots));
     if offset < SLOTS * LINE_BYTES {
-        block.taken[offset / LINE_BYTES].store(0, Ordering::Release);
+        // SAFETY: the slot lies in it, so that the thread has one.
+        unsafe { &*block }.taken[offset / LINE_BYTES].store(0, Ordering::Release);
     } else {
         give_foreign_slot(slot);
     }
@@ -286,11 +295,10 @@ pub(super) fn give_slot(slot: NonNull<u8>) {
 #[inline]
 pub(super) fn expect_slot() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads and writes nothing.
+    // SAFETY: a prefetch reads and writes nothing, whatever the address.
     unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-            current().slots.as_ptr().cast(),
-        );
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(own_block().wrapping_byte_add(offset_of!(Block, slots)).cast());
     }
 }
 

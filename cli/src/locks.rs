@@ -102,6 +102,7 @@ fn json_of(lock: &Lock) -> serde_json::Value {
         "family": family(lock),
         "fairness": lock.fairness,
         "per_thread": lock.per_thread,
+        "nested": lock.nested,
         "any_thread_releases": lock.any_thread_releases,
         "bytes": lock.bytes,
         "shared": lock.shared,

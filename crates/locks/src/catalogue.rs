@@ -41,6 +41,8 @@ pub struct Lock {
     pub fairness: &'static str,
     /// What each waiting thread needs besides the lock.
     pub per_thread: &'static str,
+    /// How many of them a thread may hold at once, to be released in any order, and from where on that costs something.
+    pub nested: &'static str,
     /// Another thread than the acquirer may release it.
     pub any_thread_releases: bool,
     /// Size of the lock in bytes.
@@ -73,7 +75,7 @@ pub trait Visitor<M: Machine> {
 macro_rules! catalogue {
     ($($name:literal: $ability:ident $type:ident {
         summary: $summary:literal, source: $source:literal, family: $family:ident, fairness: $fairness:literal,
-        per_thread: $per_thread:literal, any_thread_releases: $any:literal $(,)?
+        per_thread: $per_thread:literal, nested: $nested:literal, any_thread_releases: $any:literal $(,)?
     })*) => {
         /// Every lock, in the order in which tables show them.
         pub const LOCKS: &[Lock] = &[$(Lock {
@@ -83,12 +85,16 @@ macro_rules! catalogue {
             family: Family::$family,
             fairness: $fairness,
             per_thread: $per_thread,
+            nested: $nested,
             any_thread_releases: $any,
             bytes: size_of::<$type<machine::Native>>(),
             tries: abilities::$ability.tries,
             timed: abilities::$ability.timed,
             shared: abilities::$ability.shared,
         }),*];
+
+        // A lock is as large whatever its waiters do while they wait, so that one size stands for both.
+        $(const _: () = assert!(size_of::<$type<machine::Native>>() == size_of::<$type<machine::Patient>>());)*
 
         /// Calls the visitor with the type of the lock of this name; none if there is no such lock.
         pub fn visit<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
@@ -132,6 +138,7 @@ catalogue! {
         family: TestAndSet,
         fairness: "none",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "tas-backoff": timed TasBackoff {
@@ -140,6 +147,7 @@ catalogue! {
         family: BackOff,
         fairness: "none; late comers are favoured",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ttas": timed Ttas {
@@ -148,6 +156,7 @@ catalogue! {
         family: TestAndSet,
         fairness: "none",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ttas-backoff": timed TtasBackoff {
@@ -156,6 +165,7 @@ catalogue! {
         family: BackOff,
         fairness: "none; late comers are favoured",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ticket": tried Ticket {
@@ -164,6 +174,7 @@ catalogue! {
         family: Ticket,
         fairness: "first in, first out",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ticket4": tried Ticket4 {
@@ -172,6 +183,7 @@ catalogue! {
         family: Ticket,
         fairness: "first in, first out; up to 65,535 waiters",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ticket-proportional": tried TicketProportional {
@@ -180,6 +192,7 @@ catalogue! {
         family: BackOff,
         fairness: "first in, first out",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "ticket-selftuning": tried TicketSelfTuning {
@@ -188,6 +201,7 @@ catalogue! {
         family: BackOff,
         fairness: "first in, first out",
         per_thread: "a table of 64 delays",
+        nested: "any number",
         any_thread_releases: true,
     }
     "anderson": tried Anderson {
@@ -196,6 +210,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out",
         per_thread: "one of 64 slots; further threads wait for one",
+        nested: "any number",
         any_thread_releases: true,
     }
     "mcs": tried Mcs {
@@ -204,6 +219,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out",
         per_thread: "a node for each lock held or waited for, from the thread's pool",
+        nested: "any number; past 4 nodes in use, slower",
         any_thread_releases: true,
     }
     "k42": tried K42 {
@@ -212,6 +228,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out",
         per_thread: "a node for each lock waited for, from the thread's pool",
+        nested: "any number",
         any_thread_releases: true,
     }
     "clh": tried Clh {
@@ -220,6 +237,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        nested: "any number; past 4 nodes in use, slower",
         any_thread_releases: true,
     }
     "clh-timed": timed ClhTimed {
@@ -228,6 +246,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out among those who stay",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        nested: "any number; past 4 nodes in use, slower",
         any_thread_releases: true,
     }
     "hclh": tried Hclh {
@@ -236,6 +255,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out inside a cluster, and of whole local queues",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+        nested: "any number; past 4 nodes in use, slower",
         any_thread_releases: true,
     }
     "osq": timed Osq {
@@ -244,6 +264,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out among those who stay; none past the pool",
         per_thread: "a node for each lock held or waited for, from the thread's pool",
+        nested: "any number; past 4 nodes in use, without order",
         any_thread_releases: true,
     }
     "qspin": tried Qspin {
@@ -252,6 +273,7 @@ catalogue! {
         family: Queue,
         fairness: "first in, first out but for a newcomer that finds the word free; none past the pool",
         per_thread: "a node for each lock waited for, from the thread's pool",
+        nested: "any number",
         any_thread_releases: true,
     }
     "lockref": timed LockRef {
@@ -260,6 +282,7 @@ catalogue! {
         family: TestAndSet,
         fairness: "none",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "rw-naive": timed_shared RwNaive {
@@ -268,6 +291,7 @@ catalogue! {
         family: TestAndSet,
         fairness: "none; readers keep writers out",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "rw-queued": shared RwQueued {
@@ -276,6 +300,7 @@ catalogue! {
         family: Ticket,
         fairness: "first in, first out; up to 65,535 waiters",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "futex": timed Futex {
@@ -284,6 +309,7 @@ catalogue! {
         family: Blocking,
         fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing",
+        nested: "any number",
         any_thread_releases: true,
     }
     "rw": timed_shared Rw {
@@ -292,6 +318,7 @@ catalogue! {
         family: Blocking,
         fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing; a thread may say that it reads already",
+        nested: "any number",
         any_thread_releases: true,
     }
 }

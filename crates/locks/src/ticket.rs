@@ -23,6 +23,8 @@ pub struct Ticket<M: Machine = Native> {
     serving: M::U32,
 }
 
+const _: () = assert!(size_of::<Ticket>() == 8);
+
 impl<M: Machine> RawLock<M> for Ticket<M> {
     const NEW: Self = Self { next: M::U32::ZERO, serving: M::U32::ZERO };
 

@@ -1,5 +1,6 @@
 //! `contend calibrate`: this machine's hand-over costs, as a machine file.
 
+mod coherence;
 pub(crate) mod measure;
 
 use crate::machines;
@@ -247,13 +248,17 @@ struct Measured {
     crowds: Vec<(u32, Spread)>,
     wake_ns: Spread,
     context_switch_ns: Spread,
+    pause_ns: Spread,
+    cached_load_ns: Spread,
+    memory_ns: Spread,
+    system_call_ns: Spread,
 }
 
 impl Measured {
     fn take(cores: &Cores) -> anyhow::Result<Self> {
         let crowd = cores.crowd();
         let sizes = crowd_sizes(crowd.len());
-        let progress = ProgressBar::new(8 + sizes.len() as u64);
+        let progress = ProgressBar::new(12 + sizes.len() as u64);
         let take = |what: &'static str, sample: Vec<f64>| {
             progress.inc(1);
             middle(&sample).with_context(|| {
@@ -289,6 +294,10 @@ impl Measured {
             crowds,
             wake_ns: take("a wake-up", measure::wake_ns(neighbours))?,
             context_switch_ns: take("a context switch", measure::context_switch_ns(first))?,
+            pause_ns: take("a spin-loop hint", measure::pause_ns(first))?,
+            cached_load_ns: take("a load in the own cache", measure::cached_load_ns(first))?,
+            memory_ns: take("memory", measure::memory_ns(first))?,
+            system_call_ns: take("a system call", measure::system_call_ns(first))?,
         };
         progress.finish_and_clear();
         Ok(measured)
@@ -330,14 +339,20 @@ impl Measured {
                 wake: self.figure(self.wake_ns, FigureUnit::Nanoseconds, "a futex wake-up of another core"),
                 back_off_delay,
             },
-            coherence: None,
+            coherence: Some(self.coherence()),
         })
+    }
+
+    /// The line transfer between the nearest cores that were measured; hardware threads of one core only if there are
+    /// no others.
+    fn nearest_transfer(&self) -> Option<Spread> {
+        let cores = self.tiers[1..].iter().find_map(|tier| tier.transfer_ns);
+        cores.or(self.tiers[0].transfer_ns)
     }
 
     /// c in line transfers between the cores that it was measured on, so that it can follow a growing distance.
     fn waiter(&self) -> anyhow::Result<Figure> {
-        let nearest = self.tiers[1..].iter().find_map(|tier| tier.transfer_ns);
-        let transfer = nearest.or(self.tiers[0].transfer_ns).context("no line transfer could be measured")?;
+        let transfer = self.nearest_transfer().context("no line transfer could be measured")?;
         let of = |end: fn(&Spread) -> f64| {
             let times: Vec<_> = self.crowds.iter().map(|(cores, time)| (*cores, end(time))).collect();
             Some(measure::waiter_cost_ns(&times)? / transfer.median)
@@ -393,6 +408,10 @@ impl Measured {
         }
         row("wake-up of a sleeper on another core".into(), self.wake_ns, "ns");
         row("context switch by futex on one core".into(), self.context_switch_ns, "ns");
+        row("spin-loop hint".into(), self.pause_ns, "ns");
+        row("load in the own cache".into(), self.cached_load_ns, "ns");
+        row("a line from memory".into(), self.memory_ns, "ns");
+        row("system call".into(), self.system_call_ns, "ns");
         row("cycle counter".into(), self.counter_ghz, "GHz");
         table
     }
@@ -406,7 +425,7 @@ fn crowd_sizes(cores: usize) -> Vec<usize> {
     sizes
 }
 
-/// The machine file as text: what the model takes, and below as comments what it has no place for.
+/// The machine file as text: what the model and the simulator take, and below as comments all that was measured.
 fn file_text(machine: &MachineFile, measured: &Measured) -> anyhow::Result<String> {
     let fields = toml::to_string(machine).context("the measurements do not make a machine file")?;
     let mut text = format!(
@@ -468,6 +487,10 @@ mod tests {
             crowds,
             wake_ns: spread(4000.0),
             context_switch_ns: spread(900.0),
+            pause_ns: spread(10.0),
+            cached_load_ns: spread(1.5),
+            memory_ns: spread(90.0),
+            system_call_ns: spread(200.0),
         }
     }
 
@@ -503,6 +526,9 @@ mod tests {
         let machine = measured.machine("x", &two_sockets()).unwrap();
         let read = MachineFile::parse(&file_text(&machine, &measured).unwrap()).unwrap();
         assert_eq!(read, machine);
+        let coherence = read.coherence.as_ref().unwrap();
+        assert_eq!(coherence.serial_read.as_ref().unwrap().value, 10.0);
+        assert!(coherence.hit.as_ref().unwrap().source.starts_with("measured by contend calibrate"));
         let waiter = &read.handover.waiter;
         assert!(
             (waiter.value - 0.4).abs() < 1e-3 && waiter.has_evidence(),
@@ -517,6 +543,23 @@ mod tests {
         assert!(!waiter.has_evidence() && waiter.source.contains("third core"), "{waiter:?}");
         let falling = measured(vec![(2, spread(70.0)), (3, spread(60.0))]).waiter().unwrap();
         assert!(!falling.has_evidence() && falling.source.contains("did not rise"));
+    }
+
+    #[test]
+    fn a_machine_file_of_measurements_can_be_simulated() {
+        for crowds in [vec![(2, spread(60.0))], vec![(2, spread(60.0)), (4, spread(80.0))]] {
+            let measured = measured(crowds);
+            let machine = measured.machine("x", &two_sockets()).unwrap();
+            let read = MachineFile::parse(&file_text(&machine, &measured).unwrap()).unwrap();
+            let hardware = simulator::Hardware::new(&read).unwrap();
+            assert_eq!(hardware.cores(), 16);
+            let counter = workloads::catalogue::find("counter").unwrap();
+            let setup = crate::simulate::Setup {
+                duration_ns: 100_000,
+                ..crate::simulate::Setup::new(&hardware, counter, "ticket").on_first(16)
+            };
+            assert!(crate::simulate::sweep(&[setup]).unwrap()[0].throughput() > 0.0);
+        }
     }
 
     #[test]

@@ -92,6 +92,54 @@ pub(crate) fn lone_ticket_ns(core: u32) -> Vec<f64> {
     })
 }
 
+/// The hint that a waiter gives between two polls, in ns.
+pub(crate) fn pause_ns(core: u32) -> Vec<f64> {
+    const HINTS: u32 = 2_000;
+    batches(core, || {
+        (0..HINTS).for_each(|_| std::hint::spin_loop());
+        HINTS
+    })
+}
+
+/// A futex call that finds nobody to wake, in ns.
+pub(crate) fn system_call_ns(core: u32) -> Vec<f64> {
+    const CALLS: u32 = 200;
+    let word = Line(U32::ZERO);
+    batches(core, || {
+        (0..CALLS).for_each(|_| drop(Native::wake(&raw const word.0, 1)));
+        CALLS
+    })
+}
+
+/// A load that the core's own cache answers, in ns.
+pub(crate) fn cached_load_ns(core: u32) -> Vec<f64> {
+    walk_ns(core, 64)
+}
+
+/// A line from memory, in ns: of 128 MiB, which is more than most caches hold.
+pub(crate) fn memory_ns(core: u32) -> Vec<f64> {
+    walk_ns(core, 1 << 20)
+}
+
+/// A step of a random walk through so many pairs of lines, in ns: each step needs the one before.
+fn walk_ns(core: u32, pairs: usize) -> Vec<f64> {
+    const STEPS: u32 = 4_000;
+    let mut next: Vec<Line<u32>> = (0..pairs as u32).map(Line).collect();
+    // One cycle through all (Sattolo's shuffle), by a fixed linear congruential sequence.
+    let mut random = 1_u64;
+    for last in (1..pairs).rev() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        next.swap(last, (random >> 33) as usize % last);
+    }
+    let at = Line(U32::ZERO);
+    batches(core, || {
+        let start = at.0.load(Ordering::Relaxed);
+        let end = (0..STEPS).fold(start, |line, _| next[line as usize].0);
+        at.0.store(end, Ordering::Relaxed);
+        STEPS
+    })
+}
+
 /// Nanoseconds for each of the operations that `batch` says it has done, on one core.
 fn batches(core: u32, batch: impl Fn() -> u32 + Sync) -> Vec<f64> {
     const BATCHES: usize = 40;
@@ -258,7 +306,15 @@ mod tests {
     fn every_measurement_ends_with_values() {
         let places = Native::topology().places;
         let first = places[0].core;
-        for sample in [local_atomic_ns(first), lone_ticket_ns(first), context_switch_ns(first)] {
+        for sample in [
+            local_atomic_ns(first),
+            lone_ticket_ns(first),
+            context_switch_ns(first),
+            pause_ns(first),
+            system_call_ns(first),
+            memory_ns(first),
+            cached_load_ns(first),
+        ] {
             assert!(!sample.is_empty() && sample.iter().all(|ns| *ns > 0.0));
         }
         if let [a, b, ..] = places[..] {

@@ -1,5 +1,6 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
+mod clients;
 mod page;
 mod plan;
 mod weaken;
@@ -7,14 +8,15 @@ mod weaken;
 use anyhow::{Context, bail, ensure};
 use checker::checked::Accessed;
 use checker::{Counterexample, Model, Script, replay};
+use clients::Client;
 use locks::catalogue::{self, LOCKS, Lock};
-use plan::{Client, Task, Verdict};
+use plan::{Budget, Task, Verdict};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use workloads::client::{Kind, Shape};
+use workloads::client::Shape;
 
 /// Run a lock in every execution that a memory model allows.
 ///
@@ -50,12 +52,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K")]
     acquisitions: Option<u32>,
 
-    /// Only this client: exclusive, tried, timed, cancelled, shared, nested or passed-on
-    #[arg(long, value_name = "CLIENT", value_parser = plan::client)]
+    /// Only this client: exclusive, tried, timed, cancelled, shared, nested, passed-on, parked or references
+    #[arg(long, value_name = "CLIENT", value_parser = Client::named)]
     client: Option<Client>,
 
-    /// Seconds for each exploration; a smaller client is tried when a large one takes longer
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    /// Seconds for all explorations together; a smaller client is tried when a large one takes too much of them
+    #[arg(long, value_name = "SECONDS", default_value_t = 840)]
     seconds: u64,
 
     /// Weaken every ordered access of the lock, one at a time, and see whether a client fails under release-acquire
@@ -103,21 +105,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.replay {
         return run_again(args, locks[0], script);
     }
-    let limit = Duration::from_secs(args.seconds.max(1));
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, args)).collect::<Vec<_>>();
     ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
+    let mutants = |&lock: &&'static Lock| if args.mutate { weaken::all(lock) } else { Vec::new() };
+    let mutants = locks.iter().map(mutants).collect::<Vec<_>>();
+    let left = Duration::from_secs(args.seconds).saturating_sub(started.elapsed());
+    let budget = Budget::new(left, tasks.len());
     let mut verdicts = tasks
         .into_par_iter()
+        .with_max_len(1)
         .map(|task| {
             let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
-            Ok(task.judge(limit, mutation))
+            let verdict = task.judge(&budget, mutation);
+            budget.done();
+            Ok(verdict)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut all = Vec::new();
-    for lock in locks {
+    for (lock, mutants) in locks.into_iter().zip(mutants) {
         let (of_lock, rest) = verdicts.into_iter().partition(|verdict| verdict.task.lock.name == lock.name);
         verdicts = rest;
-        let mutants = if args.mutate { weaken::all(lock, limit) } else { Vec::new() };
         all.push(Checked { lock, verdicts: of_lock, mutants });
     }
     let failed = all.iter().any(|one| one.verdicts.iter().any(Verdict::is_wrong));
@@ -166,8 +173,8 @@ impl Checked {
 /// A counterexample with the command that runs it again.
 fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
     let weaken = weakened.map_or(String::new(), |site| format!(" --weaken {site}"));
-    let Task { lock, kind, shape: Shape { threads, rounds }, model } = task;
-    let client = plan::client_name(*kind);
+    let Task { lock, client, shape: Shape { threads, rounds }, model } = task;
+    let client = client.name();
     format!(
         "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {rounds} \
          --model {model}{weaken} --replay '{}'\n",
@@ -180,7 +187,7 @@ fn of_locks(accesses: Vec<Accessed>) -> impl Iterator<Item = Accessed> {
     accesses.into_iter().filter(|access| access.site.file().replace('\\', "/").contains("locks/src/"))
 }
 
-/// Every kind of client that suits a lock.
-fn kinds(lock: &Lock) -> impl Iterator<Item = Kind> + '_ {
-    Kind::ALL.into_iter().filter(|kind| kind.suits(lock))
+/// Every client that suits a lock.
+fn clients_of(lock: &Lock) -> impl Iterator<Item = Client> + '_ {
+    Client::all().filter(|client| client.suits(lock))
 }

@@ -1,6 +1,7 @@
 //! The results as text and as a page.
 
-use super::plan::{Verdict, client_name};
+use super::clients::Client;
+use super::plan::Verdict;
 use super::{Args, Checked, tell};
 use std::time::Duration;
 use workloads::client::Kind;
@@ -9,19 +10,19 @@ use workloads::client::Kind;
 pub(super) fn text(checked: &Checked, args: &Args) -> String {
     let mut text = format!("{}\n", checked.lock.name);
     for verdict in &checked.verdicts {
+        let (many, left, of) = verdict.size();
         text += &format!(
-            "  {:4} {:10} {:6} {:>10} executions, {:>10} pruned, {:7.2} s  {}\n",
+            "  {:4} {:10} {:6} {many:>10} {of:10}, {left:>10} {}, {:7.2} s  {}\n",
             verdict.task.model.name(),
-            client_name(verdict.task.kind),
+            verdict.task.client.name(),
             size(verdict),
-            verdict.counts.explored,
-            verdict.counts.pruned,
+            if of == "states" { "merged" } else { "pruned" },
             verdict.elapsed.as_secs_f64(),
             verdict.word(),
         );
         for (shape, counts) in &verdict.bounds {
             let (threads, rounds) = (shape.threads, shape.rounds);
-            text += &format!("       {threads} × {rounds} was cut off after {} executions\n", counts.all());
+            text += &format!("       {threads} × {rounds} was cut off after {} states\n", counts.states);
         }
         if let Some(found) = &verdict.found {
             text += &tell(&verdict.task, found, None);
@@ -60,7 +61,7 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
          pruned.\n\n",
     );
     page += &format!("All of it took {:.0} s on this computer.\n\n## Exclusion\n\n", elapsed.as_secs_f64());
-    page += "| lock | model | client | size | executions | pruned | seconds | verdict |\n\
+    page += "| lock | model | client | size | gone through | pruned or merged | seconds | verdict |\n\
              |---|---|---|---|--:|--:|--:|---|\n";
     for checked in all {
         for verdict in &checked.verdicts {
@@ -68,11 +69,14 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
         }
     }
     let plain = all.iter().flat_map(|checked| &checked.verdicts);
-    let mut hardest = plain.filter(|verdict| verdict.task.kind == Kind::Exclusive).collect::<Vec<_>>();
-    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.counts.all()));
+    let mut hardest =
+        plain.filter(|verdict| verdict.task.client == Client::Of(Kind::Exclusive)).collect::<Vec<_>>();
+    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.elapsed));
     page += "\nThe hardest plain clients:\n\n";
-    for verdict in hardest.iter().take(5) {
-        page += &format!("- {}: {} executions, {}\n", verdict.task, verdict.counts.all(), verdict.word());
+    for verdict in hardest.iter().take(12) {
+        let (many, _, of) = verdict.size();
+        let seconds = verdict.elapsed.as_secs_f64();
+        page += &format!("- {}: {many} {of}, {seconds:.1} s, {}\n", verdict.task, verdict.word());
     }
     page += "\n## Mutants\n\n\
              Every acquire, release, acq_rel and seq_cst access is made weaker, one at a time, without a change of the \
@@ -105,15 +109,14 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
 
 fn row(lock: &str, verdict: &Verdict) -> String {
     let bounds = verdict.bounds.iter().map(|(shape, counts)| {
-        format!("; {} × {} cut off after {}", shape.threads, shape.rounds, counts.all())
+        format!("; {} × {} cut off after {} states", shape.threads, shape.rounds, counts.states)
     });
+    let (many, left, of) = verdict.size();
     format!(
-        "| {lock} | {} | {} | {} | {} | {} | {:.2} | {}{} |\n",
+        "| {lock} | {} | {} | {} | {many} {of} | {left} | {:.2} | {}{} |\n",
         verdict.task.model,
-        client_name(verdict.task.kind),
+        verdict.task.client.name(),
         size(verdict),
-        verdict.counts.explored,
-        verdict.counts.pruned,
         verdict.elapsed.as_secs_f64(),
         verdict.word(),
         bounds.collect::<String>(),

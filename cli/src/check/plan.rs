@@ -1,44 +1,20 @@
 //! Which clients a lock is checked with, how large, and what came of it.
 
 use super::Args;
-use checker::{Checked, Counterexample, Counts, Exploration, Model, Mutation, explore, shorten};
-use locks::Anderson;
+use super::clients::Client;
+use checker::{Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
 use std::fmt;
-use std::time::Duration;
-use workloads::client::{self, Kind, Shape};
-
-/// A kind of client by its name.
-pub(super) type Client = Kind;
-
-/// What a client is called on the command line.
-pub(super) fn client_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Exclusive => "exclusive",
-        Kind::Tried => "tried",
-        Kind::Timed => "timed",
-        Kind::Cancelled => "cancelled",
-        Kind::Shared => "shared",
-        Kind::Nested => "nested",
-        Kind::PassedOn => "passed-on",
-    }
-}
-
-/// Reads the name of a client.
-pub(super) fn client(name: &str) -> Result<Client, String> {
-    let known = Kind::ALL.into_iter().find(|kind| client_name(*kind) == name);
-    known.ok_or_else(|| {
-        let names = Kind::ALL.map(client_name).join(", ");
-        format!("no client is called {name:?}; there are {names}")
-    })
-}
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use workloads::client::{Kind, Shape};
 
 /// One exploration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) lock: &'static Lock,
-    pub(super) kind: Kind,
+    pub(super) client: Client,
     pub(super) shape: Shape,
     pub(super) model: Model,
 }
@@ -46,7 +22,7 @@ pub(super) struct Task {
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shape { threads, rounds } = self.shape;
-        write!(f, "{} {} {threads} × {rounds} under {}", self.lock.name, client_name(self.kind), self.model)
+        write!(f, "{} {} {threads} × {rounds} under {}", self.lock.name, self.client.name(), self.model)
     }
 }
 
@@ -56,59 +32,66 @@ const EXECUTIONS_TO_SHORTEN: u64 = 50_000;
 impl Task {
     /// Runs the client once on the checked machine.
     pub(super) fn run(&self) -> Result<(), String> {
-        if self.lock.name == "anderson" {
-            return self.run_with_few_slots();
-        }
-        match client::run::<Checked>(self.lock.name, self.kind, self.shape) {
-            Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
-            None => Err(format!("{} has no such client", self.lock.name)),
-        }
-    }
-
-    /// An array lock with two slots: the one of the catalogue has so many that
-    /// small clients never come to use a slot again, which is what its orderings are for.
-    fn run_with_few_slots(&self) -> Result<(), String> {
-        type Small = Anderson<Checked, 2>;
-        let run = match self.kind {
-            Kind::Tried => client::tried::<Small, Checked>,
-            Kind::Nested => client::nested::<Small, Checked>,
-            Kind::PassedOn => client::passed_on::<Small, Checked>,
-            _ => client::exclusive::<Small, Checked>,
-        };
-        run(self.shape).map(drop).map_err(|wrong| wrong.to_string())
+        self.client.run(self.lock.name, self.shape)
     }
 
     pub(super) fn explore(&self, exploration: &Exploration) -> checker::Report {
         explore(exploration, &|| self.run())
     }
 
-    /// Explores the client; where that takes longer than the limit, smaller ones too, down to the first that can be
-    /// seen whole.
-    pub(super) fn judge(mut self, limit: Duration, mutation: Option<Mutation>) -> Verdict {
-        let exploration = Exploration { mutation, most_time: Some(limit), ..Exploration::of(self.model) };
+    /// Explores the client: every execution, and every state where executions are too many. Where states are too many
+    /// too, smaller clients, down to the first that can be seen whole.
+    pub(super) fn judge(mut self, budget: &Budget, mutation: Option<Mutation>) -> Verdict {
         let mut bounds = Vec::new();
         loop {
-            let report = self.explore(&exploration);
-            if report.is_verified() || report.counterexample.is_some() {
-                let found = report.counterexample.map(|found| self.minimise(&exploration, found));
-                let (task, counts, elapsed) = (self, report.counts, report.elapsed);
-                let (task, found) = found.map_or((task, None), |(task, found)| (task, Some(found)));
-                return Verdict { task, counts, elapsed, complete: report.complete, found, bounds };
-            }
-            bounds.push((self.shape, report.counts));
-            match smaller(self.shape) {
-                Some(shape) => self.shape = shape,
-                None => {
-                    let (counts, elapsed) = (report.counts, report.elapsed);
-                    return Verdict { task: self, counts, elapsed, complete: false, found: None, bounds };
+            for search in [Search::Executions, Search::States] {
+                let limit = if search == Search::Executions { FOR_EXECUTIONS } else { budget.share() };
+                let exploration = Exploration {
+                    mutation,
+                    search,
+                    alike: self.client.is_alike(),
+                    most_time: Some(limit.min(budget.left())),
+                    ..Exploration::of(self.model)
+                };
+                let report = self.explore(&exploration);
+                let verdict = |task, found, bounds: &Vec<_>| Verdict {
+                    task,
+                    search,
+                    counts: report.counts,
+                    elapsed: report.elapsed,
+                    complete: report.complete,
+                    found,
+                    bounds: bounds.clone(),
+                };
+                if report.is_verified() {
+                    return verdict(self, None, &bounds);
+                }
+                if let Some(found) = report.counterexample.clone() {
+                    let (task, found) = self.minimise(mutation, found);
+                    return verdict(task, Some(found), &bounds);
+                }
+                if search == Search::States {
+                    bounds.push((self.shape, report.counts));
+                    if smaller(self.shape).is_none() {
+                        return verdict(self, None, &bounds);
+                    }
                 }
             }
+            self.shape = smaller(self.shape).expect("looked for above");
         }
     }
 
     /// The smallest client that fails in the same way, and in it the shortest execution.
-    fn minimise(self, exploration: &Exploration, found: Counterexample) -> (Self, Counterexample) {
-        let limited = Exploration { most_executions: Some(EXECUTIONS_TO_SHORTEN), ..exploration.clone() };
+    pub(super) fn minimise(
+        self,
+        mutation: Option<Mutation>,
+        found: Counterexample,
+    ) -> (Self, Counterexample) {
+        let limited = Exploration {
+            mutation,
+            most_executions: Some(EXECUTIONS_TO_SHORTEN),
+            ..Exploration::of(self.model)
+        };
         let (mut task, mut best) = (self, found);
         for (threads, rounds) in [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)] {
             let smaller = Self { shape: Shape { threads, rounds }, ..self };
@@ -136,10 +119,48 @@ fn smaller(shape: Shape) -> Option<Shape> {
     }
 }
 
+/// How long executions are gone through before states are.
+const FOR_EXECUTIONS: Duration = Duration::from_secs(2);
+/// What an exploration gets of the time at least.
+const LEAST_SHARE: Duration = Duration::from_secs(5);
+
+/// The time for everything, shared by those who still want some: what one leaves over, the others have.
+pub(super) struct Budget {
+    until: Instant,
+    waiting: AtomicUsize,
+}
+
+impl Budget {
+    /// So much time for so many explorations.
+    pub(super) fn new(all: Duration, explorations: usize) -> Self {
+        Self { until: Instant::now() + all, waiting: AtomicUsize::new(explorations) }
+    }
+
+    /// One exploration less.
+    pub(super) fn done(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn left(&self) -> Duration {
+        // Even when time is up, something small can be seen.
+        self.until.saturating_duration_since(Instant::now()).max(FOR_EXECUTIONS / 4)
+    }
+
+    /// What one may take now: most explorations take next to nothing, so a quarter of all that is left, for two who
+    /// work at a time, is seldom too much.
+    fn share(&self) -> Duration {
+        let waiting = self.waiting.load(Ordering::Relaxed).max(1) as u32;
+        let fair = self.left() * rayon::current_num_threads() as u32 / waiting;
+        fair.max(self.left() / 8).max(LEAST_SHARE)
+    }
+}
+
 /// What came of an exploration.
 pub(super) struct Verdict {
     /// What was explored in the end.
     pub(super) task: Task,
+    /// What was gone through.
+    pub(super) search: Search,
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
     pub(super) complete: bool,
@@ -151,6 +172,16 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) const fn is_wrong(&self) -> bool {
         self.found.is_some()
+    }
+
+    /// How much was gone through, and what of it was left early.
+    pub(super) fn size(&self) -> (u64, u64, &'static str) {
+        match self.search {
+            Search::Executions | Search::Interleavings => {
+                (self.counts.explored, self.counts.pruned, "executions")
+            }
+            Search::States => (self.counts.states, self.counts.merged, "states"),
+        }
     }
 
     /// In a word.
@@ -165,10 +196,11 @@ impl Verdict {
     pub(super) fn json(&self) -> Value {
         let shape = |shape: Shape| json!({ "threads": shape.threads, "acquisitions": shape.rounds });
         json!({
-            "client": client_name(self.task.kind),
+            "client": self.task.client.name(),
             "model": self.task.model.name(),
             "threads": self.task.shape.threads,
             "acquisitions": self.task.shape.rounds,
+            "by": if self.search == Search::States { "states" } else { "executions" },
             "executions": self.counts,
             "seconds": self.elapsed.as_secs_f64(),
             "complete": self.complete,
@@ -192,24 +224,25 @@ pub(super) fn tasks(lock: &'static Lock, args: &Args) -> Vec<Task> {
     let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
     let mut tasks = Vec::new();
     for model in models {
-        for kind in super::kinds(lock).filter(|kind| args.client.is_none_or(|only| only == *kind)) {
-            for (threads, rounds) in sizes(kind, model, args) {
-                tasks.push(Task { lock, kind, shape: Shape { threads, rounds }, model });
+        for client in super::clients_of(lock).filter(|client| args.client.is_none_or(|only| only == *client))
+        {
+            for (threads, rounds) in sizes(client, model, args) {
+                tasks.push(Task { lock, client, shape: Shape { threads, rounds }, model });
             }
         }
     }
     tasks
 }
 
-fn sizes(kind: Kind, model: Model, args: &Args) -> Vec<(usize, u32)> {
+fn sizes(client: Client, model: Model, args: &Args) -> Vec<(usize, u32)> {
     if args.threads.is_some() || args.acquisitions.is_some() {
         return vec![(args.threads.unwrap_or(2), args.acquisitions.unwrap_or(1))];
     }
-    match (kind, model) {
-        (Kind::Exclusive, Model::Ra) => vec![(3, 1), (2, 2)],
-        (Kind::Exclusive, _) => vec![(3, 2)],
+    match (client, model) {
+        (Client::Of(Kind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
+        (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
         // Two of three threads share; two threads already nest.
-        (Kind::Shared, _) => vec![(3, 1), (2, 2)],
+        (Client::Of(Kind::Shared), _) => vec![(3, 1), (2, 2)],
         _ => vec![(2, 2)],
     }
 }

@@ -1,7 +1,8 @@
 //! Weakening one ordered access of a lock, to see whether a client fails.
 
-use super::plan::{Task, client_name};
-use super::{kinds, of_locks, tell};
+use super::clients::Client;
+use super::plan::Task;
+use super::{clients_of, of_locks, tell};
 use anyhow::bail;
 use checker::checked::Accessed;
 use checker::{Exploration, Model, Mutation};
@@ -76,12 +77,13 @@ fn ordering_name(ordering: Ordering) -> &'static str {
 fn judges(lock: &'static Lock) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (threads, rounds) in [(2, 1), (2, 2), (3, 1)] {
-        for kind in kinds(lock) {
+        for client in clients_of(lock) {
             // Two threads already fill the nested and the passed-on client.
-            if (threads, rounds) == (3, 1) && matches!(kind, Kind::Nested | Kind::PassedOn) {
+            let filled = matches!(client, Client::Of(Kind::Nested | Kind::PassedOn));
+            if (threads, rounds) == (3, 1) && filled {
                 continue;
             }
-            tasks.push(Task { lock, kind, shape: Shape { threads, rounds }, model: Model::Ra });
+            tasks.push(Task { lock, client, shape: Shape { threads, rounds }, model: Model::Ra });
         }
     }
     tasks
@@ -89,6 +91,9 @@ fn judges(lock: &'static Lock) -> Vec<Task> {
 
 /// Executions in which accesses are looked for.
 const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
+
+/// How long a client tries to find a mutant.
+const FOR_A_MUTANT: Duration = Duration::from_secs(5);
 
 /// Every ordered access of a lock that its clients reach.
 fn accesses(lock: &'static Lock) -> Vec<Accessed> {
@@ -150,22 +155,22 @@ impl Mutant {
 }
 
 /// All mutants of a lock, each with the client that kills it.
-pub(super) fn all(lock: &'static Lock, limit: Duration) -> Vec<Mutant> {
+pub(super) fn all(lock: &'static Lock) -> Vec<Mutant> {
     let mutations = accesses(lock).iter().flat_map(Accessed::mutations).collect::<Vec<_>>();
-    mutations.into_par_iter().map(|mutation| judge(lock, mutation, limit)).collect()
+    mutations.into_par_iter().map(|mutation| judge(lock, mutation)).collect()
 }
 
-fn judge(lock: &'static Lock, mutation: Mutation, limit: Duration) -> Mutant {
+fn judge(lock: &'static Lock, mutation: Mutation) -> Mutant {
     let exploration =
-        Exploration { mutation: Some(mutation), most_time: Some(limit), ..Exploration::of(Model::Ra) };
+        Exploration { mutation: Some(mutation), most_time: Some(FOR_A_MUTANT), ..Exploration::of(Model::Ra) };
     let mut bounds = 0;
     let killed = judges(lock).into_iter().find_map(|task| {
         let report = task.explore(&exploration);
         bounds += usize::from(!report.complete && report.counterexample.is_none());
-        let found = report.counterexample?;
+        let (task, found) = task.minimise(Some(mutation), report.counterexample?);
         let Shape { threads, rounds } = task.shape;
         Some(Killed {
-            client: format!("{} {threads} × {rounds}", client_name(task.kind)),
+            client: format!("{} {threads} × {rounds}", task.client.name()),
             violation: found.violation.name(),
             table: tell(&task, &found, Some(&name(&mutation))),
         })

@@ -25,7 +25,8 @@
 //! # Partial store order ([`Model::Pso`])
 //!
 //! *Machine*: as above with one buffer a thread and location, so that stores to different locations reach memory in
-//! any order. A store-store barrier lets later stores follow all earlier ones. A read-modify-write works on memory
+//! any order. A store-store barrier lets later stores follow all earlier ones; the one of a release store holds for
+//! this store alone. A read-modify-write works on memory
 //! and waits for its own location's buffer; with `Release` or stronger a store-store barrier stands before it, with
 //! `SeqCst` it waits for all buffers.
 //! *Graph*: as above, `ppo` also without a store before a store of another location unless a barrier stands between.

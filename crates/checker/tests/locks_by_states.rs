@@ -36,3 +36,35 @@ fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
         }
     }
 }
+
+/// Half of the mutants of a lock fail with this client, the others do not: a verdict that is worth comparing.
+#[test]
+fn every_mutant_of_every_lock_has_the_same_fate_from_state_to_state() {
+    let shape = Shape { threads: 2, rounds: 1 };
+    let plain = Exploration { most_executions: Some(200_000), ..Exploration::of(Model::Ra) };
+    let mut found = 0;
+    for lock in LOCKS {
+        let noting = Exploration { note_accesses: true, ..plain.clone() };
+        let accesses = of_lock(lock.name, Kind::Exclusive, shape, &noting).accesses;
+        for mutation in accesses.iter().flat_map(contend_checker::checked::Accessed::mutations) {
+            let fate = |search, alike| {
+                let mutation = Some(mutation);
+                let exploration = Exploration { mutation, search, alike, ..plain.clone() };
+                let report = of_lock(lock.name, Kind::Exclusive, shape, &exploration);
+                assert!(report.complete || report.counterexample.is_some(), "{} {mutation:?}", lock.name);
+                report.counterexample.is_some()
+            };
+            let by_executions = fate(Search::Executions, false);
+            for alike in [false, true] {
+                let same = fate(Search::States, alike) == by_executions;
+                assert!(
+                    same,
+                    "{} with {mutation}, alike: {alike}; found by executions: {by_executions}",
+                    lock.name
+                );
+            }
+            found += usize::from(by_executions);
+        }
+    }
+    assert!(found > 50, "{found} found");
+}

@@ -39,7 +39,8 @@ pub(super) struct NodeLocations {
 struct Pools {
     of: TypeId,
     start: usize,
-    nodes: Vec<NodeLocations>,
+    /// Those that were used: most never are, and every location makes graphs larger.
+    nodes: Vec<Option<NodeLocations>>,
 }
 
 /// Memory, and the numbers of the locations in it.
@@ -143,10 +144,18 @@ impl Arena {
         }
     }
 
-    fn node_at(&self, offset: usize) -> Option<NodeLocations> {
-        let pools =
-            self.pools.iter().find(|pools| (pools.start..pools.start + POOL_BYTES).contains(&offset))?;
-        Some(pools.nodes[(offset - pools.start) / LINE_BYTES])
+    fn node_at(&mut self, offset: usize) -> Option<NodeLocations> {
+        let inside = |pools: &Pools| (pools.start..pools.start + POOL_BYTES).contains(&offset);
+        let number = self.pools.iter().position(inside)?;
+        Some(self.locations_of(number, (offset - self.pools[number].start) / LINE_BYTES))
+    }
+
+    fn locations_of(&mut self, pools: usize, node: usize) -> NodeLocations {
+        if let Some(known) = self.pools[pools].nodes[node] {
+            return known;
+        }
+        let new = NodeLocations { life: self.fresh(None), taken: self.fresh(None) };
+        *self.pools[pools].nodes[node].insert(new)
     }
 
     /// The location that stands for the sleepers of a futex word.
@@ -170,18 +179,16 @@ impl Arena {
             );
             let start = NODES_START + self.nodes_used;
             self.nodes_used += POOL_BYTES;
-            let nodes = (0..MAX_THREADS * POOL_NODES)
-                .map(|_| NodeLocations { life: self.fresh(None), taken: self.fresh(None) })
-                .collect();
+            let nodes = vec![None; MAX_THREADS * POOL_NODES];
             self.pools.push(Pools { of, start, nodes });
             self.pools.len() - 1
         });
-        let pools = &self.pools[known];
-        (self.at(pools.start + number * LINE_BYTES), pools.nodes[number])
+        let locations = self.locations_of(known, number);
+        (self.at(self.pools[known].start + number * LINE_BYTES), locations)
     }
 
     /// The locations of the node at an address.
-    pub(super) fn node_of(&self, address: usize) -> NodeLocations {
+    pub(super) fn node_of(&mut self, address: usize) -> NodeLocations {
         let offset = address.wrapping_sub(self.memory.as_ptr() as usize);
         self.node_at(offset).expect("a node that is given back came out of a pool")
     }
@@ -192,7 +199,8 @@ impl Arena {
             return format!("sleepers of {}", self.name(*word));
         }
         for (number, pools) in self.pools.iter().enumerate() {
-            for (index, node) in pools.nodes.iter().enumerate() {
+            let known = pools.nodes.iter().enumerate();
+            for (index, node) in known.filter_map(|(index, node)| Some((index, node.as_ref()?))) {
                 let name = || node_name(number, index);
                 if node.life == location {
                     return name();

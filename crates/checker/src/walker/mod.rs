@@ -18,9 +18,11 @@
 //! - *A wait is one step*, which is taken when the word holds what is waited for. A thread that has looked in vain at
 //!   several words waits for good, and the execution is left as soon as one of them changes: the thread could as well
 //!   have looked then, and does so in another execution.
-//! - *Threads that do the same are interchangeable until they have started.* Of those, only the first may start. Any
-//!   execution becomes one of this kind by giving the threads other numbers. It is assumed only where the client says
-//!   so ([`Exploration::alike`](crate::Exploration)).
+//! - *Threads that do the same are interchangeable.* Of those that have taken no step by a read-modify-write yet, only
+//!   the one with the lowest number may take one. Any execution becomes one of this kind by giving the threads numbers
+//!   in the order in which they first do so; what they did before goes with the number and is not restricted. It is
+//!   assumed only where the client says so ([`Exploration::alike`](crate::Exploration)); a lock that tells threads
+//!   apart otherwise than by their being different would not be explored whole.
 //!
 //! What is kept is the keys of states seen, and the states on the way to where the run is, so that it can go back and go
 //! another way. Only after a run that came to its end is the client started again.
@@ -94,6 +96,8 @@ struct Pending {
     ways: Vec<u8>,
     /// Only this thread may move: its step is a choice and no access.
     alone: bool,
+    /// It is a read-modify-write.
+    exclusive: bool,
     /// Of a wait: what the word looked like when it was last asked, as its version.
     seen: Option<u32>,
     /// Of a wait: the last value of the word is what is waited for.
@@ -109,7 +113,8 @@ impl Clone for Pending {
 
     fn clone_from(&mut self, other: &Self) {
         self.ways.clone_from(&other.ways);
-        (self.alone, self.seen, self.wants_last) = (other.alone, other.seen, other.wants_last);
+        (self.alone, self.exclusive) = (other.alone, other.exclusive);
+        (self.seen, self.wants_last) = (other.seen, other.wants_last);
     }
 }
 
@@ -275,7 +280,7 @@ impl Walker {
         self.watched.fill(0);
         self.stale.fill(0);
         for pending in &mut self.pending {
-            (pending.alone, pending.seen) = (false, None);
+            (pending.alone, pending.exclusive, pending.seen) = (false, false, None);
             pending.ways.clear();
         }
         self.started = 0;
@@ -403,19 +408,26 @@ impl Walker {
             self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
             return;
         }
-        let mut newcomer = false;
+        let first = self.started.trailing_ones() as usize;
+        let mut held_back = false;
         for thread in 0..self.threads {
-            if self.alike && self.started & 1 << thread == 0 {
-                if newcomer {
-                    continue;
-                }
-                newcomer = true;
+            if self.alike
+                && self.pending[thread].exclusive
+                && thread > first
+                && self.started & 1 << thread == 0
+            {
+                held_back = true;
+                continue;
             }
             self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
         }
         for thread in 0..self.threads {
             let drain = |(index, _)| Move::Drain { thread: thread as u8, index: index as u8 };
             self.moves.extend(self.memory.drainable(thread).map(drain));
+        }
+        if self.moves.len() == start && held_back {
+            // An execution that comes up under other numbers.
+            self.leave();
         }
         if self.model == Model::Ra && self.moves.len() > start && self.all_may_miss() {
             self.moves.push(Move::LetGo);
@@ -484,9 +496,9 @@ impl Walker {
         (0..self.threads).any(|thread| self.memory.has_buffered(thread))
     }
 
-    /// A thread has taken its step.
+    /// A thread takes the step that it waited for.
     pub(crate) fn start(&mut self, thread: usize) {
-        self.started |= 1 << thread;
+        self.started |= u32::from(self.pending[thread].exclusive) << thread;
     }
 
     /// A thread came to its end.
@@ -612,7 +624,7 @@ impl Walker {
     fn stepped(&mut self, thread: usize) {
         let pending = &mut self.pending[thread];
         pending.ways.clear();
-        (pending.alone, pending.seen) = (false, None);
+        (pending.alone, pending.exclusive, pending.seen) = (false, false, None);
     }
 
     fn supports(&mut self, strength: Strength) -> Result<(), Stop> {
@@ -685,6 +697,7 @@ impl Walker {
         pending.ways.clear();
         let full = access.strength.has(Strength::FULL) && memory.has_buffered(thread);
         let exclusive = access.strength.has(Strength::EXCLUSIVE);
+        pending.exclusive = exclusive;
         let may = |&place: &usize| {
             let writes =
                 access.compare.is_none_or(|compare| compare.expected == memory.value(thread, slot, place));

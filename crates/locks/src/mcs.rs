@@ -60,18 +60,23 @@ impl<M: Machine> McsQueue<M> {
     /// Runs `body` while holding the lock, with a node in this frame. A panic of `body` releases.
     #[inline]
     pub fn critical<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Held<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
-        impl<M: Machine> Drop for Held<'_, M> {
-            fn drop(&mut self) {
-                // SAFETY: acquired with this node, below.
-                unsafe { self.0.release(self.1) };
-            }
-        }
         let node = McsNode::NEW;
         // SAFETY: the node outlives the guard, which releases even when `body` panics.
         unsafe { self.acquire(&node) };
         let _held = Held(self, &node);
         body()
+    }
+
+    /// The same if nobody is in the queue; none otherwise.
+    #[inline]
+    pub fn try_critical<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        let node = McsNode::NEW;
+        // SAFETY: the node outlives the guard, which releases even when `body` panics.
+        if !unsafe { self.try_acquire(&node) } {
+            return None;
+        }
+        let _held = Held(self, &node);
+        Some(body())
     }
 
     /// Whether somebody holds the lock, as of some moment ago.
@@ -128,6 +133,17 @@ impl<M: Machine> McsQueue<M> {
         }
         // SAFETY: a linked successor waits on its node until the store below.
         unsafe { &*successor }.waiting.store(0, Release); // [4] to the successor
+    }
+}
+
+/// A queue that is held with a node of the frame that this lies in.
+struct Held<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
+
+impl<M: Machine> Drop for Held<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: made by whoever acquired with this node.
+        unsafe { self.0.release(self.1) };
     }
 }
 

@@ -103,4 +103,6 @@ fn a_try_finds_the_queue_empty_or_not() {
         assert!(queue.try_acquire(&second));
         queue.release(&second);
     }
+    assert_eq!(queue.try_critical(|| queue.try_critical(|| ())), Some(None));
+    assert_eq!(queue.try_critical(|| 5), Some(5));
 }

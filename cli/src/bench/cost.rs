@@ -383,7 +383,7 @@ fn notes(bench: &Bench) -> Vec<String> {
         .map(|lock| lock.name)
         .filter(|own| PEERS.iter().all(|peer| peer.same_as != Some(own)))
         .collect();
-    notes.push(format!("No other library has the algorithm of {}.", alone.join(", ")));
+    notes.push(format!("None of the other libraries here has the algorithm of {}.", alone.join(", ")));
     notes.extend(release_code());
     notes
 }

@@ -100,3 +100,14 @@ fn cmake_finds_the_package() {
         succeeds(&mut Command::new(build.join(format!("tour_{kind}"))));
     }
 }
+
+#[test]
+fn a_thread_may_end_after_the_library_was_closed() {
+    let prefix = installed();
+    let program = prefix.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unload.c");
+    let include = prefix.path().join("include");
+    succeeds(compiler(&source).arg("-I").arg(include).args(["-ldl", "-o"]).arg(&program));
+    let library = prefix.path().join("lib/libcontend.so");
+    assert_eq!(succeeds(Command::new(&program).arg(library)), "the thread ended\n");
+}

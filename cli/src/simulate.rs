@@ -1,7 +1,9 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
+mod back_off;
 mod measure;
 
+pub(crate) use back_off::{Proportional, proportional};
 pub(crate) use measure::{Measured, Setup, sweep};
 
 use crate::machines;
@@ -24,6 +26,7 @@ use workloads::{Spread, Workload};
   contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48
   contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
   contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
+  contend simulate fig10 --sweep-back-off --cores 8,24,48     # the constant of ticket-proportional
   contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev")]
 pub(crate) struct Args {
     /// What the threads do; --list names them all
@@ -38,6 +41,10 @@ pub(crate) struct Args {
     /// Locks by name, with commas between them
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', default_value = "ticket,mcs", value_parser = lock)]
     lock: Vec<&'static str>,
+    /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter stays away for each one ahead of
+    /// it, from far too small to far too large
+    #[arg(long, conflicts_with_all = ["lock", "svg", "trace"])]
+    sweep_back_off: bool,
     /// Cores: `8`, `1,2,4`, or `1..48` (with a step: `1..48:4`); all of the machine if absent
     #[arg(long, value_name = "CORES", value_parser = cores)]
     cores: Option<Cores>,
@@ -189,7 +196,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
 
     let mut setups = Vec::new();
-    for &lock in &args.lock {
+    let locks = if args.sweep_back_off { &[back_off::LOCK][..] } else { &args.lock };
+    for &lock in locks {
         for &cores in &cores {
             let threads = args.threads.unwrap_or(cores as usize);
             let places = args.placement.cores(&hardware, &sockets, cores as usize);
@@ -212,6 +220,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.trace.is_none() || setups.len() == 1,
         "--trace is of one run: give one lock and one number of cores"
     );
+    if args.sweep_back_off {
+        return sweep_back_off(args, &setups);
+    }
     let measured = sweep(&setups)?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
         std::fs::write(path, only.trace.to_string())
@@ -241,6 +252,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let plot = Plot::new(&*title, &curves)?.log_cores(false);
             print!("\n{}", plot.terminal(text::terminal_columns().unwrap_or(100), 20));
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sweeps the constant of ticket-proportional instead.
+fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
+    let swept = back_off::measure(setups)?;
+    let (table, verdict) = (back_off::table(&swept), back_off::verdict(&swept));
+    if args.json {
+        let out = serde_json::json!({
+            "workload": setups[0].workload.name,
+            "machine": setups[0].hardware.name,
+            "seed": args.seed,
+            "back_off": table.json(),
+            "verdict": verdict,
+        });
+        println!("{}", serde_json::to_string_pretty(&out)?);
+    } else {
+        print!("{}\n{verdict}\n", table.terminal(text::terminal_columns()));
     }
     Ok(ExitCode::SUCCESS)
 }

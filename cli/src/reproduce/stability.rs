@@ -6,6 +6,7 @@ use super::simulated::{OPTERON, hardware, lock_name, throughput, workload};
 use crate::machines;
 use crate::simulate::{Measured, Setup, sweep};
 use curve::Series;
+use locks::CYCLES_PER_WAITER;
 use report::{Cell, Column, Table};
 use simulator::Hardware;
 
@@ -69,7 +70,10 @@ pub(super) fn self_tuning() -> anyhow::Result<Reproduction> {
         table,
         plots,
         notes: vec![
-            "Time outside is four times the section, so that all cores wait. The fixed constant is the lock's default, 350 cycles a waiter.".into(),
+            format!(
+                "Time outside is four times the section, so that all cores wait. The fixed constant is the lock's default, \
+                 {CYCLES_PER_WAITER} cycles a waiter."
+            ),
             "Published for AIM7 on 80 cores (aim7_backoff.csv): from 0.55 to 1.6 of the ticket lock's plateau, wild swings in several workloads.".into(),
         ],
         faults: vec![Fault(15)],
@@ -154,7 +158,7 @@ pub(super) fn retries() -> anyhow::Result<Reproduction> {
 /// Throughput near the collapse by the length of the run: a short run may end before it falls.
 pub(super) fn instability() -> anyhow::Result<Reproduction> {
     const SEEDS: u64 = 4;
-    const CORES: [u32; 5] = [20, 24, 26, 28, 32];
+    const CORES: [u32; 5] = [32, 34, 36, 38, 40];
     const DURATIONS_MS: [u64; 4] = [1, 4, 16, 64];
     let hardware = hardware(OPTERON)?;
     let exim = workload("exim")?;

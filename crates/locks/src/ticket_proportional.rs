@@ -17,10 +17,11 @@ use machine::{Integer, Machine, Native, Poll, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
-/// The default of the constant, in cycles for each waiter ahead: what a critical section of a hundred cycles and a
-/// hand-over inside one socket take together. Published one-way hand-overs inside a socket are about 50 to 100 ns
-/// (`data/published/core_to_core.csv`).
-pub const CYCLES_PER_WAITER: u64 = 350;
+/// The default of the constant, in cycles for each waiter ahead: about what a short critical section and a hand-over take
+/// together. Calibrated on simulated machines: of the constants that `contend simulate WORKLOAD --sweep-back-off` tries, on
+/// nine machines, with three workloads and 4 to 32 cores, this one comes nearest to each case's best, both on average and
+/// at its worst (`docs/locks.md`).
+pub const CYCLES_PER_WAITER: u64 = 250;
 
 /// The ticket lock with a back-off of `UNIT_CYCLES` for each waiter ahead, 8 bytes.
 pub struct TicketProportional<M: Machine = Native, const UNIT_CYCLES: u64 = CYCLES_PER_WAITER> {

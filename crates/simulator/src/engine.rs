@@ -570,7 +570,9 @@ impl Engine {
                 let result = routine.resume(());
                 let this = &mut *engine;
                 this.flush_hits();
-                if let Some(reason) = this.stop.take() {
+                if this.stop.is_some()
+                    && let Some(reason) = this.stop.take()
+                {
                     return Err(Failure::Stopped(this.stopped(reason)));
                 }
                 if let CoroutineResult::Return(()) = result {
@@ -625,8 +627,12 @@ impl Engine {
     }
 
     /// Counts the hits since the last call for the lock that the running thread is at.
+    #[inline]
     pub(crate) fn flush_hits(&mut self) {
         let fresh = self.hits - self.hits_counted;
+        if fresh == 0 {
+            return;
+        }
         self.hits_counted = self.hits;
         let Some(thread) = self.threads.get(self.current as usize) else { return };
         if let Some(lock) = self.locks.get_mut(thread.counted_for as usize) {

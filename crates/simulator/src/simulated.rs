@@ -363,15 +363,16 @@ impl Engine {
         }
         let (now, core) = (self.now, self.current_core);
         let event = self.with_offset(event);
-        self.record(current, What::Note(event));
+        self.trace.record(now, core, current, What::Note(event));
+        let thread = &mut self.threads[current as usize];
         if now < self.running_until {
             // What ends after the plan's duration belongs to no rate.
-            self.threads[current as usize].counts.count(event);
+            thread.counts.count(event);
         }
         match event {
             Note::Operation => {
                 self.unproductive_events = 0;
-                self.threads[current as usize].counted_for = NOBODY;
+                thread.counted_for = NOBODY;
             }
             Note::Acquiring { lock } => {
                 let lock = self.lock_at(lock as u32);

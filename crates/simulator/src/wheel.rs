@@ -17,13 +17,8 @@ const NONE: u32 = u32::MAX;
 struct Entry<T> {
     time: Time,
     event: T,
+    /// The next in its slot; the last one's is the first.
     next: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Slot {
-    first: u32,
-    last: u32,
 }
 
 /// What waits outside the wheel, ordered by time, then sequence.
@@ -59,7 +54,8 @@ pub(crate) struct Wheel<T> {
     first: Time,
     /// The slot of that time, where the wheel is not empty.
     first_slot: usize,
-    slots: Box<[Slot; SLOTS]>,
+    /// The last entry of each slot.
+    slots: Box<[u32; SLOTS]>,
     occupied: [u64; WORDS],
     occupied_words: u64,
     entries: Vec<Entry<T>>,
@@ -77,7 +73,7 @@ impl<T: Copy> Wheel<T> {
             front: None,
             first: Time::MAX,
             first_slot: 0,
-            slots: Box::new([Slot { first: NONE, last: NONE }; SLOTS]),
+            slots: Box::new([NONE; SLOTS]),
             occupied: [0; WORDS],
             occupied_words: 0,
             entries: Vec::new(),
@@ -120,16 +116,16 @@ impl<T: Copy> Wheel<T> {
             self.bring_near();
         }
         let index = self.first_slot;
-        let slot = &mut self.slots[index];
-        let taken = slot.first;
+        let last = self.slots[index];
+        let taken = self.entries[last as usize].next;
         let entry = &mut self.entries[taken as usize];
         let (time, event, after) = (entry.time, entry.event, entry.next);
         entry.next = self.free;
         self.free = taken;
-        slot.first = after;
-        if after == NONE {
+        if taken == last {
             self.clear_slot(index);
         } else {
+            self.entries[last as usize].next = after;
             self.first = self.entries[after as usize].time;
         }
         let at = std::mem::replace(&mut self.at, time >> SLOT_SHIFT);
@@ -143,7 +139,7 @@ impl<T: Copy> Wheel<T> {
     /// Marks a slot as empty, and looks for the next one.
     #[inline]
     fn clear_slot(&mut self, index: usize) {
-        self.slots[index].last = NONE;
+        self.slots[index] = NONE;
         self.occupied[index / 64] &= !(1 << (index % 64));
         if self.occupied[index / 64] == 0 {
             self.occupied_words &= !(1 << (index / 64));
@@ -151,7 +147,8 @@ impl<T: Copy> Wheel<T> {
         match self.next_slot(index) {
             Some(next) => {
                 self.first_slot = next;
-                self.first = self.entries[self.slots[next].first as usize].time;
+                let first = self.entries[self.slots[next] as usize].next;
+                self.first = self.entries[first as usize].time;
             }
             None => self.first = self.far.peek().map_or(Time::MAX, |far| far.0.0),
         }
@@ -185,48 +182,51 @@ impl<T: Copy> Wheel<T> {
     fn insert(&mut self, time: Time, event: T, before_equals: bool) {
         // An event of the past would be lost behind the wheel's position.
         debug_assert!(time >> SLOT_SHIFT >= self.at, "an event of the past");
-        let mut entry = Entry { time, event, next: NONE };
-        let new = self.free;
-        let index = (time >> SLOT_SHIFT) as usize % SLOTS;
-        let slot = self.slots[index];
         // What is near comes before what is far.
         let is_first = time < self.first || self.occupied_words == 0;
-        // Where the entry goes: behind `previous`.
-        let mut previous = NONE;
-        if slot.first == NONE {
-            self.occupied[index / 64] |= 1 << (index % 64);
-            self.occupied_words |= 1 << (index / 64);
-        } else if !before_equals && self.entries[slot.last as usize].time <= time {
-            previous = slot.last;
-        } else {
-            let mut after = slot.first;
-            while after != NONE {
-                let other = &self.entries[after as usize];
-                if other.time > time || before_equals && other.time == time {
-                    break;
-                }
-                (previous, after) = (after, other.next);
-            }
-            entry.next = after;
-        }
-        let last = entry.next == NONE;
-        let new = if new == NONE {
-            self.entries.push(entry);
-            (self.entries.len() - 1) as u32
-        } else {
-            self.free = std::mem::replace(&mut self.entries[new as usize], entry).next;
-            new
-        };
-        match previous {
-            NONE => self.slots[index].first = new,
-            _ => self.entries[previous as usize].next = new,
-        }
-        if last {
-            self.slots[index].last = new;
-        }
+        let index = (time >> SLOT_SHIFT) as usize % SLOTS;
         if is_first {
             (self.first, self.first_slot) = (time, index);
         }
+        let new = self.entry(time, event);
+        let last = self.slots[index];
+        if last == NONE {
+            self.occupied[index / 64] |= 1 << (index % 64);
+            self.occupied_words |= 1 << (index / 64);
+            self.entries[new as usize].next = new;
+            self.slots[index] = new;
+            return;
+        }
+        let comes_after = |other: &Entry<T>| other.time < time || !before_equals && other.time == time;
+        let is_last = comes_after(&self.entries[last as usize]);
+        let mut previous = last;
+        if !is_last {
+            // Some entry, the last at the latest, comes after this one.
+            loop {
+                let after = self.entries[previous as usize].next;
+                if !comes_after(&self.entries[after as usize]) {
+                    break;
+                }
+                previous = after;
+            }
+        }
+        self.entries[new as usize].next = std::mem::replace(&mut self.entries[previous as usize].next, new);
+        if is_last {
+            self.slots[index] = new;
+        }
+    }
+
+    /// A place for an entry.
+    #[inline]
+    fn entry(&mut self, time: Time, event: T) -> u32 {
+        let entry = Entry { time, event, next: NONE };
+        if self.free == NONE {
+            self.entries.push(entry);
+            return (self.entries.len() - 1) as u32;
+        }
+        let new = self.free;
+        self.free = std::mem::replace(&mut self.entries[new as usize], entry).next;
+        new
     }
 
     /// The occupied slot that comes next after this one, which is empty, going round.

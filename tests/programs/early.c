@@ -1,8 +1,10 @@
 // Locks before constructors: in .preinit_array, which runs before those of any library, and in the constructors of a
 // library (early_library.c) that the dynamic linker initialises first (-z initfirst) or in its turn. The locks go
-// on to be used by main, by its threads, and by the library's destructors.
+// on to be used by main, by its threads, and by the library's destructors. Fork handlers that were registered so early use
+// locks for the first time.
 
 #include "stress.h"
+#include <sys/wait.h>
 
 extern pthread_mutex_t early_mutex, early_recursive;
 extern pthread_rwlock_t early_rwlock;
@@ -12,7 +14,19 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 
+static pthread_mutex_t of_handlers[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+
+static void use_first(pthread_mutex_t *mutex) {
+    MUST(pthread_mutex_lock(mutex));
+    MUST(pthread_mutex_unlock(mutex));
+}
+
+static void before_fork(void) { use_first(&of_handlers[0]); }
+static void in_parent(void) { use_first(&of_handlers[1]); }
+static void in_child(void) { use_first(&of_handlers[2]); }
+
 static void before_everything(void) {
+    if (pthread_atfork(before_fork, in_parent, in_child) != 0) abort();
     struct timespec past = {.tv_sec = 1};
     if (pthread_mutex_lock(&mutex) != 0 || pthread_cond_timedwait(&cond, &mutex, &past) != ETIMEDOUT) abort();
     if (pthread_mutex_trylock(&mutex) != EBUSY || pthread_cond_broadcast(&cond) != 0) abort();
@@ -53,5 +67,13 @@ int main(void) {
     MUST(pthread_mutex_unlock(&mutex));
     MUST(pthread_rwlock_unlock(&rwlock));
     disperse(team);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        for (size_t i = 0; i < COUNT(of_handlers); i++) use_first(&of_handlers[i]);
+        _exit(0);
+    }
+    int status;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
     return 0; // the library's destructor prints the last line
 }

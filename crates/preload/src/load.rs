@@ -51,7 +51,8 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
     }
     DONE.store(true, Ordering::Release);
     if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {
-        // These come before all others: the first handlers to be registered run last before a fork, and first after it.
+        // These come before nearly all others: the first handlers to be registered run last before a fork, and first after
+        // it. A library whose constructors run even earlier has its handlers between.
         // SAFETY: the handlers are plain functions.
         unsafe { pthread_atfork(Some(about_to_fork), Some(has_forked), Some(forked)) };
     }
@@ -60,22 +61,27 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
 /// Before a fork: the child must not be one in which a thread that does not exist there decides, and no signal handler may
 /// run in it before [`forked`] has.
 unsafe extern "C" fn about_to_fork() {
-    thread::current().before_fork.set(hold_back());
+    let thread = thread::current();
+    thread.before_fork.set(hold_back());
     Deciding::begin();
+    thread.forking.set(true);
 }
 
 /// In the parent, whether or not there is a child.
 unsafe extern "C" fn has_forked() {
+    let thread = thread::current();
+    thread.forking.set(false);
     Deciding::end();
-    let_through(thread::current().before_fork.get());
+    let_through(thread.before_fork.get());
 }
 
 /// In the child.
 unsafe extern "C" fn forked() {
+    let thread = thread::current();
+    thread.forking.set(false);
     Deciding::end();
     site::forget();
     state::next_generation();
-    let thread = thread::current();
     recorder::forked_child(&thread.recorded);
     // SAFETY: the calling thread holds them.
     thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use machine::{Machine, Patient};
 
 use crate::algorithm::nap;
+use crate::thread;
 use crate::undisturbed::undisturbed;
 
 /// Two bytes of an object that glibc does not use. They say whose the object's state is.
@@ -86,6 +87,9 @@ impl Deciding {
     /// Undisturbed, since a signal handler may try a lock, and would wait for ever for the decision that it interrupts.
     pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
         undisturbed(|| {
+            if thread::current().forking.get() {
+                return body(&Self(())); // in a fork handler: the thread has the right until the fork is over
+            }
             Self::begin();
             let result = body(&Self(()));
             Self::end();

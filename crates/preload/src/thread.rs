@@ -20,6 +20,8 @@ pub(crate) struct Thread {
     entered: Cell<bool>,
     /// The read locks that the thread holds.
     pub(crate) reads: Reads,
+    /// It forks, and decides alone meanwhile.
+    pub(crate) forking: Cell<bool>,
     /// What it let through before it began to fork.
     pub(crate) before_fork: Cell<Before>,
     /// The recorder's part.

@@ -17,7 +17,7 @@ use std::panic::Location as Site;
 use machine::{Event as Note, Ordering};
 
 use crate::consistency::Checker;
-use crate::graph::{Clock, Compare, Event, EventId, Graph, Kind, LocationId, MAX_STEPS};
+use crate::graph::{Clock, Compare, Event, EventId, Graph, Kind, LocationId, MAX_STEPS, MAX_THREADS};
 use crate::model::{Model, Strength};
 use crate::script::Script;
 use crate::violation::Violation;
@@ -387,12 +387,14 @@ impl Explorer {
 
     fn revisit_read(&mut self, read: EventId, id: EventId, event: &Event, read_half: Option<EventId>) {
         let stamp = self.graph.event(read).stamp;
-        let kept = |thread: usize| {
-            let earlier = self.graph.threads[thread].partition_point(|event| event.stamp <= stamp);
-            earlier.max(event.prefix.of(thread)).min(self.graph.threads[thread].len())
-        };
+        let mut kept = [0; MAX_THREADS];
+        for (thread, kept) in kept.iter_mut().enumerate().take(self.graph.threads.len()) {
+            let events = &self.graph.threads[thread];
+            let earlier = events.partition_point(|event| event.stamp <= stamp);
+            *kept = earlier.max(event.prefix.of(thread)).min(events.len());
+        }
         let mut next = self.spare.pop().unwrap_or_default();
-        next.copy_prefix_from(&self.graph, kept);
+        next.copy_prefix_from(&self.graph, |thread| kept[thread]);
         let places = places_of(&next, id, event, read_half);
         next.push(id, *event);
         reread(&mut next, read, id);
@@ -400,28 +402,34 @@ impl Explorer {
             .checked_sub(1)
             .map_or(Clock::default(), |index| next.threads[read.thread as usize][index].happened);
         let lowest = next.floor(event.location, &before_read, read);
-        for place in places {
+        next.focus = Some(read);
+        let mut chosen = None;
+        for place in places.filter(|&place| place > lowest) {
             let writes = &mut next.locations[event.location as usize].writes;
-            if place <= lowest {
-                continue;
-            }
             writes.insert(place - 1, id);
             let split = next.locations[event.location as usize]
                 .writes
                 .get(place)
                 .is_some_and(|&after| next.event(after).is_exclusive());
-            if !split
+            let allowed = !split
                 && self.checker.allows(self.model, &next, id)
-                && self.checker.allows(self.model, &next, read)
-            {
-                next.focus = Some(read);
+                && self.checker.allows(self.model, &next, read);
+            next.locations[event.location as usize].writes.remove(place - 1);
+            if allowed && let Some(earlier) = chosen.replace(place) {
+                // The graph itself goes to the last place, which mostly is the only one.
                 let mut copy = self.spare.pop().unwrap_or_default();
                 copy.copy_from(&next);
+                copy.locations[event.location as usize].writes.insert(earlier - 1, id);
                 self.alternatives.push(copy);
             }
-            next.locations[event.location as usize].writes.remove(place - 1);
         }
-        self.spare.push(next);
+        match chosen {
+            Some(place) => {
+                next.locations[event.location as usize].writes.insert(place - 1, id);
+                self.alternatives.push(next);
+            }
+            None => self.spare.push(next),
+        }
     }
 
     pub(crate) fn fence(&mut self, thread: usize, ordering: Ordering, site: SiteOf) -> Result<(), Stop> {

@@ -262,7 +262,6 @@ fn make_move(fibers: &mut [Fiber]) -> Result<Option<usize>, End> {
     let this = session();
     match next {
         Move::Step { thread, way } => {
-            this.walker().start(thread as usize);
             ask(thread as usize, Turn::Go(way));
             Ok(Some(thread as usize))
         }

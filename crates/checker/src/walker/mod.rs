@@ -18,11 +18,11 @@
 //! - *A wait is one step*, which is taken when the word holds what is waited for. A thread that has looked in vain at
 //!   several words waits for good, and the execution is left as soon as one of them changes: the thread could as well
 //!   have looked then, and does so in another execution.
-//! - *Threads that do the same are interchangeable.* Of those that have taken no step by a read-modify-write yet, only
-//!   the one with the lowest number may take one. Any execution becomes one of this kind by giving the threads numbers
-//!   in the order in which they first do so; what they did before goes with the number and is not restricted. It is
-//!   assumed only where the client says so ([`Exploration::alike`](crate::Exploration)); a lock that tells threads
-//!   apart otherwise than by their being different would not be explored whole.
+//! - *Threads that do the same are interchangeable.* Of those that have tried no read-modify-write yet, only the one
+//!   with the lowest number may try one that others may see. Any execution becomes one of this kind by giving the
+//!   threads numbers in the order in which they first try one; nothing else that they do is restricted. It is assumed
+//!   only where the client says so ([`Exploration::alike`](crate::Exploration)); of a lock that tells threads apart
+//!   otherwise than by their being different, this would not see all.
 //!
 //! What is kept is the keys of states seen, and the states on the way to where the run is, so that it can go back and go
 //! another way. Only after a run that came to its end is the client started again.
@@ -193,6 +193,7 @@ pub(crate) struct Walker {
     nodes: Vec<Node>,
     holds: Holds,
     pending: Vec<Pending>,
+    /// Threads that have tried a read-modify-write, as bits.
     started: u32,
     /// By thread: words that it has read since it did something else.
     watched: Vec<u64>,
@@ -455,6 +456,7 @@ impl Walker {
             node.add_to(&mut state, &self.memory);
         }
         self.holds.add_to(&mut state, &self.memory);
+        state.add(if self.alike { self.started.into() } else { 0 });
         for thread in 0..self.threads {
             state.add(self.stale[thread] & self.watched[thread]);
         }
@@ -494,11 +496,6 @@ impl Walker {
 
     pub(crate) fn has_buffered(&self) -> bool {
         (0..self.threads).any(|thread| self.memory.has_buffered(thread))
-    }
-
-    /// A thread takes the step that it waited for.
-    pub(crate) fn start(&mut self, thread: usize) {
-        self.started |= u32::from(self.pending[thread].exclusive) << thread;
     }
 
     /// A thread came to its end.
@@ -664,6 +661,7 @@ impl Walker {
         let id = self.event(thread)?;
         let source = self.memory.read(thread, slot, place, strength);
         self.answers.push((id, Answer::From(source)));
+        self.started |= u32::from(access.strength.has(Strength::EXCLUSIVE)) << thread;
         self.stepped(thread);
         self.uses(slot, thread);
         self.watched[thread] |= 1 << slot;

@@ -337,7 +337,7 @@ pub(super) mod tests {
     fn a_prediction_has_the_lock_as_it_is_first_and_no_family_twice() {
         let prediction = predict_lock(&lock(), &alternatives(&[]).unwrap(), &target(64)).unwrap();
         let names: Vec<_> = prediction.predictions.iter().map(|named| named.name.as_str()).collect();
-        assert_eq!(names, ["blocking as it is", "test-and-set", "back-off", "ticket", "queue"]);
+        assert_eq!(names, ["blocking as it is", "stay-away", "test-and-set", "back-off", "ticket", "queue"]);
         assert!(prediction.predictions[0].as_it_is);
         assert!(prediction.curves().all(|curve| curve.at(64).is_some()));
     }

@@ -233,6 +233,9 @@ impl Engine {
             asking.line = asking.watched.lines[0];
             asking.request = Request::Load;
             asking.issued = at;
+            if asking.condition.is_some() {
+                asking.site = asking.condition_site;
+            }
             self.push(at, Event::Issue(thread));
         } else {
             self.push(at, Event::Resume(thread));

@@ -1,6 +1,7 @@
 //! What makes a wait a point of cancellation: clean-up handlers, and a system call that a cancellation cuts short.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_long, c_void};
+use core::hint::black_box;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -24,7 +25,11 @@ unsafe extern "C-unwind" {
     fn _pthread_cleanup_pop(buffer: *mut Cleanup, execute: c_int);
     fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
 }
+
+/// The C library's function for any system call.
+pub(crate) type Syscall = unsafe extern "C-unwind" fn(c_long, ...) -> c_long;
 
 // From glibc's pthread.h.
 const DEFERRED: c_int = 0;
@@ -59,15 +64,21 @@ pub(crate) fn with_cleanup<R>(
     result
 }
 
-/// Makes a system call that a cancellation of the thread cuts short. `call` does nothing else: it may end anywhere.
+/// Lets `body` make one system call that a cancellation of the thread cuts short. It does nothing else: it may end anywhere.
+///
+/// All calls go through addresses taken before: on AArch64 a call by name goes through a stub of the linker's that has no
+/// unwind table, and a cancellation that came there would end the thread without unwinding it.
 #[inline(always)]
-pub(crate) fn point(call: impl FnOnce() -> libc::c_long) -> libc::c_long {
+pub(crate) fn point(body: impl FnOnce(Syscall) -> c_long) -> c_long {
+    let set_type =
+        black_box(pthread_setcanceltype as unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int);
+    let syscall = black_box(syscall as Syscall);
     let mut before = DEFERRED;
     // SAFETY: changes the calling thread's own type.
-    unsafe { pthread_setcanceltype(ASYNCHRONOUS, &raw mut before) };
-    let answer = call();
+    unsafe { set_type(ASYNCHRONOUS, &raw mut before) };
+    let answer = body(syscall);
     // SAFETY: as above.
-    unsafe { pthread_setcanceltype(before, &raw mut before) };
+    unsafe { set_type(before, &raw mut before) };
     await_signal_under_way();
     answer
 }

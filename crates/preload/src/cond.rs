@@ -74,11 +74,6 @@ const SLICE_NS: u64 = 2_000_000;
 /// Until when a wait lasts.
 type Until = Option<Time>;
 
-// SAFETY: glibc exports it with this signature.
-unsafe extern "C-unwind" {
-    fn syscall(number: libc::c_long, ...) -> libc::c_long;
-}
-
 /// A wait in progress: what a cancellation has to put right.
 struct Waiting<'a> {
     cond: &'a Cond,
@@ -196,7 +191,7 @@ impl Cond {
         let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag;
         // SAFETY: the thread's own errno, which the call may change.
         let errno = unsafe { *libc::__errno_location() };
-        let answer = cancellation::point(|| {
+        let answer = cancellation::point(|syscall| {
             // SAFETY: the time and the word outlive the call.
             unsafe {
                 syscall(

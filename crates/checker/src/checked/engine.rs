@@ -40,10 +40,19 @@ impl Engine {
         }
     }
 
+    /// Whether some execution or run was left before its end.
     pub(super) fn cut_off(&self) -> bool {
         match self {
             Executions(explorer) => explorer.cut_off,
             States(walker) => walker.cut_off,
+        }
+    }
+
+    /// Whether no more states can be kept.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            Executions(_) => false,
+            States(walker) => walker.is_full(),
         }
     }
 

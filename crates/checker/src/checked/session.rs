@@ -216,7 +216,7 @@ impl Session {
         let all = engine.counts().all();
         let late = all.is_multiple_of(1024) && self.until.is_some_and(|until| Instant::now() >= until);
         self.bounded |= late || all >= self.most_executions;
-        engine.violation().is_some() || engine.cut_off() || self.bounded
+        engine.violation().is_some() || engine.is_full() || self.bounded
     }
 
     #[inline]

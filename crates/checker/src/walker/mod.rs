@@ -383,7 +383,7 @@ impl Walker {
                 self.over = true;
                 return None;
             }
-            self.cut_off |= self.seen.len() > MOST_STATES;
+            self.cut_off |= self.is_full();
         }
         self.counts.states += 1;
         self.forks.push(Fork { start: start as u32, taken: 0 });
@@ -581,6 +581,11 @@ impl Walker {
     fn give_up<T>(&mut self) -> Result<T, Stop> {
         self.leave();
         Err(Stop::Ended)
+    }
+
+    /// Whether no more states can be kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.seen.len() > MOST_STATES
     }
 
     pub(crate) fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {

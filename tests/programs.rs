@@ -16,8 +16,8 @@ fn thread_counts() -> [String; 2] {
     [2.to_string(), (4 * cores).to_string()]
 }
 
-/// Runs a program under all the choices of locks for `kinds`, and under some of them recorded; it succeeds when its last
-/// line begins with `ok`.
+/// Runs a program under all the choices of locks for `kinds`, watched for a site that it does not have, and under some of the
+/// choices recorded; it succeeds when its last line begins with `ok`.
 fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
     let alone = run(with(Command::new(program), arguments), HANG);
     assert!(is_ok(&alone), "{} {arguments:?} on glibc alone {alone}", program.display());
@@ -28,6 +28,10 @@ fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
         if !is_ok(&outcome) {
             let _ = writeln!(failures, "under {lock} it {outcome}");
         }
+    }
+    let outcome = run(with(watched(program), arguments), HANG);
+    if !is_ok(&outcome) {
+        let _ = writeln!(failures, "watched for a site it {outcome}");
     }
     let directory = tempfile::tempdir().expect("a place for profiles");
     let file = directory.path().join("recorded.contend");
@@ -41,6 +45,13 @@ fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
         }
     }
     assert!(failures.is_empty(), "{} {arguments:?} fails:\n{failures}", program.display());
+}
+
+/// The command that runs a program whose locks stay glibc's, each looked at for a site.
+fn watched(program: &Path) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "--only", "site_of_no_program=mcs", "--"]).arg(program);
+    command
 }
 
 fn with(mut command: Command, arguments: &[&str]) -> Command {

@@ -136,30 +136,39 @@ pub(crate) fn forget() {
 }
 
 /// The choice that a site has for this object, initialised or first used by `caller`.
+///
+/// Undisturbed, since symbols and frames are looked up under the dynamic linker's own lock: a signal handler that came while
+/// that lock is being taken, and looked something up in turn, would wait for it for ever.
 #[cold]
 pub(crate) fn choice(what: Kind, object: usize, caller: usize) -> Option<u8> {
     let sites = sites();
     if sites.is_empty() {
         return None;
     }
-    look_for_symbols(sites);
-    let at = |address: usize| {
-        sites
-            .iter()
-            .find(|site| site.contains(address) && site.choices[index(what)] != NONE)
-            .map(|site| site.choices[index(what)])
-    };
-    at(object).or_else(|| {
-        let mut frames = [0; FRAMES];
-        let mut found = None;
-        for &frame in stack_from(caller, &mut frames) {
-            found = at(frame);
-            if found.is_some() || !is_wrapper(frame) {
-                break;
-            }
-        }
-        found
+    undisturbed(|| {
+        look_for_symbols(sites);
+        chosen_at(sites, what, object).or_else(|| chosen_by_stack(sites, what, caller))
     })
+}
+
+/// What the site that contains this address says.
+fn chosen_at(sites: &[Site], what: Kind, address: usize) -> Option<u8> {
+    sites
+        .iter()
+        .find(|site| site.contains(address) && site.choices[index(what)] != NONE)
+        .map(|site| site.choices[index(what)])
+}
+
+/// What a site says that contains the caller; or the caller's caller, where the caller is a wrapper of a lock.
+fn chosen_by_stack(sites: &[Site], what: Kind, caller: usize) -> Option<u8> {
+    let mut frames = [0; FRAMES];
+    for &frame in stack_from(caller, &mut frames) {
+        let found = chosen_at(sites, what, frame);
+        if found.is_some() || !is_wrapper(frame) {
+            return found;
+        }
+    }
+    None
 }
 
 /// Whether the function around an address says by its exported name that it locks.
@@ -227,33 +236,31 @@ fn stack_from(caller: usize, frames: &mut [usize; FRAMES]) -> &[usize] {
 const NAPS: u32 = 20_000;
 const NAP_NS: u64 = 100_000;
 
-/// Finds the places of all sites, if objects have been loaded since the last time.
+/// Finds the places of all sites, if objects have been loaded since the last time. The caller is undisturbed.
 fn look_for_symbols(sites: &[Site]) {
     let loaded = symbols::objects_ever_loaded() + 1;
     if SEEN.load(Ordering::Acquire) == loaded {
         return;
     }
-    undisturbed(|| {
-        let mut naps = 0;
-        while LOOKING.swap(true, Ordering::Acquire) {
-            if SEEN.load(Ordering::Acquire) == loaded || naps == NAPS {
-                return;
-            }
-            nap(NAP_NS, None);
-            naps += 1;
+    let mut naps = 0;
+    while LOOKING.swap(true, Ordering::Acquire) {
+        if SEEN.load(Ordering::Acquire) == loaded || naps == NAPS {
+            return;
         }
-        // SAFETY: the thread's own errno, which reading files changes.
-        let errno = unsafe { *libc::__errno_location() };
-        symbols::each(|name, start, length| {
-            for site in sites {
-                if symbols::is_named(name, site.name) {
-                    site.add_place(start, length);
-                }
+        nap(NAP_NS, None);
+        naps += 1;
+    }
+    // SAFETY: the thread's own errno, which reading files changes.
+    let errno = unsafe { *libc::__errno_location() };
+    symbols::each(|name, start, length| {
+        for site in sites {
+            if symbols::is_named(name, site.name) {
+                site.add_place(start, length);
             }
-        });
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
-        SEEN.store(loaded, Ordering::Release);
-        LOOKING.store(false, Ordering::Release);
+        }
     });
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    SEEN.store(loaded, Ordering::Release);
+    LOOKING.store(false, Ordering::Release);
 }

@@ -7,7 +7,7 @@
 //! use machine::Native;
 //!
 //! let counter = catalogue::find("counter").unwrap();
-//! let load = Load { threads: 2, duration_ns: 1_000_000, ..Load::default() };
+//! let load = Load { threads: 2, duration_ns: 100_000_000, ..Load::default() };
 //! let run = catalogue::run::<Native>(counter, "ticket", &load).unwrap();
 //! assert!(run.operations() > 0);
 //! ```

@@ -25,7 +25,8 @@ pub(super) fn text(checked: &Checked, args: &Args) -> String {
             text += &format!("       {threads} × {rounds} was cut off after {} states\n", counts.states);
         }
         if let Some(found) = &verdict.found {
-            text += &tell(&verdict.task, found, None);
+            let weakened = args.weaken.as_ref().map(ToString::to_string);
+            text += &tell(&verdict.task, found, weakened.as_deref());
         }
     }
     let killed = checked.mutants.iter().filter(|mutant| mutant.killed.is_some()).count();

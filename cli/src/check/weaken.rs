@@ -10,6 +10,7 @@ use locks::catalogue::Lock;
 use machine::Ordering;
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 use workloads::client::{Kind, Shape};
@@ -19,6 +20,13 @@ use workloads::client::{Kind, Shape};
 pub(super) struct Site {
     place: String,
     to: Ordering,
+}
+
+/// As `--weaken` takes it.
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.place, ordering_name(self.to))
+    }
 }
 
 impl FromStr for Site {

@@ -5,6 +5,7 @@ mod page;
 mod plan;
 mod weaken;
 
+use crate::page::Page;
 use anyhow::{Context, bail, ensure};
 use checker::checked::Accessed;
 use checker::{Counterexample, Model, Script, replay};
@@ -105,6 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(script) = &args.replay {
         return run_again(args, locks[0], script);
     }
+    let file = args.write.as_deref().map(Page::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, args)).collect::<Vec<_>>();
     ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
     let mutants = |&lock: &&'static Lock| if args.mutate { weaken::all(lock) } else { Vec::new() };
@@ -128,17 +130,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         all.push(Checked { lock, verdicts: of_lock, mutants });
     }
     let failed = all.iter().any(|one| one.verdicts.iter().any(Verdict::is_wrong));
-    if let Some(path) = &args.write {
-        // Why a survivor is left stands beside the page, one access a line.
-        let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
-        let page = page::markdown(&all, &arguments, started.elapsed());
-        std::fs::write(path, page).with_context(|| format!("{}: cannot be written", path.display()))?;
-    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all.iter().map(Checked::json).collect::<Vec<_>>())?);
     } else {
         all.iter().for_each(|one| print!("{}", page::text(one, args)));
         println!("{:.1} s", started.elapsed().as_secs_f64());
+    }
+    if let (Some(file), Some(path)) = (file, &args.write) {
+        // Why a survivor is left stands beside the page, one access a line.
+        let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
+        file.write(&page::markdown(&all, &arguments, started.elapsed()))?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

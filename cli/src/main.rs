@@ -13,6 +13,7 @@ mod locks;
 mod machines;
 mod manual;
 mod noise;
+mod page;
 mod predict;
 mod profile;
 mod program;

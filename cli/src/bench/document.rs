@@ -4,6 +4,7 @@ use super::findings::{Findings, Goal};
 use super::timing::{Bench, shown_duration};
 use super::{Line, measure};
 use crate::calibrate::{processor_name, today};
+use crate::page::Page;
 use anyhow::Context as _;
 use clap::Parser as _;
 use std::fmt::Write as _;
@@ -191,9 +192,7 @@ impl Estimate {
 /// The document cannot be written.
 pub(crate) fn write(plan: &Plan<'_>) -> anyhow::Result<serde_json::Value> {
     let chapters = plan.chapters();
-    // A path that cannot be written is told now, not after all the measuring.
-    let cannot = || format!("cannot write {}", plan.path.display());
-    std::fs::OpenOptions::new().append(true).create(true).open(plan.path).with_context(cannot)?;
+    let page = Page::at(plan.path)?;
     let mut bench = Bench::new();
     let mut estimate = Estimate::new(chapters, plan.runs);
     let mut measured = Vec::new();
@@ -205,7 +204,8 @@ pub(crate) fn write(plan: &Plan<'_>) -> anyhow::Result<serde_json::Value> {
         measured.push(run(&bench, chapter, plan.runs)?);
     }
     let took = estimate.started.elapsed();
-    std::fs::write(plan.path, document(&bench, plan, &measured, took)).with_context(cannot)?;
+    let text = document(&bench, plan, &measured, took);
+    page.write(&text).inspect_err(|_| print!("{text}"))?; // what took minutes to measure is not lost
     eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(took));
     Ok(json(plan, &measured))
 }

@@ -2,26 +2,12 @@
 //! explorer visits every execution graph exactly once, which is what its reduction promises.
 
 mod axiomatic;
+mod random;
 
 use contend_checker::Model;
 use contend_checker::litmus::program::{Expression, Operator, Program, Step, Update, Width, address_of};
 use machine::Ordering;
-
-/// A small generator of pseudo-random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
+use random::Random;
 
 const REGISTERS: usize = 5;
 

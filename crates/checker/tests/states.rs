@@ -1,26 +1,17 @@
 //! Three ways through the same client give the same verdicts and the same final states: every execution once, every
 //! state once, and every order of accesses with no reduction at all.
 
+mod random;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use contend_checker::{Checked, Exploration, Model, Search, explore};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use machine::{Home, Integer, Machine, Ordering, Placed, PlainCell, Plan, Word};
+use random::Random;
 
 const WAYS: [Search; 3] = [Search::Executions, Search::States, Search::Interleavings];
-
-/// A small generator of pseudo-random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

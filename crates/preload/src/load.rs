@@ -60,7 +60,7 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
 
 /// Before a fork: the child must not be one in which a thread that does not exist there decides, and no signal handler may
 /// run in it before [`forked`] has.
-unsafe extern "C" fn about_to_fork() {
+extern "C" fn about_to_fork() {
     let thread = thread::current();
     thread.before_fork.set(hold_back());
     Deciding::begin();
@@ -68,7 +68,7 @@ unsafe extern "C" fn about_to_fork() {
 }
 
 /// In the parent, whether or not there is a child.
-unsafe extern "C" fn has_forked() {
+extern "C" fn has_forked() {
     let thread = thread::current();
     thread.forking.set(false);
     Deciding::end();
@@ -76,7 +76,7 @@ unsafe extern "C" fn has_forked() {
 }
 
 /// In the child.
-unsafe extern "C" fn forked() {
+extern "C" fn forked() {
     let thread = thread::current();
     thread.forking.set(false);
     Deciding::end();

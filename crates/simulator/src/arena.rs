@@ -9,12 +9,12 @@ use corosensei::stack::{Stack, StackPointer};
 use machine::{Home, LINE_BYTES};
 
 /// Memory that workloads and locks can allocate.
-const HEAP_BYTES: usize = 256 << 20;
+const HEAP_BYTES: usize = if cfg!(miri) { 1 << 20 } else { 256 << 20 };
 /// One thread's stack, most of which is never touched.
 pub(crate) const STACK_BYTES: usize = 128 << 10;
 const GUARD_BYTES: usize = 4096;
 /// The most threads that a run can have.
-pub const MAX_THREADS: usize = 4096;
+pub const MAX_THREADS: usize = if cfg!(miri) { 16 } else { 4096 };
 const ARENA_BYTES: usize = HEAP_BYTES + MAX_THREADS * STACK_BYTES;
 
 /// The host memory behind a simulation, reserved once and used again by later ones.
@@ -32,7 +32,7 @@ impl Region {
                 std::ptr::null_mut(),
                 ARENA_BYTES,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | if cfg!(miri) { 0 } else { libc::MAP_NORESERVE },
                 -1,
                 0,
             )
@@ -127,7 +127,7 @@ impl Arena {
         assert!(index < MAX_THREADS, "a simulation runs at most {MAX_THREADS} threads");
         let limit = self.at(HEAP_BYTES + index * STACK_BYTES);
         let region = self.region.as_mut().expect("the region leaves only when the arena is dropped");
-        if index >= region.guarded {
+        if index >= region.guarded && !cfg!(miri) {
             for stack in region.guarded..=index {
                 let guard = region.base.as_ptr().wrapping_add(HEAP_BYTES + stack * STACK_BYTES);
                 // SAFETY: a page of the region that no stack uses.

@@ -4,16 +4,24 @@
 //! charged and goes on, as long as nothing else happens before it: [`Engine::horizon`] is the time of the next event.
 //! Any other access becomes an event, and the coroutine is resumed when it is done. All values live in host memory
 //! and are read and written in the order of simulated time.
+//!
+//! The loop and every coroutine reach the one [`Engine`] through a raw pointer. So no reference into it may be alive
+//! across a switch, neither a local one nor a parameter of a function further up the stack: whatever may switch is a
+//! function of `*mut Engine`, and a method of `&self` or `&mut self` never does. The coroutines themselves, which are
+//! borrowed while they run, are no part of the engine.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 
+#[cfg(not(miri))]
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use machine::{Counts, Event as Note, LINE_BYTES, Place};
 
 use crate::Time;
 use crate::arena::{Arena, ThreadStack};
+#[cfg(miri)]
+use crate::baton::{Coroutine, CoroutineResult, Yielder};
 use crate::directory::{Request, State};
 use crate::hardware::Hardware;
 use crate::holders::Holders;
@@ -125,7 +133,6 @@ pub(crate) struct Watched {
 
 /// A simulated thread.
 pub(crate) struct Thread {
-    routine: Option<Routine>,
     yielder: *const Yielder<(), ()>,
     pub(crate) core: u32,
     pub(crate) activity: Activity,
@@ -483,10 +490,9 @@ impl Engine {
             (*engine).running_until = duration.map_or(Time::MAX, |duration| started.saturating_add(duration));
             (*engine).unproductive_events = 0;
             (*engine).threads.clear();
-            for index in 0..count {
-                Self::start(engine, index, cores, body);
-            }
-            let ended = Self::take_events(engine);
+            let mut routines =
+                (0..count).map(|index| Self::start(engine, index, cores, body)).collect::<Vec<_>>();
+            let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.current = NOBODY;
             this.current_core = NOBODY;
@@ -496,8 +502,8 @@ impl Engine {
                 core.ready.clear();
             }
             this.sleepers.clear();
-            let mut threads = std::mem::take(&mut this.threads);
-            for routine in threads.iter_mut().filter_map(|thread| thread.routine.as_mut()) {
+            let threads = std::mem::take(&mut this.threads);
+            for routine in &mut routines {
                 if routine.started() && !routine.done() {
                     // What a stopped thread had on its stack is left as it is, like a killed thread's.
                     routine.force_reset();
@@ -514,7 +520,12 @@ impl Engine {
 
     /// # Safety
     /// `engine` is valid, and `body` outlives the coroutine: `run` resets those that have not ended.
-    unsafe fn start(engine: *mut Self, index: usize, cores: &[u32], body: &(dyn Fn(usize) + Sync)) {
+    unsafe fn start(
+        engine: *mut Self,
+        index: usize,
+        cores: &[u32],
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Routine {
         // SAFETY: the caller's.
         unsafe {
             let this = &mut *engine;
@@ -531,15 +542,18 @@ impl Engine {
                         (*engine).panicked.get_or_insert(payload);
                     }
                 });
-            this.threads.push(Thread::new(routine, core));
+            this.threads.push(Thread::new(core));
             let skew = this.next_random() % START_SKEW;
             let thread = index as u32;
             this.push(this.now + skew, Event::Ready(thread));
+            routine
         }
     }
 
-    unsafe fn take_events(engine: *mut Self) -> Result<(), Failure> {
-        // SAFETY: the caller's.
+    /// # Safety
+    /// `engine` is valid, no reference into it is alive, and the routines are those of its threads.
+    unsafe fn take_events(engine: *mut Self, routines: &mut [Routine]) -> Result<(), Failure> {
+        // SAFETY: the caller's; `this` ends before a coroutine, or a waiter's condition, runs.
         unsafe {
             let mut alive = (*engine).threads.len();
             while alive > 0 {
@@ -563,11 +577,7 @@ impl Engine {
                     (*engine).current = NOBODY;
                     continue;
                 }
-                let this = &mut *engine;
-                // No thread is added during a run, so the routine stays where it is while it runs.
-                let routine = &raw mut this.threads[thread as usize].routine;
-                let Some(routine) = &mut *routine else { continue };
-                let result = routine.resume(());
+                let result = routines[thread as usize].resume(());
                 let this = &mut *engine;
                 this.flush_hits();
                 if this.stop.is_some()
@@ -675,9 +685,8 @@ pub(crate) enum Failure {
 }
 
 impl Thread {
-    fn new(routine: Routine, core: u32) -> Self {
+    fn new(core: u32) -> Self {
         Self {
-            routine: Some(routine),
             yielder: std::ptr::null(),
             core,
             activity: Activity::Ready,

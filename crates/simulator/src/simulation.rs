@@ -44,12 +44,17 @@ pub struct Simulation {
 pub(crate) struct Unwound(pub(crate) Box<Stopped>);
 
 /// Puts the former simulation back when one ends.
-struct Entered(*mut Engine);
+pub(crate) struct Entered(*mut Engine);
 
 impl Drop for Entered {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
+}
+
+/// Makes this simulation the host thread's current one.
+pub(crate) fn enter(engine: *mut Engine) -> Entered {
+    Entered(CURRENT.replace(engine))
 }
 
 impl Simulation {
@@ -95,7 +100,7 @@ impl Simulation {
     pub fn traced<T>(&self, body: impl FnOnce() -> T) -> Result<(T, Report, Value), Box<Stopped>> {
         let mut engine = Box::new(Engine::new(self.hardware.clone(), self.options.clone()));
         let outcome = {
-            let _entered = Entered(CURRENT.replace(&raw mut *engine));
+            let _entered = enter(&raw mut *engine);
             catch_unwind(AssertUnwindSafe(body))
         };
         match outcome {

@@ -86,7 +86,8 @@ pub(crate) fn lone_ticket_ns(core: u32) -> Vec<f64> {
     batches(core, || {
         for _ in 0..PAIRS {
             lock.0.acquire();
-            lock.0.release();
+            // SAFETY: acquired above.
+            unsafe { lock.0.release() };
         }
         PAIRS
     })
@@ -178,7 +179,8 @@ pub(crate) fn crowded_ticket_ns(cores: &[u32]) -> Vec<f64> {
         counted.lock.acquire();
         let number = counted.acquisitions.get() + 1;
         counted.acquisitions.set(number);
-        counted.lock.release();
+        // SAFETY: acquired above.
+        unsafe { counted.lock.release() };
         number
     };
     let full = PRESENT * (ACQUISITIONS * cores.len() as u64) as f64;

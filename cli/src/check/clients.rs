@@ -118,7 +118,8 @@ fn parked<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
         for _ in 0..takers as u32 * shape.rounds {
             counter.lock.acquire();
             counter.things.set(counter.things.get() + 1);
-            counter.lock.release();
+            // SAFETY: acquired above.
+            unsafe { counter.lock.release() };
             counter.news.fetch_add(1, Relaxed);
             Checked::wake(&raw const counter.news, u32::MAX);
         }
@@ -133,12 +134,14 @@ fn take_one<L: RawLock<Checked>>(counter: &Counter<L>) {
     counter.lock.acquire();
     while counter.things.get() == 0 {
         let news = counter.news.load(Relaxed);
-        counter.lock.release();
+        // SAFETY: acquired above.
+        unsafe { counter.lock.release() };
         Checked::sleep_while(&counter.news, news, Limit::NONE);
         counter.lock.acquire();
     }
     counter.things.set(counter.things.get() - 1);
-    counter.lock.release();
+    // SAFETY: acquired above.
+    unsafe { counter.lock.release() };
 }
 
 /// Runs [`parked`] with whatever lock it visits.

@@ -81,7 +81,7 @@ int contend_ticket_trylock(contend_ticket_t *lock);
 int contend_ticket_unlock(contend_ticket_t *lock);
 
 /* ticket4: the ticket lock with 16-bit numbers in one word.
-   Linux 2.6.25 to 4.1. Fairness: first in, first out; up to 65,535 waiters. */
+   Linux 2.6.25 to 4.1. Fairness: first in, first out; up to 32,768 waiters. */
 typedef struct contend_ticket4 {
     uint32_t contend_private[1];
 } contend_ticket4_t;
@@ -224,7 +224,7 @@ int contend_rw_naive_rdunlock(contend_rw_naive_t *lock);
 int contend_rw_naive_rdlock_again(contend_rw_naive_t *lock);
 
 /* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
-   Linux 3.16, 2017. Fairness: first in, first out; up to 65,535 waiters. */
+   Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
 typedef struct contend_rw_queued {
     uint64_t contend_private[1];
 } contend_rw_queued_t;

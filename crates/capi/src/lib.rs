@@ -61,7 +61,11 @@ macro_rules! exports {
 
     (@exclusive $name:ident) => {
         exports!(@fn $name "_lock" |lock| { lock.acquire(); 0 });
-        exports!(@fn $name "_unlock" |lock| { lock.release(); 0 });
+        exports!(@fn $name "_unlock" |lock| {
+            // SAFETY: the caller holds the lock.
+            unsafe { lock.release() };
+            0
+        });
     };
     (@tried $name:ident) => {
         exports!(@exclusive $name);
@@ -74,11 +78,19 @@ macro_rules! exports {
     (@shared $name:ident) => {
         exports!(@fn $name "_wrlock" |lock| { lock.acquire(); 0 });
         exports!(@fn $name "_trywrlock" |lock| busy_unless(lock.try_acquire()));
-        exports!(@fn $name "_wrunlock" |lock| { lock.release(); 0 });
+        exports!(@fn $name "_wrunlock" |lock| {
+            // SAFETY: the caller holds the lock.
+            unsafe { lock.release() };
+            0
+        });
         exports!(@fn $name "_rdlock" |lock| { lock.acquire_shared(false); 0 });
         exports!(@fn $name "_rdlock_again" |lock| { lock.acquire_shared(true); 0 });
         exports!(@fn $name "_tryrdlock" |lock| busy_unless(lock.try_acquire_shared(false)));
-        exports!(@fn $name "_rdunlock" |lock| { lock.release_shared(); 0 });
+        exports!(@fn $name "_rdunlock" |lock| {
+            // SAFETY: the caller reads.
+            unsafe { lock.release_shared() };
+            0
+        });
     };
     (@timed_shared $name:ident) => {
         exports!(@shared $name);

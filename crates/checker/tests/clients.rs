@@ -76,17 +76,19 @@ fn a_sleeper_with_a_deadline_ends_in_both_ways() {
 /// A lock that lets everybody in.
 struct Open(U32);
 
-impl RawLock<Checked> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl RawLock<Checked> for Open {
     const NEW: Self = Self(Word::ZERO);
     fn acquire(&self) {
         self.0.fetch_add(1, Acquire);
     }
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.0.fetch_sub(1, Release);
     }
 }
 
-impl TryLock<Checked> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl TryLock<Checked> for Open {
     fn try_acquire(&self) -> bool {
         self.acquire();
         true

@@ -29,7 +29,8 @@ struct Ticket<const RELAXED: bool> {
     serving: U32,
 }
 
-impl<const RELAXED: bool> RawLock<Checked> for Ticket<RELAXED> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const RELAXED: bool> RawLock<Checked> for Ticket<RELAXED> {
     const NEW: Self = Self { next: U32::ZERO, serving: U32::ZERO };
 
     fn acquire(&self) {
@@ -37,7 +38,7 @@ impl<const RELAXED: bool> RawLock<Checked> for Ticket<RELAXED> {
         Checked::spin_until(&self.serving, Acquire, |serving| serving == mine);
     }
 
-    fn release(&self) {
+    unsafe fn release(&self) {
         let served = self.serving.load(Relaxed);
         self.serving.store(served + 1, if RELAXED { Relaxed } else { Release });
     }
@@ -79,7 +80,8 @@ struct Mcs<const EARLY: bool> {
     holder: Cell<*mut QueueNode>,
 }
 
-impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
     const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
 
     fn acquire(&self) {
@@ -96,7 +98,7 @@ impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
         self.holder.set(own);
     }
 
-    fn release(&self) {
+    unsafe fn release(&self) {
         let own = self.holder.get();
         // SAFETY: the holder's node.
         let node = unsafe { &*own };
@@ -104,13 +106,15 @@ impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
         if successor.is_null() {
             let freed = self.tail.compare_exchange(own, std::ptr::null_mut(), Release, Relaxed).is_ok();
             if freed || EARLY {
-                return Checked::give_node(node);
+                // SAFETY: no longer the lock's, or so this lock believes.
+                return unsafe { Checked::give_node(node) };
             }
             successor = Checked::spin_until(&node.next, Acquire, |next| !next.is_null());
         }
         // SAFETY: a linked successor waits on its node.
         unsafe { &*successor }.waiting.store(0, Release);
-        Checked::give_node(node);
+        // SAFETY: no longer the lock's, or so this lock believes.
+        unsafe { Checked::give_node(node) };
     }
 }
 
@@ -140,7 +144,8 @@ struct Clh<const REUSES: bool> {
     holder: Cell<*mut ClhNode>,
 }
 
-impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
     const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
 
     fn acquire(&self) {
@@ -156,15 +161,17 @@ impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
         self.holder.set(own);
     }
 
-    fn release(&self) {
+    unsafe fn release(&self) {
         // SAFETY: the holder's node.
         let node = unsafe { &*self.holder.get() };
         // SAFETY: null or the predecessor's node, which this thread owns by now.
         let previous = unsafe { std::ptr::with_exposed_provenance::<ClhNode>(node.previous.get()).as_ref() };
         node.held.store(0, Release);
         match previous {
-            _ if REUSES => Checked::give_node(node),
-            Some(previous) => Checked::give_node(previous),
+            // SAFETY: no longer the lock's, or so this lock believes.
+            _ if REUSES => unsafe { Checked::give_node(node) },
+            // SAFETY: released by its owner, whose one successor this is.
+            Some(previous) => unsafe { Checked::give_node(previous) },
             None => {}
         }
     }
@@ -187,7 +194,8 @@ struct FutexMutex<const FORGETS: bool> {
     word: U32,
 }
 
-impl<const FORGETS: bool> RawLock<Checked> for FutexMutex<FORGETS> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const FORGETS: bool> RawLock<Checked> for FutexMutex<FORGETS> {
     const NEW: Self = Self { word: U32::ZERO };
 
     fn acquire(&self) {
@@ -209,7 +217,7 @@ impl<const FORGETS: bool> RawLock<Checked> for FutexMutex<FORGETS> {
         }
     }
 
-    fn release(&self) {
+    unsafe fn release(&self) {
         if self.word.swap(0, Release) == 2 {
             Checked::wake(&raw const self.word, 1);
         }
@@ -233,25 +241,28 @@ struct Counting<const READERS_END: u32> {
 
 const WRITER: u32 = 1 << 16;
 
-impl<const READERS_END: u32> RawLock<Checked> for Counting<READERS_END> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const READERS_END: u32> RawLock<Checked> for Counting<READERS_END> {
     const NEW: Self = Self { word: U32::ZERO };
 
     fn acquire(&self) {
         Checked::spin_rmw(&self.word, |word| word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok());
     }
 
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store(0, Release);
     }
 }
 
-impl<const READERS_END: u32> TryLock<Checked> for Counting<READERS_END> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const READERS_END: u32> TryLock<Checked> for Counting<READERS_END> {
     fn try_acquire(&self) -> bool {
         self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
     }
 }
 
-impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END> {
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END> {
     fn acquire_shared(&self, _reads_already: bool) {
         loop {
             let now = Checked::spin_until(&self.word, Relaxed, |word| word & WRITER == 0);
@@ -266,7 +277,7 @@ impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END> {
         false
     }
 
-    fn release_shared(&self) {
+    unsafe fn release_shared(&self) {
         self.word.fetch_sub(1, Release);
     }
 }

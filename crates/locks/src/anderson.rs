@@ -58,7 +58,8 @@ impl<M: Machine, const SLOTS: usize> Anderson<M, SLOTS> {
     }
 }
 
-impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
+// SAFETY: every number is drawn once; its slot is its own, and granted when the number before has been released.
+unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
     const NEW: Self = {
         assert!(SLOTS.is_power_of_two(), "numbers wrap at a power of two, so must slots");
         Self { next: Line::ZERO, entered: Line::ZERO, slots: [const { Line::ZERO }; SLOTS] }
@@ -75,7 +76,7 @@ impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let after = self.entered.word.load(Relaxed); // only the holder writes it
         let (slot, granted) = self.slot(after);
         slot.store(granted, Release); // [1] to the next acquirer
@@ -84,7 +85,8 @@ impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
 
 impl<M: Machine, const SLOTS: usize> FairLock<M> for Anderson<M, SLOTS> {}
 
-impl<M: Machine, const SLOTS: usize> TryLock<M> for Anderson<M, SLOTS> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine, const SLOTS: usize> TryLock<M> for Anderson<M, SLOTS> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let now = self.entered.word.load(Acquire); // [2] from the slot's last owner
@@ -114,7 +116,8 @@ mod tests {
                 let before = count.load(Relaxed);
                 Patient::delay(100);
                 count.store(before + 1, Relaxed);
-                LOCK.release();
+                // SAFETY: acquired above.
+                unsafe { LOCK.release() };
             }
         });
         assert_eq!(count.load(Relaxed), 800);

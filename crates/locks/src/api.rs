@@ -69,7 +69,8 @@ unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.0.release();
+        // SAFETY: by the caller.
+        unsafe { self.0.release() };
     }
 }
 
@@ -77,7 +78,8 @@ unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
 unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine> lock_api::RawMutexFair for Api<L, M> {
     #[inline]
     unsafe fn unlock_fair(&self) {
-        self.0.release();
+        // SAFETY: by the caller.
+        unsafe { self.0.release() };
     }
 }
 
@@ -113,7 +115,8 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Ap
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        self.0.release_shared();
+        // SAFETY: by the caller.
+        unsafe { self.0.release_shared() };
     }
 
     #[inline]
@@ -128,7 +131,8 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Ap
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
-        self.0.release();
+        // SAFETY: by the caller.
+        unsafe { self.0.release() };
     }
 }
 

@@ -46,20 +46,28 @@ impl<M: Machine> ClhNode<M> {
     }
 
     /// Waits for the owner's release, then gives the node back.
+    ///
+    /// # Safety
+    /// The caller is the node's one successor in the queue.
     #[inline]
-    pub(crate) fn await_and_recycle(&'static self) {
+    pub(crate) unsafe fn await_and_recycle(&'static self) {
         M::spin_until(&self.waiting, Acquire, |waiting| waiting == 0); // [2] from the predecessor's release
-        M::give_node(self);
+        // SAFETY: its owner has released it, and left it to its successor.
+        unsafe { M::give_node(self) };
     }
 
     /// The release of the node's owner: frees the lock whose queue ends at `tail`, or lets the successor in.
+    ///
+    /// # Safety
+    /// The node is that of the holder.
     #[inline]
-    pub(crate) fn release(&'static self, tail: &M::Ptr<Self>) {
+    pub(crate) unsafe fn release(&'static self, tail: &M::Ptr<Self>) {
         let own = self.address();
         let last = tail.load(Relaxed) == own;
         if last && tail.compare_exchange(own, null_mut(), Release, Relaxed).is_ok() {
             // [1] to the next acquirer
-            M::give_node(self);
+            // SAFETY: out of the queue, without a successor.
+            unsafe { M::give_node(self) };
         } else {
             self.waiting.store(0, Release); // [2] to the successor, which gives the node back
         }
@@ -74,7 +82,8 @@ pub struct Clh<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Clh>() == 16);
 
-impl<M: Machine> RawLock<M> for Clh<M> {
+// SAFETY: a waiter enters when its predecessor in the queue has been released, or when there is none.
+unsafe impl<M: Machine> RawLock<M> for Clh<M> {
     const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
 
     #[inline]
@@ -82,25 +91,28 @@ impl<M: Machine> RawLock<M> for Clh<M> {
         let node = ClhNode::<M>::take();
         // [1] from the release that freed the lock; publishes the node to the successor
         let predecessor = self.tail.swap(node.address(), AcqRel);
-        // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
+        // SAFETY: null or a pool's node, which lives for ever.
         if let Some(predecessor) = unsafe { predecessor.as_ref() } {
-            predecessor.await_and_recycle();
+            // SAFETY: the swap has made this node its one successor.
+            unsafe { predecessor.await_and_recycle() };
         }
         self.holder.set(node.address());
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         if let Some(node) = unsafe { self.holder.get().as_ref() } {
-            node.release(&self.tail);
+            // SAFETY: the caller holds the lock with it.
+            unsafe { node.release(&self.tail) };
         }
     }
 }
 
 impl<M: Machine> FairLock<M> for Clh<M> {}
 
-impl<M: Machine> TryLock<M> for Clh<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Clh<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         if !self.tail.load(Relaxed).is_null() {
@@ -112,7 +124,8 @@ impl<M: Machine> TryLock<M> for Clh<M> {
         if taken {
             self.holder.set(node.address());
         } else {
-            M::give_node(node);
+            // SAFETY: in no queue.
+            unsafe { M::give_node(node) };
         }
         taken
     }

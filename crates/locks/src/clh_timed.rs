@@ -56,7 +56,8 @@ impl<M: Machine> ClhTimed<M> {
         // whoever was behind us and left
         if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, AcqRel, Relaxed).is_ok()
         {
-            M::give_node(node);
+            // SAFETY: out of the queue, without a successor.
+            unsafe { M::give_node(node) };
             return;
         }
         node.predecessor.store(before, Relaxed);
@@ -64,7 +65,9 @@ impl<M: Machine> ClhTimed<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for ClhTimed<M> {
+// SAFETY: a waiter enters when its predecessors in the queue have been released or have left, or when there are
+// none.
+unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
     const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
 
     #[inline]
@@ -73,14 +76,15 @@ impl<M: Machine> RawLock<M> for ClhTimed<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let own = self.holder.get();
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { own.as_ref() }) else { return };
         let last = self.tail.load(Relaxed) == own;
         // [1] to the next acquirer; [4] from whoever was behind us and left
         if last && self.tail.compare_exchange(own, null_mut(), AcqRel, Relaxed).is_ok() {
-            M::give_node(node);
+            // SAFETY: out of the queue, without a successor.
+            unsafe { M::give_node(node) };
         } else {
             node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
         }
@@ -89,7 +93,8 @@ impl<M: Machine> RawLock<M> for ClhTimed<M> {
 
 impl<M: Machine> FairLock<M> for ClhTimed<M> {}
 
-impl<M: Machine> TryLock<M> for ClhTimed<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for ClhTimed<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // The tail does not tell: its node may be a released one. So queue up, look, and leave at once.
@@ -97,7 +102,8 @@ impl<M: Machine> TryLock<M> for ClhTimed<M> {
     }
 }
 
-impl<M: Machine> TimedLock<M> for ClhTimed<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         let node = M::take_node::<TimedNode<M>>().node;
@@ -117,7 +123,8 @@ impl<M: Machine> TimedLock<M> for ClhTimed<M> {
                 Ok(ABANDONED) => predecessor = before.predecessor.load(Relaxed),
                 Ok(_) => predecessor = null_mut(),
             }
-            M::give_node(before);
+            // SAFETY: its owner has released or left it, and it had one successor.
+            unsafe { M::give_node(before) };
         }
         self.holder.set(own);
         Ok(())

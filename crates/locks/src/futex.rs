@@ -24,7 +24,8 @@ pub struct Futex<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Futex>() == 4);
 
-impl<M: Machine> RawLock<M> for Futex<M> {
+// SAFETY: a thread enters a word that nobody holds.
+unsafe impl<M: Machine> RawLock<M> for Futex<M> {
     const NEW: Self = Self { word: BlockingWord::NEW };
 
     #[inline]
@@ -33,19 +34,21 @@ impl<M: Machine> RawLock<M> for Futex<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.release();
     }
 }
 
-impl<M: Machine> TryLock<M> for Futex<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Futex<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.try_acquire()
     }
 }
 
-impl<M: Machine> TimedLock<M> for Futex<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for Futex<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         self.word.acquire_or(limit)

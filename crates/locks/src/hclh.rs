@@ -54,7 +54,8 @@ pub struct Hclh<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Hclh>() == 33 * LINE_BYTES);
 
-impl<M: Machine> RawLock<M> for Hclh<M> {
+// SAFETY: a waiter enters when its predecessor in the global queue has been released, or when there is none.
+unsafe impl<M: Machine> RawLock<M> for Hclh<M> {
     const NEW: Self = Self {
         local: [const { Cluster::NEW }; CLUSTERS],
         global: Cluster::NEW,
@@ -75,23 +76,27 @@ impl<M: Machine> RawLock<M> for Hclh<M> {
             // [2] from the release that freed the lock; publishes the last node to its successor
             predecessor = self.global.tail.swap(last, AcqRel);
         }
-        // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
+        // SAFETY: null or a pool's node, which lives for ever.
         if let Some(predecessor) = unsafe { predecessor.as_ref() } {
-            predecessor.await_and_recycle();
+            // SAFETY: the swap has made a node of this cluster its one successor, and the caller's is that one: it took
+            // either the local tail, or as the master's the first place of the queue that it moved.
+            unsafe { predecessor.await_and_recycle() };
         }
         self.holder.set(node.address());
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         if let Some(node) = unsafe { self.holder.get().as_ref() } {
-            node.release(&self.global.tail);
+            // SAFETY: the caller holds the lock with it.
+            unsafe { node.release(&self.global.tail) };
         }
     }
 }
 
-impl<M: Machine> TryLock<M> for Hclh<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Hclh<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         if !self.global.tail.load(Relaxed).is_null() {
@@ -103,7 +108,8 @@ impl<M: Machine> TryLock<M> for Hclh<M> {
         if taken {
             self.holder.set(node.address());
         } else {
-            M::give_node(node);
+            // SAFETY: in no queue.
+            unsafe { M::give_node(node) };
         }
         taken
     }

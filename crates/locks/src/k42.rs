@@ -1,11 +1,12 @@
 //! K42's variant of MCS: no node is needed at release.
 //!
-//! The lock itself is the first node of its queue: while it is held without waiters the tail points at the lock.
+//! The lock itself is the first node of its queue: while it is held without waiters the tail says so. It says it by a
+//! constant, where the original has the lock's own address, which would point nowhere if a held lock were moved.
 //! A waiter's node leaves the queue when its owner gets the lock, which copies the node's link into the lock.
 //!
 //! | word           | written by                          | meaning                                            |
 //! |----------------|-------------------------------------|----------------------------------------------------|
-//! | `tail`         | acquirers, the last holder          | null: free; the lock: held; a node: the last waiter |
+//! | `tail`         | acquirers, the last holder          | null: free; `HELD`: held; a node: the last waiter   |
 //! | `next`         | the holder, or the first waiter     | the first waiter                                   |
 //! | node `tail`    | its owner sets, predecessor clears  | not null while the owner has to wait               |
 //! | node `next`    | the successor                       | the waiter behind this one                         |
@@ -13,7 +14,7 @@
 //! Order: first in, first out; nobody is bypassed. Any thread may release.
 //! Source: Auslander, Edelsohn, Krieger, Rosenburg and Wisniewski 2003.
 
-use core::ptr::null_mut;
+use core::ptr::{null_mut, without_provenance_mut};
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Machine, Native, Node, Word};
@@ -39,10 +40,8 @@ pub struct K42<M: Machine = Native> {
 const _: () = assert!(size_of::<K42>() == 16);
 
 impl<M: Machine> K42<M> {
-    #[inline]
-    fn own(&self) -> *mut K42Node<M> {
-        core::ptr::from_ref(&self.node).cast_mut()
-    }
+    /// The tail of a held lock without waiters: no node has this address.
+    const HELD: *mut K42Node<M> = without_provenance_mut(1);
 
     /// Queues up behind `tail`, waits, and makes the lock the head of the queue again. False when `tail` was not the
     /// tail any more.
@@ -55,11 +54,13 @@ impl<M: Machine> K42<M> {
         let queued = self.node.tail.compare_exchange(tail, own, AcqRel, Relaxed).is_ok();
         if queued {
             // SAFETY: the lock, or the node of a waiter, whose link its owner awaits before it leaves the queue.
-            unsafe { &*tail }.next.store(own, Release); // [3] to whoever follows the link
+            let before = if tail == Self::HELD { &self.node } else { unsafe { &*tail } };
+            before.next.store(own, Release); // [3] to whoever follows the link
             M::spin_until(&taken.tail, Acquire, |waiting| waiting.is_null()); // [4] from the predecessor's release
             self.leave_queue(taken);
         }
-        M::give_node(taken);
+        // SAFETY: out of the queue, or never in it.
+        unsafe { M::give_node(taken) };
         queued
     }
 
@@ -70,7 +71,7 @@ impl<M: Machine> K42<M> {
         if successor.is_null() {
             self.node.next.store(null_mut(), Relaxed);
             // [2] publishes the empty link to the next waiter, which writes it
-            if self.node.tail.compare_exchange(own, self.own(), Release, Relaxed).is_ok() {
+            if self.node.tail.compare_exchange(own, Self::HELD, Release, Relaxed).is_ok() {
                 return;
             }
             successor = M::spin_until(&held.next, Acquire, |next| !next.is_null()); // [3] from the successor
@@ -79,7 +80,8 @@ impl<M: Machine> K42<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for K42<M> {
+// SAFETY: the first in the queue holds the lock, and nobody is first before its predecessor has been released.
+unsafe impl<M: Machine> RawLock<M> for K42<M> {
     const NEW: Self = Self { node: K42Node { tail: M::Ptr::ZERO, next: M::Ptr::ZERO } };
 
     #[inline]
@@ -94,10 +96,10 @@ impl<M: Machine> RawLock<M> for K42<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let mut successor = self.node.next.load(Acquire); // [3] from the first waiter
         if successor.is_null() {
-            if self.node.tail.compare_exchange(self.own(), null_mut(), Release, Relaxed).is_ok() {
+            if self.node.tail.compare_exchange(Self::HELD, null_mut(), Release, Relaxed).is_ok() {
                 return; // [1] to the next acquirer
             }
             successor = M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [3] from the first waiter
@@ -109,10 +111,11 @@ impl<M: Machine> RawLock<M> for K42<M> {
 
 impl<M: Machine> FairLock<M> for K42<M> {}
 
-impl<M: Machine> TryLock<M> for K42<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for K42<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // [1] from release. Acquires only: what a waiter needs to know of the link, the release published.
-        self.node.tail.compare_exchange(null_mut(), self.own(), Acquire, Relaxed).is_ok()
+        self.node.tail.compare_exchange(null_mut(), Self::HELD, Acquire, Relaxed).is_ok()
     }
 }

@@ -25,6 +25,8 @@ mod lockref;
 mod mcs;
 mod osq;
 mod qspin;
+#[cfg(doctest)]
+mod refused;
 mod rw;
 mod rw_naive;
 mod rw_queued;
@@ -60,13 +62,16 @@ pub use ticket4::Ticket4;
 pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 
-use machine::{GaveUp, Limit, Machine};
+pub use machine::{Clock, Deadline, GaveUp, Limit, Machine, Native, Patient};
 
 /// A lock that one thread at a time holds.
 ///
-/// The caller of [`release`](RawLock::release) holds the lock; whoever breaks that may break the exclusion of the
-/// lock, or make its waiters wait for ever, but not memory.
-pub trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
+/// # Safety
+/// [`Mutex`](api::Mutex) hands out `&mut` by it. From one `NEW` on, between a return from `acquire`, or from another way in
+/// that says that it succeeded, and the next call of `release` no other thread gets in, and what happened before a release
+/// happens before what follows the next way in. That holds for a lock that was moved while it was held, as one whose guard
+/// was forgotten may be; nobody waits at it then.
+pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// The lock, free. All its bits are zero.
     const NEW: Self;
 
@@ -74,21 +79,28 @@ pub trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     fn acquire(&self);
 
     /// Lets the next one in. After the write that does so the lock is not touched any more: its memory may be gone.
-    fn release(&self);
+    ///
+    /// # Safety
+    /// The lock is held exclusively, and whoever acquired it takes this for its release.
+    unsafe fn release(&self);
 
     /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
-    /// have effects outside the machine.
+    /// have effects outside the machine. A `body` that panics leaves the lock held.
     #[inline]
     fn critical<R>(&self, mut body: impl FnMut() -> R) -> R {
         self.acquire();
         let result = body();
-        self.release();
+        // SAFETY: acquired above.
+        unsafe { self.release() };
         result
     }
 }
 
 /// A lock that can be asked for without waiting.
-pub trait TryLock<M: Machine>: RawLock<M> {
+///
+/// # Safety
+/// As [`RawLock`]: `true` is a way in.
+pub unsafe trait TryLock<M: Machine>: RawLock<M> {
     /// Takes the lock if that needs no waiting.
     fn try_acquire(&self) -> bool;
 }
@@ -97,7 +109,10 @@ pub trait TryLock<M: Machine>: RawLock<M> {
 pub trait FairLock<M: Machine>: RawLock<M> {}
 
 /// A lock whose waiters can give up.
-pub trait TimedLock<M: Machine>: TryLock<M> {
+///
+/// # Safety
+/// As [`RawLock`]: `Ok` is a way in.
+pub unsafe trait TimedLock<M: Machine>: TryLock<M> {
     /// Waits until the caller holds the lock or the limit is reached.
     ///
     /// # Errors
@@ -106,7 +121,11 @@ pub trait TimedLock<M: Machine>: TryLock<M> {
 }
 
 /// A lock that readers share; its exclusive side is that of [`RawLock`].
-pub trait RawRwLock<M: Machine>: RawLock<M> {
+///
+/// # Safety
+/// [`RwLock`](api::RwLock) hands out references by it. As [`RawLock`]; a shared way in leaves others that share in, and keeps
+/// the exclusive side out until each has been released.
+pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// Waits until the caller holds the lock together with other readers. A thread that reads already may say so,
     /// and is then let in even while a writer waits: it would wait for itself otherwise. Said wrongly, it costs the
     /// writer its turn and nothing else.
@@ -116,11 +135,17 @@ pub trait RawRwLock<M: Machine>: RawLock<M> {
     fn try_acquire_shared(&self, reads_already: bool) -> bool;
 
     /// Gives up a shared hold.
-    fn release_shared(&self);
+    ///
+    /// # Safety
+    /// The lock is held shared, and whoever acquired it so takes this for the release.
+    unsafe fn release_shared(&self);
 }
 
 /// A reader-writer lock whose waiters can give up; its exclusive side is that of [`TimedLock`].
-pub trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
+///
+/// # Safety
+/// As [`RawRwLock`]: `Ok` is a way in.
+pub unsafe trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
     /// Waits until the caller shares the lock or the limit is reached.
     ///
     /// # Errors

@@ -36,7 +36,8 @@ const DEAD: i32 = -128;
 /// assert_eq!(ENTRY.get(), 1);
 /// assert!(!ENTRY.put_or_lock()); // the last reference: now the lock is held
 /// ENTRY.mark_dead();
-/// ENTRY.release();
+/// // SAFETY: held since the last reference was not dropped.
+/// unsafe { ENTRY.release() };
 /// assert!(!ENTRY.get_not_dead());
 /// ```
 pub struct LockRef<M: Machine = Native> {
@@ -111,7 +112,8 @@ impl<M: Machine> LockRef<M> {
             Changed::Busy => {
                 self.acquire();
                 let new = self.change_locked(&change);
-                self.release();
+                // SAFETY: acquired above.
+                unsafe { self.release() };
                 new
             }
         }
@@ -146,7 +148,8 @@ impl<M: Machine> LockRef<M> {
         self.acquire();
         let done = self.change_locked(&put).is_some();
         if done {
-            self.release();
+            // SAFETY: acquired above.
+            unsafe { self.release() };
         }
         done
     }
@@ -163,7 +166,8 @@ impl<M: Machine> LockRef<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for LockRef<M> {
+// SAFETY: between two releases one read-modify-write sets the bit.
+unsafe impl<M: Machine> RawLock<M> for LockRef<M> {
     const NEW: Self = Self { word: M::U64::ZERO };
 
     #[inline]
@@ -172,19 +176,21 @@ impl<M: Machine> RawLock<M> for LockRef<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store_part(HELD_PART, 0, Release); // [1] to the next acquirer
     }
 }
 
-impl<M: Machine> TryLock<M> for LockRef<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for LockRef<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.load(Relaxed) & HELD == 0 && self.word.fetch_or(HELD, Acquire) & HELD == 0 // [1] from release
     }
 }
 
-impl<M: Machine> TimedLock<M> for LockRef<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for LockRef<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         // Each turn that does not end the loop is one in which another thread got the lock. [1] from release
@@ -211,7 +217,8 @@ mod tests {
                     let before = ENTRY.count();
                     Patient::delay(200);
                     assert_eq!(ENTRY.count(), before, "the count changed while the lock was held");
-                    ENTRY.release();
+                    // SAFETY: acquired above.
+                    unsafe { ENTRY.release() };
                 } else {
                     assert!(ENTRY.get_not_zero());
                     assert!(ENTRY.put_or_lock());
@@ -230,7 +237,8 @@ mod tests {
         assert!(!entry.put_or_lock());
         assert!(!entry.try_acquire());
         entry.mark_dead();
-        entry.release();
+        // SAFETY: acquired above.
+        unsafe { entry.release() };
         assert_eq!(entry.count(), DEAD);
         assert!(!entry.get_not_dead() && !entry.get_not_zero());
         assert!(entry.try_acquire());

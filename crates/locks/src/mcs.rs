@@ -155,7 +155,8 @@ pub struct Mcs<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Mcs>() == 16);
 
-impl<M: Machine> RawLock<M> for Mcs<M> {
+// SAFETY: the first in the queue holds the lock, and nobody is first before its predecessor has been released.
+unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
     const NEW: Self = Self { queue: McsQueue::NEW, holder: M::Cell::ZERO };
 
     #[inline]
@@ -167,19 +168,21 @@ impl<M: Machine> RawLock<M> for Mcs<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         M::expect_node(); // waiters have written the lock's line and the node's
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
         // SAFETY: as above.
         unsafe { self.queue.release(node) };
-        M::give_node(node);
+        // SAFETY: released above, so that it is in no queue.
+        unsafe { M::give_node(node) };
     }
 }
 
 impl<M: Machine> FairLock<M> for Mcs<M> {}
 
-impl<M: Machine> TryLock<M> for Mcs<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Mcs<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         if self.queue.is_held() {
@@ -191,7 +194,8 @@ impl<M: Machine> TryLock<M> for Mcs<M> {
         if taken {
             self.holder.set(core::ptr::from_ref(node).cast_mut());
         } else {
-            M::give_node(node);
+            // SAFETY: in no queue.
+            unsafe { M::give_node(node) };
         }
         taken
     }

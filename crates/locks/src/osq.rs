@@ -59,8 +59,11 @@ struct Queued<'a, M: Machine> {
     node: &'static OsqNode<M>,
 }
 
-fn named<M: Machine>(name: u32) -> &'static OsqNode<M> {
-    M::named_node(name - 1)
+/// # Safety
+/// `name` is the name of a node of this kind, plus one.
+unsafe fn named<M: Machine>(name: u32) -> &'static OsqNode<M> {
+    // SAFETY: by the caller.
+    unsafe { M::named_node(name - 1) }
 }
 
 impl<M: Machine> Queued<'_, M> {
@@ -109,7 +112,8 @@ impl<M: Machine> Queued<'_, M> {
 
     /// Takes the link out of the node of this name, unless its owner goes first.
     fn detach_from(&self, name: u32) -> bool {
-        let before = named::<M>(name);
+        // SAFETY: a node's `before` is such a name until it is granted.
+        let before = unsafe { named::<M>(name) };
         loop {
             if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
                 return true;
@@ -135,7 +139,8 @@ impl<M: Machine> Queued<'_, M> {
         if looked_at {
             M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [5] from the successor
         }
-        M::give_node(self.node);
+        // SAFETY: out of the queue, and nobody looks at it any more.
+        unsafe { M::give_node(self.node) };
     }
 
     /// Leaves the queue. False when the lock came first.
@@ -147,7 +152,9 @@ impl<M: Machine> Queued<'_, M> {
         let looked_at = next.is_some_and(|next| {
             // Step C. First the successor: once the predecessor has the link, it may write there itself.
             let looked_at = self.hand(next, name);
-            named::<M>(name).next.store(core::ptr::from_ref(next).cast_mut(), Release); // [2] to the predecessor
+            // SAFETY: the name of the predecessor, which cannot go.
+            let before = unsafe { named::<M>(name) };
+            before.next.store(core::ptr::from_ref(next).cast_mut(), Release); // [2] to the predecessor
             looked_at
         });
         self.retire(looked_at);
@@ -183,14 +190,16 @@ impl<M: Machine> Osq<M> {
         let before = match self.append(queued, limit) {
             Ok(before) => before,
             Err(GaveUp) => {
-                M::give_node(queued.node);
+                // SAFETY: in no queue.
+                unsafe { M::give_node(queued.node) };
                 return Err(GaveUp);
             }
         };
         if before == FREE {
             return Ok(());
         }
-        named::<M>(before).next.store(queued.own(), Release); // [2] to the predecessor
+        // SAFETY: the tail was the name of the predecessor, which waits for this link.
+        unsafe { named::<M>(before) }.next.store(queued.own(), Release); // [2] to the predecessor
         let granted = M::spin_until_or(&queued.node.before, Acquire, limit, |before| before == GRANTED); // [3] from it
         if granted.is_err() && queued.leave() { Err(GaveUp) } else { Ok(()) }
     }
@@ -201,7 +210,8 @@ impl<M: Machine> Osq<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for Osq<M> {
+// SAFETY: the first in the queue holds the lock, and is told so by its predecessor or finds none.
+unsafe impl<M: Machine> RawLock<M> for Osq<M> {
     const NEW: Self = Self { tail: M::U32::ZERO, holder: M::Cell::ZERO };
 
     #[inline]
@@ -210,17 +220,19 @@ impl<M: Machine> RawLock<M> for Osq<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         M::expect_node(); // waiters have written the lock's line and the node's
         match self.holder.get() {
             FREE => {}                                  // never acquired
             NAMELESS => self.tail.store(FREE, Release), // [1] to the next acquirer; nobody queues behind it
-            name => Queued { tail: &self.tail, name, node: named::<M>(name) }.release(),
+            // SAFETY: the holder's acquisition put the name of its node here.
+            name => Queued { tail: &self.tail, name, node: unsafe { named::<M>(name) } }.release(),
         }
     }
 }
 
-impl<M: Machine> TryLock<M> for Osq<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Osq<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
@@ -231,13 +243,15 @@ impl<M: Machine> TryLock<M> for Osq<M> {
             self.holder.set(name);
         }
         if !taken || name == NAMELESS {
-            M::give_node(node);
+            // SAFETY: in no queue.
+            unsafe { M::give_node(node) };
         }
         taken
     }
 }
 
-impl<M: Machine> TimedLock<M> for Osq<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for Osq<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
@@ -247,7 +261,8 @@ impl<M: Machine> TimedLock<M> for Osq<M> {
                 name + 1
             }
             None => {
-                M::give_node(node);
+                // SAFETY: in no queue.
+                unsafe { M::give_node(node) };
                 M::spin_rmw_or(&self.tail, limit, |_| self.take_when_free(NAMELESS))?;
                 NAMELESS
             }

@@ -95,7 +95,8 @@ impl<M: Machine> Qspin<M> {
             }
             None => M::spin_rmw(&self.word, |_| self.take_when_free()),
         }
-        M::give_node(node);
+        // SAFETY: out of the queue, or never in it.
+        unsafe { M::give_node(node) };
     }
 
     fn wait_queued(&self, node: &'static QspinNode<M>, tail: u32) {
@@ -103,7 +104,8 @@ impl<M: Machine> Qspin<M> {
         node.waits.store(1, Relaxed);
         let before = self.append(tail);
         if before != 0 {
-            let before: &QspinNode<M> = M::named_node((before >> TAIL_SHIFT) - 1);
+            // SAFETY: the tail is the name of a node of this kind, plus one.
+            let before: &QspinNode<M> = unsafe { M::named_node((before >> TAIL_SHIFT) - 1) };
             before.next.store(core::ptr::from_ref(node).cast_mut(), Release); // [3] to the predecessor
             M::spin_until(&node.waits, Acquire, |waits| waits == 0); // [4] from the predecessor
         }
@@ -131,7 +133,9 @@ impl<M: Machine> Qspin<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for Qspin<M> {
+// SAFETY: between two releases the byte of the holder is set once: from a free word, or by the pending waiter or
+// the head of the queue, of which there is one when nobody is pending.
+unsafe impl<M: Machine> RawLock<M> for Qspin<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -142,12 +146,13 @@ impl<M: Machine> RawLock<M> for Qspin<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store_part(LOCKED_PART, 0, Release); // [1] to the pending waiter, the head, or a newcomer
     }
 }
 
-impl<M: Machine> TryLock<M> for Qspin<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Qspin<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.load(Relaxed) == 0 && self.take_when_free()

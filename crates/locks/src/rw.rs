@@ -25,7 +25,8 @@ pub struct Rw<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Rw>() == 4);
 
-impl<M: Machine> RawLock<M> for Rw<M> {
+// SAFETY: a writer enters a word without writer and readers, a reader one without writer.
+unsafe impl<M: Machine> RawLock<M> for Rw<M> {
     const NEW: Self = Self { word: BlockingWord::NEW };
 
     #[inline]
@@ -34,26 +35,29 @@ impl<M: Machine> RawLock<M> for Rw<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.release();
     }
 }
 
-impl<M: Machine> TryLock<M> for Rw<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Rw<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.try_acquire()
     }
 }
 
-impl<M: Machine> TimedLock<M> for Rw<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for Rw<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         self.word.acquire_or(limit)
     }
 }
 
-impl<M: Machine> RawRwLock<M> for Rw<M> {
+// SAFETY: as for the exclusive side.
+unsafe impl<M: Machine> RawRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         self.word.acquire_shared(reads_already);
@@ -65,12 +69,13 @@ impl<M: Machine> RawRwLock<M> for Rw<M> {
     }
 
     #[inline]
-    fn release_shared(&self) {
+    unsafe fn release_shared(&self) {
         self.word.release_shared();
     }
 }
 
-impl<M: Machine> TimedRwLock<M> for Rw<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         self.word.acquire_shared_or(reads_already, limit)

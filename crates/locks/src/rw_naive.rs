@@ -5,6 +5,8 @@
 //! | 0       | `WRITER`  | a writer  | one writes                 |
 //! | 1 to 31 | `READER`s | readers   | that many read, or just look whether they may |
 //!
+//! At most 2³⁰ readers are let in, so that forgotten ones cannot make the count go round; further ones wait. The rest of the
+//! field is for those that just look.
 //! Order: none; readers keep a writer out as long as they overlap. Any thread may release either side.
 //! Source: the reader-writer spin locks of Linux before 3.16.
 
@@ -15,6 +17,10 @@ use crate::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 const WRITER: u32 = 1;
 const READER: u32 = 2;
+/// The word of as many readers as may be in. The bit is set while there are more.
+const FULL: u32 = 1 << 31;
+/// What keeps a reader out.
+const BARRED: u32 = WRITER | FULL;
 
 /// The naive reader-writer spin lock, 4 bytes.
 pub struct RwNaive<M: Machine = Native> {
@@ -29,10 +35,10 @@ impl<M: Machine> RwNaive<M> {
         self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() // [1], [2] from both releases
     }
 
-    /// Comes in, and leaves again if a writer is there.
+    /// Comes in, and leaves again if a writer is there, or too many readers.
     #[inline]
     fn join(&self) -> bool {
-        let joined = self.word.fetch_add(READER, Acquire) & WRITER == 0; // [1] from a writer's release
+        let joined = self.word.fetch_add(READER, Acquire) & BARRED == 0; // [1] from a writer's release
         if !joined {
             self.word.fetch_sub(READER, Relaxed);
         }
@@ -40,7 +46,8 @@ impl<M: Machine> RwNaive<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for RwNaive<M> {
+// SAFETY: a writer enters a word without writer and readers, a reader one without writer.
+unsafe impl<M: Machine> RawLock<M> for RwNaive<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -49,19 +56,21 @@ impl<M: Machine> RawLock<M> for RwNaive<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.fetch_sub(WRITER, Release); // [1] to whoever enters next
     }
 }
 
-impl<M: Machine> TryLock<M> for RwNaive<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for RwNaive<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.take_when_free()
     }
 }
 
-impl<M: Machine> TimedLock<M> for RwNaive<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for RwNaive<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         // Each turn that does not end the loop is one in which another thread came in.
@@ -72,7 +81,8 @@ impl<M: Machine> TimedLock<M> for RwNaive<M> {
     }
 }
 
-impl<M: Machine> RawRwLock<M> for RwNaive<M> {
+// SAFETY: as for the exclusive side.
+unsafe impl<M: Machine> RawRwLock<M> for RwNaive<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         let _: Result<(), GaveUp> = self.acquire_shared_or(reads_already, Limit::NONE); // never gives up
@@ -80,21 +90,38 @@ impl<M: Machine> RawRwLock<M> for RwNaive<M> {
 
     #[inline]
     fn try_acquire_shared(&self, _reads_already: bool) -> bool {
-        self.word.load(Relaxed) & WRITER == 0 && self.join()
+        self.word.load(Relaxed) & BARRED == 0 && self.join()
     }
 
     #[inline]
-    fn release_shared(&self) {
+    unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
     }
 }
 
-impl<M: Machine> TimedRwLock<M> for RwNaive<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedRwLock<M> for RwNaive<M> {
     #[inline]
     fn acquire_shared_or(&self, _reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         while !self.join() {
-            M::spin_until_or(&self.word, Relaxed, limit, |word| word & WRITER == 0)?;
+            M::spin_until_or(&self.word, Relaxed, limit, |word| word & BARRED == 0)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_lock_lets_no_reader_in_until_one_leaves() {
+        let lock = RwNaive::<Native>::NEW;
+        lock.word.store(FULL - READER, Relaxed); // as after that many readers
+        assert!(lock.try_acquire_shared(false));
+        assert!(!lock.try_acquire_shared(false) && !lock.try_acquire_shared(true) && !lock.try_acquire());
+        // SAFETY: acquired above.
+        unsafe { lock.release_shared() };
+        assert!(lock.try_acquire_shared(false));
     }
 }

@@ -9,6 +9,8 @@
 //! | 8       | `WAITING` | the head of the queue | a writer waits for the readers to leave; new ones stay out |
 //! | 9 to 31 | `READER`s | readers              | that many read, or just look whether they may      |
 //!
+//! At most 2²² readers are let in, so that forgotten ones cannot make the count go round; further ones wait. The rest of the
+//! field is for those that just look.
 //! A thread that reads already is let in past a waiting writer, as Linux does for readers in interrupts.
 //! Order: first in, first out. Any thread may release either side.
 //! Source: Linux 3.16 `kernel/locking/qrwlock.c`; the split of waiting and locked of 2017.
@@ -22,6 +24,8 @@ use crate::{RawLock, RawRwLock, TryLock};
 const WRITER: u32 = 1;
 const WAITING: u32 = 1 << 8;
 const READER: u32 = 1 << 9;
+/// The word of as many readers as may be in. The bit is set while there are more.
+const FULL: u32 = 1 << 31;
 const WRITER_PART: Part = Part::Byte(0);
 
 /// The queued reader-writer lock, 8 bytes.
@@ -31,6 +35,12 @@ pub struct RwQueued<M: Machine = Native> {
 }
 
 const _: () = assert!(size_of::<RwQueued>() == 8);
+
+/// What keeps a reader out.
+#[inline]
+const fn barred(reads_already: bool) -> u32 {
+    if reads_already { WRITER | FULL } else { WRITER | FULL | WAITING }
+}
 
 impl<M: Machine> RwQueued<M> {
     #[inline]
@@ -52,20 +62,27 @@ impl<M: Machine> RwQueued<M> {
                 }
             }
         }
-        self.queue.release();
+        // SAFETY: acquired above.
+        unsafe { self.queue.release() };
     }
 
     #[cold]
     fn wait_shared(&self) {
         self.word.fetch_sub(READER, Relaxed); // wait outside
         self.queue.acquire();
-        self.word.fetch_add(READER, Relaxed); // no other writer can come in: it would have to queue up
+        // No other writer can come in: it would have to queue up.
+        while self.word.fetch_add(READER, Relaxed) & FULL != 0 {
+            self.word.fetch_sub(READER, Relaxed);
+            M::spin_until(&self.word, Relaxed, |word| word & FULL == 0);
+        }
         M::spin_until(&self.word, Acquire, |word| word & WRITER == 0); // [1] from the writer's release
-        self.queue.release();
+        // SAFETY: acquired above.
+        unsafe { self.queue.release() };
     }
 }
 
-impl<M: Machine> RawLock<M> for RwQueued<M> {
+// SAFETY: a writer enters a word without writer and readers, a reader one without writer.
+unsafe impl<M: Machine> RawLock<M> for RwQueued<M> {
     const NEW: Self = Self { word: M::U32::ZERO, queue: Ticket4::NEW };
 
     #[inline]
@@ -76,31 +93,32 @@ impl<M: Machine> RawLock<M> for RwQueued<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store_part(WRITER_PART, 0, Release); // [1] to whoever enters next
     }
 }
 
-impl<M: Machine> TryLock<M> for RwQueued<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for RwQueued<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.load(Relaxed) == 0 && self.take_when_free()
     }
 }
 
-impl<M: Machine> RawRwLock<M> for RwQueued<M> {
+// SAFETY: as for the exclusive side.
+unsafe impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         let before = self.word.fetch_add(READER, Acquire); // [1] from a writer's release
-        let barred = if reads_already { WRITER } else { WRITER | WAITING };
-        if before & barred != 0 {
+        if before & barred(reads_already) != 0 {
             self.wait_shared();
         }
     }
 
     #[inline]
     fn try_acquire_shared(&self, reads_already: bool) -> bool {
-        let barred = if reads_already { WRITER } else { WRITER | WAITING };
+        let barred = barred(reads_already);
         if self.word.load(Relaxed) & barred != 0 {
             return false;
         }
@@ -112,7 +130,7 @@ impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     }
 
     #[inline]
-    fn release_shared(&self) {
+    unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
     }
 }

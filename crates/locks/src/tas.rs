@@ -26,7 +26,8 @@ pub struct Tas<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Tas>() == 4);
 
-impl<M: Machine> RawLock<M> for Tas<M> {
+// SAFETY: between two releases one swap finds the word free.
+unsafe impl<M: Machine> RawLock<M> for Tas<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -35,19 +36,21 @@ impl<M: Machine> RawLock<M> for Tas<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
     }
 }
 
-impl<M: Machine> TryLock<M> for Tas<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Tas<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.swap(HELD, Acquire) == FREE // [1] from release
     }
 }
 
-impl<M: Machine> TimedLock<M> for Tas<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for Tas<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         M::spin_rmw_or(&self.word, limit, |word| word.swap(HELD, Acquire) == FREE) // [1] from release

@@ -27,7 +27,8 @@ pub struct TasBackoff<M: Machine = Native> {
 
 const _: () = assert!(size_of::<TasBackoff>() == 4);
 
-impl<M: Machine> RawLock<M> for TasBackoff<M> {
+// SAFETY: between two releases one swap finds the word free.
+unsafe impl<M: Machine> RawLock<M> for TasBackoff<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -36,19 +37,21 @@ impl<M: Machine> RawLock<M> for TasBackoff<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
     }
 }
 
-impl<M: Machine> TryLock<M> for TasBackoff<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for TasBackoff<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.swap(HELD, Acquire) == FREE // [1] from release
     }
 }
 
-impl<M: Machine> TimedLock<M> for TasBackoff<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for TasBackoff<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         if self.try_acquire() {

@@ -25,7 +25,8 @@ pub struct Ticket<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Ticket>() == 8);
 
-impl<M: Machine> RawLock<M> for Ticket<M> {
+// SAFETY: every number is drawn once, and served when the one before has been released.
+unsafe impl<M: Machine> RawLock<M> for Ticket<M> {
     const NEW: Self = Self { next: M::U32::ZERO, serving: M::U32::ZERO };
 
     #[inline]
@@ -35,7 +36,7 @@ impl<M: Machine> RawLock<M> for Ticket<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let mine = self.serving.load(Relaxed); // only the holder writes it: no read-modify-write
         self.serving.store(mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
@@ -43,7 +44,8 @@ impl<M: Machine> RawLock<M> for Ticket<M> {
 
 impl<M: Machine> FairLock<M> for Ticket<M> {}
 
-impl<M: Machine> TryLock<M> for Ticket<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Ticket<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let now = self.serving.load(Acquire); // [1] from release

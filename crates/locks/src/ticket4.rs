@@ -8,8 +8,9 @@
 //! | 0: `serving`   | the holder alone      | the number that holds the lock |
 //! | 1: `next`      | acquirers, atomically | the number drawn next          |
 //!
-//! Free while the halves are equal. Numbers wrap at 65,536, so that fewer threads than that may wait at once; a
-//! try that compared one half could take a lock that has gone round.
+//! Free while the halves are equal. Numbers wrap at 65,536, so that fewer threads than that may wait at once: whoever finds
+//! half as many before it panics, since the numbers could go round and let two in. A try that compared one half could take
+//! a lock that has gone round.
 //! Order: first in, first out; nobody is bypassed. Any thread may release.
 //! Source: Linux 2.6.25 to 4.1.
 
@@ -20,8 +21,10 @@ use crate::{FairLock, RawLock, TryLock};
 
 const ONE_NEXT: u32 = 1 << 16;
 const SERVING: Part = Part::Half(0);
+/// As many may wait: the other half of the numbers is for those who have drawn one and not yet found that out.
+const MOST_WAITERS: u16 = 1 << 15;
 
-/// The ticket lock in 4 bytes: up to 65,535 threads may wait.
+/// The ticket lock in 4 bytes: up to 32,768 threads may wait.
 pub struct Ticket4<M: Machine = Native> {
     word: M::U32,
 }
@@ -36,20 +39,23 @@ const fn next(word: u32) -> u16 {
     (word >> 16) as u16
 }
 
-impl<M: Machine> RawLock<M> for Ticket4<M> {
+// SAFETY: every number is drawn once, and served when the one before has been released.
+unsafe impl<M: Machine> RawLock<M> for Ticket4<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
     fn acquire(&self) {
         let drawn = self.word.fetch_add(ONE_NEXT, Acquire); // [1] from release, when it is our turn already
         let mine = next(drawn);
-        if serving(drawn) != mine {
+        let before = mine.wrapping_sub(serving(drawn));
+        if before != 0 {
+            assert!(before <= MOST_WAITERS, "more threads wait for a lock than its numbers allow");
             M::spin_until(&self.word, Acquire, |word| serving(word) == mine); // [1] from release
         }
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let mine = serving(self.word.load(Relaxed)); // only the holder writes that half
         self.word.store_part(SERVING, mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
@@ -57,7 +63,8 @@ impl<M: Machine> RawLock<M> for Ticket4<M> {
 
 impl<M: Machine> FairLock<M> for Ticket4<M> {}
 
-impl<M: Machine> TryLock<M> for Ticket4<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Ticket4<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let now = self.word.load(Relaxed);
@@ -76,9 +83,18 @@ mod tests {
         for _ in 0..3 * 65_536 {
             lock.acquire();
             assert!(!lock.try_acquire());
-            lock.release();
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
         }
         assert_eq!(lock.word.load(Relaxed) & 0xffff, lock.word.load(Relaxed) >> 16);
         assert!(lock.try_acquire());
+    }
+
+    #[test]
+    #[should_panic(expected = "more threads wait")]
+    fn numbers_that_are_nearly_all_drawn_are_refused() {
+        let lock = Ticket4::<Native>::NEW;
+        lock.word.store((u32::from(MOST_WAITERS) + 1) << 16, Relaxed); // as when that many wait
+        lock.acquire();
     }
 }

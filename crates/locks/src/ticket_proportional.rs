@@ -42,7 +42,8 @@ impl<M: Machine, const UNIT_CYCLES: u64> TicketProportional<M, UNIT_CYCLES> {
     }
 }
 
-impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportional<M, UNIT_CYCLES> {
+// SAFETY: every number is drawn once, and served when the one before has been released.
+unsafe impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportional<M, UNIT_CYCLES> {
     const NEW: Self = Self { next: M::U32::ZERO, serving: M::U32::ZERO };
 
     #[inline]
@@ -52,7 +53,7 @@ impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportional<M, UN
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let mine = self.serving.load(Relaxed); // only the holder writes it: no read-modify-write
         self.serving.store(mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
@@ -60,7 +61,8 @@ impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportional<M, UN
 
 impl<M: Machine, const UNIT_CYCLES: u64> FairLock<M> for TicketProportional<M, UNIT_CYCLES> {}
 
-impl<M: Machine, const UNIT_CYCLES: u64> TryLock<M> for TicketProportional<M, UNIT_CYCLES> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine, const UNIT_CYCLES: u64> TryLock<M> for TicketProportional<M, UNIT_CYCLES> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let now = self.serving.load(Acquire); // [1] from release

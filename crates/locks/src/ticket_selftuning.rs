@@ -121,7 +121,8 @@ impl<M: Machine> TicketSelfTuning<M> {
     }
 }
 
-impl<M: Machine> RawLock<M> for TicketSelfTuning<M> {
+// SAFETY: every number is drawn once, and served when the one before has been released.
+unsafe impl<M: Machine> RawLock<M> for TicketSelfTuning<M> {
     const NEW: Self = Self { next: M::U32::ZERO, serving: M::U32::ZERO };
 
     #[inline]
@@ -134,7 +135,7 @@ impl<M: Machine> RawLock<M> for TicketSelfTuning<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         let mine = self.serving.load(Relaxed); // only the holder writes it: no read-modify-write
         self.serving.store(mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
@@ -142,7 +143,8 @@ impl<M: Machine> RawLock<M> for TicketSelfTuning<M> {
 
 impl<M: Machine> FairLock<M> for TicketSelfTuning<M> {}
 
-impl<M: Machine> TryLock<M> for TicketSelfTuning<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for TicketSelfTuning<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         let now = self.serving.load(Acquire); // [1] from release

@@ -26,7 +26,8 @@ pub struct Ttas<M: Machine = Native> {
 
 const _: () = assert!(size_of::<Ttas>() == 4);
 
-impl<M: Machine> RawLock<M> for Ttas<M> {
+// SAFETY: between two releases one swap finds the word free.
+unsafe impl<M: Machine> RawLock<M> for Ttas<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -39,12 +40,13 @@ impl<M: Machine> RawLock<M> for Ttas<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
     }
 }
 
-impl<M: Machine> TryLock<M> for Ttas<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for Ttas<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // Looks first, so that a failed attempt leaves the line where it is.
@@ -52,7 +54,8 @@ impl<M: Machine> TryLock<M> for Ttas<M> {
     }
 }
 
-impl<M: Machine> TimedLock<M> for Ttas<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for Ttas<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         while self.word.swap(HELD, Acquire) != FREE {

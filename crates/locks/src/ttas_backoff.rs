@@ -27,7 +27,8 @@ pub struct TtasBackoff<M: Machine = Native> {
 
 const _: () = assert!(size_of::<TtasBackoff>() == 4);
 
-impl<M: Machine> RawLock<M> for TtasBackoff<M> {
+// SAFETY: between two releases one swap finds the word free.
+unsafe impl<M: Machine> RawLock<M> for TtasBackoff<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
     #[inline]
@@ -36,12 +37,13 @@ impl<M: Machine> RawLock<M> for TtasBackoff<M> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
     }
 }
 
-impl<M: Machine> TryLock<M> for TtasBackoff<M> {
+// SAFETY: true only after such an entry.
+unsafe impl<M: Machine> TryLock<M> for TtasBackoff<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // Looks first, so that a failed attempt leaves the line where it is.
@@ -49,7 +51,8 @@ impl<M: Machine> TryLock<M> for TtasBackoff<M> {
     }
 }
 
-impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
+// SAFETY: `Ok` only after such an entry.
+unsafe impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
     #[inline]
     fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
         let mut backoff = Backoff::new();

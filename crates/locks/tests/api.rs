@@ -80,6 +80,19 @@ fn a_first_read_that_claims_to_be_another_still_waits_for_a_writer() {
     assert!(table.try_read_recursive().is_some());
 }
 
+/// As many forgotten readers as the word can count, and one more: the count must not go round and let a writer in.
+#[test]
+fn forgotten_readers_keep_writers_out() {
+    let table: RwLock<u32, RwQueued> = RwLock::new(7);
+    let reads = table.read();
+    let counted = (0..1 << 23).take_while(|_| table.try_read().map(core::mem::forget).is_some()).count();
+    assert!(counted > 1 << 21, "only {counted} readers");
+    assert!(table.try_read().is_none() && table.try_read_recursive().is_none());
+    assert!(table.try_write().is_none());
+    drop(reads);
+    assert!(table.try_read().is_some());
+}
+
 #[test]
 fn guards_may_go_to_another_thread() {
     let mutex: Mutex<u32, Mcs> = Mutex::new(1);

@@ -41,7 +41,8 @@ fn excludes<L: RawLock<M>, M: Machine>(threads: usize) {
         for _ in 0..rounds {
             guarded.lock.acquire();
             guarded.touch();
-            guarded.lock.release();
+            // SAFETY: acquired above.
+            unsafe { guarded.lock.release() };
         }
     });
     assert_eq!(guarded.count.get(), rounds * threads as u64);
@@ -51,10 +52,12 @@ fn tries<L: TryLock<M>, M: Machine>() {
     let guarded = Guarded::<L, M>::placed();
     assert!(guarded.lock.try_acquire());
     assert!(!guarded.lock.try_acquire());
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
     guarded.lock.acquire();
     M::run(&Plan::threads(1), &|_| assert!(!guarded.lock.try_acquire()));
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
     let taken = M::run(&Plan::threads(4), &|_| {
         for round in 0..200 {
             if round % 3 == 0 {
@@ -64,7 +67,8 @@ fn tries<L: TryLock<M>, M: Machine>() {
             }
             M::note(machine::Event::Operation);
             guarded.touch();
-            guarded.lock.release();
+            // SAFETY: acquired above.
+            unsafe { guarded.lock.release() };
         }
     });
     assert_eq!(guarded.count.get(), taken.operations());
@@ -80,12 +84,15 @@ fn times_out<L: TimedLock<M>, M: Machine>() {
     let cancel = Placed::<M::U32, M>::new(machine::Word::ZERO, Home::FirstTouch);
     machine::Word::store(&*cancel, 1, machine::Ordering::Relaxed);
     assert!(guarded.lock.acquire_or(Limit::cancelled_by(&*cancel)).is_err());
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
     // A free lock is taken whatever the limit.
     assert!(guarded.lock.acquire_or(past).is_ok());
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
     assert!(guarded.lock.try_acquire());
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
 }
 
 /// Most waiters give up, from the front, the middle and the end of whatever they wait in.
@@ -98,13 +105,15 @@ fn survives_a_storm_of_cancellations<L: TimedLock<M>, M: Machine>() {
                 M::note(machine::Event::Operation);
                 guarded.touch();
                 M::delay(20_000);
-                guarded.lock.release();
+                // SAFETY: acquired above.
+                unsafe { guarded.lock.release() };
             }
         }
         guarded.lock.acquire();
         M::note(machine::Event::Operation);
         guarded.touch();
-        guarded.lock.release();
+        // SAFETY: acquired above.
+        unsafe { guarded.lock.release() };
     });
     assert_eq!(guarded.count.get(), run.operations());
 }
@@ -115,11 +124,14 @@ fn shares<L: RawRwLock<M> + TryLock<M>, M: Machine>() {
     guarded.lock.acquire_shared(false);
     assert!(guarded.lock.try_acquire_shared(true));
     assert!(!guarded.lock.try_acquire());
-    guarded.lock.release_shared();
-    guarded.lock.release_shared();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release_shared() };
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release_shared() };
     assert!(guarded.lock.try_acquire());
     assert!(!guarded.lock.try_acquire_shared(false));
-    guarded.lock.release();
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.release() };
 
     let writes = M::run(&Plan::threads(8), &|thread| {
         for round in 0..150 {
@@ -127,14 +139,17 @@ fn shares<L: RawRwLock<M> + TryLock<M>, M: Machine>() {
                 guarded.lock.acquire();
                 M::note(machine::Event::Operation);
                 guarded.touch();
-                guarded.lock.release();
+                // SAFETY: acquired above.
+                unsafe { guarded.lock.release() };
             } else {
                 guarded.lock.acquire_shared(false);
                 guarded.look();
                 guarded.lock.acquire_shared(true);
                 guarded.look();
-                guarded.lock.release_shared();
-                guarded.lock.release_shared();
+                // SAFETY: acquired above.
+                unsafe { guarded.lock.release_shared() };
+                // SAFETY: acquired above.
+                unsafe { guarded.lock.release_shared() };
             }
         }
     });
@@ -150,7 +165,8 @@ fn nests<L: RawLock<M>, M: Machine>() {
             all.iter().for_each(|guarded| guarded.lock.acquire());
             all.iter().for_each(|guarded| guarded.touch());
             for index in 0..many {
-                all[(index * 3 + thread + round) % many].lock.release();
+                // SAFETY: acquired above.
+                unsafe { all[(index * 3 + thread + round) % many].lock.release() };
             }
         }
     });
@@ -162,9 +178,26 @@ fn passes_on<L: RawLock<M>, M: Machine>() {
     let guarded = Guarded::<L, M>::placed();
     for _ in 0..10 {
         guarded.lock.acquire();
-        M::run(&Plan::threads(1), &|_| guarded.lock.release());
+        // SAFETY: acquired above; any thread may release.
+        M::run(&Plan::threads(1), &|_| unsafe { guarded.lock.release() });
     }
     guarded.lock.acquire();
+}
+
+/// Moves the lock while it is held, as safe code can once it has forgotten a guard, and waits for it at its new place.
+fn goes_on_after_a_move<L: RawLock<M>, M: Machine>() {
+    let lock = L::NEW;
+    lock.acquire();
+    let moved = Placed::<L, M>::new(lock, Home::FirstTouch);
+    M::run(&Plan::threads(3), &|thread| {
+        if thread == 0 {
+            M::delay(300_000); // so that the others wait
+        } else {
+            moved.acquire();
+        }
+        // SAFETY: acquired above, by the first thread before the move.
+        unsafe { moved.release() };
+    });
 }
 
 struct Everything;
@@ -179,6 +212,7 @@ impl Everything {
         assert!(bytes.iter().all(|&byte| byte == 0));
         excludes::<L, M>(2);
         nests::<L, M>();
+        goes_on_after_a_move::<L, M>();
         if lock.any_thread_releases {
             passes_on::<L, M>();
         }

@@ -73,10 +73,12 @@ extern "C" fn handler<L: TryLock<Patient>>(_: libc::c_int) {
     let shared = unsafe { &*INTERRUPTED.load(SeqCst).cast::<Interrupted<L>>() };
     shared.other.lock.acquire();
     shared.other.touch();
-    shared.other.lock.release();
+    // SAFETY: acquired above.
+    unsafe { shared.other.lock.release() };
     if shared.own.lock.try_acquire() {
         shared.own.touch();
-        shared.own.lock.release();
+        // SAFETY: acquired above.
+        unsafe { shared.own.lock.release() };
         shared.tried.fetch_add(1, SeqCst);
     }
     shared.handled.fetch_add(1, SeqCst);
@@ -115,7 +117,8 @@ impl Check for HandlersLock {
                     while shared.handled.load(SeqCst) < signal {
                         shared.other.lock.acquire();
                         shared.other.touch();
-                        shared.other.lock.release();
+                        // SAFETY: acquired above.
+                        unsafe { shared.other.lock.release() };
                         outside.fetch_add(1, SeqCst);
                     }
                 }
@@ -124,7 +127,8 @@ impl Check for HandlersLock {
             while !done.load(SeqCst) {
                 shared.own.lock.acquire();
                 shared.own.touch();
-                shared.own.lock.release();
+                // SAFETY: acquired above.
+                unsafe { shared.own.lock.release() };
                 inside += 1;
             }
         });
@@ -148,7 +152,8 @@ fn works_alone<L: RawLock<Patient>>() -> bool {
         for _ in 0..rounds {
             nested.iter().for_each(|one| one.lock.acquire());
             nested.iter().for_each(Guarded::touch);
-            nested.iter().for_each(|one| one.lock.release());
+            // SAFETY: acquired above.
+            nested.iter().for_each(|one| unsafe { one.lock.release() });
         }
     };
     std::thread::scope(|scope| {
@@ -170,7 +175,8 @@ impl Check for Forks {
                     while !done.load(SeqCst) {
                         busy.lock.acquire();
                         busy.touch();
-                        busy.lock.release();
+                        // SAFETY: acquired above.
+                        unsafe { busy.lock.release() };
                     }
                 });
             }
@@ -216,7 +222,8 @@ impl Check for EndsHolding {
             });
             numbers.push(holder.join().expect("it locks and ends"));
             one.touch();
-            one.lock.release();
+            // SAFETY: acquired above.
+            unsafe { one.lock.release() };
         }
         assert_eq!(one.count.get(), 40);
         numbers.sort_unstable();
@@ -250,8 +257,10 @@ fn the_nodes_of_ended_threads_stay_in_use() {
     let held = |index: usize| !LOCKS.0[index].try_acquire() && !LOCKS.1[index].try_acquire();
     assert!((0..3).all(held));
     for index in [1, 0, 2] {
-        LOCKS.0[index].release();
-        LOCKS.1[index].release();
+        // SAFETY: acquired above.
+        unsafe { LOCKS.0[index].release() };
+        // SAFETY: acquired above.
+        unsafe { LOCKS.1[index].release() };
         assert!(LOCKS.0[index].try_acquire() && LOCKS.1[index].try_acquire());
     }
 }

@@ -69,7 +69,9 @@ impl<'a, P: Patience> Watch<'a, P> {
     }
 }
 
-impl<P: Patience> Machine for Host<P> {
+// SAFETY: words and cells are atomics of the hardware; nodes lie in blocks that are never unmapped, each of which belongs to
+// one thread at a time; memory comes from the C library or the kernel.
+unsafe impl<P: Patience> Machine for Host<P> {
     type U32 = HostU32<P>;
     type U64 = HostU64<P>;
     type Ptr<T: 'static> = HostPtr<T, P>;
@@ -220,8 +222,9 @@ impl<P: Patience> Machine for Host<P> {
     }
 
     #[inline]
-    fn give_node<T: Node<Self>>(node: &'static T) {
-        thread::give_slot(NonNull::from(node).cast());
+    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
+        // SAFETY: by the caller.
+        unsafe { thread::give_slot(NonNull::from(node).cast()) };
     }
 
     #[inline]
@@ -230,9 +233,9 @@ impl<P: Patience> Machine for Host<P> {
     }
 
     #[inline]
-    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+    unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         const { thread::assert_fits::<T>() };
-        // SAFETY: as in `take_node`.
+        // SAFETY: by the caller, and as in `take_node`.
         unsafe { thread::named_slot(name).cast::<T>().as_ref() }
     }
 

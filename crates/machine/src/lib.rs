@@ -13,6 +13,8 @@
 
 pub mod host;
 mod memory;
+#[cfg(doctest)]
+mod refused;
 mod run;
 mod wait;
 mod word;
@@ -49,7 +51,14 @@ use core::ptr::NonNull;
 /// [`poll`]: Machine::poll
 /// [`spin_until_any`]: Machine::spin_until_any
 /// [`sleep_while`]: Machine::sleep_while
-pub trait Machine: Sized + Copy + 'static {
+///
+/// # Safety
+/// Locks keep threads apart, and follow pointers, by what a machine gives them. So its words and cells hold what was
+/// last written to them, as their memory model has it, and a read-modify-write is one step; waiting ends only for the
+/// reason that it says. [`thread`](Machine::thread) is unique among those alive. A node is taken by one caller at a
+/// time, [`named_node`](Machine::named_node) finds the node of that name, and nodes and [`alloc`](Machine::alloc)ated
+/// memory are valid, the latter for the layout that was asked for, as long as anything on this machine can run.
+pub unsafe trait Machine: Sized + Copy + 'static {
     /// A shared 32-bit word.
     type U32: Integer<Value = u32>;
     /// A shared 64-bit word.
@@ -179,9 +188,13 @@ pub trait Machine: Sized + Copy + 'static {
     #[track_caller]
     fn take_node<T: Node<Self>>() -> TakenNode<T>;
 
-    /// Gives a node back to the pool that it came from; any thread may. No other thread may use it from now on.
+    /// Gives a node back to the pool that it came from; any thread may.
+    ///
+    /// # Safety
+    /// `node` came from [`Machine::take_node`] of this machine and this type, has not been given back since, and nobody
+    /// uses it from now on.
     #[track_caller]
-    fn give_node<T: Node<Self>>(node: &'static T);
+    unsafe fn give_node<T: Node<Self>>(node: &'static T);
 
     /// A hint: the calling thread is about to use a node of its own pool that a neighbour may have written, and looks
     /// somewhere else first to find out which. Lets the two line transfers overlap where the hardware can.
@@ -189,7 +202,10 @@ pub trait Machine: Sized + Copy + 'static {
     fn expect_node() {}
 
     /// The node with this name, which a lock keeps where a pointer has no room. See [`TakenNode::name`].
-    fn named_node<T: Node<Self>>(name: u32) -> &'static T;
+    ///
+    /// # Safety
+    /// `name` came with a node of this machine and this type.
+    unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T;
 
     /// Memory of the calling thread alone, for what its waits have learned, such as how long to stay away; zero at
     /// first, later what a former thread left there. A lock makes do without where a machine has none.

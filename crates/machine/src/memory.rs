@@ -26,8 +26,9 @@ pub enum Home {
 /// A queue node: what a waiter shares with its neighbours in a queue.
 ///
 /// # Safety
-/// All-zero memory is a valid value; at most [`LINE_BYTES`] long and aligned; nothing to drop; made of words and cells
-/// of `M` only.
+/// At most [`LINE_BYTES`] long and aligned; nothing to drop; made of words and cells of `M` only, and no bits that a node
+/// of another type may have left in them make it invalid: whoever takes a node writes a word before it trusts what it
+/// reads there.
 pub unsafe trait Node<M: Machine>: Sync + Sized + 'static {}
 
 /// A queue node taken out of a thread's pool.

@@ -4,11 +4,14 @@ use core::fmt::Debug;
 
 use crate::Ordering;
 
-/// A value that a shared word or cell can hold: plain bits of at most eight bytes.
+/// A value that a shared word or cell can hold: plain bits of one, two, four or eight bytes.
+///
+/// A type of another size, or one that is not aligned to its size, does not compile in a cell: the hardware has no single
+/// access for it.
 ///
 /// # Safety
-/// The all-zero bit pattern is a valid value and equals `ZERO`; `from_bits(to_bits(x)) == x`; the type has no
-/// padding and needs no drop.
+/// Every bit pattern of the type's size is a valid value, and the one of zeros is `ZERO`; `from_bits(to_bits(x)) == x`;
+/// the type has no padding and needs no drop.
 pub unsafe trait Plain: Copy + PartialEq + Debug + 'static {
     /// The value whose bits are zero.
     const ZERO: Self;
@@ -16,6 +19,14 @@ pub unsafe trait Plain: Copy + PartialEq + Debug + 'static {
     fn to_bits(self) -> u64;
     /// The value with these bits. Bits past the type's size are dropped.
     fn from_bits(bits: u64) -> Self;
+}
+
+/// Fails to compile when the hardware has no single access for a `T`.
+pub(crate) const fn assert_single_access<T: Plain>() {
+    assert!(
+        matches!(size_of::<T>(), 1 | 2 | 4 | 8) && align_of::<T>() == size_of::<T>(),
+        "a plain value has one, two, four or eight bytes and is aligned to its size"
+    );
 }
 
 macro_rules! plain_integers {
@@ -46,7 +57,11 @@ unsafe impl<T: 'static> Plain for *mut T {
 }
 
 /// A shared word: every access names its ordering.
-pub trait Word: Send + Sync + Sized {
+///
+/// # Safety
+/// The type is as large and aligned as its value, at least four bytes, and its memory is initialised: a machine may watch
+/// it where it lies.
+pub unsafe trait Word: Send + Sync + Sized {
     /// What it holds.
     type Value: Plain;
 

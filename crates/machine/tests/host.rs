@@ -108,15 +108,20 @@ fn nodes_are_distinct_named_and_reused<M: Machine>() {
     assert_eq!(taken.iter().filter(|taken| taken.name.is_some()).count(), M::NAMED_NODES as usize);
     for one in &taken {
         if let Some(name) = one.name {
-            assert!(core::ptr::eq(M::named_node::<TestNode<M>>(name), one.node));
+            // SAFETY: the name of a node taken above.
+            assert!(core::ptr::eq(unsafe { M::named_node::<TestNode<M>>(name) }, one.node));
             assert_eq!(name / M::NAMED_NODES, M::thread());
         }
     }
     let first = taken[0].node;
     // Another thread may give a node back.
-    M::run(&Plan::threads(1), &|_| taken.iter().for_each(|taken| M::give_node(taken.node)));
+    M::run(&Plan::threads(1), &|_| {
+        // SAFETY: taken above, and used no more.
+        taken.iter().for_each(|taken| unsafe { M::give_node(taken.node) });
+    });
     assert!(core::ptr::eq(M::take_node::<TestNode<M>>().node, first));
-    M::give_node(first);
+    // SAFETY: taken above.
+    unsafe { M::give_node(first) };
 }
 
 fn numbers_of_ended_threads_are_used_again<M: Machine>() {
@@ -178,4 +183,40 @@ fn a_run_counts_events_and_stops_after_its_duration() {
 #[should_panic(expected = "thread 1 of the run panicked")]
 fn a_panic_in_a_run_reaches_the_caller() {
     Native::run(&Plan::threads(2), &|thread| assert_ne!(thread, 1, "on purpose"));
+}
+
+/// The threads of a run borrow from its caller, so that one that cannot be started must not leave the others behind.
+#[test]
+fn a_run_that_lacks_a_thread_ends_those_it_has() {
+    const CHILD: &str = "CONTEND_TEST_FEW_THREADS";
+    if std::env::var_os(CHILD).is_none() {
+        let test = std::env::current_exe().expect("a test has a path");
+        let child = std::process::Command::new(test)
+            .args(["--exact", "a_run_that_lacks_a_thread_ends_those_it_has", "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("a test runs");
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let few = libc::rlimit { rlim_cur: 1 << 30, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: reads what it is given.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const few) }, 0);
+    let alive = || std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count();
+    let before = alive();
+    let bodies = std::sync::atomic::AtomicU32::new(0);
+    let run = std::panic::catch_unwind(|| {
+        Native::run(&Plan::threads(2_000), &|_| {
+            bodies.fetch_add(1, Relaxed);
+        })
+    });
+    let said = run.expect_err("a gigabyte has no room for so many stacks");
+    let said = said.downcast_ref::<String>().expect("a message");
+    assert!(said.starts_with("cannot start thread "), "{said}");
+    assert_eq!(bodies.into_inner(), 0);
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while alive() > before {
+        assert!(std::time::Instant::now() < patience, "threads were left behind");
+        std::thread::yield_now(); // one that has been joined may still be on its way out
+    }
 }

@@ -49,14 +49,18 @@ trait Serve: 'static {
     fn acquire(&self);
     fn try_acquire(&self) -> bool;
     fn acquire_until(&self, deadline: Deadline) -> bool;
-    fn release(&self);
+    /// # Safety
+    /// As [`RawLock::release`].
+    unsafe fn release(&self);
 }
 
 trait ServeShared: Serve {
     fn acquire_shared(&self, again: bool);
     fn try_acquire_shared(&self, again: bool) -> bool;
     fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool;
-    fn release_shared(&self);
+    /// # Safety
+    /// As [`RawRwLock::release_shared`].
+    unsafe fn release_shared(&self);
 }
 
 struct Tabulate;
@@ -112,7 +116,7 @@ fn table<S: Serve>() -> Algorithm {
     }
     unsafe fn release<S: Serve>(state: *const u8) {
         // SAFETY: passed on.
-        unsafe { lock_at::<S>(state) }.release();
+        unsafe { lock_at::<S>(state).release() };
     }
     Algorithm {
         bytes: size_of::<S>(),
@@ -143,7 +147,7 @@ fn table_shared<S: ServeShared>() -> Algorithm {
     }
     unsafe fn release<S: ServeShared>(state: *const u8) {
         // SAFETY: passed on.
-        unsafe { lock_at::<S>(state) }.release_shared();
+        unsafe { lock_at::<S>(state).release_shared() };
     }
     let shared = Shared {
         acquire: acquire::<S>,
@@ -191,9 +195,10 @@ impl<L: RawLock<Patient>> Serve for Queued<L> {
     }
 
     #[inline]
-    fn release(&self) {
+    unsafe fn release(&self) {
         if self.word.load(Relaxed) == THROUGH_QUEUE {
-            self.inner.release();
+            // SAFETY: whoever holds the word this way has acquired the inner lock.
+            unsafe { self.inner.release() };
         }
         self.word.store(FREE, Release);
     }
@@ -221,8 +226,9 @@ impl<L: TryLock<Patient>> Serve for Tried<L> {
     }
 
     #[inline]
-    fn release(&self) {
-        self.0.release();
+    unsafe fn release(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.release() };
     }
 }
 
@@ -242,8 +248,9 @@ impl<L: RawRwLock<Patient> + TryLock<Patient>> ServeShared for Tried<L> {
     }
 
     #[inline]
-    fn release_shared(&self) {
-        self.0.release_shared();
+    unsafe fn release_shared(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.release_shared() };
     }
 }
 
@@ -269,8 +276,9 @@ impl<L: TimedLock<Patient>> Serve for Timed<L> {
     }
 
     #[inline]
-    fn release(&self) {
-        self.0.release();
+    unsafe fn release(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.release() };
     }
 }
 
@@ -290,8 +298,9 @@ impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
     }
 
     #[inline]
-    fn release_shared(&self) {
-        self.0.release_shared();
+    unsafe fn release_shared(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.release_shared() };
     }
 }
 

@@ -63,7 +63,9 @@ fn watch(addresses: &[usize], limit: &Limit<'_, Simulated>) -> bool {
     unsafe { wait_for_lines(engine, &lines[..count], deadline) }
 }
 
-impl Machine for Simulated {
+// SAFETY: the threads of a simulation run one at a time, each access as a whole; nodes and allocated memory lie in the
+// simulation's arena.
+unsafe impl Machine for Simulated {
     type U32 = SimulatedU32;
     type U64 = SimulatedU64;
     type Ptr<T: 'static> = SimulatedPtr<T>;
@@ -233,12 +235,12 @@ impl Machine for Simulated {
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
     }
 
-    fn give_node<T: Node<Self>>(node: &'static T) {
+    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
         let engine = engine!();
         engine.nodes.give(engine.offset_of(std::ptr::from_ref(node) as usize) as usize);
     }
 
-    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+    unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
         // SAFETY: as in `take_node`.
         unsafe {

@@ -98,7 +98,8 @@ macro_rules! word {
             }
         }
 
-        impl $(<$of: 'static>)? Word for $name $(<$of>)? {
+        // SAFETY: transparent over its value.
+        unsafe impl $(<$of: 'static>)? Word for $name $(<$of>)? {
             accesses!($value);
         }
     };

@@ -229,10 +229,11 @@ mod tests {
     /// A lock that does not exclude.
     struct Open;
 
-    impl RawLock<Native> for Open {
+    // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+    unsafe impl RawLock<Native> for Open {
         const NEW: Self = Self;
         fn acquire(&self) {}
-        fn release(&self) {}
+        unsafe fn release(&self) {}
     }
 
     #[test]

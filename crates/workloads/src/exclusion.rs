@@ -39,7 +39,8 @@ impl<L: RawLock<M>, M: Machine> Exclusion for Own<L, M> {
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
         self.0.acquire();
         let result = section();
-        self.0.release();
+        // SAFETY: acquired above.
+        unsafe { self.0.release() };
         result
     }
 }
@@ -59,7 +60,8 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for OwnShared<L, M> {
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
         self.0.acquire();
         let result = section();
-        self.0.release();
+        // SAFETY: acquired above.
+        unsafe { self.0.release() };
         result
     }
 
@@ -67,7 +69,8 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for OwnShared<L, M> {
     fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
         self.0.acquire_shared(false);
         let result = section();
-        self.0.release_shared();
+        // SAFETY: acquired above.
+        unsafe { self.0.release_shared() };
         result
     }
 }
@@ -82,14 +85,17 @@ fn call_acquire<L: RawLock<M>, M: Machine>(lock: &L) {
     lock.acquire();
 }
 
+/// # Safety
+/// As [`RawLock::release`].
 #[inline(never)]
-fn call_release<L: RawLock<M>, M: Machine>(lock: &L) {
-    lock.release();
+unsafe fn call_release<L: RawLock<M>, M: Machine>(lock: &L) {
+    // SAFETY: by the caller.
+    unsafe { lock.release() };
 }
 
 impl<L: RawLock<M>, M: Machine> Called<L, M> {
     /// The function that releases, for whoever wants to see what it compiles to.
-    pub const RELEASE: fn(&L) = call_release::<L, M>;
+    pub const RELEASE: unsafe fn(&L) = call_release::<L, M>;
 }
 
 impl<L: RawLock<M>, M: Machine> Exclusion for Called<L, M> {
@@ -101,7 +107,8 @@ impl<L: RawLock<M>, M: Machine> Exclusion for Called<L, M> {
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
         call_acquire::<L, M>(&self.0);
         let result = section();
-        call_release::<L, M>(&self.0);
+        // SAFETY: acquired above.
+        unsafe { call_release::<L, M>(&self.0) };
         result
     }
 }
@@ -115,9 +122,12 @@ fn call_acquire_shared<L: RawRwLock<M>, M: Machine>(lock: &L) {
     lock.acquire_shared(false);
 }
 
+/// # Safety
+/// As [`RawRwLock::release_shared`].
 #[inline(never)]
-fn call_release_shared<L: RawRwLock<M>, M: Machine>(lock: &L) {
-    lock.release_shared();
+unsafe fn call_release_shared<L: RawRwLock<M>, M: Machine>(lock: &L) {
+    // SAFETY: by the caller.
+    unsafe { lock.release_shared() };
 }
 
 impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
@@ -131,7 +141,8 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
         call_acquire::<L, M>(&self.0);
         let result = section();
-        call_release::<L, M>(&self.0);
+        // SAFETY: acquired above.
+        unsafe { call_release::<L, M>(&self.0) };
         result
     }
 
@@ -139,7 +150,8 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
     fn shared<R>(&self, section: impl FnOnce() -> R) -> R {
         call_acquire_shared::<L, M>(&self.0);
         let result = section();
-        call_release_shared::<L, M>(&self.0);
+        // SAFETY: acquired above.
+        unsafe { call_release_shared::<L, M>(&self.0) };
         result
     }
 }

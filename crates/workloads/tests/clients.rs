@@ -43,30 +43,34 @@ fn references_outlive_their_users() {
 /// A lock that does not exclude.
 struct Open;
 
-impl RawLock<Patient> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl RawLock<Patient> for Open {
     const NEW: Self = Self;
     fn acquire(&self) {}
-    fn release(&self) {}
+    unsafe fn release(&self) {}
 }
 
-impl TryLock<Patient> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl TryLock<Patient> for Open {
     fn try_acquire(&self) -> bool {
         true
     }
 }
 
-impl TimedLock<Patient> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl TimedLock<Patient> for Open {
     fn acquire_or(&self, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
         Ok(())
     }
 }
 
-impl RawRwLock<Patient> for Open {
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl RawRwLock<Patient> for Open {
     fn acquire_shared(&self, _: bool) {}
     fn try_acquire_shared(&self, _: bool) -> bool {
         true
     }
-    fn release_shared(&self) {}
+    unsafe fn release_shared(&self) {}
 }
 
 #[test]

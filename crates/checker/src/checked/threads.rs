@@ -89,7 +89,9 @@ impl Sleepers {
     }
 }
 
-impl Machine for Checked {
+// SAFETY: values and their order come from the execution graph, which has them as the memory model does; nodes and allocated
+// memory lie in the session's arena.
+unsafe impl Machine for Checked {
     type U32 = CheckedU32;
     type U64 = CheckedU64;
     type Ptr<T: 'static> = CheckedPtr<T>;
@@ -273,11 +275,11 @@ impl Machine for Checked {
     }
 
     #[track_caller]
-    fn give_node<T: Node<Self>>(node: &'static T) {
+    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
         session().give_node(std::ptr::from_ref(node) as usize, Site::caller());
     }
 
-    fn named_node<T: Node<Self>>(name: u32) -> &'static T {
+    unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         let (thread, index) = (name as usize / NAMED_NODES, name as usize % NAMED_NODES);
         assert!(thread < crate::MAX_THREADS, "no queue node is called {name}");
         let (node, _) = session().arena.node(TypeId::of::<T>(), thread, index);

@@ -86,7 +86,8 @@ macro_rules! integer_word {
             }
         }
 
-        impl Word for $name {
+        // SAFETY: transparent over its value.
+        unsafe impl Word for $name {
             word_accesses!($value);
         }
 
@@ -168,7 +169,8 @@ impl<T: 'static> CheckedPtr<T> {
     }
 }
 
-impl<T: 'static> Word for CheckedPtr<T> {
+// SAFETY: transparent over its value.
+unsafe impl<T: 'static> Word for CheckedPtr<T> {
     word_accesses!(*mut T);
 }
 

@@ -38,6 +38,11 @@ pub(super) fn note(event: Event) {
     part().set(now);
 }
 
+/// What the threads of a run are told at its start.
+const NOT_YET: u32 = 0;
+const GO: u32 = 1;
+const CALLED_OFF: u32 = 2;
+
 /// One thread of a run and what it is told.
 struct Worker<'a> {
     index: usize,
@@ -66,19 +71,34 @@ pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
             panicked: false,
         })
         .collect::<Vec<_>>();
-    let threads = workers.iter_mut().map(start).collect::<Vec<_>>();
+    let mut threads = Vec::with_capacity(plan.threads);
+    let mut refused = None;
+    for worker in &mut workers {
+        match start(worker) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
 
-    while (waiting.load(Ordering::Acquire) as usize) < plan.threads {
+    while (waiting.load(Ordering::Acquire) as usize) < threads.len() {
         futex::yield_now();
     }
+    let started = threads.len();
     let started_ns = futex::clock_ns(Clock::Monotonic);
     until_ns
         .store(plan.duration_ns.map_or(0, |duration| started_ns.saturating_add(duration)), Ordering::Relaxed);
-    go.store(1, Ordering::Release);
+    go.store(if refused.is_none() { GO } else { CALLED_OFF }, Ordering::Release);
     futex::wake(&raw const go, u32::MAX);
     for thread in threads {
         // SAFETY: created by `start` and joined once.
         unsafe { libc::pthread_join(thread, null_mut()) };
+    }
+    // Only now, since the threads that were started have seen the workers and the body.
+    if let Some(error) = refused {
+        panic!("cannot start thread {started} of the run: error {error} of pthread_create");
     }
     let elapsed_ns = futex::clock_ns(Clock::Monotonic) - started_ns;
     if let Some(worker) = workers.iter().find(|worker| worker.panicked) {
@@ -87,14 +107,17 @@ pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
     Run { counts: workers.iter().map(|worker| worker.counts).collect(), elapsed_ns }
 }
 
-fn start(worker: &mut Worker<'_>) -> libc::pthread_t {
+/// Starts the thread of a worker, which outlives it.
+///
+/// # Errors
+/// The error number of `pthread_create`.
+fn start(worker: &mut Worker<'_>) -> Result<libc::pthread_t, libc::c_int> {
     let mut thread = 0;
     // SAFETY: the worker outlives the thread, since `run` joins it.
     let error = unsafe {
         libc::pthread_create(&raw mut thread, core::ptr::null(), work, core::ptr::from_mut(worker).cast())
     };
-    assert!(error == 0, "cannot start thread {}: error {error} of pthread_create", worker.index);
-    thread
+    if error == 0 { Ok(thread) } else { Err(error) }
 }
 
 extern "C" fn work(worker: *mut libc::c_void) -> *mut libc::c_void {
@@ -104,8 +127,11 @@ extern "C" fn work(worker: *mut libc::c_void) -> *mut libc::c_void {
         pin_to(core);
     }
     worker.waiting.fetch_add(1, Ordering::Release);
-    while worker.go.load(Ordering::Acquire) == 0 {
-        futex::sleep_while(worker.go, 0, None, None);
+    while worker.go.load(Ordering::Acquire) == NOT_YET {
+        futex::sleep_while(worker.go, NOT_YET, None, None);
+    }
+    if worker.go.load(Ordering::Relaxed) == CALLED_OFF {
+        return null_mut();
     }
     part().set(Part { counts: Counts::default(), until_ns: worker.until_ns.load(Ordering::Relaxed) });
     worker.panicked = panics(|| (worker.body)(worker.index));
@@ -136,6 +162,9 @@ fn pin_to(core: u32) {
     }
 }
 
+/// What every mapping is aligned to, in bytes.
+const SMALLEST_PAGE: usize = 4096;
+
 pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
     let memory = match home {
         Home::FirstTouch => {
@@ -147,7 +176,10 @@ pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
                 if error == 0 { memory } else { null_mut() }
             }
         }
-        Home::Node(node) => map_on(node, layout.size()),
+        Home::Node(node) => {
+            assert!(layout.align() <= SMALLEST_PAGE, "memory on a node is aligned to a page, not to more");
+            map_on(node, layout.size())
+        }
     };
     match NonNull::new(memory.cast()) {
         Some(memory) => memory,

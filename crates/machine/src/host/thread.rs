@@ -5,7 +5,7 @@
 //! declared in assembly, since the compiler offers no such model on stable: three instructions, no call, usable
 //! in a preloaded library before any constructor has run.
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
@@ -37,10 +37,12 @@ const CHUNKS: usize = 1024;
 /// ```
 ///
 /// The type must be valid when all its bytes are zero, must not need dropping, and must not be aligned to more than
-/// 64 bytes.
+/// 64 bytes. The symbol is an identifier that nothing else in the program has; the linker refuses a second one.
 #[macro_export]
 macro_rules! thread_block {
     ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
+        const _: () = assert!($crate::host::thread::is_identifier($symbol), "a symbol is an identifier");
+
         ::core::arch::global_asm!(
             concat!(".pushsection .tbss.", $symbol, ",\"awT\",@nobits"),
             concat!(".globl ", $symbol),
@@ -87,10 +89,36 @@ macro_rules! thread_block {
     };
 }
 
+/// Whether [`thread_block!`] can name a symbol so: anything else would be more assembly.
+#[doc(hidden)]
+#[must_use]
+pub const fn is_identifier(symbol: &str) -> bool {
+    let bytes = symbol.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !(bytes[at].is_ascii_alphabetic() || bytes[at] == b'_' || at > 0 && bytes[at].is_ascii_digit()) {
+            return false;
+        }
+        at += 1;
+    }
+    at > 0
+}
+
 thread_block!(fn current_block -> Cell<*mut Block>, symbol = "contend_machine_thread");
 
+/// Memory of a queue node, written through shared references.
 #[repr(C, align(64))]
-struct Slot([u8; LINE_BYTES]);
+struct Slot(UnsafeCell<[u8; LINE_BYTES]>);
+
+// SAFETY: nodes are made of words and cells, which are.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    #[inline]
+    fn node(&self) -> NonNull<u8> {
+        NonNull::from(&self.0).cast()
+    }
+}
 
 /// What a thread owns: a line of book-keeping, then its queue nodes, a line each, then what its waits have learned.
 #[repr(C, align(64))]
@@ -164,9 +192,11 @@ fn adopt_block() -> &'static Block {
     block
 }
 
-fn block(number: u32) -> &'static Block {
+/// # Safety
+/// A block with this number has been handed out.
+unsafe fn block(number: u32) -> &'static Block {
     let chunk = BLOCKS[number as usize / CHUNK_BLOCKS].load(Ordering::Acquire);
-    // SAFETY: whoever knows the number got it from a block, so that the chunk is mapped.
+    // SAFETY: by the caller, so that the chunk is mapped.
     unsafe { &*chunk.add(number as usize % CHUNK_BLOCKS) }
 }
 
@@ -182,7 +212,8 @@ fn new_block() -> &'static Block {
             unsafe { libc::munmap(fresh.cast(), CHUNK_BLOCKS * size_of::<Block>()) };
         }
     }
-    let block = block(number);
+    // SAFETY: it is handed out here, and its chunk is mapped.
+    let block = unsafe { block(number) };
     block.number.store(number, Ordering::Relaxed);
     block
 }
@@ -190,7 +221,8 @@ fn new_block() -> &'static Block {
 fn pop_free_block() -> Option<&'static Block> {
     let mut head = FREE_BLOCKS.load(Ordering::Acquire);
     loop {
-        let first = block((head as u32).checked_sub(1)?);
+        // SAFETY: free blocks have been handed out before.
+        let first = unsafe { block((head as u32).checked_sub(1)?) };
         let next = u64::from(first.next_free.load(Ordering::Relaxed));
         match FREE_BLOCKS.compare_exchange_weak(
             head,
@@ -273,21 +305,24 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
         block.taking.store(0, Ordering::Relaxed);
         if let Some(index) = index {
             let name = block.number() * SLOTS as u32 + index as u32;
-            return (NonNull::from(&block.slots[index]).cast(), Some(name));
+            return (block.slots[index].node(), Some(name));
         }
     }
     (take_overflow_slot(), None)
 }
 
+/// # Safety
+/// The slot came from `take_slot`, and nobody uses it any more.
 #[inline]
-pub(super) fn give_slot(slot: NonNull<u8>) {
+pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
     let block = own_block();
     let offset = (slot.as_ptr() as usize).wrapping_sub(block as usize + offset_of!(Block, slots));
     if offset < SLOTS * LINE_BYTES {
         // SAFETY: the slot lies in it, so that the thread has one.
         unsafe { &*block }.taken[offset / LINE_BYTES].store(0, Ordering::Release);
     } else {
-        give_foreign_slot(slot);
+        // SAFETY: by the caller.
+        unsafe { give_foreign_slot(slot) };
     }
 }
 
@@ -303,8 +338,11 @@ pub(super) fn expect_slot() {
 }
 
 /// Gives back a node of another thread's pool, or of the overflow store.
+///
+/// # Safety
+/// As `give_slot`.
 #[cold]
-fn give_foreign_slot(slot: NonNull<u8>) {
+unsafe fn give_foreign_slot(slot: NonNull<u8>) {
     for chunk in &BLOCKS {
         let start = chunk.load(Ordering::Acquire);
         if start.is_null() {
@@ -319,12 +357,16 @@ fn give_foreign_slot(slot: NonNull<u8>) {
             return;
         }
     }
-    give_overflow_slot(slot);
+    // SAFETY: by the caller; it is in no pool.
+    unsafe { give_overflow_slot(slot) };
 }
 
+/// # Safety
+/// A slot has this name.
 #[inline]
-pub(super) fn named_slot(name: u32) -> NonNull<u8> {
-    NonNull::from(&block(name / SLOTS as u32).slots[name as usize % SLOTS]).cast()
+pub(super) unsafe fn named_slot(name: u32) -> NonNull<u8> {
+    // SAFETY: by the caller, so that its block has been handed out.
+    unsafe { block(name / SLOTS as u32) }.slots[name as usize % SLOTS].node()
 }
 
 /// A node past a thread's pool, with the flag that says whether somebody uses it.
@@ -344,11 +386,12 @@ fn take_overflow_slot() -> NonNull<u8> {
     // SAFETY: null or a node of the list, which is never unmapped.
     while let Some(node) = unsafe { at.as_ref() } {
         if node.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return NonNull::from(&node.slot).cast();
+            return node.slot.node();
         }
         at = node.next.load(Ordering::Relaxed);
     }
     let fresh = map_zeroed(size_of::<OverflowSlot>()).cast::<OverflowSlot>();
+    let _ = fresh.as_ptr().expose_provenance(); // for `give_overflow_slot`, which is given the slot alone
     // SAFETY: zeroed memory is a valid node, and nobody has seen it.
     let node = unsafe { fresh.as_ref() };
     node.taken.store(1, Ordering::Relaxed);
@@ -356,15 +399,18 @@ fn take_overflow_slot() -> NonNull<u8> {
     loop {
         node.next.store(head, Ordering::Relaxed);
         match OVERFLOW.compare_exchange_weak(head, fresh.as_ptr(), Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return NonNull::from(&node.slot).cast(),
+            Ok(_) => return node.slot.node(),
             Err(now) => head = now,
         }
     }
 }
 
-fn give_overflow_slot(slot: NonNull<u8>) {
-    // SAFETY: a slot that is in no pool is the first field of an overflow node.
-    unsafe { slot.cast::<OverflowSlot>().as_ref() }.taken.store(0, Ordering::Release);
+/// # Safety
+/// The slot came from `take_overflow_slot`, and nobody uses it any more.
+unsafe fn give_overflow_slot(slot: NonNull<u8>) {
+    let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.as_ptr() as usize);
+    // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.
+    unsafe { &*node }.taken.store(0, Ordering::Release);
 }
 
 /// A lock has no way to fail, and may be taken where nothing can be unwound.
@@ -404,7 +450,8 @@ mod tests {
     fn a_handler_that_interrupts_a_take_gets_its_node_elsewhere() {
         let (free, name) = take_slot();
         assert!(name.is_some());
-        give_slot(free);
+        // SAFETY: taken above.
+        unsafe { give_slot(free) };
         let block = current();
         block.taking.store(1, Ordering::Relaxed); // between the look at the slot and its mark
         let (handlers, name) = take_slot();
@@ -413,8 +460,10 @@ mod tests {
         assert_ne!(handlers, free);
         let (own, _) = take_slot();
         assert_eq!(own, free);
-        give_slot(own);
-        give_slot(handlers);
+        // SAFETY: taken above.
+        unsafe { give_slot(own) };
+        // SAFETY: taken above.
+        unsafe { give_slot(handlers) };
     }
 
     #[test]

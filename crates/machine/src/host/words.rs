@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use super::patience::Patience;
+use crate::word::assert_single_access;
 use crate::{Integer, Ordering, Part, Plain, PlainCell, Word};
 
 /// Whether a read-modify-write with this ordering may be what a waiter waits for. One that only acquires takes a
@@ -69,7 +70,8 @@ macro_rules! integer_word {
             }
         }
 
-        impl<P: Patience> Word for $name<P> {
+        // SAFETY: transparent over the atomic of its value.
+        unsafe impl<P: Patience> Word for $name<P> {
             word_accesses!($value, $atomic);
         }
 
@@ -128,7 +130,8 @@ integer_word!(HostU64, u64, AtomicU64, "A 64-bit word of this computer.");
 #[repr(transparent)]
 pub struct HostPtr<T: 'static, P: Patience>(AtomicPtr<T>, PhantomData<P>);
 
-impl<T: 'static, P: Patience> Word for HostPtr<T, P> {
+// SAFETY: transparent over the atomic of its value.
+unsafe impl<T: 'static, P: Patience> Word for HostPtr<T, P> {
     word_accesses!(*mut T, AtomicPtr<T>);
 }
 
@@ -216,6 +219,7 @@ impl<T: Plain> PlainCell<T> for HostCell<T> {
 
     #[inline]
     fn get(&self) -> T {
+        const { assert_single_access::<T>() };
         use core::sync::atomic::{AtomicU8, AtomicU16};
         let at = self.0.get();
         // SAFETY: the cell is aligned to its size and only accessed by atomics of that size.
@@ -232,6 +236,7 @@ impl<T: Plain> PlainCell<T> for HostCell<T> {
 
     #[inline]
     fn set(&self, value: T) {
+        const { assert_single_access::<T>() };
         use core::sync::atomic::{AtomicU8, AtomicU16};
         let (at, bits) = (self.0.get(), value.to_bits());
         // SAFETY: as in `get`.

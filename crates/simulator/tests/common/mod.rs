@@ -60,7 +60,8 @@ pub(crate) fn count<L: RawLock<M>>(threads: usize, rounds: u64, outside: u64) ->
             M::note(Event::Acquired { lock, shared: false });
             shared.count.set(shared.count.get() + 1);
             M::note(Event::Releasing { lock, shared: false });
-            shared.lock.release();
+            // SAFETY: acquired above.
+            unsafe { shared.lock.release() };
             M::note(Event::Operation);
             M::delay(outside + (thread as u64 * 7 + round * 13) % 40);
         }

@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod demo;
 mod diff;
+mod extrapolate;
 mod launch;
 mod library;
 mod litmus;
@@ -41,6 +42,7 @@ enum Subcommands {
     Report(report::Args),
     Diff(diff::Args),
     Predict(predict::Args),
+    Extrapolate(extrapolate::Args),
     Run(run::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),
+        Subcommands::Extrapolate(args) => extrapolate::run(&args),
         Subcommands::Run(args) => run::run(args),
         Subcommands::Compare(args) => compare::run(&args),
         Subcommands::Simulate(args) => simulate::run(&args),

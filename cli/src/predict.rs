@@ -198,7 +198,7 @@ fn family_of(lock: &str) -> Option<Family> {
 }
 
 /// Curves from a file: CSV if it is called so, else JSON.
-fn read_series(path: &Path) -> anyhow::Result<Series> {
+pub(crate) fn read_series(path: &Path) -> anyhow::Result<Series> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let series = if path.extension().is_some_and(|extension| extension == "csv") {
         curve::format::read_csv("measured", file)

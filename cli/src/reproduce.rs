@@ -4,6 +4,7 @@ mod against_model;
 mod claims;
 mod contention;
 mod figures;
+mod lock_study;
 mod paper;
 pub(crate) mod published;
 mod simulated;
@@ -76,6 +77,8 @@ enum Figure {
     Instability,
     /// A prediction for 48 simulated cores from a profile of two
     EndToEnd,
+    /// Curves of forty programs under 28 locks, cut short and extrapolated
+    LockStudy,
     /// All of these
     All,
 }
@@ -96,6 +99,7 @@ impl Figure {
             Self::Retries => stability::retries(),
             Self::Instability => stability::instability(),
             Self::EndToEnd => against_model::end_to_end(),
+            Self::LockStudy => lock_study::lock_study(),
             Self::All => anyhow::bail!("all is not one figure"),
         }
     }

@@ -88,6 +88,25 @@ pub(crate) struct Retries {
     pub(crate) users_400: f64,
 }
 
+/// One point of a program's curve under one lock.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct LockStudy {
+    pub(crate) machine: String,
+    pub(crate) program: String,
+    pub(crate) lock: String,
+    /// Nodes of 8 cores, or of 10.
+    pub(crate) nodes: u32,
+    /// The median of the runs; its unit differs from program to program.
+    pub(crate) throughput: f64,
+    pub(crate) least: f64,
+    pub(crate) greatest: f64,
+}
+
+/// The curves of the study of locks under programs.
+pub(crate) fn lock_study() -> anyhow::Result<Vec<LockStudy>> {
+    rows("lock_study_curves.csv", include_str!("../../../data/published/lock_study_curves.csv"))
+}
+
 /// Fig. 3.
 pub(crate) fn critical_sections() -> anyhow::Result<Vec<CriticalSection>> {
     rows("fig3_critical_sections.csv", include_str!("../../../data/published/fig3_critical_sections.csv"))

@@ -13,6 +13,7 @@
 //! - [`parameters`]: what a profile taken on few cores says of a lock;
 //! - [`predict`]: from those and a machine's costs to a curve with a band and a verdict;
 //! - [`fit`]: the hand-over cost that explains a measured curve;
+//! - [`mod@extrapolate`]: from a few measured points of a curve to more cores, without a profile;
 //! - [`machine_file`]: what a machine's numbers are, each with its source.
 //!
 //! Functions are pure: no clock, no thread, no file; the crate compiles to WebAssembly. Times are in one unit
@@ -34,6 +35,7 @@
 //! ```
 
 pub mod chain;
+pub mod extrapolate;
 pub mod fit;
 pub mod handover;
 pub mod laws;

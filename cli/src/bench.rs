@@ -14,6 +14,8 @@ mod semaphore;
 mod throughput;
 mod timing;
 
+use crate::noise;
+use ::report::Screen;
 use anyhow::Context as _;
 use findings::Findings;
 use std::path::PathBuf;
@@ -180,10 +182,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if json {
         println!("{}", serde_json::to_string_pretty(&findings.json())?);
     } else {
-        print!("{}", findings.terminal());
+        print!("{}", findings.terminal(Screen::stdout()));
     }
-    for warning in findings.noise.warnings() {
-        eprintln!("contend: warning: {warning}");
-    }
+    noise::warn(&findings.noise.warnings());
     Ok(ExitCode::SUCCESS)
 }

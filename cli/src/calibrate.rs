@@ -4,14 +4,14 @@ mod coherence;
 pub(crate) mod measure;
 
 use crate::machines;
-use crate::noise::{Noise, Watch};
+use crate::noise::{self, Noise, Watch};
+use crate::progress;
 use anyhow::Context as _;
-use indicatif::ProgressBar;
 use machine::{Machine as _, Native, Place};
 use measure::middle;
 use model::MachineFile;
 use model::machine_file::{Figure, FigureUnit, HandoverFigures, Topology, Transfer};
-use report::{Cell, Column, Spread, Table, text};
+use report::{Cell, Column, Screen, Spread, Table, text};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -71,12 +71,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if json {
         print_json(&path, &machine, &measured, noise, &warnings)?;
     } else if !to_stdout {
-        print!("{}", measured.table().terminal(text::terminal_columns()));
+        print!("{}", measured.table().terminal(Screen::stdout()));
         println!("\nWritten to {}.", path.display());
     }
-    for warning in &warnings {
-        eprintln!("contend: warning: {warning}");
-    }
+    noise::warn(&warnings);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -258,7 +256,7 @@ impl Measured {
     fn take(cores: &Cores) -> anyhow::Result<Self> {
         let crowd = cores.crowd();
         let sizes = crowd_sizes(crowd.len());
-        let progress = ProgressBar::new(12 + sizes.len() as u64);
+        let progress = progress::bar(12 + sizes.len(), "measurements");
         let take = |what: &'static str, sample: Vec<f64>| {
             progress.inc(1);
             middle(&sample).with_context(|| {
@@ -432,7 +430,7 @@ fn file_text(machine: &MachineFile, measured: &Measured) -> anyhow::Result<Strin
         "# Written by `contend calibrate`. Ranges are the middle 80 % of what was measured.\n{fields}"
     );
     text.push_str("\n# All measurements:\n");
-    for line in measured.table().terminal(None).lines() {
+    for line in measured.table().terminal(Screen::FILE).lines() {
         text.push_str(format!("# {line}").trim_end());
         text.push('\n');
     }

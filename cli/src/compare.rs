@@ -5,13 +5,13 @@ pub(crate) mod statistics;
 pub(crate) mod trial;
 
 use crate::launch::{GLIBC, Launch, Swaps};
-use crate::noise::{Noise, Watch};
+use crate::noise::{self, Noise, Watch};
+use crate::progress;
 use anyhow::Context as _;
 use clap::ArgGroup;
-use indicatif::{ProgressBar, ProgressStyle};
 use locks::catalogue::Lock;
 use regex::Regex;
-use report::{Cell, Column, RangePlot, Table, text};
+use report::{Cell, Column, RangePlot, Screen, Table, text};
 use rounds::{Failure, Metric, Row, Trial, exit_code, measure};
 use statistics::{Better, ratios, verdict};
 use std::ffi::OsString;
@@ -149,13 +149,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(args, &rows, &metric, noise)?;
     } else {
-        print!("{}", table(&rows, &metric).terminal(text::terminal_columns()));
-        println!("\n{}", explanation(args, &metric));
+        let screen = Screen::stdout();
+        print!("{}", table(&rows, &metric).terminal(screen));
+        println!("\n{}", screen.fit(&explanation(args, &metric)));
         show_last_words(&rows);
     }
-    for warning in noise.warnings() {
-        eprintln!("contend: warning: {warning}");
-    }
+    noise::warn(&noise.warnings());
     Ok(ExitCode::from(exit_code(&rows)))
 }
 
@@ -195,10 +194,7 @@ fn pin(cores: &CoreList) -> anyhow::Result<()> {
 
 fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec<Row>> {
     let runs = args.runs as usize;
-    let progress = ProgressBar::new((locks.len() * (runs + 1)) as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} left  {msg}")
-        .expect("the template is valid");
-    progress.set_style(style);
+    let progress = progress::bar(locks.len() * (runs + 1), "{elapsed}, {eta} left  {wide_msg}");
     let mut limit = args.time_limit.unwrap_or(GLIBC_LIMIT);
     let rows = measure(locks, runs, metric, |number, round| {
         let lock = &locks[number];

@@ -1,10 +1,9 @@
 //! `contend diff`: what grew between two profiles.
 
-use crate::report::PAGE_COLUMNS;
 use profile::read::{Change, Measures};
 use profile::{Diff, Options, Profile};
-use report::text::{grouped, short, terminal_columns};
-use report::{Cell, Column, Table};
+use report::text::{grouped, short};
+use report::{Cell, Column, Screen, Table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,34 +43,38 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&diff)?);
     } else {
-        print!("{}", text(&diff, args.top));
+        print!("{}", text(&diff, args.top, Screen::stdout()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(diff: &Diff, top: usize) -> String {
+fn text(diff: &Diff, top: usize, screen: Screen) -> String {
     let top = if top == 0 { usize::MAX } else { top };
     let unit = if diff.per_operation { "operation" } else { "second" };
     let [before, after] = diff.operation_ns;
     let ratio = if before > 0.0 { format!(" (× {})", short(after / before)) } else { String::new() };
-    format!(
+    let head = format!(
         "Threads {} → {}, cores in use {} → {}. CPU time for one {unit}: {} µs → {} µs{ratio}.\n\
-         All times are for one {unit}.\n\nBy lock\n{}\nBy the function that touched the lock first\n{}",
+         All times are for one {unit}.\n\n",
         grouped(diff.threads[0]),
         grouped(diff.threads[1]),
         short(diff.cores_used[0]),
         short(diff.cores_used[1]),
         short(before / 1e3),
         short(after / 1e3),
-        table("lock", &diff.locks, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))),
-        table("caller", &diff.callers, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))),
+    );
+    format!(
+        "{}By lock\n{}\nBy the function that touched the lock first\n{}",
+        screen.fit(&head),
+        table("lock", &diff.locks, top).terminal(screen),
+        table("caller", &diff.callers, top).terminal(screen),
     )
 }
 
 fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
     let mut table = Table::new([
         Column::text(what, what),
-        Column::number("growth_us", "growth µs"),
+        Column::number("growth_us", "growth µs").kept(),
         Column::number("ratio", "×"),
         Column::text("waited_us", "waited µs"),
         Column::text("held_us", "held µs"),
@@ -110,7 +113,8 @@ mod tests {
             before: measures(before),
             after: measures(after),
         };
-        let shown = table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1).terminal(None);
+        let shown =
+            table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1).terminal(Screen::FILE);
         assert!(shown.contains("grown") && shown.contains("4.00") && shown.contains("5.00"), "{shown}");
         assert!(!shown.contains("new"), "{shown}");
         let all = table("lock", &[change("new", 0.0, 2e3)], 9).csv();

@@ -3,7 +3,7 @@
 use crate::launch::GLIBC;
 use locks::catalogue::{LOCKS, Lock};
 use locks::serves::{Ability, KINDS};
-use report::{Cell, Column, Table, text};
+use report::{Cell, Column, Screen, Table};
 use std::process::ExitCode;
 
 /// List the locks, the name first.
@@ -24,11 +24,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut table = Table::new([
         Column::text("name", "name"),
         Column::text("kinds", "kinds"),
-        Column::text("family", "family"),
-        Column::number("bytes", "bytes"),
-        Column::text("emulated", "emulated"),
-        Column::text("arena", "arena"),
-        Column::text("summary", "summary"),
+        Column::text("family", "family").detail(),
+        Column::number("bytes", "bytes").detail(),
+        Column::text("emulated", "emulated").detail(),
+        Column::text("arena", "arena").detail(),
+        Column::text("summary", "summary").kept(),
     ]);
     if json {
         let mut all: Vec<_> = LOCKS.iter().map(json_of).collect();
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Cell::from(""),
         Cell::from(GLIBC_SUMMARY),
     ]);
-    print!("{}", table.terminal(text::terminal_columns()));
+    print!("{}", table.terminal(Screen::stdout()));
     Ok(ExitCode::SUCCESS)
 }
 

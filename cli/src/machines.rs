@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use model::MachineFile;
 use model::machine_file::Figure;
-use report::{Cell, Column, Table, text};
+use report::{Cell, Column, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,13 +78,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Cell::from(basis(&machine.handover.waiter)),
         ]);
     }
-    print!("{}", table.terminal(text::terminal_columns()));
-    println!(
-        "Transfers and waiters are means over all cores, with the range they may lie in; --json has every number and its source."
+    print!("{}", table.terminal(Screen::stdout()));
+    let mut notes = String::from(
+        "Transfers and waiters are means over all cores, with the range they may lie in; --json has every number and \
+         its source.\n",
     );
     if machines.iter().all(|(name, _)| *name != THIS) {
-        println!("`this` is not calibrated: contend calibrate measures the machine you are on.");
+        notes.push_str("`this` is not calibrated: contend calibrate measures the machine you are on.\n");
     }
+    print!("{}", Screen::stdout().fit(&notes));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,6 +18,7 @@ mod page;
 mod predict;
 mod profile;
 mod program;
+mod progress;
 mod report;
 mod reproduce;
 mod run;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
         Subcommands::DemoProgram(args) => demo::program::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("contend: {error:#}");
+        eprint!("{}", ::report::Screen::stderr().fit(&format!("contend: {error:#}\n")));
         ExitCode::FAILURE
     })
 }

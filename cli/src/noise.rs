@@ -1,5 +1,6 @@
 //! How busy the machine was with other work while something was timed.
 
+use report::Screen;
 use std::fs;
 use std::time::Duration;
 
@@ -110,6 +111,13 @@ impl Noise {
             ));
         }
         warnings
+    }
+}
+
+/// Tells on standard error why timings should not be trusted.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprint!("{}", Screen::stderr().fit(&format!("contend: warning: {warning}\n")));
     }
 }
 

@@ -13,7 +13,7 @@ use one_lock::{Measured, predict_lock};
 use other_locks::{as_it_is, others_terminal, together};
 use profile::Profile;
 use profiled::{by_cost, choose, observed};
-use report::text;
+use report::{Screen, text};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -150,13 +150,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
-        print!("{}", prediction.terminal(&machine, &target)?);
-        print!("{}", others_terminal(&others));
+        let screen = Screen::stdout();
+        print!("{}", prediction.terminal(&machine, &target, screen)?);
+        print!("{}", others_terminal(&others, screen));
         if let Some(together) = &together {
-            println!("{}", together.terminal());
+            println!("{}", screen.fit(&together.terminal()));
         }
         for warning in &table.header.warnings {
-            println!("Of the profile: {}.", text::printable(warning));
+            println!("{}", screen.fit(&format!("Of the profile: {}.", text::printable(warning))));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -115,7 +115,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             program.display()
         );
     } else if !quiet {
-        eprint!("{}", text(&Profile::open(&output)?.table(&Options::default()), 20));
+        eprint!(
+            "{}",
+            text(&Profile::open(&output)?.table(&Options::default()), 20, ::report::Screen::stderr())
+        );
         eprintln!("\nThe profile is in {} (contend report, contend predict).", output.display());
     }
     Ok(exit_code(status))

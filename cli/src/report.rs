@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
-use report::text::{grouped, printable, short, terminal_columns};
-use report::{Cell, Column, Table};
+use report::text::{grouped, printable, short};
+use report::{Cell, Column, Screen, Table};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,28 +69,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if csv {
         print!("{}", rows(&table, usize::MAX).csv());
     } else {
-        print!("{}", text(&table, top));
+        print!("{}", text(&table, top, Screen::stdout()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Columns of a table that does not go to a terminal.
-pub(crate) const PAGE_COLUMNS: usize = 132;
-
 /// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
-pub(crate) fn text(table: &LockTable, top: usize) -> String {
+pub(crate) fn text(table: &LockTable, top: usize, screen: Screen) -> String {
     let top = if top == 0 { usize::MAX } else { top };
-    let mut lines = header(table);
+    let mut lines = screen.fit(&header(table));
     lines.push('\n');
     if table.rows.is_empty() {
         lines.push_str("No lock was touched by a call that is recorded.\n");
         return lines;
     }
-    lines.push_str(&rows(table, top).terminal(Some(terminal_columns().unwrap_or(PAGE_COLUMNS))));
+    lines.push_str(&rows(table, top).terminal(screen));
     if let Some(rest) = table.rows.get(top..).filter(|rest| !rest.is_empty()) {
         let waited_ns: f64 = rest.iter().map(LockRow::waited_ns).sum();
         let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
-        let _ = writeln!(lines, "{count} more locks, waited for {waited} in all (--top 0 shows them).");
+        let more = format!("{count} more locks, waited for {waited} in all (--top 0 shows them).\n");
+        lines.push_str(&screen.fit(&more));
     }
     lines
 }
@@ -186,7 +184,7 @@ fn rows(table: &LockTable, top: usize) -> Table {
         Column::number("critical_section_ns", "section ns"),
         Column::percent("share", if counted { "% of op" } else { "% of CPU" }),
         Column::percent("contended_share", "contended %"),
-        Column::number("waited_ms", "waited ms"),
+        Column::number("waited_ms", "waited ms").kept(),
         Column::number("handover_ns", "hand-over ns"),
         Column::number("section_same_core_ns", "same core ns").detail(),
         Column::number("section_other_core_ns", "other core ns").detail(),
@@ -274,7 +272,7 @@ mod tests {
         let recording = profile::session::Recording::create(&path, 0, 1).unwrap();
         recording.finish(profile::format::RunValues::default(), &[]).unwrap();
         let table = Profile::open(&path).unwrap().table(&Options::default());
-        let text = text(&table, 20);
+        let text = text(&table, 20, Screen::FILE);
         assert!(text.contains("No lock was touched") && text.contains("Coverage unknown"), "{text}");
         assert!(rows(&table, 20).is_empty());
     }

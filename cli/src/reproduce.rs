@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use clap::ValueEnum as _;
 use curve::Series;
 use model::Reading;
-use report::{Plot, Table, text};
+use report::{Plot, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -190,25 +190,24 @@ impl Reproduction {
         let path = directory.join(format!("{name}.txt"));
         let notes = self.notes.iter().map(|note| format!("{note}\n")).collect::<String>();
         let faults = published::footnotes(&self.faults);
-        let text = format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(None));
+        let text = format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(Screen::FILE));
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn terminal(&self) -> anyhow::Result<String> {
         const PLOT_ROWS: usize = 20;
-        let width = text::terminal_columns();
-        let mut shown = format!("{}\n\n{}", self.title, self.table.terminal(width));
+        let screen = Screen::stdout();
+        let mut shown = format!("{}\n\n{}", screen.fit(self.title), self.table.terminal(screen));
         if let [plot] = &self.plots[..] {
             shown.push('\n');
             let plot = Plot::new(&*plot.title, &plot.curves)?.log_cores(false);
-            shown.push_str(&plot.terminal(width.unwrap_or(100), PLOT_ROWS));
+            shown.push_str(&plot.terminal(screen, PLOT_ROWS));
         }
         shown.push('\n');
         for note in &self.notes {
-            shown.push_str(note);
-            shown.push('\n');
+            shown.push_str(&screen.fit(&format!("{note}\n")));
         }
-        shown.push_str(&published::footnotes(&self.faults));
+        shown.push_str(&screen.fit(&published::footnotes(&self.faults)));
         Ok(shown)
     }
 

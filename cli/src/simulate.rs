@@ -10,7 +10,7 @@ use crate::machines;
 use anyhow::Context as _;
 use curve::Curve;
 use machine::Topology;
-use report::{Cell, Column, Plot, Table, text};
+use report::{Cell, Column, Plot, Screen, Table};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -159,7 +159,7 @@ fn cores(text: &str) -> Result<Cores, String> {
 /// Runs `contend simulate`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(workload) = args.workload.filter(|_| !args.list) else {
-        print!("{}", workload_table().terminal(text::terminal_columns()));
+        print!("{}", workload_table().terminal(Screen::stdout()));
         return Ok(ExitCode::SUCCESS);
     };
     let hardware = Hardware::new(&machines::load(&args.machine)?)?;
@@ -246,11 +246,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
-        println!("{title}, seed {}: {}\n", args.seed, workload.summary);
-        print!("{}", run_table(&measured).terminal(text::terminal_columns()));
+        let screen = Screen::stdout();
+        println!("{}", screen.fit(&format!("{title}, seed {}: {}\n", args.seed, workload.summary)));
+        print!("{}", run_table(&measured).terminal(screen));
         if cores.len() > 1 {
             let plot = Plot::new(&*title, &curves)?.log_cores(false);
-            print!("\n{}", plot.terminal(text::terminal_columns().unwrap_or(100), 20));
+            print!("\n{}", plot.terminal(screen, 20));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -270,7 +271,8 @@ fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode>
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
-        print!("{}\n{verdict}\n", table.terminal(text::terminal_columns()));
+        let screen = Screen::stdout();
+        print!("{}\n{}", table.terminal(screen), screen.fit(&format!("{verdict}\n")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -298,8 +300,8 @@ fn run_table(measured: &[Measured]) -> Table {
     let mut table = Table::new([
         Column::text("lock", "lock"),
         Column::number("cores", "cores"),
-        Column::number("threads", "threads"),
-        Column::number("operations_per_second", "operations/s"),
+        Column::number("threads", "threads").detail(),
+        Column::number("operations_per_second", "operations/s").kept(),
         Column::number("ns_per_operation", "ns/operation"),
         Column::number("misses_per_operation", "misses/operation"),
         Column::number("home_waits_per_operation", "waits at a home/operation"),
@@ -325,8 +327,8 @@ fn run_table(measured: &[Measured]) -> Table {
 fn workload_table() -> Table {
     let mut table = Table::new([
         Column::text("name", "workload"),
-        Column::text("summary", "what it does"),
-        Column::text("source", "source"),
+        Column::text("summary", "what it does").kept(),
+        Column::text("source", "source").detail(),
     ]);
     for workload in workloads::WORKLOADS {
         table.row([workload.name, workload.summary, workload.source].map(Cell::from));

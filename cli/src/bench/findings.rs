@@ -3,7 +3,7 @@
 use crate::calibrate::{processor_name, today};
 use crate::compare::statistics::SMALLEST_DIFFERENCE;
 use crate::noise::Noise;
-use ::report::{Cell, Column, Plot, RangePlot, Spread, Table, text};
+use ::report::{Cell, Column, Plot, RangePlot, Screen, Spread, Table};
 use curve::Curve;
 use std::fmt::Write as _;
 
@@ -126,19 +126,18 @@ impl Findings {
         table
     }
 
-    /// Lines for a terminal.
-    pub(crate) fn terminal(&self) -> String {
-        let width = text::terminal_columns();
+    /// Lines for a screen.
+    pub(crate) fn terminal(&self, screen: Screen) -> String {
         let mut shown = String::new();
         for part in &self.parts {
-            let _ = writeln!(shown, "{}\n\n{}", part.heading, part.table.terminal(width));
+            let _ = writeln!(shown, "{}\n\n{}", screen.fit(&part.heading), part.table.terminal(screen));
             for note in &part.notes {
-                let _ = writeln!(shown, "{note}");
+                let _ = writeln!(shown, "{}", screen.fit(note));
             }
             shown.push('\n');
         }
         if !self.goals.is_empty() {
-            let _ = writeln!(shown, "Goals\n\n{}", Self::goals_table(&self.goals).terminal(width));
+            let _ = writeln!(shown, "Goals\n\n{}", Self::goals_table(&self.goals).terminal(screen));
         }
         shown
     }

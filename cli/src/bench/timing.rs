@@ -4,8 +4,9 @@ use super::contenders::Contender;
 use super::limited::OVER;
 use crate::calibrate::{allowed_cores, measure};
 use crate::compare::statistics;
+use crate::progress;
 use ::report::{Cell as TableCell, Spread, text};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use machine::{Machine as _, Native, Place, Topology};
 use std::cell::Cell;
 use std::io::IsTerminal as _;
@@ -181,11 +182,9 @@ impl Progress {
 
     /// For so many runs.
     pub(crate) fn new(bench: &Bench, steps: usize) -> Self {
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {msg}")
-            .expect("the template is valid");
         let now = Instant::now();
         Self {
-            bar: ProgressBar::new(steps as u64).with_style(style),
+            bar: progress::bar(steps, "{elapsed}, {wide_msg}"),
             steps,
             done: Cell::new(0),
             started: now,

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use curve::Curve;
 use model::predict::{self, Fall};
 use model::{Family, MachineFile, Observed, Parameters, Prediction, Range, Reading, Verdict, fit};
-use report::{Cell, Column, Plot, Spread, Table, text};
+use report::{Cell, Column, Plot, Screen, Spread, Table, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -167,9 +167,13 @@ impl LockPrediction {
         Ok(Plot::new(title, self.curves())?)
     }
 
-    pub(super) fn terminal(&self, machine: &MachineFile, target: &Target) -> anyhow::Result<String> {
+    pub(super) fn terminal(
+        &self,
+        machine: &MachineFile,
+        target: &Target,
+        screen: Screen,
+    ) -> anyhow::Result<String> {
         const PLOT_ROWS: usize = 20;
-        let width = text::terminal_columns();
         let mut shown = self.describe();
         if let Some(Shown { cores, speedup }) = self.shown {
             let _ = writeln!(
@@ -179,6 +183,7 @@ impl LockPrediction {
             );
         }
         let _ = writeln!(shown, "On {}: {}.\n", machine.name, text::printable(&machine.description));
+        shown = screen.fit(&shown);
         let last = target.cores[target.cores.len() - 1];
         let mut table = Table::new([
             Column::text("lock", "lock"),
@@ -186,7 +191,7 @@ impl LockPrediction {
             Column::number("peak_speedup", "peak"),
             Column::number("collapse_cores", "under 90 % at"),
             Column::spread("speedup_at_last", "at the last core"),
-            Column::text("verdict", "verdict"),
+            Column::text("verdict", "verdict").kept(),
         ]);
         for Named { name, prediction, .. } in &self.predictions {
             let end = prediction.curve.at(last);
@@ -199,11 +204,11 @@ impl LockPrediction {
                 Cell::from(words(&prediction.verdict)),
             ]);
         }
-        shown.push_str(&table.terminal(width));
+        shown.push_str(&table.terminal(screen));
         shown.push('\n');
-        shown.push_str(&self.plot(machine)?.terminal(width.unwrap_or(100), PLOT_ROWS));
+        shown.push_str(&self.plot(machine)?.terminal(screen, PLOT_ROWS));
         shown.push('\n');
-        shown.push_str(&self.remarks(machine, target));
+        shown.push_str(&screen.fit(&self.remarks(machine, target)));
         Ok(shown)
     }
 
@@ -382,7 +387,7 @@ pub(super) mod tests {
         let machine = machines::load("epyc-9654x2").unwrap();
         let target = target(32);
         let prediction = predict_lock(&lock(), &[], &target).unwrap();
-        let shown = prediction.terminal(&machine, &target).unwrap();
+        let shown = prediction.terminal(&machine, &target, Screen::FILE).unwrap();
         assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2J"));
         assert!(!prediction.plot(&machine).unwrap().svg().contains("<b>"));
     }
@@ -409,7 +414,8 @@ pub(super) mod tests {
         let measured = Measured::new(&curve, &prediction, &target).unwrap();
         assert!((measured.fitted_ns.unwrap() / 77.0 - 1.0).abs() < 1e-3, "{measured:?}");
         prediction.measured.push(measured);
-        let shown = prediction.terminal(&machines::load("epyc-9654x2").unwrap(), &target).unwrap();
+        let shown =
+            prediction.terminal(&machines::load("epyc-9654x2").unwrap(), &target, Screen::FILE).unwrap();
         assert!(shown.contains("waiter costs 77.0 ns (t_k = s + c(k-1)/2)") && !shown.contains('\u{1b}'));
     }
 

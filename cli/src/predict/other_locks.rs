@@ -5,7 +5,7 @@ use super::one_lock::{LockPrediction, predict_lock, words};
 use curve::Curve;
 use model::predict::{self, Part};
 use model::{Observed, Parameters, Prediction, Verdict};
-use report::{Cell, Column, Table, text};
+use report::{Cell, Column, Screen, Table, text};
 use serde::Serialize;
 
 /// Another lock of the program: what becomes of it as it is.
@@ -98,7 +98,7 @@ impl Together {
     }
 }
 
-pub(super) fn others_terminal(others: &[Other]) -> String {
+pub(super) fn others_terminal(others: &[Other], screen: Screen) -> String {
     if others.is_empty() {
         return String::new();
     }
@@ -106,7 +106,7 @@ pub(super) fn others_terminal(others: &[Other]) -> String {
         Column::text("name", "other locks, as they are"),
         Column::number("peak_cores", "peak cores"),
         Column::number("collapse_cores", "under 90 % at"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
     ]);
     for other in others {
         table.row([
@@ -116,7 +116,7 @@ pub(super) fn others_terminal(others: &[Other]) -> String {
             Cell::from(words(&other.verdict)),
         ]);
     }
-    format!("\n{}", table.terminal(text::terminal_columns()))
+    format!("\n{}", table.terminal(screen))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Simulated runs, side by side on the host's cores.
 
+use crate::progress;
 use curve::{Curve, Point, Provenance, Unit};
-use indicatif::{ProgressBar, ProgressStyle};
 use machine::{Home, Run};
 use rayon::prelude::*;
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
@@ -152,9 +152,7 @@ impl Measured {
 
 /// Makes all runs, side by side, with a progress bar. The results are in the order of the setups.
 pub(crate) fn sweep(setups: &[Setup<'_>]) -> anyhow::Result<Vec<Measured>> {
-    let bar = ProgressBar::new(setups.len() as u64).with_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} runs {eta} left").expect("a constant template"),
-    );
+    let bar = progress::bar(setups.len(), "runs, {eta} left");
     let measured = setups
         .par_iter()
         .map(|setup| {

@@ -1,7 +1,7 @@
 //! Draws one of each, for the eye: `cargo run -p contend-report --example gallery [DIRECTORY]` prints a table and
 //! two plots, and leaves `plot.svg`, `ranges.svg` and `page.html` in the directory.
 
-use contend_report::{Column, Page, Plot, RangePlot, Spread, Table, text};
+use contend_report::{Column, Page, Plot, RangePlot, Screen, Spread, Table};
 use curve::{Curve, Point, Provenance, Unit};
 use std::path::Path;
 
@@ -30,8 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let title = "Throughput of a short critical section";
     let linear = Plot::new(title, &curves)?.log_cores(false);
     let logarithmic = Plot::new(title, &curves[1..3])?;
-    let width = text::terminal_columns().unwrap_or(100);
-    println!("{}\n{}", linear.terminal(width, 20), logarithmic.terminal(width, 14));
+    let screen = Screen::stdout();
+    println!("{}\n{}", linear.terminal(screen, 20), logarithmic.terminal(screen, 14));
 
     let mut table = Table::new([
         Column::text("lock", "lock"),
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "cache_get+0x41 (cache.c:212)".into(),
         ]);
     }
-    println!("{}", table.terminal(text::terminal_columns()));
+    println!("{}", table.terminal(screen));
 
     if let Some(directory) = std::env::args_os().nth(1) {
         let directory = Path::new(&directory);

@@ -3,6 +3,7 @@
 pub(crate) mod svg;
 mod terminal;
 
+use crate::Screen;
 use crate::text::{prefixed, printable};
 use curve::{Curve, Point, Provenance, Unit};
 
@@ -74,10 +75,10 @@ impl Plot {
         &self.title
     }
 
-    /// Lines of so many columns with so many rows between the axes, drawn in braille dots, with a legend below.
+    /// Lines for a screen with so many rows between the axes, drawn in braille dots or ASCII, with a legend below.
     /// Sizes too small to read are raised to 40 columns and 6 rows, and both are at most 400.
-    pub fn terminal(&self, columns: usize, rows: usize) -> String {
-        terminal::draw(self, columns.clamp(40, 400), rows.clamp(6, 400))
+    pub fn terminal(&self, screen: Screen, rows: usize) -> String {
+        terminal::draw(self, screen, rows.clamp(6, 400))
     }
 
     /// An SVG document that needs nothing else, and follows the reader's choice of light or dark.

@@ -1,13 +1,17 @@
 //! Rows built once, shown on a terminal, as JSON objects, as CSV or in a page.
 
+use crate::Screen;
 use crate::text::{grouped, html, printable, short};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// The least width a column of text is squeezed to before columns of detail are left out.
-const TEXT_WIDTH: usize = 20;
+/// A column of sentences is not made narrower than this, as long as columns can be left out instead.
+const SENTENCE_WIDTH: usize = 20;
+
+/// Names are broken into lines of at least this width, however narrow the screen.
+const LEAST_NAME_WIDTH: usize = 8;
 
 /// Blanks between columns: one of padding, one that stands for a line.
 const GAP: usize = 2;
@@ -101,34 +105,48 @@ pub struct Column {
     key: &'static str,
     header: &'static str,
     kind: Kind,
-    detail: bool,
+    rank: Rank,
+}
+
+/// When a column is left out of a screen that is too narrow, first to last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Detail,
+    Plain,
+    Kept,
 }
 
 impl Column {
     /// Words, at the left. `key` names it in JSON and CSV, `header` on screen.
     pub const fn text(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Text, detail: false }
+        Self { key, header, kind: Kind::Text, rank: Rank::Plain }
     }
 
     /// Counts and quantities, at the right; the unit stands in `header`, and ends `key`.
     pub const fn number(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Number, detail: false }
+        Self { key, header, kind: Kind::Number, rank: Rank::Plain }
     }
 
     /// Shares from 0 to 1, shown in per cent; `header` says `%`.
     pub const fn percent(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Percent, detail: false }
+        Self { key, header, kind: Kind::Percent, rank: Rank::Plain }
     }
 
     /// Medians with their ranges. CSV has `key`, `key_low` and `key_high`; JSON an object of `median`, `low`, `high`.
     pub const fn spread(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Spread, detail: false }
+        Self { key, header, kind: Kind::Spread, rank: Rank::Plain }
     }
 
-    /// A column that a narrow terminal does without. The last one goes first.
+    /// A column that a narrow screen does without before any other. Of several, the last one goes first.
     #[must_use]
     pub const fn detail(self) -> Self {
-        Self { detail: true, ..self }
+        Self { rank: Rank::Detail, ..self }
+    }
+
+    /// A column that the table is there for: shown however narrow the screen is, as the first one always is.
+    #[must_use]
+    pub const fn kept(self) -> Self {
+        Self { rank: Rank::Kept, ..self }
     }
 
     fn shows(&self, cell: &Cell) -> String {
@@ -182,64 +200,116 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Lines for a terminal of so many columns (see [`text::terminal_columns`](crate::text::terminal_columns)), with
-    /// a final line end. Text wraps; columns of detail that do not fit are left out and named below. Without a width
-    /// everything is shown, one line a row.
-    pub fn terminal(&self, width: Option<usize>) -> String {
-        let shown = self.columns_within(width.unwrap_or(usize::MAX));
+    /// Lines for a screen, with a final line end.
+    ///
+    /// Columns that do not fit are left out and named below, those of detail first, before a word is broken; sentences
+    /// are wrapped between words, and so are headers. Only a name that is too wide beside the columns that are always
+    /// kept is broken. Where lines may have any length, everything is shown, one line a row.
+    pub fn terminal(&self, screen: Screen) -> String {
+        let spelt = |text: &str| screen.spell(text).into_owned();
+        let contents: Vec<Contents> = (0..self.columns.len())
+            .map(|index| {
+                let column = &self.columns[index];
+                let cells = self.rows.iter().map(|row| spelt(&column.shows(&row[index]))).collect();
+                Contents { header: spelt(column.header), cells, text: column.kind == Kind::Text }
+            })
+            .collect();
+        let widths: Vec<_> = match screen.columns() {
+            Some(columns) => self.widths_within(&contents, columns),
+            None => contents.iter().map(|column| Some(column.whole())).collect(),
+        };
+        let shown: Vec<_> =
+            widths.iter().enumerate().filter_map(|(index, width)| Some((index, (*width)?))).collect();
+
         let mut drawn = comfy_table::Table::new();
-        drawn.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
-        match width {
-            Some(width) => {
-                drawn.set_content_arrangement(ContentArrangement::Dynamic);
-                drawn.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-            }
-            None => {
-                drawn.set_content_arrangement(ContentArrangement::Disabled);
-            }
+        let rule = if screen.is_ascii() { '-' } else { '─' };
+        drawn.load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule)));
+        drawn.set_content_arrangement(ContentArrangement::Disabled);
+        drawn.set_header(shown.iter().map(|&(index, _)| &contents[index].header));
+        for row in 0..self.rows.len() {
+            drawn.add_row(shown.iter().map(|&(index, _)| &contents[index].cells[row]));
         }
-        drawn.set_header(shown.iter().map(|&index| self.columns[index].header));
-        for row in &self.rows {
-            drawn.add_row(shown.iter().map(|&index| self.columns[index].shows(&row[index])));
-        }
-        for (place, &index) in shown.iter().enumerate() {
+        for (place, &(index, width)) in shown.iter().enumerate() {
             let column = drawn.column_mut(place).expect("a header was set for each column");
             column.set_padding((0, 1));
+            let with_padding = u16::try_from(width + 1).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(with_padding)));
             if self.columns[index].kind != Kind::Text {
                 column.set_cell_alignment(CellAlignment::Right);
-                column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
-        let mut lines: String =
-            drawn.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".into()]).collect();
-        let left_out: Vec<_> = (0..self.columns.len())
-            .filter(|index| !shown.contains(index))
-            .map(|i| self.columns[i].header)
+        // The rule below the header would reach over the edge by the padding of the last column.
+        let edge = screen.columns().unwrap_or(usize::MAX).max(total(&widths));
+        let mut lines = String::new();
+        for line in drawn.lines() {
+            let over = line.char_indices().nth(edge).filter(|_| line.starts_with(rule));
+            let _ = writeln!(lines, "{}", over.map_or(&*line, |(over, _)| &line[..over]).trim_end());
+        }
+        let left_out: Vec<_> = widths
+            .iter()
+            .zip(&contents)
+            .filter(|(width, _)| width.is_none())
+            .map(|(_, column)| column.header.as_str())
             .collect();
         if !left_out.is_empty() {
-            let _ = writeln!(lines, "Too narrow for: {} (all are in --json).", left_out.join(", "));
+            let note =
+                format!("Left out: {}. A wider terminal, a pipe and --json show all.\n", left_out.join(", "));
+            lines.push_str(&screen.fit(&note));
         }
         lines
     }
 
-    /// Which columns fit.
-    fn columns_within(&self, width: usize) -> Vec<usize> {
-        let needs = |index: usize| {
-            let column = &self.columns[index];
-            let widest = self.rows.iter().map(|row| column.shows(&row[index]).width()).max().unwrap_or(0);
-            let content = widest.max(column.header.width());
-            GAP + if column.kind == Kind::Text { content.min(TEXT_WIDTH) } else { content }
-        };
-        let mut total: usize = (0..self.columns.len()).map(needs).sum();
-        let mut shown: Vec<_> = (0..self.columns.len()).collect();
-        for index in (0..self.columns.len()).rev().filter(|&index| self.columns[index].detail) {
-            if total <= width {
-                break;
+    /// How wide each column is on a screen of so many columns; `None` for one that is left out.
+    fn widths_within(&self, contents: &[Contents], columns: usize) -> Vec<Option<usize>> {
+        let mut widths: Vec<_> = contents.iter().map(|column| Some(column.comfortable())).collect();
+        let ranked = |rank| (1..contents.len()).filter(move |&index| self.columns[index].rank == rank);
+        for index in ranked(Rank::Detail).rev().chain(ranked(Rank::Plain).rev()) {
+            if total(&widths) > columns {
+                widths[index] = None;
             }
-            total -= needs(index);
-            shown.retain(|&kept| kept != index);
         }
-        shown
+        // Where a wide column was left out, narrow ones may have room again.
+        for index in ranked(Rank::Plain).chain(ranked(Rank::Detail)) {
+            if widths[index].is_none() {
+                widths[index] = Some(contents[index].comfortable());
+                if total(&widths) > columns {
+                    widths[index] = None;
+                }
+            }
+        }
+        // Of what is kept in any case, sentences give way first, then names; figures never do.
+        if total(&widths) > columns {
+            for (width, column) in widths.iter_mut().zip(contents) {
+                *width = width.map(|_| column.tight());
+            }
+        }
+        while total(&widths) > columns
+            && let Some(widest) = widths
+                .iter_mut()
+                .zip(contents)
+                .filter_map(|(width, column)| width.as_mut().filter(|_| column.text))
+                .max()
+                .filter(|widest| **widest > LEAST_NAME_WIDTH)
+        {
+            *widest -= 1;
+        }
+        // What is left goes first to those that need least to be whole.
+        let mut left = columns.saturating_sub(total(&widths));
+        let mut needs: Vec<_> = widths
+            .iter_mut()
+            .zip(contents)
+            .filter_map(|(width, column)| {
+                let width = width.as_mut()?;
+                Some((column.whole().saturating_sub(*width), width))
+            })
+            .collect();
+        needs.sort_by_key(|(need, _)| *need);
+        for (need, width) in needs {
+            let given = need.min(left);
+            *width += given;
+            left -= given;
+        }
+        widths
     }
 
     /// An array of one object a row.
@@ -324,6 +394,47 @@ impl Table {
     }
 }
 
+/// The columns of a table whose columns are so wide, with the blanks between them.
+fn total(widths: &[Option<usize>]) -> usize {
+    widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// What a column shows, as it is spelt on a screen.
+struct Contents {
+    header: String,
+    cells: Vec<String>,
+    /// Words rather than figures: cells may be wrapped, not only the header.
+    text: bool,
+}
+
+impl Contents {
+    /// As wide as its widest cell.
+    fn whole(&self) -> usize {
+        self.cells_width().max(self.header.width())
+    }
+
+    /// As narrow as no word breaks and no figure.
+    fn tight(&self) -> usize {
+        let words = |text: &str| text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0);
+        let cells = if self.text {
+            self.cells.iter().map(|cell| words(cell)).max().unwrap_or(0)
+        } else {
+            self.cells_width()
+        };
+        cells.max(words(&self.header)).max(1)
+    }
+
+    /// As narrow as is read without effort.
+    fn comfortable(&self) -> usize {
+        let cells = if self.text { self.cells_width().min(SENTENCE_WIDTH) } else { 0 };
+        self.tight().max(cells)
+    }
+
+    fn cells_width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.width()).max().unwrap_or(0)
+    }
+}
+
 fn csv_fields(kind: Kind, cell: &Cell) -> Vec<String> {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = match cell {
@@ -359,9 +470,9 @@ mod tests {
     }
 
     #[test]
-    fn terminal_lines() {
+    fn a_file_has_a_line_for_each_row() {
         assert_eq!(
-            table().terminal(None),
+            table().terminal(Screen::FILE),
             "\
 lock                acquires  held %               time s  note
 ──────────────────────────────────────────────────────────────────
@@ -372,14 +483,69 @@ glibc              1,234,567    12.3  2.00 (1.00 to 4.50)  a note
     }
 
     #[test]
-    fn a_narrow_terminal_loses_detail_and_says_so() {
-        let shown = table().terminal(Some(66));
-        assert!(shown.contains("Too narrow for: note"), "{shown}");
-        assert!(shown.lines().all(|line| line.width() <= 66), "{shown}");
-        assert!(table().terminal(Some(200)).contains("a note"));
-        for width in [0, 1, 7, 30] {
-            assert!(table().terminal(Some(width)).contains("1,234,567"));
+    fn columns_are_left_out_by_rank_before_a_word_is_broken() {
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::number("section_ns", "section ns"),
+            Column::number("waited_ms", "waited ms").kept(),
+            Column::number("threads", "threads").detail(),
+            Column::text("why", "why").detail(),
+        ]);
+        table.row([
+            "kyotocabinet::order".into(),
+            12.5.into(),
+            1.5.into(),
+            4_u32.into(),
+            "a sentence that is longer than the screen".into(),
+        ]);
+        assert_eq!(
+            table.terminal(Screen::wide(74)),
+            "\
+lock                 section ns  waited ms  threads  why
+──────────────────────────────────────────────────────────────────────────
+kyotocabinet::order        12.5       1.50        4  a sentence that is
+                                                     longer than the
+                                                     screen
+"
+        );
+        assert_eq!(
+            table.terminal(Screen::wide(40).ascii()),
+            "\
+lock                 section ns   waited
+                                      ms
+----------------------------------------
+kyotocabinet::order        12.5     1.50
+Left out: threads, why. A wider
+terminal, a pipe and --json show all.
+"
+        );
+        assert_eq!(
+            table.terminal(Screen::wide(20).ascii()),
+            "\
+lock          waited
+                  ms
+--------------------
+kyotocabinet    1.50
+::order
+Left out: section
+ns, threads, why. A
+wider terminal, a
+pipe and --json show
+all.
+"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_and_figures_are_whole() {
+        for columns in [30, 40, 60, 66, 80, 132] {
+            let shown = table().terminal(Screen::wide(columns));
+            assert!(shown.lines().all(|line| line.width() <= columns), "{columns}: {shown}");
         }
+        for columns in [0, 1, 7, 30] {
+            assert!(table().terminal(Screen::wide(columns)).contains("glibc"), "{columns}");
+        }
+        assert!(table().terminal(Screen::wide(58)).contains("Left out: note. A"));
     }
 
     #[test]

@@ -94,11 +94,6 @@ pub fn prefixed(value: f64) -> String {
     shown
 }
 
-/// Columns of the terminal that standard output goes to; `None` when it goes elsewhere.
-pub fn terminal_columns() -> Option<usize> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

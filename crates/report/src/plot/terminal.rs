@@ -1,6 +1,7 @@
 //! A plot in braille dots: two columns and four rows of dots to a character.
 
 use super::{CoresAxis, Plot, dashes, legend};
+use crate::Screen;
 use crate::text::{prefixed, printable};
 use curve::{Curve, Point};
 use std::fmt::Write;
@@ -12,7 +13,18 @@ const MARKERS: [char; 12] = ['●', '▲', '■', '◆', '○', '△', '□', '�
 /// At least so many columns between two markers of a curve.
 const MARKER_COLUMNS: usize = 6;
 
-pub(super) fn draw(plot: &Plot, columns: usize, rows: usize) -> String {
+/// The markers where there is nothing but ASCII.
+const ASCII_MARKERS: [char; 12] = ['*', 'o', '+', 'x', '#', '@', '%', '&', '=', '~', 'A', 'B'];
+
+/// The widest and the narrowest plot.
+const COLUMNS: (usize, usize) = (40, 400);
+
+pub(super) fn draw(plot: &Plot, screen: Screen, rows: usize) -> String {
+    let columns = screen.drawing_columns().clamp(COLUMNS.0, COLUMNS.1);
+    let marker = |index: usize| {
+        let markers = if screen.is_ascii() { ASCII_MARKERS } else { MARKERS };
+        markers[index % markers.len()]
+    };
     let ticks = plot.value_ticks((rows / 3).max(2));
     let labels: Vec<_> = ticks.iter().map(|&tick| prefixed(tick)).collect();
     let gutter = labels.iter().map(|label| label.width()).max().unwrap_or(0);
@@ -29,7 +41,7 @@ pub(super) fn draw(plot: &Plot, columns: usize, rows: usize) -> String {
     }
     canvas.put_under(&bands);
     for (index, curve) in plot.curves.iter().enumerate() {
-        canvas.markers(&scale, curve, MARKERS[index % MARKERS.len()]);
+        canvas.markers(&scale, curve, marker(index));
     }
 
     let mut drawn = format!("{}\n", printable(&plot.title));
@@ -38,15 +50,16 @@ pub(super) fn draw(plot: &Plot, columns: usize, rows: usize) -> String {
         let at_row = |tick: &&f64| scale.down(**tick) / 4 == row;
         let label = ticks.iter().rev().find(at_row).map(|&tick| prefixed(tick));
         let edge = if label.is_some() { '┤' } else { '│' };
-        let line = format!("{:>gutter$} {edge}{}", label.unwrap_or_default(), canvas.row(row));
+        let line =
+            format!("{:>gutter$} {edge}{}", label.unwrap_or_default(), canvas.row(row, screen.is_ascii()));
         let _ = writeln!(drawn, "{}", line.trim_end());
     }
     drawn.push_str(&lower_axis(&scale, &plot.axis, gutter, canvas.columns));
     for (index, curve) in plot.curves.iter().enumerate() {
         let (name, facts) = legend(curve);
-        let _ = writeln!(drawn, "{:gutter$}  {} {name}: {facts}", "", MARKERS[index % MARKERS.len()]);
+        let _ = writeln!(drawn, "{:gutter$}  {} {name}: {facts}", "", marker(index));
     }
-    drawn
+    screen.spell(&drawn).into_owned()
 }
 
 /// The axis line with its ticks, and their labels with the axis' name at the right.
@@ -197,10 +210,11 @@ impl Canvas {
         }
     }
 
-    fn row(&self, row: usize) -> String {
+    fn row(&self, row: usize, ascii: bool) -> String {
         let character = |index: usize| match (self.markers[index], self.dots[index]) {
             (Some(marker), _) => marker,
             (None, 0) => ' ',
+            (None, _) if ascii => '.',
             (None, dots) => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
         };
         (row * self.columns..(row + 1) * self.columns).map(character).collect()
@@ -223,7 +237,7 @@ mod tests {
             .with_points((1..=4).map(|cores| Point::exact(cores, f64::from(cores))))
             .unwrap();
         assert_eq!(
-            Plot::new("t", [&straight]).unwrap().terminal(40, 6),
+            Plot::new("t", [&straight]).unwrap().terminal(Screen::wide(40), 6),
             "\
 t
 throughput relative to one core
@@ -242,11 +256,22 @@ throughput relative to one core
     }
 
     #[test]
+    fn an_ascii_plot_is_ascii() {
+        let curves = [collapsing("ticket", Provenance::Predicted), collapsing("mcs", Provenance::Measured)];
+        let drawn = Plot::new("t", &curves).unwrap().terminal(Screen::wide(60).ascii(), 10);
+        assert!(
+            drawn.is_ascii() && drawn.contains("* ticket, predicted") && drawn.contains("o mcs"),
+            "{drawn}"
+        );
+    }
+
+    #[test]
     fn nothing_is_wider_than_asked() {
         let curves = [collapsing("ticket", Provenance::Predicted), collapsing("mcs", Provenance::Measured)];
         for (columns, rows) in [(0, 0), (40, 6), (80, 20), (211, 50)] {
             for log in [false, true] {
-                let drawn = Plot::new("t", &curves).unwrap().log_cores(log).terminal(columns, rows);
+                let drawn =
+                    Plot::new("t", &curves).unwrap().log_cores(log).terminal(Screen::wide(columns), rows);
                 let plot_lines = drawn.lines().filter(|line| line.contains(['│', '┤', '└']));
                 assert!(plot_lines.clone().all(|line| line.width() <= columns.max(40)), "{drawn}");
                 assert_eq!(plot_lines.count(), rows.max(6) + 1);
@@ -264,7 +289,7 @@ throughput relative to one core
             of(vec![Point::exact(u32::MAX - 1, 0.0)]),
             of(vec![Point::exact(1, f64::MAX), Point::exact(u32::MAX - 1, 5e-324)]),
         ] {
-            let drawn = Plot::new("\x1b[2J", [&curve]).unwrap().terminal(60, 10);
+            let drawn = Plot::new("\x1b[2J", [&curve]).unwrap().terminal(Screen::wide(60), 10);
             assert!(!drawn.contains('\x1b'));
         }
     }

@@ -1,0 +1,195 @@
+//! What text is written to: how wide it is, and which characters it shows.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::os::fd::AsFd;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+/// The width of a terminal that does not tell its own.
+const UNKNOWN_COLUMNS: usize = 80;
+
+/// The width of a drawing that goes to a file or a pipe.
+const DRAWING_COLUMNS: usize = 100;
+
+/// A stream as a place to read: its width, and whether it shows more than ASCII.
+///
+/// ```
+/// use contend_report::Screen;
+///
+/// let narrow = Screen::wide(20).ascii();
+/// assert_eq!(narrow.fit("a wait of 3 µs → a sleep\n"), "a wait of 3 us -> a\nsleep\n");
+/// assert_eq!(Screen::FILE.fit("a wait of 3 µs → a sleep\n"), "a wait of 3 µs → a sleep\n");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    columns: Option<usize>,
+    ascii: bool,
+}
+
+impl Screen {
+    /// A document: lines of any length, and every character.
+    pub const FILE: Self = Self { columns: None, ascii: false };
+
+    /// A terminal of so many columns that shows every character.
+    pub const fn wide(columns: usize) -> Self {
+        Self { columns: Some(columns), ascii: false }
+    }
+
+    /// The same with ASCII characters alone.
+    #[must_use]
+    pub const fn ascii(self) -> Self {
+        Self { ascii: true, ..self }
+    }
+
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Self::of(std::io::stdout())
+    }
+
+    /// Standard error.
+    pub fn stderr() -> Self {
+        Self::of(std::io::stderr())
+    }
+
+    /// Reads the width of a stream: `COLUMNS` if it is a number above 0, else that of the terminal. A stream that is
+    /// no terminal has none. The locale says whether it shows more than ASCII.
+    fn of(stream: impl AsFd) -> Self {
+        use std::io::IsTerminal as _;
+        let set = |name: &str| std::env::var(name).ok();
+        let asked = set("COLUMNS").and_then(|text| text.trim().parse().ok()).filter(|&columns| columns > 0);
+        let terminal = stream.as_fd().is_terminal().then(|| {
+            let told = terminal_size::terminal_size_of(stream.as_fd());
+            told.map_or(UNKNOWN_COLUMNS, |(width, _)| usize::from(width.0))
+        });
+        Self { columns: asked.or(terminal), ascii: ascii_locale(set) }
+    }
+
+    /// How many columns there are; `None` where lines may have any length.
+    pub fn columns(self) -> Option<usize> {
+        self.columns
+    }
+
+    /// How many columns a drawing takes.
+    pub fn drawing_columns(self) -> usize {
+        self.columns.unwrap_or(DRAWING_COLUMNS)
+    }
+
+    /// Whether nothing but ASCII may be written.
+    pub fn is_ascii(self) -> bool {
+        self.ascii
+    }
+
+    /// Lines of prose as they are shown here: wrapped between words, each at the indentation of its own line. A word
+    /// is never broken, so that a path or a command line can be copied.
+    pub fn fit(self, text: &str) -> String {
+        let text = self.spell(text);
+        let Some(columns) = self.columns else { return text.into_owned() };
+        let mut fitted = String::with_capacity(text.len() + text.len() / 16);
+        for line in text.split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let indent = &line[..line.len() - line.trim_start_matches(' ').len()];
+            let options = Options::new(columns)
+                .subsequent_indent(indent)
+                .break_words(false)
+                .wrap_algorithm(WrapAlgorithm::FirstFit)
+                .word_separator(WordSeparator::AsciiSpace)
+                .word_splitter(WordSplitter::NoHyphenation);
+            fitted.push_str(&textwrap::fill(line, options));
+            fitted.push_str(end);
+        }
+        fitted
+    }
+
+    /// Text with the characters that this screen shows: units, arrows and lines are spelt in ASCII where nothing else
+    /// is shown, and letters that have no such spelling become escapes such as `\u{e9}`.
+    pub fn spell(self, text: &str) -> Cow<'_, str> {
+        if !self.ascii || text.is_ascii() {
+            return text.into();
+        }
+        let mut spelt = String::with_capacity(text.len());
+        for character in text.chars() {
+            match character {
+                'µ' | 'μ' => spelt.push('u'),
+                '×' => spelt.push('x'),
+                '·' => spelt.push('*'),
+                '→' => spelt.push_str("->"),
+                '←' => spelt.push_str("<-"),
+                '≤' => spelt.push_str("<="),
+                '≥' => spelt.push_str(">="),
+                '≠' => spelt.push_str("!="),
+                '±' => spelt.push_str("+-"),
+                '−' | '–' | '—' | '─' => spelt.push('-'),
+                '│' | '┤' => spelt.push('|'),
+                '└' | '┬' => spelt.push('+'),
+                '…' => spelt.push_str("..."),
+                '‘' | '’' => spelt.push('\''),
+                '“' | '”' => spelt.push('"'),
+                'ⁿ' => spelt.push_str("^n"),
+                '₁' => spelt.push('1'),
+                '₂' => spelt.push('2'),
+                '∞' => spelt.push_str("inf"),
+                ascii if ascii.is_ascii() => spelt.push(ascii),
+                other => {
+                    let _ = write!(spelt, "{}", other.escape_unicode());
+                }
+            }
+        }
+        spelt.into()
+    }
+}
+
+/// Whether the locale that the environment names has no characters beyond ASCII: `C`, `POSIX`, or one whose character
+/// set is not UTF-8. An environment that names none is that of a container or a service, and taken to show UTF-8.
+fn ascii_locale(set: impl Fn(&str) -> Option<String>) -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let Some(locale) = names.into_iter().find_map(|name| set(name).filter(|value| !value.is_empty())) else {
+        return false;
+    };
+    let charset = locale.split_once('.').map_or("", |(_, charset)| charset).split('@').next().unwrap_or("");
+    !matches!(charset.to_ascii_lowercase().as_str(), "utf-8" | "utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_between_words_only() {
+        let text = "one two\n  three four five\n\n/a/path/that/is/wider/than/the/screen end\n";
+        assert_eq!(
+            Screen::wide(12).fit(text),
+            "one two\n  three four\n  five\n\n/a/path/that/is/wider/than/the/screen\nend\n"
+        );
+        assert_eq!(Screen::FILE.fit(text), text);
+        assert_eq!(Screen::wide(1).fit("a b"), "a\nb");
+        assert_eq!(Screen::wide(80).fit(""), "");
+    }
+
+    #[test]
+    fn ascii_is_ascii_whatever_comes() {
+        let all: String = ('\u{0}'..='\u{2fff}').collect();
+        assert!(Screen::FILE.ascii().spell(&all).is_ascii());
+        assert_eq!(Screen::FILE.ascii().spell("1 → 2 µs, × 3, é"), "1 -> 2 us, x 3, \\u{e9}");
+        assert_eq!(Screen::FILE.spell("é"), "é");
+    }
+
+    #[test]
+    fn the_locale_says_which_characters_there_are() {
+        let ascii = |variables: &[(&str, &str)]| {
+            let variables: Vec<(String, String)> =
+                variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+            ascii_locale(|name| {
+                variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+            })
+        };
+        assert!(ascii(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(ascii(&[("LC_ALL", "POSIX")]));
+        assert!(ascii(&[("LANG", "de_DE.ISO-8859-1")]));
+        assert!(ascii(&[("LANG", "de_DE@euro")]));
+        assert!(ascii(&[("LC_CTYPE", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!ascii(&[("LC_ALL", ""), ("LANG", "en_US.UTF-8")]));
+        assert!(!ascii(&[("LC_ALL", "C.utf8")]));
+        assert!(!ascii(&[("LANG", "ca_ES.UTF-8@valencia")]));
+        assert!(!ascii(&[]));
+    }
+}

@@ -1,6 +1,6 @@
 //! Clients beyond acquire and release: parking, time-outs, parts of words, and what a report says.
 
-use contend_checker::{Checked, Exploration, Model, Report, explore};
+use contend_checker::{Checked, Exploration, Model, Report, Search, explore};
 use locks::{RawLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Limit, Machine, Part, Placed, PlainCell, Plan, Slept, Word};
@@ -171,4 +171,48 @@ fn a_limit_makes_a_bound_and_never_a_verification() {
     });
     assert!(!report.complete && !report.is_verified() && report.counterexample.is_none());
     assert_eq!(report.counts.all(), 5);
+}
+
+/// The message of a panic.
+fn panic_of(explores: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let payload = std::panic::catch_unwind(explores).expect_err("it panics");
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).expect("a message")
+}
+
+#[test]
+fn a_thread_can_explore_again_after_a_client_that_runs_nothing() {
+    let exploration = Exploration::of(Model::Sc);
+    for _ in 0..2 {
+        let message = panic_of(|| drop(explore(&exploration, &|| Ok(()))));
+        assert_eq!(message, "a client calls Machine::run");
+        assert!(park_and_unpark(Model::Sc, true).is_verified());
+    }
+    let message = panic_of(|| drop(explore(&exploration, &|| drop_report(park_and_unpark(Model::Sc, true)))));
+    assert!(message.ends_with("an exploration inside another one"), "{message}");
+    assert!(park_and_unpark(Model::Sc, true).is_verified());
+}
+
+fn drop_report(_: Report) -> Result<(), String> {
+    Ok(())
+}
+
+#[test]
+fn a_condition_that_uses_the_machine_is_refused_in_every_search() {
+    for search in [Search::Executions, Search::States] {
+        let exploration = Exploration { search, ..Exploration::of(Model::Sc) };
+        let client = || {
+            let words = placed::<[U32; 2]>([Word::ZERO, Word::ZERO]);
+            Checked::run(&Plan::threads(2), &|thread| {
+                words[thread].store(1, Relaxed);
+                Checked::spin_until(&words[1 - thread], Acquire, |_| words[thread].load(Relaxed) == 1);
+            });
+            Ok(())
+        };
+        for _ in 0..2 {
+            let found = explore(&exploration, &client).counterexample.expect("a panic is a violation");
+            assert!(found.violation.to_string().contains("may not use the machine"), "{}", found.violation);
+        }
+        assert!(park_and_unpark(Model::Ra, true).is_verified());
+    }
 }

@@ -20,7 +20,7 @@ use crate::explorer::Counts;
 use crate::model::Model;
 use crate::script::Script;
 use engine::Engine;
-use session::Session;
+use session::{Session, State};
 
 /// What an exploration goes through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,15 @@ impl Exploration {
             alike: false,
         }
     }
+
+    /// What an exploration starts with that has nothing to say about the order in which it goes.
+    fn start(&self, now: Instant) -> State {
+        let mut state = State::new(self.model);
+        state.mutation = self.mutation;
+        state.most_executions = self.most_executions.unwrap_or(u64::MAX);
+        state.until = self.most_time.map(|time| now + time);
+        state
+    }
 }
 
 /// What an exploration found.
@@ -102,13 +111,10 @@ impl Report {
 /// Inside another exploration, and when the client does not call `Machine::run`.
 pub fn explore(exploration: &Exploration, client: &dyn Fn() -> Result<(), String>) -> Report {
     let started = Instant::now();
-    let mut session = Session::new(exploration.model, None);
-    session.mutation = exploration.mutation;
-    session.accesses = exploration.note_accesses.then(Vec::new);
-    session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
-    session.until = exploration.most_time.map(|time| started + time);
-    (session.search, session.alike) = (exploration.search, exploration.alike);
-    report(session, client, started)
+    let mut state = exploration.start(started);
+    state.accesses = exploration.note_accesses.then(Vec::new);
+    (state.search, state.alike) = (exploration.search, exploration.alike);
+    report(Session::new(state, None), client, started)
 }
 
 /// Looks for the wrong execution with the fewest steps, among so many executions each time one was found.
@@ -122,12 +128,9 @@ pub fn shorten(
 ) -> Counterexample {
     loop {
         let started = Instant::now();
-        let mut session = Session::new(exploration.model, None);
-        session.mutation = exploration.mutation;
-        session.most_executions = exploration.most_executions.unwrap_or(u64::MAX);
-        session.until = exploration.most_time.map(|time| started + time);
-        session.fewer_than = Some(found.events);
-        match report(session, client, started).counterexample {
+        let mut state = exploration.start(started);
+        state.fewer_than = Some(found.events);
+        match report(Session::new(state, None), client, started).counterexample {
             Some(shorter) if shorter.violation.name() == found.violation.name() => found = shorter,
             _ => return found,
         }
@@ -144,14 +147,15 @@ pub fn replay(
     mutation: Option<Mutation>,
     client: &dyn Fn() -> Result<(), String>,
 ) -> Report {
-    let mut session = Session::new(model, Some(script));
-    session.mutation = mutation;
-    report(session, client, Instant::now())
+    let mut state = State::new(model);
+    state.mutation = mutation;
+    report(Session::new(state, Some(script)), client, Instant::now())
 }
 
-fn report(mut session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
+fn report(session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
     session.explore(client);
     let elapsed = started.elapsed();
+    let mut session = session.into_state();
     let mut engine = session.engine.take().expect("a client calls Machine::run");
     let (counts, cut_off, violation) = (engine.counts(), engine.cut_off(), engine.violation().take());
     let counterexample = violation.map(|violation| match &engine {

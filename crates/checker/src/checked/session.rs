@@ -1,9 +1,9 @@
 //! One exploration of a client: what the accesses of the thread that runs now go to.
 
-use std::any::Any;
-use std::cell::Cell;
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location as Site, catch_unwind, resume_unwind};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null};
 use std::time::Instant;
 
 use corosensei::stack::DefaultStack;
@@ -26,7 +26,7 @@ use crate::walker::{Key, Walker};
 pub(super) const STACK_BYTES: usize = 256 << 10;
 
 thread_local! {
-    static CURRENT: Cell<*mut Session> = const { Cell::new(null_mut()) };
+    static CURRENT: Cell<*const Session> = const { Cell::new(null()) };
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -106,15 +106,25 @@ impl Reads {
 /// Looks that a thread takes at a word before it counts as waiting for another value.
 const MOST_LOOKS: u32 = 1_000;
 
-/// The state of an exploration.
+/// An exploration, as the client's code on any of its stacks sees it.
+///
+/// Threads of the client are coroutines, so between two lines of a function that suspends one of them, others may have
+/// changed everything. Therefore nobody has a reference to the state for longer than one access: [`Session::with`]
+/// lends it to a closure, and a closure that gets the state cannot switch stacks, since that takes the session. What
+/// is lent twice at once is a panic, not a second reference.
 pub(super) struct Session {
+    state: RefCell<State>,
+    script: Option<Script>,
+}
+
+/// The state of an exploration.
+pub(super) struct State {
     pub(super) model: Model,
     pub(super) engine: Option<Engine>,
     pub(super) search: Search,
     /// All threads of the client do the same.
     pub(super) alike: bool,
     pub(super) arena: Arena,
-    script: Option<Script>,
     /// What locations hold as long as the client's own thread runs alone.
     settled: Vec<u64>,
     /// The thread that runs; none: the client's own.
@@ -139,32 +149,50 @@ pub(super) struct Session {
     pub(super) fewer_than: Option<usize>,
 }
 
-/// The session of this thread.
+/// The session of this thread. The reference is good for as long as the client runs: nobody keeps it longer.
 ///
 /// # Panics
 /// When there is none.
 #[inline]
-#[allow(clippy::mut_from_ref)]
-pub(super) fn session<'a>() -> &'a mut Session {
+pub(super) fn session<'a>() -> &'a Session {
     let session = CURRENT.get();
     assert!(!session.is_null(), "the checked machine runs only inside checker::explore");
-    // SAFETY: set by `Session::explore` for as long as the session lives. It is used by one thread only, and every
-    // use ends before the next begins: closures of a lock that run inside one do not call the machine.
-    unsafe { &mut *session }
+    // SAFETY: set by `Session::explore`, which has borrowed the session until it sets it to null again, however it
+    // ends. The client, its threads and what answers them run inside that call and on the same thread. All of them
+    // share it; what changes lies behind a `RefCell`.
+    unsafe { &*session }
 }
 
-impl Session {
-    pub(super) fn new(model: Model, script: Option<Script>) -> Self {
+/// Makes a session that of this thread until it is dropped.
+struct Current;
+
+impl Current {
+    fn set(session: &Session) -> Self {
+        assert!(CURRENT.get().is_null(), "an exploration inside another one");
+        CURRENT.set(session);
+        QUIET.set(true);
+        Self
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(null());
+        QUIET.set(false);
+    }
+}
+
+impl State {
+    pub(super) fn new(model: Model) -> Self {
         Self {
             model,
             engine: None,
             search: Search::Executions,
             alike: false,
             arena: Arena::new(),
-            script,
             settled: Vec::new(),
             thread: None,
-            yielder: std::ptr::null(),
+            yielder: null(),
             stacks: Vec::new(),
             stacks_by_thread: Vec::new(),
             waiting: Vec::new(),
@@ -178,37 +206,6 @@ impl Session {
             bounded: false,
             fewer_than: None,
         }
-    }
-
-    /// Runs the client again and again until all its executions were seen, one was wrong, or a limit was reached.
-    pub(super) fn explore(&mut self, client: &dyn Fn() -> Result<(), String>) {
-        quieten_panics();
-        assert!(CURRENT.get().is_null(), "an exploration inside another one");
-        CURRENT.set(self);
-        QUIET.set(true);
-        loop {
-            let this = session();
-            this.arena.reset_main();
-            this.settled.fill(0);
-            this.thread = None;
-            let wrong = match catch_unwind(AssertUnwindSafe(client)) {
-                Ok(Ok(())) => None,
-                Ok(Err(message)) => Some(message),
-                Err(payload) if payload.is::<Finished>() => break,
-                Err(payload) => Some(message_of(&*payload)),
-            };
-            let this = session();
-            let engine = this.engine.as_mut().expect("a client calls Machine::run");
-            if let Some(message) = wrong {
-                engine.violation().get_or_insert(Violation::Panic { thread: None, message });
-                break;
-            }
-            if this.script.is_some() {
-                break;
-            }
-        }
-        CURRENT.set(null_mut());
-        QUIET.set(false);
     }
 
     pub(super) fn stopped(&mut self) -> bool {
@@ -232,6 +229,12 @@ impl Session {
         }
     }
 
+    /// Whether threads take turns, from state to state.
+    #[inline]
+    fn takes_turns(&self) -> bool {
+        matches!(self.engine, Some(Engine::States(_)))
+    }
+
     /// The location at an address.
     #[inline]
     pub(super) fn location(&mut self, address: usize) -> LocationId {
@@ -242,26 +245,20 @@ impl Session {
         location
     }
 
-    pub(super) fn settled(&self, location: LocationId) -> u64 {
+    fn settled(&self, location: LocationId) -> u64 {
         self.settled.get(location as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn settle(&mut self, location: LocationId, value: u64) {
+    fn settle(&mut self, location: LocationId, value: u64) {
         if self.settled.len() <= location as usize {
             self.settled.resize(location as usize + 1, 0);
         }
         self.settled[location as usize] = value;
     }
 
-    /// The thread that runs; none: the client's own, which is alone.
-    #[inline]
-    pub(super) fn thread(&self) -> Option<usize> {
-        self.thread
-    }
-
     /// The ordering of an access after the mutation, which is also where accesses are noted down.
     #[inline]
-    pub(super) fn ordering(
+    fn ordering(
         &mut self,
         operation: Operation,
         ordering: Ordering,
@@ -279,95 +276,10 @@ impl Session {
         }
     }
 
-    /// Asks until there is an answer; does not return when the thread does not go on.
-    #[inline]
-    fn answered<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, Stop>) -> T {
-        self.look = None;
-        if self.takes_turns() {
-            return self.take_turn(ask);
-        }
-        loop {
-            match ask(self) {
-                Ok(answer) => return answer,
-                Err(_) => self.suspend(),
-            }
-        }
-    }
-
-    #[cold]
-    fn suspend(&mut self) {
-        let (thread, yielder, attempt) = (self.thread, self.yielder, self.attempt.take());
-        // SAFETY: the yielder of the coroutine that runs, which is alive.
-        unsafe { (*yielder).suspend(()) };
-        (self.thread, self.yielder, self.attempt, self.look) = (thread, yielder, attempt, None);
-    }
-
-    fn access(
-        &mut self,
-        address: usize,
-        strength: Strength,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) -> Access {
-        let location = self.location(address);
-        self.access_to(location, strength, ordering, site)
-    }
-
-    fn access_to(
-        &self,
-        location: LocationId,
-        strength: Strength,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) -> Access {
-        let thread = self.thread.expect("the client's own thread has no accesses of its own");
-        Access { thread, location, strength, ordering, site: Some(site), compare: None }
-    }
-
-    /// Reads a word and says which event that was.
-    #[inline]
-    pub(super) fn load(
-        &mut self,
-        address: usize,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-        mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
-    ) -> (Option<EventId>, u64) {
-        let location = self.location(address);
-        if self.thread.is_none() {
-            return (None, self.settled(location));
-        }
-        if let Some(look) =
-            self.look.filter(|look| look.delayed && look.location == location && wanted.is_none())
-        {
-            return self.look_again(look);
-        }
-        let access = self.access_to(location, self.model.load(ordering), ordering, site);
-        let (read, value) = self.answered(|session| {
-            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
-            session.engine().read(access, wanted)
-        });
-        self.attempted(read);
-        self.look = Some(Look { location, read, value, delayed: false, repeated: 0 });
-        (Some(read), value)
-    }
-
-    /// Loads of one word with nothing but delays between them count as one: what a look found changed nothing, so
-    /// the executions in which it was not taken show the same, and have all the looks that are left. A thread that
-    /// only goes on looking waits.
-    fn look_again(&mut self, look: Look) -> (Option<EventId>, u64) {
-        if look.repeated == MOST_LOOKS {
-            self.wait(Reads::of(&[Some(look.read)]), false, "polls a word that does not change");
-        }
-        self.look = Some(Look { repeated: look.repeated + 1, ..look });
-        (Some(look.read), look.value)
-    }
-
-    /// Time passes.
-    pub(super) fn delay(&mut self) {
-        if let Some(look) = &mut self.look {
-            look.delayed = true;
-        }
+    /// A thread starts, or goes on after it was suspended where nothing was kept.
+    fn starts(&mut self, thread: usize) {
+        self.thread = Some(thread);
+        (self.attempt, self.look) = (None, None);
     }
 
     fn attempted(&mut self, read: EventId) {
@@ -376,300 +288,17 @@ impl Session {
         }
     }
 
-    #[inline]
-    pub(super) fn store(
-        &mut self,
-        address: usize,
-        value: u64,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) {
-        let location = self.location(address);
-        if self.thread.is_none() {
-            return self.settle(location, value);
-        }
-        if let Some(attempt) = &mut self.attempt {
-            attempt.changed = true;
-        }
-        let access = self.access_to(location, self.model.store(ordering), ordering, site);
-        self.answered(|session| session.engine().write(access, value, None));
-        if self.model.fence_after_store(ordering) {
-            self.answered(|session| {
-                session.engine().add_fence(access.thread, Strength::FULL, ordering, Some(site))
-            });
-        }
-    }
-
-    /// Reads a word and writes what `update` makes of it, if anything; gives what was read.
-    #[inline]
-    pub(super) fn read_modify_write(
-        &mut self,
-        address: usize,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-        update: impl Fn(u64) -> u64,
-    ) -> u64 {
-        let location = self.location(address);
-        if self.thread.is_none() {
-            let old = self.settled(location);
-            self.settle(location, update(old));
-            return old;
-        }
-        let read = self.access_to(location, self.model.rmw_read(ordering), ordering, site);
-        self.exchange(read, self.model.rmw_write(ordering), |old| Some(update(old)))
-    }
-
-    /// The two halves of a read-modify-write.
-    fn exchange(&mut self, access: Access, write: Strength, update: impl Fn(u64) -> Option<u64>) -> u64 {
-        let (read, old) = self.answered(|session| session.engine().read(access, None));
-        self.attempted(read);
-        let Some(new) = update(old) else {
-            // It changed nothing: a load after a delay may count as the same look.
-            self.look =
-                Some(Look { location: access.location, read, value: old, delayed: false, repeated: 0 });
-            return old;
-        };
-        let write = Access { strength: write, compare: None, ..access };
-        match &mut self.attempt {
-            Some(attempt) if new == old => attempt.pending = Some((write, new, read)),
-            attempt => {
-                if let Some(attempt) = attempt {
-                    attempt.changed = true;
-                }
-                self.answered(|session| session.engine().write(write, new, Some(read)));
-            }
-        }
-        old
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn compare_exchange(
-        &mut self,
-        address: usize,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-        site: &'static Site<'static>,
-    ) -> Result<u64, u64> {
-        let location = self.location(address);
-        let old = if self.thread.is_none() {
-            let old = self.settled(location);
-            if old == current {
-                self.settle(location, new);
-            }
-            old
-        } else {
-            let strength = self.model.rmw_read(success);
-            let compare = Compare {
-                expected: current,
-                success: strength,
-                failure: self.model.failed_exchange(success, failure),
-            };
-            let access =
-                Access { compare: Some(compare), ..self.access_to(location, strength, success, site) };
-            self.exchange(access, self.model.rmw_write(success), |old| (old == current).then_some(new))
-        };
-        if old == current { Ok(old) } else { Err(old) }
-    }
-
-    /// Writes the bits of `mask` and leaves the others.
-    pub(super) fn store_part(
-        &mut self,
-        address: usize,
-        mask: u64,
-        bits: u64,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) {
-        let location = self.location(address);
-        if self.thread.is_none() {
-            let old = self.settled(location);
-            return self.settle(location, old & !mask | bits);
-        }
-        let half = Strength::EXCLUSIVE.with(Strength::PART);
-        if self.takes_turns() {
-            let access = self.access_to(location, self.model.store(ordering).with(half), ordering, site);
-            return self.answered(|session| session.walker().write_part(access, mask, bits));
-        }
-        let access = self.access_to(location, half, ordering, site);
-        self.exchange(access, self.model.store(ordering).with(half), |old| Some(old & !mask | bits));
-    }
-
-    pub(super) fn fence(&mut self, ordering: Ordering, site: &'static Site<'static>) {
-        if let Some(thread) = self.thread {
-            self.answered(|session| session.engine().fence(thread, ordering, Some(site)));
-        }
-    }
-
-    pub(super) fn plain(
-        &mut self,
-        address: usize,
-        written: Option<u64>,
-        site: &'static Site<'static>,
-    ) -> u64 {
-        let location = self.location(address);
-        if self.thread.is_none() {
-            if let Some(value) = written {
-                self.settle(location, value);
-            }
-            return self.settled(location);
-        }
-        let access = self.access(address, Strength::NONE, Ordering::Relaxed, site);
-        self.answered(|session| session.engine().plain(access, written))
-    }
-
-    pub(super) fn note(&mut self, note: Note, site: &'static Site<'static>) {
-        if let Some(thread) = self.thread {
-            self.answered(|session| session.engine().note(thread, note, Some(site)));
-        }
-    }
-
-    pub(super) fn choose(&mut self, choices: u64, site: &'static Site<'static>) -> u64 {
-        let thread = self.thread.expect("only threads choose");
-        self.answered(|session| session.engine().choose(thread, choices, Some(site)))
-    }
-
-    /// The thread waits; see [`Explorer::wait`]. Does not return.
-    pub(super) fn wait(&mut self, reads: Reads, limited: bool, what: &'static str) -> ! {
-        let Some(thread) = self.thread else {
-            panic!("the client's own thread {what}, but it is alone and nobody ends that");
-        };
-        let by_turns = self.takes_turns();
-        self.engine().wait(thread, &reads.list[..reads.count], limited, what);
-        loop {
-            if by_turns {
-                self.hand_over(None);
-            } else {
-                self.suspend();
-            }
-        }
-    }
-
-    /// Whether threads take turns, from state to state.
-    #[inline]
-    fn takes_turns(&self) -> bool {
-        matches!(self.engine, Some(Engine::States(_)))
-    }
-
-    /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
-    pub(super) fn attempt(attempt: impl FnOnce() -> bool) -> Result<(), Option<Reads>> {
-        session().attempt = Some(Attempt::default());
-        let succeeded = attempt();
-        let this = session();
-        let done = this.attempt.take().expect("attempts do not nest");
-        if !succeeded {
-            return Err((!done.changed).then_some(done.reads));
-        }
-        if let Some((access, value, read)) = done.pending {
-            this.answered(|session| session.engine().write(access, value, Some(read)));
-        }
-        Ok(())
-    }
-
-    /// Marks a node as taken or given back.
-    pub(super) fn mark_node(&mut self, life: LocationId, kind: Kind, site: &'static Site<'static>) {
-        let thread = self.thread.expect("only threads take nodes");
-        self.answered(|session| session.engine().node(thread, life, kind, Some(site)));
-    }
-
-    /// Reads a location that stands for something else than memory.
-    pub(super) fn load_hidden(
-        &mut self,
-        location: LocationId,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-        wanted: Option<&mut dyn FnMut(u64) -> bool>,
-    ) -> (EventId, u64) {
-        let access = self.access_to(location, self.model.load(ordering), ordering, site);
-        let mut wanted = wanted;
-        self.answered(|session| {
-            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
-            session.engine().read(access, wanted)
-        })
-    }
-
-    pub(super) fn store_hidden(
-        &mut self,
-        location: LocationId,
-        value: u64,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) {
-        let access = self.access_to(location, self.model.store(ordering), ordering, site);
-        self.answered(|session| session.engine().write(access, value, None));
-    }
-
-    pub(super) fn update_hidden(
-        &mut self,
-        location: LocationId,
-        site: &'static Site<'static>,
-        update: impl Fn(u64) -> u64,
-    ) -> u64 {
-        let ordering = Ordering::AcqRel;
-        let access = self.access_to(location, self.model.rmw_read(ordering), ordering, site);
-        self.exchange(access, self.model.rmw_write(ordering), |old| Some(update(old)))
-    }
-
-    /// Runs executions until one comes to its end.
-    pub(super) fn run(&mut self, plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
-        assert!(self.thread.is_none(), "a thread of the checked machine cannot run others");
-        assert!(
-            (1..MAX_THREADS).contains(&plan.threads),
-            "the checked machine runs 1 to {} threads, not {}",
-            MAX_THREADS - 1,
-            plan.threads
-        );
-        if self.engine.is_none() {
-            self.engine = Some(self.new_engine(plan.threads));
-        }
-        loop {
-            if self.stopped() || !self.engine().begin() {
-                resume_unwind(Box::new(Finished));
-            }
-            self.arena.reset_threads();
-            if self.takes_turns() {
-                if !Self::run_by_turns(plan.threads, body) {
-                    continue;
-                }
-            } else if self.script.is_some() {
-                self.run_together(plan.threads, body);
-            } else {
-                let first = self.explorer().half_done();
-                for thread in
-                    first.into_iter().chain((0..plan.threads).filter(|&thread| first != Some(thread)))
-                {
-                    self.run_thread(thread, body);
-                    if self.explorer().is_over() {
-                        break;
-                    }
-                }
-            }
-            self.thread = None;
-            if self.takes_turns() || self.explorer().finish() {
-                for location in 0..self.arena.offsets.len() as LocationId {
-                    let value = self.engine().last_value(location);
-                    self.settle(location, value);
-                }
-                return Run::default();
-            }
-            if self.script.is_some() {
-                resume_unwind(Box::new(Finished));
-            }
-        }
-    }
-
-    fn new_engine(&self, threads: usize) -> Engine {
+    fn new_engine(&self, script: Option<&Script>, threads: usize) -> Engine {
         let merges = self.search == Search::States;
-        match (&self.script, self.search) {
+        match (script, self.search) {
             (None, Search::States | Search::Interleavings) => {
                 let mut walker = Walker::new(self.model, threads, merges, self.alike);
                 walker.initial.clone_from(&self.settled);
                 Engine::States(walker)
             }
             (script, _) => {
-                let mut explorer = match script.clone() {
-                    Some(script) => Explorer::scripted(self.model, threads, script),
+                let mut explorer = match script {
+                    Some(script) => Explorer::scripted(self.model, threads, script.clone()),
                     None => Explorer::new(self.model, threads),
                 };
                 explorer.initial.clone_from(&self.settled);
@@ -684,62 +313,550 @@ impl Session {
             DefaultStack::new(STACK_BYTES).expect("memory for the stack of a checked thread")
         })
     }
+}
+
+impl Session {
+    pub(super) fn new(state: State, script: Option<Script>) -> Self {
+        Self { state: RefCell::new(state), script }
+    }
+
+    pub(super) fn into_state(self) -> State {
+        self.state.into_inner()
+    }
+
+    /// Lends the state.
+    ///
+    /// # Panics
+    /// When it is lent already: what a wait asks of a value, or makes of it, must not use the machine.
+    #[inline]
+    pub(super) fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.try_borrow_mut().expect("a condition on a value may not use the machine");
+        use_it(&mut state)
+    }
+
+    /// Runs the client again and again until all its executions were seen, one was wrong, or a limit was reached.
+    pub(super) fn explore(&self, client: &dyn Fn() -> Result<(), String>) {
+        quieten_panics();
+        let current = Current::set(self);
+        loop {
+            self.with(|state| {
+                state.arena.reset_main();
+                state.settled.fill(0);
+                state.thread = None;
+            });
+            let wrong = match catch_unwind(AssertUnwindSafe(client)) {
+                Ok(Ok(())) => None,
+                Ok(Err(message)) => Some(message),
+                Err(payload) if payload.is::<Finished>() => break,
+                Err(payload) => Some(message_of(&*payload)),
+            };
+            let without_a_run = self.with(|state| match (&mut state.engine, &wrong) {
+                (Some(engine), Some(message)) => {
+                    let violation = Violation::Panic { thread: None, message: message.clone() };
+                    engine.violation().get_or_insert(violation);
+                    false
+                }
+                (engine, _) => engine.is_none(),
+            });
+            if without_a_run {
+                drop(current);
+                panic!(
+                    "a client calls Machine::run{}",
+                    wrong.map_or(String::new(), |why| format!(": {why}"))
+                );
+            }
+            if wrong.is_some() || self.script.is_some() {
+                break;
+            }
+        }
+    }
+
+    /// The thread that runs; none: the client's own, which is alone.
+    #[inline]
+    pub(super) fn thread(&self) -> Option<usize> {
+        self.with(|state| state.thread)
+    }
+
+    /// The ordering of an access after the mutation.
+    #[inline]
+    pub(super) fn ordering(
+        &self,
+        operation: Operation,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Ordering {
+        self.with(|state| state.ordering(operation, ordering, site))
+    }
+
+    /// Asks until there is an answer; does not return when the thread does not go on.
+    #[inline]
+    fn answered<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
+        let by_turns = self.with(|state| {
+            state.look = None;
+            state.takes_turns()
+        });
+        if by_turns {
+            return self.take_turn(ask);
+        }
+        loop {
+            let asked = self.with(&mut ask);
+            if let Ok(answer) = asked {
+                return answer;
+            }
+            self.suspend();
+        }
+    }
+
+    #[cold]
+    fn suspend(&self) {
+        let (thread, yielder, attempt) =
+            self.with(|state| (state.thread, state.yielder, state.attempt.take()));
+        // SAFETY: the yielder of the coroutine that runs, which is alive.
+        unsafe { (*yielder).suspend(()) };
+        self.with(|state| {
+            (state.thread, state.yielder, state.attempt, state.look) = (thread, yielder, attempt, None);
+        });
+    }
+
+    /// A prepared access of the running thread; the client's own thread makes none: it gets what the location holds.
+    #[inline]
+    fn access(
+        &self,
+        address: usize,
+        strength: impl FnOnce(Model) -> Strength,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Result<Access, (LocationId, u64)> {
+        self.with(|state| {
+            let location = state.location(address);
+            let Some(thread) = state.thread else { return Err((location, state.settled(location))) };
+            let strength = strength(state.model);
+            Ok(Access { thread, location, strength, ordering, site: Some(site), compare: None })
+        })
+    }
+
+    fn settle(&self, location: LocationId, value: u64) {
+        self.with(|state| state.settle(location, value));
+    }
+
+    /// Reads a word and says which event that was.
+    #[inline]
+    pub(super) fn load(
+        &self,
+        address: usize,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
+    ) -> (Option<EventId>, u64) {
+        let access = match self.access(address, |model| model.load(ordering), ordering, site) {
+            Ok(access) => access,
+            Err((_, value)) => return (None, value),
+        };
+        let location = access.location;
+        if let Some(look) = self.with(|state| state.look)
+            && look.delayed
+            && look.location == location
+            && wanted.is_none()
+        {
+            return self.look_again(look);
+        }
+        let (read, value) = self.answered(|state| {
+            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
+            state.engine().read(access, wanted)
+        });
+        self.with(|state| {
+            state.attempted(read);
+            state.look = Some(Look { location, read, value, delayed: false, repeated: 0 });
+        });
+        (Some(read), value)
+    }
+
+    /// Loads of one word with nothing but delays between them count as one: what a look found changed nothing, so
+    /// the executions in which it was not taken show the same, and have all the looks that are left. A thread that
+    /// only goes on looking waits.
+    fn look_again(&self, look: Look) -> (Option<EventId>, u64) {
+        if look.repeated == MOST_LOOKS {
+            self.wait(Reads::of(&[Some(look.read)]), false, "polls a word that does not change");
+        }
+        self.with(|state| state.look = Some(Look { repeated: look.repeated + 1, ..look }));
+        (Some(look.read), look.value)
+    }
+
+    /// Time passes.
+    pub(super) fn delay(&self) {
+        self.with(|state| {
+            if let Some(look) = &mut state.look {
+                look.delayed = true;
+            }
+        });
+    }
+
+    #[inline]
+    pub(super) fn store(&self, address: usize, value: u64, ordering: Ordering, site: &'static Site<'static>) {
+        let access = match self.access(address, |model| model.store(ordering), ordering, site) {
+            Ok(access) => access,
+            Err((location, _)) => return self.settle(location, value),
+        };
+        let fenced = self.with(|state| {
+            if let Some(attempt) = &mut state.attempt {
+                attempt.changed = true;
+            }
+            state.model.fence_after_store(ordering)
+        });
+        self.answered(|state| state.engine().write(access, value, None));
+        if fenced {
+            self.answered(|state| {
+                state.engine().add_fence(access.thread, Strength::FULL, ordering, Some(site))
+            });
+        }
+    }
+
+    /// Reads a word and writes what `update` makes of it, if anything; gives what was read.
+    #[inline]
+    pub(super) fn read_modify_write(
+        &self,
+        address: usize,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        update: impl Fn(u64) -> u64,
+    ) -> u64 {
+        match self.access(address, |model| model.rmw_read(ordering), ordering, site) {
+            Ok(read) => self.exchange(read, |model| model.rmw_write(ordering), |old| Some(update(old))),
+            Err((location, old)) => {
+                self.settle(location, update(old));
+                old
+            }
+        }
+    }
+
+    /// The two halves of a read-modify-write.
+    fn exchange(
+        &self,
+        access: Access,
+        write: impl FnOnce(Model) -> Strength,
+        update: impl Fn(u64) -> Option<u64>,
+    ) -> u64 {
+        let (read, old) = self.answered(|state| state.engine().read(access, None));
+        let new = update(old);
+        let write = self.with(|state| {
+            state.attempted(read);
+            let Some(new) = new else {
+                // It changed nothing: a load after a delay may count as the same look.
+                state.look =
+                    Some(Look { location: access.location, read, value: old, delayed: false, repeated: 0 });
+                return None;
+            };
+            let write = Access { strength: write(state.model), compare: None, ..access };
+            match &mut state.attempt {
+                Some(attempt) if new == old => {
+                    attempt.pending = Some((write, new, read));
+                    None
+                }
+                attempt => {
+                    if let Some(attempt) = attempt {
+                        attempt.changed = true;
+                    }
+                    Some((write, new))
+                }
+            }
+        });
+        if let Some((write, new)) = write {
+            self.answered(|state| state.engine().write(write, new, Some(read)));
+        }
+        old
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn compare_exchange(
+        &self,
+        address: usize,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+        site: &'static Site<'static>,
+    ) -> Result<u64, u64> {
+        let old = match self.access(address, |model| model.rmw_read(success), success, site) {
+            Ok(access) => {
+                let failure = self.with(|state| state.model.failed_exchange(success, failure));
+                let compare = Compare { expected: current, success: access.strength, failure };
+                let access = Access { compare: Some(compare), ..access };
+                self.exchange(access, |model| model.rmw_write(success), |old| (old == current).then_some(new))
+            }
+            Err((location, old)) => {
+                if old == current {
+                    self.settle(location, new);
+                }
+                old
+            }
+        };
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    /// Writes the bits of `mask` and leaves the others.
+    pub(super) fn store_part(
+        &self,
+        address: usize,
+        mask: u64,
+        bits: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
+        let half = Strength::EXCLUSIVE.with(Strength::PART);
+        let write = move |model: Model| model.store(ordering).with(half);
+        let access = match self.access(address, |_| half, ordering, site) {
+            Ok(access) => access,
+            Err((location, old)) => return self.settle(location, old & !mask | bits),
+        };
+        let by_turns = self.with(|state| state.takes_turns().then(|| write(state.model)));
+        if let Some(strength) = by_turns {
+            let access = Access { strength, ..access };
+            return self.answered(|state| state.walker().write_part(access, mask, bits));
+        }
+        self.exchange(access, write, |old| Some(old & !mask | bits));
+    }
+
+    pub(super) fn fence(&self, ordering: Ordering, site: &'static Site<'static>) {
+        if let Some(thread) = self.thread() {
+            self.answered(|state| state.engine().fence(thread, ordering, Some(site)));
+        }
+    }
+
+    pub(super) fn plain(&self, address: usize, written: Option<u64>, site: &'static Site<'static>) -> u64 {
+        match self.access(address, |_| Strength::NONE, Ordering::Relaxed, site) {
+            Ok(access) => self.answered(|state| state.engine().plain(access, written)),
+            Err((location, old)) => {
+                let value = written.unwrap_or(old);
+                self.settle(location, value);
+                value
+            }
+        }
+    }
+
+    pub(super) fn note(&self, note: Note, site: &'static Site<'static>) {
+        if let Some(thread) = self.thread() {
+            self.answered(|state| state.engine().note(thread, note, Some(site)));
+        }
+    }
+
+    pub(super) fn choose(&self, choices: u64, site: &'static Site<'static>) -> u64 {
+        let thread = self.thread().expect("only threads choose");
+        self.answered(|state| state.engine().choose(thread, choices, Some(site)))
+    }
+
+    /// The thread waits; see [`Explorer::wait`]. Does not return.
+    pub(super) fn wait(&self, reads: Reads, limited: bool, what: &'static str) -> ! {
+        let Some(thread) = self.thread() else {
+            panic!("the client's own thread {what}, but it is alone and nobody ends that");
+        };
+        let by_turns = self.with(|state| {
+            state.engine().wait(thread, &reads.list[..reads.count], limited, what);
+            state.takes_turns()
+        });
+        loop {
+            if by_turns {
+                self.hand_over(None);
+            } else {
+                self.suspend();
+            }
+        }
+    }
+
+    /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
+    pub(super) fn attempt(&self, attempt: impl FnOnce() -> bool) -> Result<(), Option<Reads>> {
+        self.with(|state| state.attempt = Some(Attempt::default()));
+        let succeeded = attempt();
+        let done = self.with(|state| state.attempt.take()).expect("attempts do not nest");
+        if !succeeded {
+            return Err((!done.changed).then_some(done.reads));
+        }
+        if let Some((access, value, read)) = done.pending {
+            self.answered(|state| state.engine().write(access, value, Some(read)));
+        }
+        Ok(())
+    }
+
+    /// The location that stands for the sleepers of the futex word at an address.
+    pub(super) fn queue_of(&self, address: usize) -> LocationId {
+        self.with(|state| {
+            let word = state.location(address);
+            state.arena.queue_of(word)
+        })
+    }
+
+    /// Marks a node as taken or given back.
+    fn mark_node(&self, life: LocationId, kind: Kind, site: &'static Site<'static>) {
+        let thread = self.thread().expect("only threads take nodes");
+        self.answered(|state| state.engine().node(thread, life, kind, Some(site)));
+    }
+
+    fn hidden(
+        &self,
+        location: LocationId,
+        strength: impl FnOnce(Model) -> Strength,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Access {
+        let (thread, strength) = self.with(|state| (state.thread, strength(state.model)));
+        let thread = thread.expect("the client's own thread has no accesses of its own");
+        Access { thread, location, strength, ordering, site: Some(site), compare: None }
+    }
+
+    /// Reads a location that stands for something else than memory.
+    pub(super) fn load_hidden(
+        &self,
+        location: LocationId,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
+    ) -> (EventId, u64) {
+        let access = self.hidden(location, |model| model.load(ordering), ordering, site);
+        self.answered(|state| {
+            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
+            state.engine().read(access, wanted)
+        })
+    }
+
+    fn store_hidden(
+        &self,
+        location: LocationId,
+        value: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
+        let access = self.hidden(location, |model| model.store(ordering), ordering, site);
+        self.answered(|state| state.engine().write(access, value, None));
+    }
+
+    pub(super) fn update_hidden(
+        &self,
+        location: LocationId,
+        site: &'static Site<'static>,
+        update: impl Fn(u64) -> u64,
+    ) -> u64 {
+        let ordering = Ordering::AcqRel;
+        let access = self.hidden(location, |model| model.rmw_read(ordering), ordering, site);
+        self.exchange(access, |model| model.rmw_write(ordering), |old| Some(update(old)))
+    }
+
+    /// Runs executions until one comes to its end.
+    pub(super) fn run(&self, plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
+        assert!(self.thread().is_none(), "a thread of the checked machine cannot run others");
+        assert!(
+            (1..MAX_THREADS).contains(&plan.threads),
+            "the checked machine runs 1 to {} threads, not {}",
+            MAX_THREADS - 1,
+            plan.threads
+        );
+        self.with(|state| {
+            if state.engine.is_none() {
+                state.engine = Some(state.new_engine(self.script.as_ref(), plan.threads));
+            }
+        });
+        loop {
+            let (goes_on, by_turns) = self.with(|state| {
+                let goes_on = !state.stopped() && state.engine().begin();
+                state.arena.reset_threads();
+                (goes_on, state.takes_turns())
+            });
+            if !goes_on {
+                resume_unwind(Box::new(Finished));
+            }
+            if by_turns {
+                if !self.run_by_turns(plan.threads, body) {
+                    continue;
+                }
+            } else if self.script.is_some() {
+                self.run_together(plan.threads, body);
+            } else {
+                let first = self.with(|state| state.explorer().half_done());
+                for thread in
+                    first.into_iter().chain((0..plan.threads).filter(|&thread| first != Some(thread)))
+                {
+                    self.run_thread(thread, body);
+                    if self.with(|state| state.explorer().is_over()) {
+                        break;
+                    }
+                }
+            }
+            let complete = self.with(|state| {
+                state.thread = None;
+                let complete = by_turns || state.explorer().finish();
+                if complete {
+                    for location in 0..state.arena.offsets.len() as LocationId {
+                        let value = state.engine().last_value(location);
+                        state.settle(location, value);
+                    }
+                }
+                complete
+            });
+            if complete {
+                return Run::default();
+            }
+            if self.script.is_some() {
+                resume_unwind(Box::new(Finished));
+            }
+        }
+    }
 
     pub(super) fn fiber(
-        &mut self,
+        &self,
         thread: usize,
         stack: DefaultStack,
         body: &(dyn Fn(usize) + Sync),
     ) -> Coroutine<(), (), (), DefaultStack> {
         let run = move |yielder: &Yielder<(), ()>, ()| {
-            session().yielder = yielder;
-            if let Some(waiting) = session().waiting.get_mut(thread) {
-                waiting.yielder = Some(yielder);
-            }
+            session().with(|state| {
+                state.yielder = yielder;
+                if let Some(waiting) = state.waiting.get_mut(thread) {
+                    waiting.yielder = Some(yielder);
+                }
+            });
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread))) {
                 let message = message_of(&*payload);
-                let this = session();
                 let violation = Violation::Panic { thread: Some(thread), message };
-                this.engine().violate(violation);
+                session().with(|state| state.engine().violate(violation));
             }
         };
         // SAFETY: the coroutine is finished or reset before `run` returns, so before `body` ends.
         unsafe { Coroutine::with_stack_unchecked(stack, run) }
     }
 
-    fn run_thread(&mut self, thread: usize, body: &(dyn Fn(usize) + Sync)) {
-        (self.attempt, self.look) = (None, None);
-        self.thread = Some(thread);
-        let stack = self.stack();
+    fn run_thread(&self, thread: usize, body: &(dyn Fn(usize) + Sync)) {
+        let stack = self.with(|state| {
+            state.starts(thread);
+            state.stack()
+        });
         let mut fiber = self.fiber(thread, stack, body);
         if let CoroutineResult::Yield(()) = fiber.resume(()) {
             // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing outside
             // the arena while they access it.
             unsafe { fiber.force_reset() };
         }
-        self.stacks.push(fiber.into_stack());
+        self.with(|state| state.stacks.push(fiber.into_stack()));
     }
 
     /// Runs the threads by turns, as far as the script lets them.
-    fn run_together(&mut self, threads: usize, body: &(dyn Fn(usize) + Sync)) {
-        let mut fibers = Vec::with_capacity(threads);
-        for thread in 0..threads {
-            let stack = self.stack();
-            fibers.push(self.fiber(thread, stack, body));
-        }
+    fn run_together(&self, threads: usize, body: &(dyn Fn(usize) + Sync)) {
+        let mut fibers = (0..threads)
+            .map(|thread| {
+                let stack = self.with(State::stack);
+                self.fiber(thread, stack, body)
+            })
+            .collect::<Vec<_>>();
         loop {
-            let events = |this: &mut Self| this.explorer().graph.stamp;
-            let before = events(self);
+            let events = || self.with(|state| state.explorer().graph.stamp);
+            let before = events();
             let mut ended = false;
             for (thread, fiber) in fibers.iter_mut().enumerate() {
-                if !fiber.done() && !self.explorer().is_over() {
-                    self.thread = Some(thread);
-                    (self.attempt, self.look) = (None, None);
-                    fiber.resume(());
-                    ended |= fiber.done();
+                if fiber.done() || self.with(|state| state.explorer().is_over()) {
+                    continue;
                 }
+                self.with(|state| state.starts(thread));
+                fiber.resume(());
+                ended |= fiber.done();
             }
-            if events(self) == before && !ended {
+            if events() == before && !ended {
                 break;
             }
         }
@@ -748,18 +865,14 @@ impl Session {
                 // SAFETY: as in `run_thread`.
                 unsafe { fiber.force_reset() };
             }
-            self.stacks.push(fiber.into_stack());
+            self.with(|state| state.stacks.push(fiber.into_stack()));
         }
     }
 
-    pub(super) fn take_node(
-        &mut self,
-        of: std::any::TypeId,
-        site: &'static Site<'static>,
-    ) -> (NonNull<u8>, Option<u32>) {
-        let thread = self.thread.expect("only threads take nodes");
+    pub(super) fn take_node(&self, of: TypeId, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
+        let thread = self.thread().expect("only threads take nodes");
         for index in 0..super::arena::POOL_NODES {
-            let (node, locations) = self.arena.node(of, thread, index);
+            let (node, locations) = self.with(|state| state.arena.node(of, thread, index));
             let (_, taken) = self.load_hidden(locations.taken, Ordering::Acquire, site, None);
             if taken == 0 {
                 self.store_hidden(locations.taken, 1, Ordering::Relaxed, site);
@@ -772,8 +885,8 @@ impl Session {
         panic!("thread {thread} holds more than {} queue nodes at once", super::arena::POOL_NODES);
     }
 
-    pub(super) fn give_node(&mut self, address: usize, site: &'static Site<'static>) {
-        let locations = self.arena.node_of(address);
+    pub(super) fn give_node(&self, address: usize, site: &'static Site<'static>) {
+        let locations = self.with(|state| state.arena.node_of(address));
         self.mark_node(locations.life, Kind::Give, site);
         self.store_hidden(locations.taken, 0, Ordering::Release, site);
     }

@@ -33,7 +33,7 @@ fn address_of<W: Word>(word: &W) -> usize {
 
 /// A wait found nothing that it wants: gives up if the limit may be reached, or waits.
 fn give_up_or_wait(
-    session: &mut Session,
+    session: &Session,
     limit: Limit<'_, Checked>,
     mut reads: Reads,
     site: &'static Site<'static>,
@@ -166,7 +166,7 @@ unsafe impl Machine for Checked {
     ) -> Result<(), GaveUp> {
         let site = Site::caller();
         loop {
-            match Session::attempt(|| attempt(word)) {
+            match session().attempt(|| attempt(word)) {
                 Ok(()) => return Ok(()),
                 Err(Some(reads)) => {
                     let what = "repeats a read-modify-write that finds the same";
@@ -206,8 +206,7 @@ unsafe impl Machine for Checked {
             }
             session.wait(Reads::of(&[read]), true, "does not sleep");
         }
-        let location = session.location(address);
-        let queue = session.arena.queue_of(location);
+        let queue = session.queue_of(address);
         session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).with(thread).0);
         let mut as_expected = |value| value == expected;
         let (read, value) = session.load(address, relaxed, site, Some(&mut as_expected));
@@ -247,8 +246,7 @@ unsafe impl Machine for Checked {
         if session.thread().is_none() {
             return 0;
         }
-        let location = session.location(word as usize);
-        let queue = session.arena.queue_of(location);
+        let queue = session.queue_of(word as usize);
         let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).woken(count).0);
         (Sleepers(sleepers).iter().count() as u32).min(count)
     }
@@ -282,7 +280,7 @@ unsafe impl Machine for Checked {
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         let (thread, index) = (name as usize / NAMED_NODES, name as usize % NAMED_NODES);
         assert!(thread < crate::MAX_THREADS, "no queue node is called {name}");
-        let (node, _) = session().arena.node(TypeId::of::<T>(), thread, index);
+        let (node, _) = session().with(|state| state.arena.node(TypeId::of::<T>(), thread, index));
         // SAFETY: as in `take_node`.
         unsafe { node.cast::<T>().as_ref() }
     }
@@ -290,9 +288,7 @@ unsafe impl Machine for Checked {
     const NAMED_NODES: u32 = NAMED_NODES as u32;
 
     fn alloc(layout: Layout, _home: Home) -> NonNull<u8> {
-        let session = session();
-        let thread = session.thread();
-        session.arena.alloc(thread, layout)
+        session().with(|state| state.arena.alloc(state.thread, layout))
     }
 
     unsafe fn free(_memory: NonNull<u8>, _layout: Layout, _home: Home) {

@@ -12,7 +12,7 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::engine::Engine;
-use super::session::{Attempt, Look, STACK_BYTES, Session, session};
+use super::session::{Attempt, Look, STACK_BYTES, Session, State, session};
 use crate::explorer::Stop;
 use crate::walker::{End, Key, Move, Saved, Turn, Walker};
 
@@ -58,29 +58,27 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    fn take(&mut self, fibers: &[Fiber]) {
-        let this = session();
+    fn take(&mut self, state: &mut State, fibers: &[Fiber]) {
         self.is_good = true;
-        self.waiting.clone_from(&this.waiting);
+        self.waiting.clone_from(&state.waiting);
         self.fibers.clear();
         self.stacks.clear();
-        for (waiting, fiber) in this.waiting.iter().zip(fibers) {
+        for (waiting, fiber) in state.waiting.iter().zip(fibers) {
             // SAFETY: a copy that is never used as a coroutine or dropped: its bytes go back where they are from.
             self.fibers.push(unsafe { std::ptr::from_ref(fiber).cast::<MaybeUninit<Fiber>>().read() });
             self.stacks.extend(waiting.words());
         }
-        this.walker().save(&mut self.machine);
+        state.walker().save(&mut self.machine);
     }
 
-    fn restore(&self, fibers: &mut [Fiber], fork: usize) {
-        let this = session();
-        this.waiting.clone_from(&self.waiting);
+    fn restore(&self, state: &mut State, fibers: &mut [Fiber], fork: usize) {
+        state.waiting.clone_from(&self.waiting);
         let mut words = self.stacks.iter();
         for (thread, (fiber, saved)) in fibers.iter_mut().zip(&self.fibers).enumerate() {
             // SAFETY: both have the same stack, which is now filled again with what it held then; what is overwritten
             // is the same coroutine later, so that nothing is lost that would have to be dropped.
             unsafe { std::ptr::from_mut(fiber).cast::<MaybeUninit<Fiber>>().write(std::ptr::read(saved)) };
-            let waiting = &this.waiting[thread];
+            let waiting = &state.waiting[thread];
             for address in waiting.addresses() {
                 let word = words.next().expect("as many words as were saved");
                 // SAFETY: part of the stack of a coroutine that is suspended.
@@ -88,9 +86,9 @@ impl Snapshot {
             }
             // SAFETY: below it, where a thread that is suspended has wiped too.
             unsafe { std::ptr::write_bytes(waiting.wiped_from() as *mut u8, 0, WIPED_BYTES) };
-            this.arena.set_allocated(thread, waiting.allocated);
+            state.arena.set_allocated(thread, waiting.allocated);
         }
-        this.walker().restore(&self.machine, fork);
+        state.walker().restore(&self.machine, fork);
     }
 }
 
@@ -105,9 +103,9 @@ fn wipe() {
 
 impl Session {
     /// Leaves a request and is suspended until it is answered.
-    pub(super) fn take_turn<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, Stop>) -> T {
+    pub(super) fn take_turn<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
         let mut answer = None;
-        let mut request = || match ask(session()) {
+        let mut request = || match session().with(&mut ask) {
             Ok(answered) => {
                 answer = Some(answered);
                 true
@@ -125,17 +123,220 @@ impl Session {
 
     /// The thread is suspended, for good if it asks for nothing.
     #[inline(never)]
-    pub(super) fn hand_over(&mut self, request: Option<Request>) {
-        let thread = self.thread.expect("a thread that runs");
-        let waiting = &mut self.waiting[thread];
-        (waiting.request, waiting.answered) = (request, false);
-        waiting.from = std::ptr::from_ref(&thread) as usize;
-        let yielder = waiting.yielder.expect("a thread that has started");
+    pub(super) fn hand_over(&self, request: Option<Request>) {
+        let here = 0_u8;
+        let from = std::ptr::from_ref(&here) as usize;
+        let yielder = self.with(|state| {
+            let waiting = &mut state.waiting[state.thread.expect("a thread that runs")];
+            (waiting.request, waiting.answered, waiting.from) = (request, false, from);
+            waiting.yielder.expect("a thread that has started")
+        });
         wipe();
         // SAFETY: the yielder of the coroutine that runs, which is alive.
         unsafe { (*yielder).suspend(()) };
     }
 
+    /// Runs the threads once; true if all came to their end.
+    pub(super) fn run_by_turns(&self, threads: usize, body: &(dyn Fn(usize) + Sync)) -> bool {
+        self.with(|state| {
+            state.waiting.clear();
+            state.snapshots.iter_mut().for_each(|snapshot| snapshot.is_good = false);
+        });
+        let mut fibers = Fibers { session: self, all: Vec::with_capacity(threads) };
+        for thread in 0..threads {
+            let stack = self.with(|state| state.stack_of(thread));
+            let base = stack.base().get();
+            // SAFETY: the upper end of a stack that nobody uses.
+            unsafe { std::ptr::write_bytes((base - USED_BYTES) as *mut u8, 0, USED_BYTES) };
+            fibers.all.push(self.fiber(thread, stack, body));
+            self.with(|state| {
+                state.waiting.push(Waiting { base, answered: true, ..Waiting::default() });
+            });
+        }
+        self.walk(&mut fibers.all) == End::Complete
+    }
+
+    /// Goes all ways from state to state, until all were gone or one comes to its end.
+    fn walk(&self, fibers: &mut [Fiber]) -> End {
+        let (mut mover, mut again) = (None, false);
+        loop {
+            let stepped =
+                if std::mem::take(&mut again) { self.make_move(fibers) } else { self.step(fibers, mover) };
+            match stepped {
+                Ok(next) => mover = next,
+                Err(End::Complete) => return End::Complete,
+                Err(End::Left) if self.with(|state| state.go_back(fibers)) => {
+                    // The threads are settled there: only the next move is missing.
+                    again = true;
+                }
+                Err(End::Left) => return End::Left,
+            }
+        }
+    }
+
+    /// One step: gives the thread that took it, if it was a thread.
+    fn step(&self, fibers: &mut [Fiber], mover: Option<usize>) -> Result<Option<usize>, End> {
+        if !self.settle_down(fibers, mover) {
+            return Err(End::Left);
+        }
+        self.with(|state| {
+            let all_done = state.waiting.iter().all(|waiting| waiting.done);
+            if all_done && !state.walker().has_buffered() { Err(state.come_to_end()) } else { Ok(()) }
+        })?;
+        self.make_move(fibers)
+    }
+
+    fn make_move(&self, fibers: &mut [Fiber]) -> Result<Option<usize>, End> {
+        let next = self.with(|state| {
+            let next = state.next_move();
+            if next.is_some() {
+                state.remember_fork(fibers);
+            }
+            next
+        });
+        match next {
+            Some(Move::Step { thread, way }) => {
+                self.ask(thread as usize, Turn::Go(way));
+                Ok(Some(thread as usize))
+            }
+            Some(Move::Drain { thread, index }) => {
+                self.with(|state| state.walker().drain(thread as usize, index as usize));
+                Ok(None)
+            }
+            Some(Move::LetGo) => {
+                self.let_go(fibers);
+                Err(End::Left)
+            }
+            None => {
+                if !self.is_over() {
+                    self.let_go(fibers);
+                }
+                Err(End::Left)
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.with(|state| state.walker().is_over())
+    }
+
+    /// Lets threads do all that needs no turn, `first` before the others; false when the run is left.
+    fn settle_down(&self, fibers: &mut [Fiber], first: Option<usize>) -> bool {
+        loop {
+            if self.is_over() {
+                return false;
+            }
+            let mut moved = false;
+            for thread in first.into_iter().chain(0..fibers.len()) {
+                while self.advance(thread, &mut fibers[thread], Turn::Look) {
+                    moved = true;
+                }
+                if self.is_over() {
+                    return false;
+                }
+            }
+            let settled = self.with(|state| {
+                let walker = state.walker();
+                moved |= walker.drain_hidden();
+                !moved && !walker.forget_old()
+            });
+            if settled {
+                return true;
+            }
+        }
+    }
+
+    /// Answers a thread's request if it needs no turn, and lets it run to the next; whether it ran.
+    fn advance(&self, thread: usize, fiber: &mut Fiber, turn: Turn) -> bool {
+        let (done, asks, answered) = self.with(|state| {
+            let waiting = &state.waiting[thread];
+            (waiting.done, waiting.request.is_some(), waiting.answered)
+        });
+        if done || !(answered || asks && self.ask(thread, turn)) {
+            return false;
+        }
+        self.resume(thread, fiber);
+        !self.is_over()
+    }
+
+    fn resume(&self, thread: usize, fiber: &mut Fiber) {
+        self.with(|state| {
+            let waiting = &mut state.waiting[thread];
+            (waiting.request, waiting.answered, waiting.key) = (None, false, None);
+            (state.attempt, state.look) = (waiting.attempt.take(), waiting.look.take());
+            state.thread = Some(thread);
+        });
+        let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
+        self.with(|state| {
+            state.thread = None;
+            let waiting = &mut state.waiting[thread];
+            (waiting.attempt, waiting.look) = (state.attempt.take(), state.look.take());
+            waiting.done = done;
+            waiting.allocated = state.arena.allocated(thread);
+            if done {
+                state.walker().end(thread);
+            }
+        });
+    }
+
+    /// Calls a thread's request; whether it was answered.
+    fn ask(&self, thread: usize, turn: Turn) -> bool {
+        let request = self.with(|state| {
+            let walker = state.walker();
+            (walker.turn, walker.asked) = (turn, false);
+            state.waiting[thread].request.expect("a thread that waits for its turn")
+        });
+        // SAFETY: see `take_turn`.
+        let answered = unsafe { (*request)() };
+        self.with(|state| {
+            let asked = state.walker().asked;
+            let waiting = &mut state.waiting[thread];
+            waiting.answered = answered;
+            if answered || asked {
+                // A wait that was asked may have left something on the stack.
+                waiting.key = None;
+            }
+        });
+        answered
+    }
+
+    /// Nobody can move: every wait sees what there is, and says what it waits for.
+    fn let_go(&self, fibers: &mut [Fiber]) {
+        for (thread, fiber) in fibers.iter_mut().enumerate() {
+            while self.advance(thread, fiber, Turn::LetGo) {}
+        }
+        self.with(|state| {
+            let walker = state.walker();
+            if !walker.is_over() {
+                walker.in_vain();
+            }
+        });
+    }
+}
+
+/// The threads of a run. However it ends, those that have not come to their end are forgotten, not unwound.
+struct Fibers<'a> {
+    session: &'a Session,
+    all: Vec<Fiber>,
+}
+
+impl Drop for Fibers<'_> {
+    fn drop(&mut self) {
+        for (thread, mut fiber) in self.all.drain(..).enumerate() {
+            if !fiber.done() {
+                // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing
+                // outside the arena while they access it.
+                unsafe { fiber.force_reset() };
+            }
+            self.session.with(|state| {
+                state.thread = None;
+                state.stacks_by_thread[thread] = Some(fiber.into_stack());
+            });
+        }
+    }
+}
+
+impl State {
     pub(super) fn walker(&mut self) -> &mut Walker {
         self.walker_and_waiting().0
     }
@@ -145,32 +346,6 @@ impl Session {
             Some(Engine::States(walker)) => (walker, &mut self.waiting),
             _ => unreachable!("threads take turns from state to state only"),
         }
-    }
-
-    /// Runs the threads once; true if all came to their end.
-    pub(super) fn run_by_turns(threads: usize, body: &(dyn Fn(usize) + Sync)) -> bool {
-        session().waiting.clear();
-        session().snapshots.iter_mut().for_each(|snapshot| snapshot.is_good = false);
-        let mut fibers = Vec::with_capacity(threads);
-        for thread in 0..threads {
-            let stack = session().stack_of(thread);
-            let base = stack.base().get();
-            // SAFETY: the upper end of a stack that nobody uses.
-            unsafe { std::ptr::write_bytes((base - USED_BYTES) as *mut u8, 0, USED_BYTES) };
-            fibers.push(session().fiber(thread, stack, body));
-            session().waiting.push(Waiting { base, answered: true, ..Waiting::default() });
-        }
-        let end = walk(&mut fibers);
-        session().thread = None;
-        for (thread, mut fiber) in fibers.into_iter().enumerate() {
-            if !fiber.done() {
-                // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing
-                // outside the arena while they access it.
-                unsafe { fiber.force_reset() };
-            }
-            session().stacks_by_thread[thread] = Some(fiber.into_stack());
-        }
-        end == End::Complete
     }
 
     /// Each thread has its own stack, so that addresses on it stay the same.
@@ -196,165 +371,35 @@ impl Session {
         let (walker, waiting) = self.walker_and_waiting();
         walker.next_move(|key| add_keys(waiting, key))
     }
-}
 
-// These take no session, but ask for it anew: threads that run in between use it too.
+    /// Saves how things are at the fork that was just passed, if the run may come back to it.
+    fn remember_fork(&mut self, fibers: &[Fiber]) {
+        let Some(fork) = self.walker().open_fork() else { return };
+        let is_new = self.walker().is_new(fork);
+        if self.snapshots.len() <= fork {
+            self.snapshots.resize_with(fork + 1, Snapshot::default);
+        }
+        let mut snapshot = std::mem::take(&mut self.snapshots[fork]);
+        if !snapshot.is_good || is_new {
+            snapshot.take(self, fibers);
+        }
+        self.snapshots[fork] = snapshot;
+    }
 
-/// Goes all ways from state to state, until all were gone or one comes to its end.
-fn walk(fibers: &mut [Fiber]) -> End {
-    let (mut mover, mut again) = (None, false);
-    loop {
-        let stepped = if std::mem::take(&mut again) { make_move(fibers) } else { step(fibers, mover) };
-        match stepped {
-            Ok(next) => mover = next,
-            Err(End::Complete) => return End::Complete,
-            Err(End::Left) => {
-                let this = session();
-                if this.stopped() {
-                    return End::Left;
-                }
-                let Some(fork) = this.walker().next_way() else { return End::Left };
-                let snapshots = std::mem::take(&mut this.snapshots);
-                let there = snapshots.get(fork).filter(|snapshot| snapshot.is_good);
-                there.inspect(|snapshot| snapshot.restore(fibers, fork));
-                let started_again = there.is_none();
-                session().snapshots = snapshots;
-                if started_again {
-                    return End::Left;
-                }
-                // The threads are settled there: only the next move is missing.
-                again = true;
-            }
-        }
-    }
-}
-
-/// One step: gives the thread that took it, if it was a thread.
-fn step(fibers: &mut [Fiber], mover: Option<usize>) -> Result<Option<usize>, End> {
-    if !settle_down(fibers, mover) {
-        return Err(End::Left);
-    }
-    let this = session();
-    if this.waiting.iter().all(|waiting| waiting.done) && !this.walker().has_buffered() {
-        return Err(this.come_to_end());
-    }
-    make_move(fibers)
-}
-
-fn make_move(fibers: &mut [Fiber]) -> Result<Option<usize>, End> {
-    let this = session();
-    let Some(next) = this.next_move() else {
-        if !this.walker().is_over() {
-            let_go(fibers);
-        }
-        return Err(End::Left);
-    };
-    if let Some(fork) = this.walker().open_fork() {
-        let mut snapshots = std::mem::take(&mut this.snapshots);
-        if snapshots.len() <= fork {
-            snapshots.resize_with(fork + 1, Snapshot::default);
-        }
-        if !snapshots[fork].is_good || this.walker().is_new(fork) {
-            snapshots[fork].take(fibers);
-        }
-        session().snapshots = snapshots;
-    }
-    let this = session();
-    match next {
-        Move::Step { thread, way } => {
-            ask(thread as usize, Turn::Go(way));
-            Ok(Some(thread as usize))
-        }
-        Move::Drain { thread, index } => {
-            this.walker().drain(thread as usize, index as usize);
-            Ok(None)
-        }
-        Move::LetGo => {
-            let_go(fibers);
-            Err(End::Left)
-        }
-    }
-}
-
-/// Lets threads do all that needs no turn, `first` before the others; false when the run is left.
-fn settle_down(fibers: &mut [Fiber], first: Option<usize>) -> bool {
-    loop {
-        if session().walker().is_over() {
+    /// Goes back to the last fork that has another way; false when there is none, or the client must start again for
+    /// it.
+    fn go_back(&mut self, fibers: &mut [Fiber]) -> bool {
+        if self.stopped() {
             return false;
         }
-        let mut moved = false;
-        for thread in first.into_iter().chain(0..fibers.len()) {
-            while advance(thread, &mut fibers[thread], Turn::Look) {
-                moved = true;
-            }
-            if session().walker().is_over() {
-                return false;
-            }
-        }
-        let walker = session().walker();
-        moved |= walker.drain_hidden();
-        if !moved && !walker.forget_old() {
-            return true;
-        }
-    }
-}
-
-/// Answers a thread's request if it needs no turn, and lets it run to the next; whether it ran.
-fn advance(thread: usize, fiber: &mut Fiber, turn: Turn) -> bool {
-    let waiting = &session().waiting[thread];
-    let (asks, answered) = (waiting.request.is_some(), waiting.answered);
-    if waiting.done || !(answered || asks && ask(thread, turn)) {
-        return false;
-    }
-    resume(thread, fiber);
-    !session().walker().is_over()
-}
-
-fn resume(thread: usize, fiber: &mut Fiber) {
-    let this = session();
-    let waiting = &mut this.waiting[thread];
-    (waiting.request, waiting.answered, waiting.key) = (None, false, None);
-    (this.attempt, this.look) = (waiting.attempt.take(), waiting.look.take());
-    this.thread = Some(thread);
-    let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
-    let this = session();
-    this.thread = None;
-    let waiting = &mut this.waiting[thread];
-    (waiting.attempt, waiting.look) = (this.attempt.take(), this.look.take());
-    waiting.done = done;
-    waiting.allocated = this.arena.allocated(thread);
-    if done {
-        this.walker().end(thread);
-    }
-}
-
-/// Calls a thread's request; whether it was answered.
-fn ask(thread: usize, turn: Turn) -> bool {
-    let this = session();
-    let walker = this.walker();
-    (walker.turn, walker.asked) = (turn, false);
-    let request = this.waiting[thread].request.expect("a thread that waits for its turn");
-    // SAFETY: see `take_turn`.
-    let answered = unsafe { (*request)() };
-    let this = session();
-    let asked = this.walker().asked;
-    let waiting = &mut this.waiting[thread];
-    waiting.answered = answered;
-    if answered || asked {
-        // A wait that was asked may have left something on the stack.
-        waiting.key = None;
-    }
-    answered
-}
-
-/// Nobody can move: every wait sees what there is, and says what it waits for.
-fn let_go(fibers: &mut [Fiber]) {
-    for (thread, fiber) in fibers.iter_mut().enumerate() {
-        while advance(thread, fiber, Turn::LetGo) {}
-    }
-    let walker = session().walker();
-    if !walker.is_over() {
-        walker.in_vain();
+        let Some(fork) = self.walker().next_way() else { return false };
+        let Some(snapshot) = self.snapshots.get_mut(fork).filter(|snapshot| snapshot.is_good) else {
+            return false;
+        };
+        let snapshot = std::mem::take(snapshot);
+        snapshot.restore(self, fibers, fork);
+        self.snapshots[fork] = snapshot;
+        true
     }
 }
 

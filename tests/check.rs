@@ -37,4 +37,12 @@ fn the_printed_command_shows_what_is_wrong_again() {
     let violation = |text: &str| names.iter().find(|&&name| text.contains(name)).copied();
     assert!(violation(&first).is_some(), "{first}");
     assert_eq!(violation(&again), violation(&first), "{again}");
+
+    // Of the lock as it is this is no execution, or one in which nothing is wrong.
+    let as_it_is = printed.replace(&format!(" --weaken {access}"), "");
+    let output = check(as_it_is.split_whitespace());
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{as_it_is}: {told}");
+    assert!(told.contains("they part at step") || told.contains("nothing is wrong"), "{told}");
+    assert!(violation(&told).is_none(), "{told}");
 }

@@ -144,20 +144,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The exit status of a replay that shows nothing wrong, or is no execution of this code.
+const NOT_THIS_CODE: u8 = 2;
+
 fn run_again(args: &Args, lock: &'static Lock, script: &Script) -> anyhow::Result<ExitCode> {
     let task =
         plan::tasks(lock, args).into_iter().next().context("the lock cannot do what this client does")?;
     let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
-    let report = replay(task.model, script.clone(), mutation, &|| task.run());
+    let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
+                found with";
+    let report = match replay(task.model, script.clone(), mutation, &|| task.run()) {
+        Ok(report) => report,
+        Err(divergence) => {
+            eprintln!("contend: {task}: {divergence}; {hint}");
+            return Ok(ExitCode::from(NOT_THIS_CODE));
+        }
+    };
     match report.counterexample {
         Some(found) => {
             println!("{found}");
             Ok(ExitCode::FAILURE)
         }
-        None => bail!(
-            "nothing is wrong in this execution of {task}; give the same --client, --threads, --acquisitions, \
-             --model and --weaken as the counterexample was found with"
-        ),
+        None => {
+            eprintln!("contend: nothing is wrong in this execution of {task}; {hint}");
+            Ok(ExitCode::from(NOT_THIS_CODE))
+        }
     }
 }
 

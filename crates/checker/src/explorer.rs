@@ -19,7 +19,7 @@ use machine::{Event as Note, Ordering};
 use crate::consistency::Checker;
 use crate::graph::{Clock, Compare, Event, EventId, Graph, Kind, LocationId, MAX_STEPS, MAX_THREADS};
 use crate::model::{Model, Strength};
-use crate::script::Script;
+use crate::script::{Answer, Divergence, Script};
 use crate::violation::Violation;
 
 /// Where an access stands in the source.
@@ -89,6 +89,26 @@ pub(crate) struct Explorer {
     over: bool,
     checker: Checker,
     script: Option<Script>,
+    /// Where the code left the script.
+    pub(crate) parted: Option<Divergence>,
+    /// By thread: the step at which it stands still, since the script says nothing more or not yet.
+    halted: Vec<Option<Halt>>,
+}
+
+/// A thread that a script holds up.
+#[derive(Clone, Debug)]
+struct Halt {
+    site: SiteOf,
+    /// What must be written before it goes on; none at the end of its script.
+    source: Option<EventId>,
+}
+
+/// What the code is about to do, as far as a script tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Read,
+    Choice,
+    Other,
 }
 
 impl Explorer {
@@ -109,12 +129,22 @@ impl Explorer {
             over: false,
             checker: Checker::default(),
             script: None,
+            parted: None,
+            halted: vec![None; threads],
         }
     }
 
     /// Runs one execution: the one that the script tells.
     pub(crate) fn scripted(model: Model, threads: usize, script: Script) -> Self {
-        Self { script: Some(script), ..Self::new(model, threads) }
+        let mut explorer = Self::new(model, threads);
+        let told = script.threads();
+        if told != threads {
+            explorer.alternatives.clear();
+            let what = format!("it has {told} threads, the client {threads}");
+            explorer.parted = Some(Divergence { thread: None, step: 0, site: None, what });
+        }
+        explorer.script = Some(script);
+        explorer
     }
 
     /// Starts the next execution; false when there is none left.
@@ -146,11 +176,12 @@ impl Explorer {
             self.counts.explored += 1;
             return false;
         }
-        if self.over || !self.waits.is_empty() {
+        let held_up = self.halted.iter().any(Option::is_some);
+        if self.over || held_up || !self.waits.is_empty() {
             self.counts.pruned += 1;
-            if !self.over && self.waits.iter().all(|wait| self.never_ends(wait)) {
-                let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned())).collect();
-                self.violation = Some(Violation::EndlessWait { waiting });
+            if !self.over && !held_up && self.waits.iter().all(|wait| self.never_ends(wait)) {
+                let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned()));
+                self.violation = Some(Violation::endless_wait(waiting));
             }
             return false;
         }
@@ -164,6 +195,34 @@ impl Explorer {
                 let event = self.graph.event(read);
                 event.source() == self.graph.accesses(event.location).last()
             })
+    }
+
+    /// At the end of a scripted run in which nothing was wrong: where it left the script, if it did.
+    pub(crate) fn check_script(&mut self) {
+        let Some(script) = &self.script else { return };
+        if self.violation.is_some() || self.parted.is_some() {
+            return;
+        }
+        let threads = 0..self.graph.threads.len();
+        let held_up =
+            |thread: &usize| self.halted[*thread].as_ref().is_some_and(|halt| halt.source.is_some());
+        // Who reads what was never written has parted, or waits for one that has: which is the one that ended early.
+        let short = |thread: &usize| {
+            self.halted[*thread].is_none() && self.graph.threads[*thread].len() < script.steps(*thread)
+        };
+        let what = |thread| match &self.halted[thread] {
+            Some(Halt { source: Some(source), .. }) => format!(
+                "it reads what event {} of thread {} writes, which is no write of this word",
+                source.index, source.thread
+            ),
+            _ => "it goes on where the code waits or ends".to_owned(),
+        };
+        let Some(thread) = threads.clone().find(short).or_else(|| threads.clone().find(held_up)) else {
+            return;
+        };
+        let site = self.halted[thread].as_ref().and_then(|halt| halt.site);
+        let step = self.graph.threads[thread].len() + 1;
+        self.parted = Some(parting(thread, step, site, what(thread)));
     }
 
     /// What a location holds at the end.
@@ -191,6 +250,39 @@ impl Explorer {
             self.initial.resize(location as usize + 1, 0);
         }
         self.initial[location as usize] = value;
+    }
+
+    /// The code does not what the script says, or what the model does not allow.
+    fn part<T>(&mut self, id: EventId, site: SiteOf, what: impl Into<String>) -> Result<T, Stop> {
+        let parted = parting(id.thread as usize, id.index as usize + 1, site, what.into());
+        self.parted.get_or_insert(parted);
+        self.give_up()
+    }
+
+    /// What the script says of the thread's next step; none without a script, and for steps of which it says nothing.
+    #[inline]
+    fn told(&mut self, thread: usize, next: Next, site: SiteOf) -> Result<Option<Answer>, Stop> {
+        if self.script.is_none() { Ok(None) } else { self.told_by_script(thread, next, site) }
+    }
+
+    #[cold]
+    fn told_by_script(&mut self, thread: usize, next: Next, site: SiteOf) -> Result<Option<Answer>, Stop> {
+        let Some(script) = &self.script else { return Ok(None) };
+        let id = EventId { thread: thread as u8, index: self.graph.threads[thread].len() as u8 };
+        if id.index as usize >= script.steps(thread) {
+            // Whatever was wrong is found in another thread.
+            self.halted[thread] = Some(Halt { site, source: None });
+            return Err(Stop::Later);
+        }
+        let answer = script.answer(id);
+        match (next, answer) {
+            (Next::Read, Some(Answer::From(_)))
+            | (Next::Choice, Some(Answer::Choice(_)))
+            | (Next::Other, None) => Ok(answer),
+            (_, Some(Answer::From(_))) => self.part(id, site, "it reads where the code does not"),
+            (_, Some(Answer::Choice(_))) => self.part(id, site, "it makes a choice where the code has none"),
+            (_, None) => self.part(id, site, "it neither reads nor chooses where the code does"),
+        }
     }
 
     /// The next step of the thread if the graph has it already.
@@ -257,15 +349,8 @@ impl Explorer {
         let (id, mut event) = access.prepare(&self.graph, Kind::Read { from: EventId::INITIAL });
         let initial = self.initial_value(access.location);
         let last = self.graph.accesses(access.location).writes.len();
-        if let Some(script) = &self.script {
-            let source = script.source(id).ok_or(Stop::Ended)?;
-            if !source.is_initial() && !self.graph.accesses(access.location).writes.contains(&source) {
-                return Err(Stop::Later);
-            }
-            self.graph.read_from(&mut event, source, initial);
-            self.add(id, event);
-            self.check_node(id)?;
-            return Ok((id, event.value));
+        if let Some(Answer::From(source)) = self.told(access.thread, Next::Read, access.site)? {
+            return self.read_as_told(access, id, event, source);
         }
         for position in self.graph.floor(access.location, &event.happened, id)..last {
             let source = self.graph.accesses(access.location).at(position);
@@ -287,6 +372,30 @@ impl Explorer {
         Ok((id, event.value))
     }
 
+    fn read_as_told(
+        &mut self,
+        access: Access,
+        id: EventId,
+        mut event: Event,
+        source: EventId,
+    ) -> Result<(EventId, u64), Stop> {
+        let accesses = self.graph.accesses(access.location);
+        if !source.is_initial() && !accesses.writes.contains(&source) {
+            self.halted[access.thread] = Some(Halt { site: access.site, source: Some(source) });
+            return Err(Stop::Later);
+        }
+        self.halted[access.thread] = None;
+        let lowest = self.graph.floor(access.location, &event.happened, id);
+        let is_new = accesses.position(source) >= lowest;
+        self.graph.read_from(&mut event, source, self.initial_value(access.location));
+        self.add(id, event);
+        if !is_new || !self.checker.allows(self.model, &self.graph, id) {
+            return self.part(id, access.site, "it reads what the model does not allow this load to find");
+        }
+        self.check_node(id)?;
+        Ok((id, event.value))
+    }
+
     /// Writes a location. `read_half` is the read of the same read-modify-write.
     pub(crate) fn write(
         &mut self,
@@ -301,10 +410,16 @@ impl Explorer {
         let (id, mut event) = access.prepare(&self.graph, Kind::Write);
         event.value = value;
         self.graph.release(&mut event, read_half);
+        self.told(access.thread, Next::Other, access.site)?;
         if let Some(script) = &self.script {
-            let place = script.place(id, &self.graph.accesses(access.location).writes).ok_or(Stop::Ended)?;
+            let place = script.place(id, &self.graph.accesses(access.location).writes);
+            let places = places_of(&self.graph, id, &event, read_half);
+            let is_free = self.is_free(access.location, place);
             self.add(id, event);
             self.graph.locations[access.location as usize].writes.insert(place - 1, id);
+            if !places.contains(&place) || !is_free || !self.checker.allows(self.model, &self.graph, id) {
+                return self.part(id, access.site, "it puts this write where the model does not allow it");
+            }
             return self.check_node(id);
         }
         self.revisit(id, &event, read_half);
@@ -449,6 +564,7 @@ impl Explorer {
         if self.known(thread)?.is_some() {
             return Ok(());
         }
+        self.told(thread, Next::Other, site)?;
         let (id, mut event) = self.graph.prepare(thread, Kind::Fence, strength);
         (event.ordering, event.site) = (ordering, site);
         Graph::apply_fence(&mut event);
@@ -462,6 +578,7 @@ impl Explorer {
             return Ok(self.graph.event(id).value);
         }
         self.graph.know(access.location);
+        self.told(access.thread, Next::Other, access.site)?;
         let kind = if written.is_some() { Kind::PlainWrite } else { Kind::PlainRead };
         let (id, mut event) = access.prepare(&self.graph, kind);
         let mut latest: Option<EventId> = None;
@@ -503,10 +620,17 @@ impl Explorer {
         }
         let (id, mut event) = self.graph.prepare(thread, Kind::Choice, Strength::NONE);
         event.site = site;
-        if let Some(script) = &self.script {
-            event.value = script.choice(id).ok_or(Stop::Ended)?;
+        if let Some(Answer::Choice(value)) = self.told(thread, Next::Choice, site)? {
+            if value >= choices {
+                return self.part(
+                    id,
+                    site,
+                    format!("it chooses {value} of {choices} choices, counted from zero"),
+                );
+            }
+            event.value = value;
             self.add(id, event);
-            return Ok(event.value);
+            return Ok(value);
         }
         for value in 1..choices {
             self.graph.push(id, Event { value, ..event });
@@ -522,6 +646,7 @@ impl Explorer {
         if self.known(thread)?.is_some() {
             return Ok(());
         }
+        self.told(thread, Next::Other, site)?;
         let (id, mut event) = self.graph.prepare(thread, Kind::Note(note), Strength::NONE);
         event.site = site;
         self.add(id, event);
@@ -582,6 +707,7 @@ impl Explorer {
         if self.known(thread)?.is_some() {
             return Ok(());
         }
+        self.told(thread, Next::Other, site)?;
         self.graph.know(node);
         let (id, mut event) = self.graph.prepare(thread, kind, Strength::NONE);
         (event.location, event.site) = (node, site);
@@ -672,6 +798,14 @@ impl Access {
         event.compare = self.compare;
         (id, event)
     }
+}
+
+fn parting(thread: usize, step: usize, site: SiteOf, what: String) -> Divergence {
+    let site = site.map(|site| {
+        let file = site.file().rsplit(['/', '\\']).next().unwrap_or_default();
+        format!("{file}:{}:{}", site.line(), site.column())
+    });
+    Divergence { thread: Some(thread), step, site, what }
 }
 
 /// The name of a location in tables and messages.

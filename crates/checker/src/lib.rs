@@ -47,5 +47,5 @@ pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, Search
 pub use explorer::Counts;
 pub use graph::{MAX_STEPS, MAX_THREADS};
 pub use model::{Model, UnknownModel};
-pub use script::{NotAScript, Script};
+pub use script::{Divergence, NotAScript, Script};
 pub use violation::Violation;

@@ -1,8 +1,8 @@
 //! One execution as a line of text: who reads from whom, which choices were made, and the order of the writes.
 //!
-//! `0:i,1.3,c1;1:0.2|5:0.4,1.3` says that thread 0 read the initial value, then what the event 3 of thread 1 wrote,
-//! then chose 1; that thread 1 read from event 2 of thread 0; and that the writes of location 5 were event 4 of thread 0, then
-//! event 3 of thread 1.
+//! `0/9,0=i,2=1.3,6=c1;1/5,1=0.2|0.4,1.3` says that thread 0 took nine steps, of which its event 0 read the initial
+//! value, event 2 what event 3 of thread 1 wrote, and event 6 chose 1; that thread 1 took five, of which event 1 read from
+//! event 2 of thread 0; and that of one location the writes were event 4 of thread 0, then event 3 of thread 1.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,18 @@ use crate::graph::{EventId, Graph, Kind};
 /// An execution to be run again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Of each thread its reads and choices, by the index of the event.
-    threads: Vec<Vec<(u8, Answer)>>,
-    orders: Vec<(u16, Vec<EventId>)>,
+    threads: Vec<Thread>,
+    /// The writes of each location that has several, by their first: what locations are called says nothing.
+    orders: Vec<Vec<EventId>>,
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Thread {
+    /// How many events it has.
+    steps: usize,
+    /// Its reads and choices, by the index of the event.
+    answers: Vec<(u8, Answer)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,27 +40,25 @@ impl Script {
                 Kind::Choice => Some((index as u8, Answer::Choice(event.value))),
                 _ => None,
             };
-            events.iter().enumerate().filter_map(answer).collect()
+            Thread { steps: events.len(), answers: events.iter().enumerate().filter_map(answer).collect() }
         };
-        let orders = graph.locations.iter().enumerate().filter(|(_, accesses)| accesses.writes.len() > 1);
         Self {
             threads: graph.threads.iter().map(answers).collect(),
-            orders: orders.map(|(location, accesses)| (location as u16, accesses.writes.clone())).collect(),
+            orders: sorted(graph.locations.iter().map(|accesses| accesses.writes.clone())),
         }
     }
 
     /// The script of a run that was no graph: its reads and choices, and the orders of its words.
     pub(crate) fn from_answers(
-        threads: usize,
+        steps: impl Iterator<Item = usize>,
         answers: &[(EventId, Answer)],
-        orders: impl Iterator<Item = (u16, Vec<EventId>)>,
+        orders: impl Iterator<Item = Vec<EventId>>,
     ) -> Self {
-        let of_thread = |thread| {
+        let of_thread = |(thread, steps)| {
             let own = answers.iter().filter(move |(id, _)| id.thread as usize == thread);
-            own.map(|(id, answer)| (id.index, *answer)).collect()
+            Thread { steps, answers: own.map(|(id, answer)| (id.index, *answer)).collect() }
         };
-        let orders = orders.filter(|(_, order)| order.len() > 1);
-        Self { threads: (0..threads).map(of_thread).collect(), orders: orders.collect() }
+        Self { threads: steps.enumerate().map(of_thread).collect(), orders: sorted(orders) }
     }
 
     /// How many threads it tells of.
@@ -59,40 +66,38 @@ impl Script {
         self.threads.len()
     }
 
-    fn answer(&self, id: EventId) -> Option<Answer> {
-        let answers = self.threads.get(id.thread as usize)?;
+    /// How many steps a thread takes.
+    pub(crate) fn steps(&self, thread: usize) -> usize {
+        self.threads.get(thread).map_or(0, |thread| thread.steps)
+    }
+
+    /// What a read reads, or a choice chooses; none for an event that is neither.
+    pub(crate) fn answer(&self, id: EventId) -> Option<Answer> {
+        let answers = &self.threads.get(id.thread as usize)?.answers;
         answers.iter().find(|(index, _)| *index == id.index).map(|(_, answer)| *answer)
     }
 
-    pub(crate) fn source(&self, id: EventId) -> Option<EventId> {
-        match self.answer(id)? {
-            Answer::From(source) => Some(source),
-            Answer::Choice(_) => None,
-        }
-    }
-
-    pub(crate) fn choice(&self, id: EventId) -> Option<u64> {
-        match self.answer(id)? {
-            Answer::Choice(value) => Some(value),
-            Answer::From(_) => None,
-        }
-    }
-
     /// The place of a write among those that are there already, the first being one.
-    pub(crate) fn place(&self, id: EventId, present: &[EventId]) -> Option<usize> {
-        let Some((_, order)) = self.orders.iter().find(|(_, order)| order.contains(&id)) else {
-            return Some(present.len() + 1);
+    pub(crate) fn place(&self, id: EventId, present: &[EventId]) -> usize {
+        let Some(order) = self.orders.iter().find(|order| order.contains(&id)) else {
+            return present.len() + 1;
         };
         let earlier = order.iter().take_while(|&&write| write != id);
-        Some(1 + earlier.filter(|write| present.contains(write)).count())
+        1 + earlier.filter(|write| present.contains(write)).count()
     }
+}
+
+fn sorted(orders: impl Iterator<Item = Vec<EventId>>) -> Vec<Vec<EventId>> {
+    let mut orders = orders.filter(|order| order.len() > 1).collect::<Vec<_>>();
+    orders.sort_unstable_by_key(|order| (order[0].thread, order[0].index));
+    orders
 }
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (thread, answers) in self.threads.iter().enumerate() {
-            let separator = if thread == 0 { "" } else { ";" };
-            write!(f, "{separator}{thread}")?;
+        for (number, Thread { steps, answers }) in self.threads.iter().enumerate() {
+            let separator = if number == 0 { "" } else { ";" };
+            write!(f, "{separator}{number}/{steps}")?;
             for (index, answer) in answers {
                 match answer {
                     Answer::From(source) if source.is_initial() => write!(f, ",{index}=i")?,
@@ -101,13 +106,39 @@ impl fmt::Display for Script {
                 }
             }
         }
-        for (location, order) in &self.orders {
-            write!(f, "|{location}")?;
-            for write in order {
-                write!(f, ",{}.{}", write.thread, write.index)?;
+        for order in &self.orders {
+            for (number, write) in order.iter().enumerate() {
+                let separator = if number == 0 { '|' } else { ',' };
+                write!(f, "{separator}{}.{}", write.thread, write.index)?;
             }
         }
         Ok(())
+    }
+}
+
+/// A script and a client that do not belong together: the code, or what was weakened in it, was another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Divergence {
+    /// Which thread left the script; none when the number of threads differs.
+    pub thread: Option<usize>,
+    /// Before which of its steps, counted from one.
+    pub step: usize,
+    /// Where that stands in the source, as `file:line:column`.
+    pub site: Option<String>,
+    /// What the script says, and what the code does.
+    pub what: String,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this execution is not one of the code as it is")?;
+        if let Some(thread) = self.thread {
+            write!(f, ": they part at step {} of thread {thread}", self.step)?;
+        }
+        if let Some(site) = &self.site {
+            write!(f, " ({site})")?;
+        }
+        write!(f, ": {}", self.what)
     }
 }
 
@@ -128,15 +159,13 @@ fn parse(text: &str) -> Option<Script> {
     let mut parts = text.trim().split('|');
     let threads = parts.next()?.split(';').enumerate().map(|(number, thread)| {
         let mut fields = thread.split(',');
-        (fields.next()?.parse() == Ok(number)).then_some(())?;
-        fields.map(parse_answer).collect::<Option<Vec<_>>>()
+        let (own_number, steps) = fields.next()?.split_once('/')?;
+        (own_number.parse() == Ok(number)).then_some(())?;
+        let answers = fields.map(parse_answer).collect::<Option<Vec<_>>>()?;
+        Some(Thread { steps: steps.parse().ok()?, answers })
     });
     let threads = threads.collect::<Option<Vec<_>>>()?;
-    let orders = parts.map(|order| {
-        let mut fields = order.split(',');
-        let location = fields.next()?.parse().ok()?;
-        Some((location, fields.map(parse_event).collect::<Option<Vec<_>>>()?))
-    });
+    let orders = parts.map(|order| order.split(',').map(parse_event).collect::<Option<Vec<_>>>());
     Some(Script { threads, orders: orders.collect::<Option<Vec<_>>>()? })
 }
 

@@ -39,6 +39,13 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// [`Violation::EndlessWait`], whoever came to wait first.
+    pub(crate) fn endless_wait(waiting: impl Iterator<Item = (usize, String)>) -> Self {
+        let mut waiting = waiting.collect::<Vec<_>>();
+        waiting.sort_unstable();
+        Self::EndlessWait { waiting }
+    }
+
     /// A short name: what tables and JSON show.
     #[must_use]
     pub const fn name(&self) -> &'static str {

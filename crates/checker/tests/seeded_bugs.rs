@@ -58,7 +58,8 @@ fn a_counterexample_can_be_run_again() {
     let found = exclusive::<Ticket<true>>(Model::Ra, 2, 1).counterexample.expect("a race");
     let script = found.script.to_string().parse().expect("a script reads back what it writes");
     let client = || told(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
-    let again = replay(Model::Ra, script, None, &client).counterexample.expect("the same race");
+    let again =
+        replay(Model::Ra, script, None, &client).expect("fits").counterexample.expect("the same race");
     assert_eq!(again.violation, found.violation);
     assert_eq!(again.script, found.script);
     let table = found.to_string();

@@ -18,7 +18,7 @@ pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
 use crate::explorer::Counts;
 use crate::model::Model;
-use crate::script::Script;
+use crate::script::{Divergence, Script};
 use engine::Engine;
 use session::{Session, State};
 
@@ -139,6 +139,9 @@ pub fn shorten(
 
 /// Runs the one execution that a script tells.
 ///
+/// # Errors
+/// [`Divergence`] when the client has no such execution under the model.
+///
 /// # Panics
 /// As [`explore`].
 pub fn replay(
@@ -146,23 +149,39 @@ pub fn replay(
     script: Script,
     mutation: Option<Mutation>,
     client: &dyn Fn() -> Result<(), String>,
-) -> Report {
+) -> Result<Report, Divergence> {
     let mut state = State::new(model);
     state.mutation = mutation;
-    report(Session::new(state, Some(script)), client, Instant::now())
+    let mut parted = None;
+    let report = report_or(Session::new(state, Some(script)), client, Instant::now(), &mut parted);
+    parted.map_or(Ok(report), Err)
 }
 
 fn report(session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
+    report_or(session, client, started, &mut None)
+}
+
+fn report_or(
+    session: Session,
+    client: &dyn Fn() -> Result<(), String>,
+    started: Instant,
+    parted: &mut Option<Divergence>,
+) -> Report {
     session.explore(client);
     let elapsed = started.elapsed();
     let mut session = session.into_state();
     let mut engine = session.engine.take().expect("a client calls Machine::run");
+    if let Engine::Executions(explorer) = &mut engine {
+        explorer.check_script();
+        *parted = explorer.parted.take();
+    }
     let (counts, cut_off, violation) = (engine.counts(), engine.cut_off(), engine.violation().take());
     let counterexample = violation.map(|violation| match &engine {
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
         // A run from state to state becomes an execution by being run again.
         Engine::States(walker) => {
-            let again = replay(session.model, walker.script(), session.mutation, client).counterexample;
+            let again = replay(session.model, walker.script(), session.mutation, client);
+            let again = again.ok().and_then(|report| report.counterexample);
             again.unwrap_or_else(|| Counterexample::untold(walker.script(), violation))
         }
     });

@@ -216,6 +216,13 @@ impl Memory {
         order
     }
 
+    /// The stores that have not reached memory, in an order in which they might: each with its word, and whether it is
+    /// one to part of it.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (usize, EventId, bool)> + '_ {
+        let buffered = self.threads.iter().flat_map(|thread| &thread.buffer);
+        buffered.map(|store| (store.slot, store.by, store.mask != u64::MAX))
+    }
+
     /// What a word holds when nothing is under way.
     pub(super) fn last(&self, slot: usize) -> &Message {
         self.words[slot].messages.last().expect("a word holds something")
@@ -319,18 +326,19 @@ impl Memory {
         buffer.iter().enumerate().filter(free).map(|(index, store)| (index, store.slot))
     }
 
-    /// A buffered store reaches memory; gives its word, the store, and what it overwrote.
-    pub(super) fn drain(&mut self, thread: usize, index: usize) -> (usize, EventId, EventId) {
+    /// A buffered store reaches memory; gives its word, and of a store to part of it the store and what it overwrote.
+    pub(super) fn drain(&mut self, thread: usize, index: usize) -> (usize, Option<(EventId, EventId)>) {
         let store = self.threads[thread].buffer.remove(index);
         let old = *self.last(store.slot);
         let (mut released, mut prefix) = (store.released, store.prefix);
-        if store.mask != u64::MAX {
+        let is_part = store.mask != u64::MAX;
+        if is_part {
             released.join(&old.released);
             prefix.join(&old.prefix);
         }
         let value = old.value & !store.mask | store.bits;
         self.put(store.slot, 1, Message { value, by: store.by, released, prefix, followed: false });
-        (store.slot, store.by, old.by)
+        (store.slot, is_part.then_some((store.by, old.by)))
     }
 
     /// Writes to memory at a place of the word's order.

@@ -481,9 +481,11 @@ impl Walker {
     }
 
     pub(crate) fn drain(&mut self, thread: usize, index: usize) {
-        let (slot, write, before) = self.memory.drain(thread, index);
-        // Half of a store to part of a word: the read is the event before.
-        if let Some(answer) = self.answers.iter_mut().find(|(id, _)| id.next() == write) {
+        let (slot, part) = self.memory.drain(thread, index);
+        // The read half of a store to part of a word is the event before it.
+        if let Some((write, before)) = part
+            && let Some(answer) = self.answers.iter_mut().find(|(id, _)| id.next() == write)
+        {
             answer.1 = Answer::From(before);
         }
         self.wrote(slot, thread);
@@ -510,16 +512,24 @@ impl Walker {
         self.counts.pruned += 1;
         let running = (0..self.threads).filter(|&thread| !self.memory.threads[thread].ended).count();
         if running == self.waits.len() && self.waits.iter().all(|wait| !wait.limited) {
-            let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned())).collect();
-            self.violation.get_or_insert(Violation::EndlessWait { waiting });
+            let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned()));
+            self.violation.get_or_insert(Violation::endless_wait(waiting));
         }
     }
 
     /// The run as a script, which the explorer can run again.
     pub(crate) fn script(&self) -> Script {
-        let orders = self.slots.locations.iter().enumerate();
-        let orders = orders.map(|(slot, &location)| (location, self.memory.order(slot)));
-        Script::from_answers(self.threads, &self.answers, orders)
+        let mut answers = self.answers.clone();
+        let mut orders =
+            (0..self.slots.locations.len()).map(|slot| self.memory.order(slot)).collect::<Vec<_>>();
+        for (slot, write, is_part) in self.memory.under_way() {
+            if is_part && let Some((_, answer)) = answers.iter_mut().find(|(id, _)| id.next() == write) {
+                *answer = Answer::From(orders[slot].last().copied().unwrap_or(EventId::INITIAL));
+            }
+            orders[slot].push(write);
+        }
+        let steps = self.memory.threads.iter().map(|thread| thread.events);
+        Script::from_answers(steps, &answers, orders.into_iter())
     }
 
     pub(crate) fn last_value(&self, location: LocationId) -> u64 {

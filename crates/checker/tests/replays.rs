@@ -1,0 +1,143 @@
+//! Every counterexample is an execution that can be run again, with the same verdict; and one that is no execution of
+//! the code as it is says so, instead of a verdict.
+
+use contend_checker::checked::Accessed;
+use contend_checker::{
+    Checked, Counterexample, Exploration, Model, Mutation, Script, Search, explore, replay, shorten,
+};
+use locks::catalogue::LOCKS;
+use workloads::client::{self, Kind, Shape};
+
+/// A client of a lock.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    lock: &'static str,
+    kind: Kind,
+    shape: Shape,
+}
+
+impl Client {
+    fn run(self) -> Result<(), String> {
+        let ran =
+            client::run::<Checked>(self.lock, self.kind, self.shape).expect("the lock has such a client");
+        ran.map(drop).map_err(|wrong| wrong.to_string())
+    }
+
+    fn explore(self, exploration: &Exploration) -> Option<Counterexample> {
+        explore(exploration, &|| self.run()).counterexample
+    }
+
+    fn mutations(self) -> Vec<Mutation> {
+        let noting =
+            Exploration { note_accesses: true, most_executions: Some(2_000), ..Exploration::of(Model::Ra) };
+        let accesses = explore(&noting, &|| self.run()).accesses;
+        accesses.iter().flat_map(Accessed::mutations).collect()
+    }
+
+    /// Runs a counterexample again from the text that is printed of it.
+    fn replay(
+        self,
+        text: &str,
+        model: Model,
+        mutation: Option<Mutation>,
+    ) -> Result<Option<Counterexample>, String> {
+        let script = text.parse::<Script>().expect("a script reads back what it writes");
+        let report = replay(model, script, mutation, &|| self.run());
+        report.map(|report| report.counterexample).map_err(|divergence| divergence.to_string())
+    }
+}
+
+/// Clients of every lock, small enough that all of its weakened orderings can be tried.
+fn clients() -> impl Iterator<Item = Client> {
+    LOCKS.iter().flat_map(|lock| {
+        let kinds = Kind::ALL.into_iter().filter(|&kind| kind != Kind::Nested && kind.suits(lock));
+        kinds.map(|kind| Client { lock: lock.name, kind, shape: Shape { threads: 2, rounds: 1 } })
+    })
+}
+
+#[test]
+fn every_counterexample_of_a_weakened_lock_runs_again_and_not_on_the_lock_as_it_is() {
+    let (mut found, mut parted) = (0, 0);
+    for client in clients() {
+        for mutation in client.mutations() {
+            for (model, search) in [
+                (Model::Ra, Search::Executions),
+                (Model::Ra, Search::States),
+                (Model::Pso, Search::Executions),
+                (Model::Pso, Search::States),
+            ] {
+                let exploration = Exploration {
+                    search,
+                    mutation: Some(mutation),
+                    most_executions: Some(3_000),
+                    ..Exploration::of(model)
+                };
+                let Some(first) = client.explore(&exploration) else { continue };
+                let context = format!("{client:?} with {mutation} under {model} by {search:?}");
+                assert!(!first.rows.is_empty(), "{context}: {} cannot be told", first.violation);
+                let shorter = Exploration { search: Search::Executions, ..exploration };
+                let short = shorten(&shorter, first.clone(), &|| client.run());
+                for one in [first, short] {
+                    let text = one.script.to_string();
+                    let again = client.replay(&text, model, Some(mutation));
+                    let again = again.unwrap_or_else(|why| panic!("{context}: {why}: {text}"));
+                    let again = again.unwrap_or_else(|| panic!("{context}: nothing is wrong in {text}"));
+                    assert_eq!(again.violation, one.violation, "{context}: {text}");
+                    // The lock as it is verified: it has no wrong execution, whatever a script says.
+                    match client.replay(&text, model, None) {
+                        Ok(None) => {}
+                        Ok(Some(wrong)) => {
+                            panic!("{context}: {} on the lock as it is: {text}", wrong.violation)
+                        }
+                        Err(_) => parted += 1,
+                    }
+                }
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 200, "{found} found");
+    assert!(parted > 50, "{parted} parted");
+}
+
+/// A wrong execution of a ticket lock that publishes nothing, and its text.
+fn relaxed_ticket() -> (Client, Mutation, String) {
+    let client = Client { lock: "ticket", kind: Kind::Exclusive, shape: Shape { threads: 2, rounds: 1 } };
+    let wrong = |mutation| {
+        let found =
+            client.explore(&Exploration { mutation: Some(mutation), ..Exploration::of(Model::Ra) })?;
+        Some((client, mutation, found.script.to_string()))
+    };
+    client.mutations().into_iter().find_map(wrong).expect("an ordering that the lock needs")
+}
+
+#[test]
+fn what_does_not_fit_the_code_says_where_they_part() {
+    let (client, mutation, text) = relaxed_ticket();
+    let part =
+        |client: Client, text: &str, model| client.replay(text, model, Some(mutation)).expect_err("parts");
+
+    let more = Client { shape: Shape { threads: 3, rounds: 1 }, ..client };
+    assert!(part(more, &text, Model::Ra).contains("it has 2 threads, the client 3"));
+
+    // Thread 0 draws its number in its second step, after the announcement.
+    let unread = text.replacen("0,1=i", "0,2=i", 1).replacen("1=i", "2=i", 1);
+    let why = part(client, &unread, Model::Ra);
+    assert!(why.contains("part at step 2 of thread 0 (ticket.rs:"), "{why}");
+    assert!(why.ends_with("it neither reads nor chooses where the code does"), "{why}");
+
+    let unwritten = text.replacen("1=i", "1=1.0", 1);
+    let why = part(client, &unwritten, Model::Ra);
+    assert!(why.contains("part at step 2 of thread 0 (ticket.rs:"), "{why}");
+    assert!(
+        why.ends_with("it reads what event 0 of thread 1 writes, which is no write of this word"),
+        "{why}"
+    );
+
+    let longer = text.replacen("0/", "0/1", 1);
+    let why = client.replay(&longer, Model::Ra, None).expect_err("parts");
+    assert!(why.ends_with("it goes on where the code waits or ends"), "{why}");
+
+    let other = Client { lock: "mcs", ..client };
+    assert!(part(other, &text, Model::Ra).contains("they part at step"));
+}

@@ -4,7 +4,7 @@ use crate::predict::read_series;
 use anyhow::{Context as _, bail, ensure};
 use curve::{Curve, Point, Provenance, Series, Unit};
 use model::extrapolate::{Extrapolation, extrapolate};
-use report::{Cell, Column, Plot, Spread, Table, text};
+use report::{Cell, Column, Plot, Screen, Spread, Table, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -137,13 +137,12 @@ fn terminal(measured: &Curve, answer: &Extrapolation) -> String {
             Cell::from(judged.value),
         ]);
     }
-    let width = text::terminal_columns();
+    let screen = Screen::stdout();
     format!(
-        "{}: {}\n\n{}\n{}",
-        text::printable(&measured.label),
-        verdict(answer),
-        table.terminal(width),
-        laws.terminal(width)
+        "{}\n\n{}\n{}",
+        screen.fit(&format!("{}: {}", text::printable(&measured.label), verdict(answer))),
+        table.terminal(screen),
+        laws.terminal(screen)
     )
 }
 

@@ -51,7 +51,9 @@ static void *work(void *argument)
             contend_rw_wrlock(&table_lock);
             table[0]++;
             table[1]++;
-            contend_rw_wrunlock(&table_lock);
+            contend_rw_downgrade(&table_lock); /* reads on, with other readers */
+            check(table[0] == table[1], "somebody wrote meanwhile");
+            contend_rw_unlock(&table_lock); /* of whichever side */
         } else {
             contend_rw_rdlock(&table_lock);
             contend_rw_rdlock_again(&table_lock); /* past a waiting writer */

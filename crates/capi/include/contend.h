@@ -12,7 +12,9 @@
 
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
-   Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. */
+   Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. `unlock` of a
+   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the look. `downgrade` makes a
+   reader of the writer, with nobody writing in between. */
 
 #ifdef __cplusplus
 #define CONTEND_INIT {}
@@ -222,6 +224,8 @@ int contend_rw_naive_timedrdlock(contend_rw_naive_t *lock, const struct timespec
 int contend_rw_naive_clockrdlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
 int contend_rw_naive_rdunlock(contend_rw_naive_t *lock);
 int contend_rw_naive_rdlock_again(contend_rw_naive_t *lock);
+int contend_rw_naive_unlock(contend_rw_naive_t *lock);
+int contend_rw_naive_downgrade(contend_rw_naive_t *lock);
 
 /* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
    Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
@@ -235,6 +239,8 @@ int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
 int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
 int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
 int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
+int contend_rw_queued_unlock(contend_rw_queued_t *lock);
+int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
 
 /* futex: a mutex that stays away while the lock is hot, then sleeps.
    Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
@@ -263,6 +269,8 @@ int contend_rw_timedrdlock(contend_rw_t *lock, const struct timespec *at);
 int contend_rw_clockrdlock(contend_rw_t *lock, int clock, const struct timespec *at);
 int contend_rw_rdunlock(contend_rw_t *lock);
 int contend_rw_rdlock_again(contend_rw_t *lock);
+int contend_rw_unlock(contend_rw_t *lock);
+int contend_rw_downgrade(contend_rw_t *lock);
 
 /* mcs_queue: MCS whose nodes are the caller's. A node is passed to lock and unlock, and stays where it is between. */
 typedef struct contend_mcs_node {

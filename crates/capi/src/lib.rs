@@ -1,5 +1,6 @@
 //! The locks as C functions, named as pthread's: `contend_mcs_lock`, `contend_mcs_trylock`, `contend_mcs_timedlock`,
-//! `contend_mcs_unlock`; for reader-writer locks `contend_rw_rdlock`, `contend_rw_wrlock` and their kin.
+//! `contend_mcs_unlock`; for reader-writer locks `contend_rw_rdlock`, `contend_rw_wrlock` and their kin, and
+//! `contend_rw_unlock` for either.
 //!
 //! Every function takes a pointer to a lock that is not null, initialised (all zero bits are a free lock), and used by
 //! the functions of its own kind only. All give 0, or an error number as pthread does. The headers are made by
@@ -15,7 +16,7 @@ mod time;
 
 use core::ffi::c_int;
 
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Limit, Patient};
 
 use time::{Timespec, deadline};
@@ -89,6 +90,22 @@ macro_rules! exports {
         exports!(@fn $name "_rdunlock" |lock| {
             // SAFETY: the caller reads.
             unsafe { lock.release_shared() };
+            0
+        });
+        exports!(@fn $name "_unlock" |lock| {
+            // SAFETY: the caller holds the lock, and so knows for certain how.
+            unsafe {
+                if lock.is_exclusive() {
+                    lock.release();
+                } else {
+                    lock.release_shared();
+                }
+            }
+            0
+        });
+        exports!(@fn $name "_downgrade" |lock| {
+            // SAFETY: the caller writes.
+            unsafe { lock.downgrade() };
             0
         });
     };

@@ -102,6 +102,17 @@ fn cmake_finds_the_package() {
 }
 
 #[test]
+fn one_unlock_serves_both_sides() {
+    let prefix = installed();
+    let program = prefix.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sides.c");
+    let library = prefix.path().join("lib/libcontend.a");
+    let include = prefix.path().join("include");
+    succeeds(compiler(&source).arg("-I").arg(include).arg(library).args(["-lm", "-ldl", "-o"]).arg(&program));
+    assert_eq!(succeeds(&mut Command::new(&program)), "either side\n");
+}
+
+#[test]
 fn a_thread_may_end_after_the_library_was_closed() {
     let prefix = installed();
     let program = prefix.path().join("program");

@@ -281,6 +281,10 @@ unsafe impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END>
     unsafe fn release_shared(&self) {
         self.word.fetch_sub(1, Release);
     }
+
+    fn is_exclusive(&self) -> bool {
+        self.word.load(Relaxed) & WRITER != 0
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, LINE_BYTES, Machine, Native, Word};
+use machine::{Integer, LINE_BYTES, Machine, Patient, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -33,7 +33,7 @@ impl<M: Machine> Line<M> {
 }
 
 /// The array lock: one line for each of `SLOTS`, a power of two, and two more.
-pub struct Anderson<M: Machine = Native, const SLOTS: usize = 64> {
+pub struct Anderson<M: Machine = Patient, const SLOTS: usize = 64> {
     next: Line<M>,
     entered: Line<M>,
     slots: [Line<M>; SLOTS],

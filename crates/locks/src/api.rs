@@ -11,38 +11,81 @@
 //! assert_eq!(SUM.try_lock().map(|sum| *sum), Some(0));
 //! ```
 
+use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
 use lock_api::{GuardSend, RawMutex};
-use machine::{Deadline, Limit, Machine, Native};
+use machine::{Deadline, Limit, Machine, Patient};
 
-use crate::{FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TryLock};
+use crate::{
+    DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TryLock, UpgradableLock,
+};
 
 /// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the blocking mutex.
-pub type Mutex<T, L = Futex, M = Native> = lock_api::Mutex<Api<L, M>, T>;
+pub type Mutex<T, L = Futex, M = Patient> = lock_api::Mutex<Api<L, M>, T>;
 
 /// What [`Mutex::lock`](lock_api::Mutex::lock) gives.
-pub type MutexGuard<'a, T, L = Futex, M = Native> = lock_api::MutexGuard<'a, Api<L, M>, T>;
+pub type MutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MutexGuard<'a, Api<L, M>, T>;
 
 /// A value behind a reader-writer lock: `RwLock<T, RwQueued>`. Without a second argument the blocking one.
-pub type RwLock<T, L = Rw, M = Native> = lock_api::RwLock<Api<L, M>, T>;
+pub type RwLock<T, L = Rw, M = Patient> = lock_api::RwLock<Api<L, M>, T>;
 
 /// What [`RwLock::read`](lock_api::RwLock::read) gives.
-pub type RwLockReadGuard<'a, T, L = Rw, M = Native> = lock_api::RwLockReadGuard<'a, Api<L, M>, T>;
+pub type RwLockReadGuard<'a, T, L = Rw, M = Patient> = lock_api::RwLockReadGuard<'a, Api<L, M>, T>;
 
 /// What [`RwLock::write`](lock_api::RwLock::write) gives.
-pub type RwLockWriteGuard<'a, T, L = Rw, M = Native> = lock_api::RwLockWriteGuard<'a, Api<L, M>, T>;
+pub type RwLockWriteGuard<'a, T, L = Rw, M = Patient> = lock_api::RwLockWriteGuard<'a, Api<L, M>, T>;
+
+/// What [`RwLock::upgradable_read`](lock_api::RwLock::upgradable_read) gives, with an [`Upgradable`](crate::Upgradable) lock.
+pub type RwLockUpgradableReadGuard<'a, T, L = Rw, M = Patient> =
+    lock_api::RwLockUpgradableReadGuard<'a, Api<L, M>, T>;
+
+/// A guard of a part of the value.
+pub type MappedMutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MappedMutexGuard<'a, Api<L, M>, T>;
+
+/// A reading guard of a part of the value.
+pub type MappedRwLockReadGuard<'a, T, L = Rw, M = Patient> =
+    lock_api::MappedRwLockReadGuard<'a, Api<L, M>, T>;
+
+/// A writing guard of a part of the value.
+pub type MappedRwLockWriteGuard<'a, T, L = Rw, M = Patient> =
+    lock_api::MappedRwLockWriteGuard<'a, Api<L, M>, T>;
+
+/// What [`Mutex::lock_arc`](lock_api::Mutex::lock_arc) gives: a guard that keeps its mutex alive.
+#[cfg(feature = "arc_lock")]
+pub type ArcMutexGuard<T, L = Futex, M = Patient> = lock_api::ArcMutexGuard<Api<L, M>, T>;
+
+/// What [`RwLock::read_arc`](lock_api::RwLock::read_arc) gives.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockReadGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockReadGuard<Api<L, M>, T>;
+
+/// What [`RwLock::write_arc`](lock_api::RwLock::write_arc) gives.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockWriteGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
 
 /// A lock as `lock_api` sees it. Its instants are [`Deadline`]s. Any thread may release a lock of this crate, so
 /// guards can be sent.
-pub struct Api<L, M = Native>(L, PhantomData<fn() -> M>);
+pub struct Api<L, M = Patient>(L, PhantomData<fn() -> M>);
 
 impl<L: RawLock<M>, M: Machine> Api<L, M> {
     /// The lock itself.
     #[inline]
     pub const fn inner(&self) -> &L {
         &self.0
+    }
+}
+
+impl<L: RawLock<M>, M: Machine> Default for Api<L, M> {
+    /// The lock, free.
+    fn default() -> Self {
+        Self(L::NEW, PhantomData)
+    }
+}
+
+impl<L: fmt::Debug, M> fmt::Debug for Api<L, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Api").field(&self.0).finish()
     }
 }
 
@@ -146,6 +189,61 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockRecursi
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
         self.0.try_acquire_shared(true)
+    }
+}
+
+// SAFETY: by the safety of `DowngradeLock`.
+unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockDowngrade for Api<L, M> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.downgrade() };
+    }
+}
+
+// SAFETY: by the safety of `UpgradableLock`.
+unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUpgrade for Api<L, M> {
+    #[inline]
+    fn lock_upgradable(&self) {
+        self.0.acquire_upgradable();
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> bool {
+        self.0.try_acquire_upgradable()
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.release_upgradable() };
+    }
+
+    #[inline]
+    unsafe fn upgrade(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.upgrade() };
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: by the caller.
+        unsafe { self.0.try_upgrade() }
+    }
+}
+
+// SAFETY: by the safety of `UpgradableLock`.
+unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUpgradeDowngrade for Api<L, M> {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.downgrade_upgradable() };
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        // SAFETY: by the caller.
+        unsafe { self.0.downgrade_to_upgradable() };
     }
 }
 

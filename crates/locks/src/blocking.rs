@@ -239,6 +239,20 @@ impl<M: Machine> BlockingWord<M> {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.word.load(Relaxed) & WRITER != 0
+    }
+
+    /// The writer becomes a reader. It wakes a sleeper, which wakes the next if it comes in, too.
+    #[inline]
+    pub(crate) fn downgrade(&self) {
+        let before = self.word.fetch_add(READER - WRITER, Release); // [1] to readers
+        if wants_waking(before) {
+            self.wake_one();
+        }
+    }
+
     /// Wakes a sleeper, or finds that there is none. The caller holds the lock, so that it may still write here.
     #[cold]
     #[inline(never)]

@@ -19,7 +19,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Machine, Native, Node, PlainCell, Word};
+use machine::{Machine, Node, Patient, PlainCell, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -75,7 +75,7 @@ impl<M: Machine> ClhNode<M> {
 }
 
 /// The CLH lock, 16 bytes.
-pub struct Clh<M: Machine = Native> {
+pub struct Clh<M: Machine = Patient> {
     tail: M::Ptr<ClhNode<M>>,
     holder: M::Cell<*mut ClhNode<M>>,
 }

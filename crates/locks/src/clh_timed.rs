@@ -18,7 +18,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Clock, Deadline, GaveUp, Limit, Machine, Native, Node, PlainCell, Word};
+use machine::{Clock, Deadline, GaveUp, Limit, Machine, Node, Patient, PlainCell, Word};
 
 use crate::{FairLock, RawLock, TimedLock, TryLock};
 
@@ -39,7 +39,7 @@ struct TimedNode<M: Machine> {
 unsafe impl<M: Machine> Node<M> for TimedNode<M> {}
 
 /// The CLH lock with time-out, 16 bytes.
-pub struct ClhTimed<M: Machine = Native> {
+pub struct ClhTimed<M: Machine = Patient> {
     tail: M::Ptr<TimedNode<M>>,
     holder: M::Cell<*mut TimedNode<M>>,
 }

@@ -12,13 +12,13 @@
 //! Order: whoever comes first; a waiter is bypassed for at most 1 ms for each that waits. Any thread may release.
 //! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
 
-use machine::{GaveUp, Limit, Machine, Native};
+use machine::{GaveUp, Limit, Machine, Patient};
 
 use crate::blocking::BlockingWord;
 use crate::{RawLock, TimedLock, TryLock};
 
 /// The blocking mutex, 4 bytes.
-pub struct Futex<M: Machine = Native> {
+pub struct Futex<M: Machine = Patient> {
     word: BlockingWord<M>,
 }
 

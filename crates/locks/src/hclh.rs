@@ -20,7 +20,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed};
-use machine::{LINE_BYTES, Machine, Native, PlainCell, Word};
+use machine::{LINE_BYTES, Machine, Patient, PlainCell, Word};
 
 use crate::clh::ClhNode;
 use crate::{RawLock, TryLock};
@@ -45,7 +45,7 @@ impl<M: Machine> Cluster<M> {
 
 /// The hierarchical CLH lock, 33 lines.
 #[repr(C)]
-pub struct Hclh<M: Machine = Native> {
+pub struct Hclh<M: Machine = Patient> {
     local: [Cluster<M>; CLUSTERS],
     global: Cluster<M>,
     holder: M::Cell<*mut ClhNode<M>>,

@@ -17,7 +17,7 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Machine, Native, Node, Word};
+use machine::{Machine, Node, Patient, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -33,7 +33,7 @@ unsafe impl<M: Machine> Node<M> for K42Node<M> {}
 
 /// The K42 lock, 16 bytes.
 #[repr(transparent)]
-pub struct K42<M: Machine = Native> {
+pub struct K42<M: Machine = Patient> {
     node: K42Node<M>,
 }
 

@@ -1,4 +1,52 @@
-//! Locks, each in one file, generic over the machine that they run on.
+//! Locks for programs with many cores: spin, queue, blocking and reader-writer locks, behind guards.
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//!
+//! static SUM: Mutex<u64> = Mutex::new(0); // sleeps while it waits: the one to begin with
+//! static JOBS: Mutex<[u8; 4], Mcs> = Mutex::new([0; 4]); // another lock is the second argument
+//! static TABLE: RwLock<[u32; 4]> = RwLock::new([1, 2, 3, 4]); // readers share it
+//!
+//! std::thread::scope(|scope| {
+//!     for worker in 0..4 {
+//!         scope.spawn(move || {
+//!             JOBS.lock()[worker] += 1;
+//!             *SUM.lock() += u64::from(TABLE.read()[worker]);
+//!         });
+//!     }
+//! });
+//! assert_eq!((*SUM.lock(), *JOBS.lock()), (10, [1; 4]));
+//! ```
+//!
+//! # Which lock to take
+//!
+//! | when                                                        | take |
+//! |-------------------------------------------------------------|------|
+//! | nothing is known, or waiting may take long                   | `Mutex<T>`, which is [`Futex`]: its waiters keep away, then sleep |
+//! | most look and few change                                     | `RwLock<T>`, which is [`Rw`]; measure: a reader writes the lock's word, too, so that short reads gain nothing |
+//! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
+//! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |
+//! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
+//! | waiting is rare, and the lock has to be small                | `Mutex<T, Ticket4>` or [`Ttas`] |
+//!
+//! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
+//! them and the queues. `contend predict` and `contend bench` show which one a program needs; the [`catalogue`] names all.
+//!
+//! Every lock stops spinning after a bound, yields, then sleeps, so that programs with more threads than cores finish. The
+//! ones in [`spinning`] never stop.
+//!
+//! # Coming from `parking_lot` or `std`
+//!
+//! [`api`] has the guards and types under the names of [`lock_api`], which is re-exported, and its features `arc_lock`,
+//! `serde` and `owning_ref` are features here. Deadlines are [`Deadline`]s, which with the feature `std` an
+//! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. There are no
+//! condition variables. Deadlocks are not detected: a lock here has no room for its owner, and `contend profile` and
+//! a debugger show who waits for whom.
+//!
+//! # The algorithms
+//!
+//! Each lock is one file, generic over the [`Machine`] that it runs on: [`Patient`] is the hardware with waits that end in
+//! sleep, [`Native`] the hardware with waits that spin; a simulator and a checker of weak memory live in crates of their own.
 //!
 //! The interface of a lock says what its algorithm can do and nothing else: every lock is a [`RawLock`]; one that
 //! can refuse is a [`TryLock`]; one whose waiters can give up without harm is a [`TimedLock`]; one that lets readers
@@ -10,6 +58,8 @@
 //! A lock in its initial state is all zero bits, so that zero-filled memory and `NEW` mean the same.
 
 #![no_std]
+
+pub use lock_api;
 
 mod anderson;
 pub mod api;
@@ -24,6 +74,7 @@ mod k42;
 mod lockref;
 mod mcs;
 mod osq;
+pub mod prelude;
 mod qspin;
 #[cfg(doctest)]
 mod refused;
@@ -31,6 +82,7 @@ mod rw;
 mod rw_naive;
 mod rw_queued;
 pub mod serves;
+pub mod spinning;
 mod tas;
 mod tas_backoff;
 mod ticket;
@@ -39,6 +91,7 @@ mod ticket_proportional;
 mod ticket_selftuning;
 mod ttas;
 mod ttas_backoff;
+mod upgradable;
 
 pub use anderson::Anderson;
 pub use clh::Clh;
@@ -61,6 +114,7 @@ pub use ticket_selftuning::TicketSelfTuning;
 pub use ticket4::Ticket4;
 pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
+pub use upgradable::Upgradable;
 
 pub use machine::{Clock, Deadline, GaveUp, Limit, Machine, Native, Patient};
 
@@ -139,6 +193,10 @@ pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// # Safety
     /// The lock is held shared, and whoever acquired it so takes this for the release.
     unsafe fn release_shared(&self);
+
+    /// Whether the lock is held exclusively. Certain for whoever holds it, one way or the other; for others as of some
+    /// moment ago.
+    fn is_exclusive(&self) -> bool;
 }
 
 /// A reader-writer lock whose waiters can give up; its exclusive side is that of [`TimedLock`].
@@ -152,3 +210,103 @@ pub unsafe trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
     /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
     fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp>;
 }
+
+/// A reader-writer lock whose writer can become a reader.
+///
+/// # Safety
+/// As [`RawRwLock`]: between the exclusive hold and the shared one nobody else has it exclusively.
+pub unsafe trait DowngradeLock<M: Machine>: RawRwLock<M> {
+    /// Turns the exclusive hold into a shared one, which is released by [`release_shared`](RawRwLock::release_shared).
+    /// Lets other readers in.
+    ///
+    /// # Safety
+    /// The lock is held exclusively, and whoever acquired it takes this for its release.
+    unsafe fn downgrade(&self);
+}
+
+/// A reader-writer lock one of whose readers may become the writer. Such an *upgradable* reader shares the lock with other
+/// readers, but not with another upgradable one. [`Upgradable`] makes one of any that can downgrade.
+///
+/// # Safety
+/// As [`DowngradeLock`], and nobody has the lock exclusively between an upgradable hold and what it is turned into.
+pub unsafe trait UpgradableLock<M: Machine>: DowngradeLock<M> {
+    /// Waits until the caller shares the lock and is its only upgradable reader.
+    fn acquire_upgradable(&self);
+
+    /// Becomes the upgradable reader if that needs no waiting.
+    fn try_acquire_upgradable(&self) -> bool;
+
+    /// Gives up the upgradable hold.
+    ///
+    /// # Safety
+    /// The lock is held so, and whoever acquired it so takes this for its release. The same holds for what follows.
+    unsafe fn release_upgradable(&self);
+
+    /// Turns the upgradable hold into the exclusive one; waits for the readers to leave.
+    ///
+    /// # Safety
+    /// As [`release_upgradable`](UpgradableLock::release_upgradable).
+    unsafe fn upgrade(&self);
+
+    /// Turns the upgradable hold into the exclusive one if there is no other reader; else it stays as it is.
+    ///
+    /// # Safety
+    /// As [`release_upgradable`](UpgradableLock::release_upgradable), if it says true.
+    unsafe fn try_upgrade(&self) -> bool;
+
+    /// Turns the upgradable hold into a shared one.
+    ///
+    /// # Safety
+    /// As [`release_upgradable`](UpgradableLock::release_upgradable).
+    unsafe fn downgrade_upgradable(&self);
+
+    /// Turns the exclusive hold into the upgradable one.
+    ///
+    /// # Safety
+    /// As [`downgrade`](DowngradeLock::downgrade).
+    unsafe fn downgrade_to_upgradable(&self);
+}
+
+/// `Default` and `Debug` of the locks: free, and a name without a state, which would be one of the past.
+macro_rules! common {
+    ($($lock:ident $(<$of:ident: $kind:ty>)?),* $(,)?) => {$(
+        impl<M: Machine $(, const $of: $kind)?> Default for $lock<M $(, $of)?> {
+            /// The lock, free.
+            fn default() -> Self {
+                Self::NEW
+            }
+        }
+
+        impl<M: Machine $(, const $of: $kind)?> core::fmt::Debug for $lock<M $(, $of)?> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($lock)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+common!(
+    Anderson<SLOTS: usize>,
+    Clh,
+    ClhTimed,
+    Futex,
+    Hclh,
+    K42,
+    LockRef,
+    Mcs,
+    McsNode,
+    McsQueue,
+    Osq,
+    Qspin,
+    Rw,
+    RwNaive,
+    RwQueued,
+    Tas,
+    TasBackoff,
+    Ticket,
+    Ticket4,
+    TicketProportional<UNIT_CYCLES: u64>,
+    TicketSelfTuning,
+    Ttas,
+    TtasBackoff,
+);

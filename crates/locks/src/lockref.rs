@@ -13,7 +13,7 @@
 //! Source: Linux 3.12 `lib/lockref.c`.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{GaveUp, Integer, Limit, Machine, Native, Part, Word};
+use machine::{GaveUp, Integer, Limit, Machine, Part, Patient, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -40,7 +40,7 @@ const DEAD: i32 = -128;
 /// unsafe { ENTRY.release() };
 /// assert!(!ENTRY.get_not_dead());
 /// ```
-pub struct LockRef<M: Machine = Native> {
+pub struct LockRef<M: Machine = Patient> {
     word: M::U64,
 }
 
@@ -204,7 +204,7 @@ unsafe impl<M: Machine> TimedLock<M> for LockRef<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::{Patient, Plan};
+    use machine::Plan;
 
     #[test]
     fn references_add_up_with_and_without_the_lock() {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_last_reference_is_dropped_under_the_lock_alone() {
-        let entry = LockRef::<Native>::NEW;
+        let entry = LockRef::<Patient>::NEW;
         assert!(!entry.get_not_zero());
         assert_eq!(entry.get(), 1);
         assert!(!entry.put_not_last());

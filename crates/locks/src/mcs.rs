@@ -16,7 +16,7 @@
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Machine, Native, Node, PlainCell, Word};
+use machine::{Machine, Node, Patient, PlainCell, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -47,7 +47,7 @@ impl<M: Machine> McsNode<M> {
 /// static QUEUE: McsQueue = McsQueue::NEW;
 /// assert_eq!(QUEUE.critical(|| 6 * 7), 42);
 /// ```
-pub struct McsQueue<M: Machine = Native> {
+pub struct McsQueue<M: Machine = Patient> {
     tail: M::Ptr<McsNode<M>>,
 }
 
@@ -148,7 +148,7 @@ impl<M: Machine> Drop for Held<'_, M> {
 }
 
 /// The MCS lock with nodes from the thread's pool, 16 bytes.
-pub struct Mcs<M: Machine = Native> {
+pub struct Mcs<M: Machine = Patient> {
     queue: McsQueue<M>,
     holder: M::Cell<*mut McsNode<M>>,
 }

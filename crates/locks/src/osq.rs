@@ -23,7 +23,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Native, Node, PlainCell, TakenNode, Which, Word};
+use machine::{GaveUp, Limit, Machine, Node, Patient, PlainCell, TakenNode, Which, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -45,7 +45,7 @@ struct OsqNode<M: Machine> {
 unsafe impl<M: Machine> Node<M> for OsqNode<M> {}
 
 /// The cancellable MCS lock, 8 bytes, of which the tail takes 4.
-pub struct Osq<M: Machine = Native> {
+pub struct Osq<M: Machine = Patient> {
     tail: M::U32,
     holder: M::Cell<u32>,
 }

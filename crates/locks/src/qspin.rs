@@ -23,7 +23,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, Node, Part, TakenNode, Word};
+use machine::{Integer, Machine, Node, Part, Patient, TakenNode, Word};
 
 use crate::{RawLock, TryLock};
 
@@ -45,7 +45,7 @@ struct QspinNode<M: Machine> {
 unsafe impl<M: Machine> Node<M> for QspinNode<M> {}
 
 /// The queued spin lock, 4 bytes.
-pub struct Qspin<M: Machine = Native> {
+pub struct Qspin<M: Machine = Patient> {
     word: M::U32,
 }
 

@@ -70,6 +70,9 @@
 //!         true
 //!     }
 //!     unsafe fn release_shared(&self) {}
+//!     fn is_exclusive(&self) -> bool {
+//!         false
+//!     }
 //! }
 //! // SAFETY: nobody uses it.
 //! unsafe impl TimedRwLock<Patient> for Open {
@@ -118,6 +121,9 @@
 //!         true
 //!     }
 //!     unsafe fn release_shared(&self) {}
+//!     fn is_exclusive(&self) -> bool {
+//!         false
+//!     }
 //! }
 //! ```
 //!

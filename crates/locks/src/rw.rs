@@ -13,13 +13,13 @@
 //! is let in whatever waits. Any thread may release either side.
 //! Source: Courtois, Heymans and Parnas 1971 (fair to writers); the word is that of [`Futex`](crate::Futex).
 
-use machine::{GaveUp, Limit, Machine, Native};
+use machine::{GaveUp, Limit, Machine, Patient};
 
 use crate::blocking::BlockingWord;
-use crate::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 /// The blocking reader-writer lock, 4 bytes; at most 2²⁷ readers at once, further ones wait.
-pub struct Rw<M: Machine = Native> {
+pub struct Rw<M: Machine = Patient> {
     word: BlockingWord<M>,
 }
 
@@ -71,6 +71,19 @@ unsafe impl<M: Machine> RawRwLock<M> for Rw<M> {
     #[inline]
     unsafe fn release_shared(&self) {
         self.word.release_shared();
+    }
+
+    #[inline]
+    fn is_exclusive(&self) -> bool {
+        self.word.is_exclusive()
+    }
+}
+
+// SAFETY: the writer leaves in the step in which the reader comes.
+unsafe impl<M: Machine> DowngradeLock<M> for Rw<M> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        self.word.downgrade();
     }
 }
 

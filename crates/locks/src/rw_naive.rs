@@ -11,9 +11,9 @@
 //! Source: the reader-writer spin locks of Linux before 3.16.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Integer, Limit, Machine, Native, Word};
+use machine::{GaveUp, Integer, Limit, Machine, Patient, Word};
 
-use crate::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 const WRITER: u32 = 1;
 const READER: u32 = 2;
@@ -23,7 +23,7 @@ const FULL: u32 = 1 << 31;
 const BARRED: u32 = WRITER | FULL;
 
 /// The naive reader-writer spin lock, 4 bytes.
-pub struct RwNaive<M: Machine = Native> {
+pub struct RwNaive<M: Machine = Patient> {
     word: M::U32,
 }
 
@@ -97,6 +97,19 @@ unsafe impl<M: Machine> RawRwLock<M> for RwNaive<M> {
     unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
     }
+
+    #[inline]
+    fn is_exclusive(&self) -> bool {
+        self.word.load(Relaxed) & WRITER != 0
+    }
+}
+
+// SAFETY: the writer leaves in the step in which the reader comes.
+unsafe impl<M: Machine> DowngradeLock<M> for RwNaive<M> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        self.word.fetch_add(READER - WRITER, Release); // [1] to readers
+    }
 }
 
 // SAFETY: `Ok` only after such an entry.
@@ -116,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_full_lock_lets_no_reader_in_until_one_leaves() {
-        let lock = RwNaive::<Native>::NEW;
+        let lock = RwNaive::<Patient>::NEW;
         lock.word.store(FULL - READER, Relaxed); // as after that many readers
         assert!(lock.try_acquire_shared(false));
         assert!(!lock.try_acquire_shared(false) && !lock.try_acquire_shared(true) && !lock.try_acquire());

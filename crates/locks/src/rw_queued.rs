@@ -16,10 +16,10 @@
 //! Source: Linux 3.16 `kernel/locking/qrwlock.c`; the split of waiting and locked of 2017.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, Part, Word};
+use machine::{Integer, Machine, Part, Patient, Word};
 
 use crate::ticket4::Ticket4;
-use crate::{RawLock, RawRwLock, TryLock};
+use crate::{DowngradeLock, RawLock, RawRwLock, TryLock};
 
 const WRITER: u32 = 1;
 const WAITING: u32 = 1 << 8;
@@ -29,7 +29,7 @@ const FULL: u32 = 1 << 31;
 const WRITER_PART: Part = Part::Byte(0);
 
 /// The queued reader-writer lock, 8 bytes.
-pub struct RwQueued<M: Machine = Native> {
+pub struct RwQueued<M: Machine = Patient> {
     word: M::U32,
     queue: Ticket4<M>,
 }
@@ -132,5 +132,18 @@ unsafe impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     #[inline]
     unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
+    }
+
+    #[inline]
+    fn is_exclusive(&self) -> bool {
+        self.word.load(Relaxed) & WRITER != 0
+    }
+}
+
+// SAFETY: the writer leaves in the step in which the reader comes.
+unsafe impl<M: Machine> DowngradeLock<M> for RwQueued<M> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        self.word.fetch_add(READER - WRITER, Release); // [1] to readers
     }
 }

@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Release};
-use machine::{GaveUp, Limit, Machine, Native, Word};
+use machine::{GaveUp, Limit, Machine, Patient, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -20,7 +20,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 
 /// The test-and-set lock, 4 bytes.
-pub struct Tas<M: Machine = Native> {
+pub struct Tas<M: Machine = Patient> {
     word: M::U32,
 }
 

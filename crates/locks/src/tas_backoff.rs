@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Release};
-use machine::{GaveUp, Limit, Machine, Native, Word};
+use machine::{GaveUp, Limit, Machine, Patient, Word};
 
 use crate::backoff::Backoff;
 use crate::{RawLock, TimedLock, TryLock};
@@ -21,7 +21,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 
 /// The test-and-set lock with back-off, 4 bytes.
-pub struct TasBackoff<M: Machine = Native> {
+pub struct TasBackoff<M: Machine = Patient> {
     word: M::U32,
 }
 

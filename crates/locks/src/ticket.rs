@@ -13,12 +13,12 @@
 //! Source: Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, Word};
+use machine::{Integer, Machine, Patient, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
 /// The ticket lock in 8 bytes: 2³² threads may wait.
-pub struct Ticket<M: Machine = Native> {
+pub struct Ticket<M: Machine = Patient> {
     next: M::U32,
     serving: M::U32,
 }

@@ -15,7 +15,7 @@
 //! Source: Linux 2.6.25 to 4.1.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, Part, Word};
+use machine::{Integer, Machine, Part, Patient, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -25,7 +25,7 @@ const SERVING: Part = Part::Half(0);
 const MOST_WAITERS: u16 = 1 << 15;
 
 /// The ticket lock in 4 bytes: up to 32,768 threads may wait.
-pub struct Ticket4<M: Machine = Native> {
+pub struct Ticket4<M: Machine = Patient> {
     word: M::U32,
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn numbers_wrap_inside_their_halves() {
-        let lock = Ticket4::<Native>::NEW;
+        let lock = Ticket4::<Patient>::NEW;
         for _ in 0..3 * 65_536 {
             lock.acquire();
             assert!(!lock.try_acquire());
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "more threads wait")]
     fn numbers_that_are_nearly_all_drawn_are_refused() {
-        let lock = Ticket4::<Native>::NEW;
+        let lock = Ticket4::<Patient>::NEW;
         lock.word.store((u32::from(MOST_WAITERS) + 1) << 16, Relaxed); // as when that many wait
         lock.acquire();
     }

@@ -13,7 +13,7 @@
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, Poll, Word};
+use machine::{Integer, Machine, Patient, Poll, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -24,7 +24,7 @@ use crate::{FairLock, RawLock, TryLock};
 pub const CYCLES_PER_WAITER: u64 = 250;
 
 /// The ticket lock with a back-off of `UNIT_CYCLES` for each waiter ahead, 8 bytes.
-pub struct TicketProportional<M: Machine = Native, const UNIT_CYCLES: u64 = CYCLES_PER_WAITER> {
+pub struct TicketProportional<M: Machine = Patient, const UNIT_CYCLES: u64 = CYCLES_PER_WAITER> {
     next: M::U32,
     serving: M::U32,
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_delay_is_proportional_and_survives_the_wrap() {
-        type Lock = TicketProportional<Native, 10>;
+        type Lock = TicketProportional<Patient, 10>;
         assert_eq!(Lock::patience(7, 7), Poll::Ready);
         assert_eq!(Lock::patience(9, 7), Poll::BackOff(20));
         assert_eq!(Lock::patience(1, u32::MAX), Poll::BackOff(20));

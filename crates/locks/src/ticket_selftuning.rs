@@ -18,7 +18,7 @@
 //! Source: van Riel, "x86,smp: auto tune spinlock backoff delay factor", LKML 2012-13.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Native, PlainCell, Poll, THREAD_MEMORY, Word};
+use machine::{Integer, Machine, Patient, PlainCell, Poll, THREAD_MEMORY, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
@@ -37,7 +37,7 @@ const OVERSLEPT_SHIFT: u32 = 5;
 const CYCLES_PER_LOOP: u64 = 10;
 
 /// The ticket lock with self-tuning back-off, 8 bytes.
-pub struct TicketSelfTuning<M: Machine = Native> {
+pub struct TicketSelfTuning<M: Machine = Patient> {
     next: M::U32,
     serving: M::U32,
 }
@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn a_thread_remembers_each_lock_until_another_takes_its_entry() {
         let key = Key { entry: 5, mark: 77 };
-        assert_eq!(key.recall::<Native>(), Delay(SHORTEST));
-        key.remember::<Native>(Delay(9_999));
-        assert_eq!(key.recall::<Native>(), Delay(9_999));
+        assert_eq!(key.recall::<Patient>(), Delay(SHORTEST));
+        key.remember::<Patient>(Delay(9_999));
+        assert_eq!(key.recall::<Patient>(), Delay(9_999));
         let other = Key { entry: 5, mark: 79 };
-        assert_eq!(other.recall::<Native>(), Delay(SHORTEST));
-        other.remember::<Native>(Delay(SHORTEST));
-        assert_eq!(key.recall::<Native>(), Delay(SHORTEST));
+        assert_eq!(other.recall::<Patient>(), Delay(SHORTEST));
+        other.remember::<Patient>(Delay(SHORTEST));
+        assert_eq!(key.recall::<Patient>(), Delay(SHORTEST));
     }
 }

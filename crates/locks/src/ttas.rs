@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Native, Word};
+use machine::{GaveUp, Limit, Machine, Patient, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -20,7 +20,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 
 /// The test-and-test-and-set lock, 4 bytes.
-pub struct Ttas<M: Machine = Native> {
+pub struct Ttas<M: Machine = Patient> {
     word: M::U32,
 }
 

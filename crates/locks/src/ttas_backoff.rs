@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Native, Poll, Word};
+use machine::{GaveUp, Limit, Machine, Patient, Poll, Word};
 
 use crate::backoff::Backoff;
 use crate::{RawLock, TimedLock, TryLock};
@@ -21,7 +21,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 
 /// The test-and-test-and-set lock with back-off, 4 bytes.
-pub struct TtasBackoff<M: Machine = Native> {
+pub struct TtasBackoff<M: Machine = Patient> {
     word: M::U32,
 }
 

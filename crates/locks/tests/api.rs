@@ -2,13 +2,20 @@
 
 use core::time::Duration;
 
-use contend_locks::api::{Api, Mutex, RwLock};
-use contend_locks::{ClhTimed, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Ticket};
-use machine::{Deadline, Machine, Patient, Plan};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use contend_locks::api::{Api, Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use contend_locks::{
+    ClhTimed, DowngradeLock, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Ticket, TryLock, Upgradable,
+    UpgradableLock, spinning,
+};
+use machine::{Clock, Deadline, Machine, Patient, Plan};
 
 static BLOCKING: Mutex<u64> = Mutex::new(0);
-static QUEUED: Mutex<u64, Mcs<Patient>, Patient> = Mutex::new(0);
-static TABLE: RwLock<[u64; 2], Rw<Patient>, Patient> = RwLock::new([0; 2]);
+static QUEUED: Mutex<u64, Mcs> = Mutex::new(0);
+static TABLE: RwLock<[u64; 2], Rw> = RwLock::new([0; 2]);
 
 #[test]
 fn statics_need_no_initialisation_at_run_time() {
@@ -101,4 +108,163 @@ fn guards_may_go_to_another_thread() {
         scope.spawn(move || drop(held));
     });
     assert!(mutex.try_lock().is_some());
+}
+
+/// Many more threads than cores, which a lock in the order of arrival gets through only if its waiters let each other run.
+#[test]
+fn more_threads_than_cores_get_through_by_default() {
+    let sum: Mutex<u64, Mcs> = Mutex::new(0);
+    Patient::run(&Plan { threads: 8, cores: &[0; 8], duration_ns: None }, &|_| {
+        for _ in 0..20_000 {
+            *sum.lock() += 1;
+        }
+    });
+    assert_eq!(sum.into_inner(), 160_000);
+}
+
+#[test]
+fn spinning_is_asked_for_by_name() {
+    static SUM: spinning::Mutex<u64, spinning::Mcs> = spinning::Mutex::new(0);
+    static TABLE: spinning::RwLock<u64, spinning::Upgradable> = spinning::RwLock::new(0);
+    machine::Native::run(&Plan::threads(2), &|_| {
+        for _ in 0..100 {
+            *SUM.lock() += *TABLE.read() + 1;
+        }
+    });
+    assert_eq!(*SUM.lock(), 200);
+}
+
+/// A writer that turns into a reader lets readers in, and nobody writes in between.
+fn downgrades<L: DowngradeLock<Patient> + TryLock<Patient>>() {
+    let table: lock_api::RwLock<Api<L, Patient>, [u64; 2]> = lock_api::RwLock::new([0; 2]);
+    let reads = lock_api::RwLockWriteGuard::downgrade(table.write());
+    assert!(table.try_read().is_some() && table.try_write().is_none());
+    drop(reads);
+    assert!(table.try_write().is_some());
+    Patient::run(&Plan::threads(4), &|thread| {
+        for round in 0..300 {
+            if (thread + round) % 3 == 0 {
+                let [first, second] = *table.read();
+                assert_eq!(first, second);
+                continue;
+            }
+            let mut writes = table.write();
+            writes[0] += 1;
+            writes[1] += 1;
+            let wrote = *writes;
+            let reads = lock_api::RwLockWriteGuard::downgrade(writes);
+            Patient::delay(200);
+            assert_eq!(*reads, wrote, "somebody wrote");
+        }
+    });
+    assert_eq!(*table.read(), [800; 2]);
+}
+
+#[test]
+fn reader_writer_locks_downgrade() {
+    downgrades::<Rw>();
+    downgrades::<RwNaive>();
+    downgrades::<RwQueued>();
+    downgrades::<Upgradable>();
+}
+
+fn upgrades<L: UpgradableLock<Patient> + TryLock<Patient>>() {
+    let set: lock_api::RwLock<Api<L, Patient>, (u64, u64)> = lock_api::RwLock::new((0, 0));
+    {
+        let looks = set.upgradable_read();
+        let reads = set.try_read().expect("readers share it");
+        assert!(set.try_upgradable_read().is_none() && set.try_write().is_none());
+        let looks = lock_api::RwLockUpgradableReadGuard::try_upgrade(looks).expect_err("another one reads");
+        drop(reads);
+        let writes = lock_api::RwLockUpgradableReadGuard::upgrade(looks);
+        assert!(set.try_read().is_none());
+        let looks = lock_api::RwLockWriteGuard::downgrade_to_upgradable(writes);
+        assert!(set.try_read().is_some() && set.try_upgradable_read().is_none());
+        let reads = lock_api::RwLockUpgradableReadGuard::downgrade(looks);
+        let looks = set.try_upgradable_read().expect("the other one has become a reader");
+        drop((reads, looks));
+        assert!(set.try_write().is_some());
+    }
+    Patient::run(&Plan::threads(4), &|thread| {
+        for round in 0..300 {
+            match (thread + round) % 3 {
+                0 => {
+                    let (first, second) = *set.read();
+                    assert_eq!(first, second);
+                }
+                1 => {
+                    let looks = set.upgradable_read();
+                    let seen = looks.0;
+                    Patient::delay(100);
+                    let mut writes = match lock_api::RwLockUpgradableReadGuard::try_upgrade(looks) {
+                        Ok(writes) => writes,
+                        Err(looks) => lock_api::RwLockUpgradableReadGuard::upgrade(looks),
+                    };
+                    assert_eq!(*writes, (seen, seen), "somebody wrote before the one that looked");
+                    *writes = (seen + 1, seen + 1);
+                }
+                _ => {
+                    let mut writes = set.write();
+                    writes.0 += 1;
+                    writes.1 += 1;
+                }
+            }
+        }
+    });
+    assert_eq!(*set.read(), (800, 800));
+}
+
+#[test]
+fn any_reader_writer_lock_can_be_made_upgradable() {
+    upgrades::<Upgradable>();
+    upgrades::<Upgradable<RwQueued, Mcs>>();
+    upgrades::<Upgradable<RwNaive, Ticket>>();
+}
+
+#[test]
+fn an_upgradable_lock_gives_up_on_either_side() {
+    let table: RwLock<u32, Upgradable> = RwLock::new(7);
+    let soon = Duration::from_millis(1);
+    {
+        let _reads = table.read();
+        assert!(table.try_write_for(soon).is_none());
+    }
+    let looks = table.upgradable_read(); // the gate is free again
+    assert!(table.try_write_for(soon).is_none());
+    let writes = RwLockUpgradableReadGuard::upgrade(looks);
+    assert!(table.try_read_for(soon).is_none());
+    drop(writes);
+    assert!(table.try_write_for(soon).is_some());
+}
+
+#[test]
+fn an_instant_is_a_deadline() {
+    let mutex: Mutex<u32> = Mutex::new(5);
+    let held = mutex.lock();
+    let start = Instant::now();
+    let at = start + Duration::from_millis(20);
+    assert!(mutex.try_lock_until(at.into()).is_none());
+    assert!(Instant::now() >= at, "gave up early");
+    assert!(mutex.try_lock_until((SystemTime::now() + Duration::from_millis(2)).into()).is_none());
+    drop(held);
+    assert!(mutex.try_lock_until(start.into()).is_some()); // long past, but free
+    let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+    assert_eq!(Deadline::from(before_1970), Deadline { clock: Clock::Realtime, at_ns: 0 });
+    assert!(mutex.try_lock_until((Instant::now() + Duration::from_secs(1 << 40)).into()).is_some());
+}
+
+#[test]
+fn locks_and_guards_have_the_common_traits() {
+    let mutex = Mutex::<Vec<u32>, Mcs>::default();
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: [] }");
+    let held = mutex.lock();
+    assert_eq!(format!("{held:?}"), "[]");
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: <locked> }");
+    assert_eq!(format!("{:?}", Mcs::<Patient>::default()), "Mcs { .. }");
+    let locks: RwLock<HashSet<u32>> = RwLock::from(HashSet::from([1]));
+    let part = RwLockReadGuard::map(locks.read(), |set| set.get(&1).expect("it is there"));
+    assert_eq!(*part, 1);
+    drop(part);
+    RwLockWriteGuard::map(locks.write(), |set| set).clear();
+    let _shared: Arc<Mutex<u32>> = Arc::default();
 }

@@ -74,15 +74,22 @@ fn no_lock_allocates() {
     }
 }
 
-/// Without its `std` feature the crate and the machine under it say `no_std`, so that any use of the standard library
-/// fails to compile. Into a directory of its own.
-#[test]
-fn the_locks_compile_without_the_standard_library() {
+/// Checks the library with these features alone, in a directory of its own.
+fn compiles_with(features: &str) {
     let output = Command::new(env!("CARGO"))
-        .args(["check", "--lib", "--no-default-features", "--locked", "--quiet", "--target-dir"])
+        .args(["check", "--lib", "--no-default-features", "--features", features, "--locked", "--quiet"])
+        .arg("--target-dir")
         .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_std"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs, since it runs this test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Without its `std` feature the crate and the machine under it say `no_std`, so that any use of the standard library
+/// fails to compile.
+#[test]
+fn the_locks_compile_without_the_standard_library() {
+    compiles_with("");
+    compiles_with("arc_lock,owning_ref,serde");
 }

@@ -71,6 +71,9 @@ unsafe impl RawRwLock<Patient> for Open {
         true
     }
     unsafe fn release_shared(&self) {}
+    fn is_exclusive(&self) -> bool {
+        false
+    }
 }
 
 #[test]

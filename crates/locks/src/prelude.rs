@@ -1,0 +1,16 @@
+//! What most programs need: `Mutex` and `RwLock` with their guards, and every lock to put behind them.
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//!
+//! static JOBS: Mutex<u32, Mcs> = Mutex::new(0);
+//! *JOBS.lock() += 1;
+//! ```
+
+pub use crate::api::{
+    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+};
+pub use crate::{
+    Anderson, Clh, ClhTimed, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, Rw, RwNaive, RwQueued, Tas,
+    TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, Ttas, TtasBackoff, Upgradable,
+};

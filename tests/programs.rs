@@ -127,6 +127,40 @@ fn before_constructors_and_after_destructors() {
 }
 
 #[test]
+fn while_the_loader_runs_a_constructor() {
+    let library =
+        Source { options: &["-shared", "-fPIC"], ..Source::program("constructor_library.c") }.compile();
+    passes(&compiled("constructor.c"), &[], &[library.to_str().expect("a path in UTF-8")]);
+}
+
+#[test]
+fn unwind_tables_registered_at_run_time() {
+    passes(&compiled("generated.c"), &["mutex"], &[]);
+}
+
+/// What `run --only` says at the end of the sites that no lock was at.
+fn unmatched(site: &str, program: &Path) -> bool {
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "--only", &format!("{site}=ticket"), "--"]).arg(program);
+    let outcome = run(command, HANG);
+    assert!(is_ok(&outcome), "--only {site}: {outcome}");
+    outcome.stderr.contains(&format!("`{site}` matched no lock"))
+}
+
+/// Variables, functions that make a lock or take it first, and those behind a wrapper; with symbols and without.
+#[test]
+fn a_lock_is_found_by_its_site() {
+    let program = compiled("sites.c");
+    let sites = ["in_variable", "in_structure", "in_structure+0x8", "made", "make_several", "behind_wrapper"];
+    for site in sites {
+        assert!(!unmatched(site, &program), "{site} is a site of the program");
+    }
+    for site in ["in_structure+0x10", "main", "work", "nothing"] {
+        assert!(unmatched(site, &program), "{site} made no lock, or only for its caller");
+    }
+}
+
+#[test]
 fn allocator_with_locks_of_its_own() {
     let program = compiled("allocator.c");
     let [few, many] = &thread_counts();

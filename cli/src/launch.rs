@@ -4,6 +4,7 @@ use crate::library;
 use crate::program::Program;
 use anyhow::Context as _;
 use locks::serves::Kind;
+use pthread::{environment, site::Site};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -11,8 +12,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The name that stands for the C library's own locks.
-pub(crate) const GLIBC: &str = "glibc";
+pub(crate) use pthread::environment::GLIBC;
 
 /// The exit code of a run that was ended at its time limit, as timeout(1) has it.
 pub(crate) const TIMED_OUT: u8 = 124;
@@ -91,11 +91,7 @@ pub(crate) fn parse_site(text: &str) -> Result<(String, String), String> {
         return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
     }
     known(name)?;
-    let site = match site.rsplit_once('#') {
-        Some((site, number)) if number.parse::<u32>().is_ok() => site,
-        _ => site,
-    };
-    Ok((site.to_owned(), name.to_owned()))
+    Ok((Site::without_number(site).to_owned(), name.to_owned()))
 }
 
 fn known(name: &str) -> Result<&'static locks::catalogue::Lock, String> {
@@ -146,7 +142,7 @@ impl<'a> Launch<'a> {
         let program = Program::find(self.program)?;
         let mut command = Command::new(program.path());
         command.arg0(self.program).args(self.arguments);
-        for variable in ["CONTEND_MUTEX", "CONTEND_RWLOCK", "CONTEND_SPIN", "CONTEND_ONLY", "CONTEND_PURE"] {
+        for variable in environment::CHOICES {
             command.env_remove(variable);
         }
         if self.swaps.is_empty() && self.environment.is_empty() {
@@ -154,14 +150,19 @@ impl<'a> Launch<'a> {
         }
         program.check_preloadable()?;
         for (kind, name) in &self.swaps.kinds {
-            command.env(format!("CONTEND_{}", kind.to_uppercase()), name);
+            let variable = match *kind {
+                "rwlock" => environment::RWLOCK,
+                "spin" => environment::SPIN,
+                _ => environment::MUTEX,
+            };
+            command.env(variable, name);
         }
         if !self.swaps.only.is_empty() {
             let lines: Vec<_> = self.swaps.only.iter().map(|(site, name)| format!("{site}={name}")).collect();
-            command.env("CONTEND_ONLY", lines.join("\n"));
+            command.env(environment::ONLY, lines.join("\n"));
         }
         if self.swaps.pure {
-            command.env("CONTEND_PURE", "1");
+            command.env(environment::PURE, "1");
         }
         command.envs(self.environment);
         command.env("LD_PRELOAD", preload_list(&library::path()?));

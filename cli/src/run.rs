@@ -2,6 +2,7 @@
 
 use crate::launch::{Launch, Swaps, parse_site};
 use anyhow::Context as _;
+use pthread::{environment, site::LIMIT};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
@@ -44,10 +45,20 @@ pub(crate) struct Args {
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
+    anyhow::ensure!(
+        args.only.len() <= LIMIT,
+        "--only can be given {LIMIT} times, and is given {} times",
+        args.only.len()
+    );
     let swaps = Swaps { only: args.only, pure: args.pure, ..args.lock.unwrap_or_default() };
+    let only = !swaps.only.is_empty();
     let mut launch = Launch::new(program, arguments).swaps(swaps);
+    if only {
+        // The command becomes the program, which says at its end what no lock matched.
+        launch = launch.env(environment::ONLY_PROCESS, std::process::id().to_string());
+    }
     if args.verbose {
-        launch = launch.env("CONTEND_VERBOSE", "1");
+        launch = launch.env(environment::VERBOSE, "1");
     }
     let error = launch.command()?.exec();
     Err(error).with_context(|| format!("cannot run {}", program.display()))

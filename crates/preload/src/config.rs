@@ -1,21 +1,15 @@
 //! The configuration, which travels in the environment so that it reaches every process that the program starts.
 //!
-//! | variable          | value                                                                  |
-//! |-------------------|------------------------------------------------------------------------|
-//! | `CONTEND_MUTEX`   | lock of every mutex; `glibc` or nothing leaves them to glibc            |
-//! | `CONTEND_RWLOCK`  | lock of every reader-writer lock, likewise                             |
-//! | `CONTEND_SPIN`    | lock of every spin lock, likewise                                      |
-//! | `CONTEND_ONLY`    | lines of `SITE=NAME`: see [`crate::site`]                              |
-//! | `CONTEND_PURE`    | `1`: waits that spin do so for ever                                    |
-//! | `CONTEND_VERBOSE` | `1`: say at exit what was left to glibc                                |
+//! [`pthread::environment`] has the variables, [`pthread::site`] says what sites are.
 //!
 //! The command checks all of it; what makes no sense here is said on standard error and left out.
 
 use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use locks::serves::{KINDS, Kind};
+use pthread::environment;
 
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
@@ -26,6 +20,21 @@ static VERBOSE: AtomicBool = AtomicBool::new(false);
 /// Whether to say at exit what was left to glibc.
 pub(crate) fn verbose() -> bool {
     VERBOSE.load(Ordering::Relaxed)
+}
+
+/// The process that the command became, whose end is the end of the run; 0 if that is not known.
+static FIRST_PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// Says which sites no lock was at, in the process that the command became.
+pub(crate) fn say_unmet_sites() {
+    // SAFETY: no preconditions.
+    if unsafe { libc::getpid() } != FIRST_PROCESS.load(Ordering::Relaxed) {
+        return;
+    }
+    site::each_unmet(|site| {
+        let what = b"` matched no lock of the program, or none that the lock named for it can be\n";
+        say(&[b"contend: --only `", site, what, b"", b"", b"", b""]);
+    });
 }
 
 /// The environment of the process, as its constructor gets it.
@@ -88,24 +97,32 @@ fn exercise(algorithm: &Algorithm) {
 /// The process has one thread. `environment` is what constructors get.
 pub(crate) unsafe fn read(environment: *const *const c_char) {
     let environment = Environment(environment);
-    if environment.get("CONTEND_PURE").is_some_and(|value| value == c"1") {
+    if environment.get(environment::PURE).is_some_and(|value| value == c"1") {
         machine::host::set_spin_bound(u32::MAX);
     }
-    VERBOSE.store(environment.get("CONTEND_VERBOSE").is_some_and(|value| value == c"1"), Ordering::Relaxed);
+    VERBOSE
+        .store(environment.get(environment::VERBOSE).is_some_and(|value| value == c"1"), Ordering::Relaxed);
     for kind in KINDS {
         let (variable, standing) = match kind {
-            Kind::Mutex => ("CONTEND_MUTEX", &MUTEXES),
-            Kind::Rwlock => ("CONTEND_RWLOCK", &RWLOCKS),
-            Kind::Spin => ("CONTEND_SPIN", &SPINS),
+            Kind::Mutex => (environment::MUTEX, &MUTEXES),
+            Kind::Rwlock => (environment::RWLOCK, &RWLOCKS),
+            Kind::Spin => (environment::SPIN, &SPINS),
         };
-        let Some(name) = environment.get(variable).filter(|&name| name != c"glibc") else { continue };
+        let Some(name) =
+            environment.get(variable).filter(|&name| name.to_bytes() != environment::GLIBC.as_bytes())
+        else {
+            continue;
+        };
         match name.to_str().ok().and_then(|name| add(name, kind)) {
             Some(number) => standing.choose_for_all(number),
             None => complain(variable.as_bytes(), name.to_bytes(), "is no lock that can serve this kind"),
         }
     }
-    if let Some(sites) = environment.get("CONTEND_ONLY") {
+    if let Some(sites) = environment.get(environment::ONLY) {
         read_sites(sites);
+        let first =
+            environment.get(environment::ONLY_PROCESS).and_then(|number| number.to_str().ok()?.parse().ok());
+        FIRST_PROCESS.store(first.unwrap_or(0), Ordering::Relaxed);
     }
     reserve();
 }
@@ -115,18 +132,18 @@ fn read_sites(sites: &'static CStr) {
     let Some(sites) = keep(sites.to_bytes()) else { return };
     for line in sites.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let Some(equals) = line.iter().rposition(|&byte| byte == b'=') else {
-            complain(b"CONTEND_ONLY", line, "is not SITE=NAME");
+            complain(environment::ONLY.as_bytes(), line, "is not SITE=NAME");
             continue;
         };
         let name = core::str::from_utf8(&line[equals + 1..]).unwrap_or("");
         let numbers = KINDS.map(|kind| add(name, kind));
         if numbers.iter().all(Option::is_none) {
-            complain(b"CONTEND_ONLY", line, "names no lock");
+            complain(environment::ONLY.as_bytes(), line, "names no lock");
             continue;
         }
         // SAFETY: called by the constructor.
         if !unsafe { site::add(&line[..equals], numbers) } {
-            complain(b"CONTEND_ONLY", line, "is one site too many");
+            complain(environment::ONLY.as_bytes(), line, "is one site too many");
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `arena`     | room for what an object has no room for                                              |
 //! | `thread`    | what is kept for each thread                                                         |
 //! | `site`, `symbols` | locks and call sites that the configuration names                              |
+//! | `unwind`    | the return addresses on the stack                                                    |
 //! | `undisturbed` | sections that neither a signal handler nor a cancellation may interrupt          |
 //! | `config`, `load` | the environment; what happens at load, fork and exit                            |
 //! | `real`      | glibc's own functions                                                                |
@@ -45,3 +46,4 @@ mod tag;
 mod thread;
 mod time;
 mod undisturbed;
+mod unwind;

@@ -23,19 +23,15 @@
 mod maps;
 mod system;
 
-use core::ffi::CStr;
-
 use profile::format::{Process, ProcessValues};
 use profile::record::{Image, Recorder};
+use pthread::environment;
 
 pub(crate) use profile::format::Refusal;
 pub(crate) use profile::record::{Kind, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
 use crate::undisturbed::undisturbed;
-
-/// The environment variable that holds the absolute path of the profile file to record to.
-pub(crate) const FILE_VARIABLE: &CStr = c"CONTEND_PROFILE";
 
 static RECORDER: Recorder<Linux> = Recorder::new(Linux);
 
@@ -131,7 +127,7 @@ pub(crate) fn process_ends() {
 /// A file that cannot be used is an error line on standard error, and the program runs unrecorded.
 #[cold]
 pub(crate) fn start() {
-    let Some(path) = system::variable(FILE_VARIABLE) else { return };
+    let Some(path) = system::variable(environment::PROFILE) else { return };
     system::find_core_word();
     let base = match system::map_file(path) {
         Ok(base) => base,
@@ -147,7 +143,6 @@ pub(crate) fn start() {
     if !unsafe { RECORDER.start(base, &image) } {
         return system::complain(path, "there is no room for another process");
     }
-    system::warm_unwinder();
     maps::record(&RECORDER);
     let costs = RECORDER.measure();
     if let Some(process) = RECORDER.process() {

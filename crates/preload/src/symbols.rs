@@ -1,47 +1,233 @@
-//! The symbols of the loaded objects, read from their files without allocating.
+//! What the configured sites are in a program or library: where their variables and functions lie, and which functions
+//! wrap locking. It is read from the file, once for each module, when the first lock has to be decided that lies in it or
+//! that a call in it makes. Nothing is asked of the loader and nothing is allocated by the program's allocator: the caller may
+//! be inside both, or another thread may be, which waits for the caller.
 
-use core::ffi::{CStr, c_int, c_void};
-use core::ptr::null_mut;
+use core::ffi::CStr;
+use core::ptr::{from_ref, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What is done with a symbol: its name as it stands in the file, its address here, its length.
-type Each<'a> = &'a mut dyn FnMut(&[u8], usize, usize);
+use pthread::site::Which;
+use pthread::symbol::is_named;
+use pthread::wrapper::is_wrapper;
 
-/// How many objects have been loaded since the program started.
-pub(crate) fn objects_ever_loaded() -> u64 {
-    extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, adds: *mut c_void) -> c_int {
-        // SAFETY: the loader passes its record, and the count of the caller below.
-        unsafe { *adds.cast::<u64>() = (*info).dlpi_adds };
-        1
-    }
-    let mut adds = 0u64;
-    // SAFETY: the callback gets a place for a number, which lives until the call returns.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut adds).cast()) };
-    adds
+use crate::site::Site;
+use crate::unwind::Module;
+
+/// The start of a module's file in memory, which tells whether a file or an earlier look is about this module: it holds the
+/// headers and most often the build identifier.
+const IDENTITY_BYTES: usize = 1024;
+
+/// What lies from `start` to `end`.
+#[derive(Clone, Copy)]
+struct Range {
+    start: usize,
+    end: usize,
+    /// The number of a site, or [`WRAPPER`].
+    what: usize,
 }
 
-/// Calls `each` with every symbol of every loaded object. A file that cannot be read, or makes no sense, has none.
-pub(crate) fn each(mut each: impl FnMut(&[u8], usize, usize)) {
-    extern "C" fn object(info: *mut libc::dl_phdr_info, _: usize, each: *mut c_void) -> c_int {
-        // SAFETY: the loader passes its record, whose name ends with a zero, and the function of the caller below.
-        let (name, base, each) = unsafe {
-            (CStr::from_ptr((*info).dlpi_name), (*info).dlpi_addr as usize, &mut *each.cast::<Each<'_>>())
-        };
-        let path = if name.is_empty() { c"/proc/self/exe" } else { name };
-        with_file(path, |file| {
-            symbols_of(file, base, *each);
-        });
-        0
+const WRAPPER: usize = usize::MAX;
+
+/// What is known of a module. It is never given back: others may be reading it.
+struct Known {
+    next: *mut Known,
+    start: usize,
+    end: usize,
+    identity: u64,
+    ranges: *const Range,
+    count: usize,
+}
+
+/// All modules looked at, the last one first. Two threads may look at one at the same time, and both entries are right.
+static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+
+/// What an address of a module is to the sites.
+pub(crate) struct Found {
+    ranges: &'static [Range],
+    address: usize,
+}
+
+impl Found {
+    /// Looks an address up in its module, reading the module's file if nobody has.
+    #[inline(never)]
+    pub(crate) fn at(address: usize, module: &Module, sites: &[Site]) -> Self {
+        let identity = identity(module);
+        let mut next = KNOWN.load(Ordering::Acquire);
+        // SAFETY: null or an entry, which stays and does not change.
+        while let Some(known) = unsafe { next.as_ref() } {
+            if (known.start, known.end, known.identity) == (module.start, module.end, identity) {
+                return Self { ranges: known.ranges(), address };
+            }
+            next = known.next;
+        }
+        Self { ranges: look_at(module, identity, sites), address }
     }
-    let mut each: Each<'_> = &mut each;
-    // SAFETY: the callback gets a function, which lives until the call returns.
-    unsafe { libc::dl_iterate_phdr(Some(object), (&raw mut each).cast()) };
+
+    /// The numbers of the sites that the address belongs to.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = usize> {
+        self.covering().map(|range| range.what).filter(|&what| what != WRAPPER)
+    }
+
+    /// Whether the address is in a function that wraps locking.
+    pub(crate) fn in_wrapper(&self) -> bool {
+        self.covering().any(|range| range.what == WRAPPER)
+    }
+
+    fn covering(&self) -> impl Iterator<Item = &'static Range> {
+        let address = self.address;
+        self.ranges.iter().filter(move |range| (range.start..range.end).contains(&address))
+    }
+}
+
+impl Known {
+    fn ranges(&self) -> &'static [Range] {
+        // SAFETY: the entry's ranges, which stay and do not change.
+        unsafe { core::slice::from_raw_parts(self.ranges, self.count) }
+    }
+}
+
+/// Tells modules apart that are loaded at one place one after another.
+fn identity(module: &Module) -> u64 {
+    start_of(module).chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+        let word = u64::from_le_bytes(core::array::from_fn(|i| word[i]));
+        let hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        hash ^ hash >> 29
+    })
+}
+
+fn start_of(module: &Module) -> &[u8] {
+    let length = IDENTITY_BYTES.min(module.end - module.start);
+    // SAFETY: a module's first page is mapped readable, and the caller uses something in the module, so that it stays.
+    unsafe { core::slice::from_raw_parts(module.start as *const u8, length) }
+}
+
+/// Reads a module's file.
+#[cold]
+fn look_at(module: &Module, identity: u64, sites: &[Site]) -> &'static [Range] {
+    // SAFETY: the thread's own errno, which reading files changes.
+    let errno = unsafe { *libc::__errno_location() };
+    let mut known = None;
+    with_file_of(module, |file, name| {
+        let mut count = 0;
+        ranges_of(file, name, module, sites, &mut |_| count += 1);
+        let Some(entry) = fresh_memory(size_of::<Known>() + count * size_of::<Range>()) else { return };
+        let ranges = entry.wrapping_add(size_of::<Known>()).cast::<Range>();
+        let mut filled = 0;
+        ranges_of(file, name, module, sites, &mut |range| {
+            if filled < count {
+                // SAFETY: there is room for `count`, aligned as the entry is.
+                unsafe { ranges.add(filled).write(range) };
+                filled += 1;
+            }
+        });
+        known = Some((entry.cast::<Known>(), ranges.cast_const(), filled));
+    });
+    // A module whose file cannot be had has nothing that could be looked for, and is not looked at again.
+    let known = known.or_else(|| {
+        let entry = fresh_memory(size_of::<Known>())?;
+        Some((entry.cast::<Known>(), core::ptr::dangling(), 0))
+    });
+    let found = known.map(|(entry, ranges, count)| {
+        let Module { start, end, .. } = *module;
+        // SAFETY: fresh memory, long enough and aligned to a page, that nobody else knows yet.
+        let known = unsafe {
+            entry.write(Known { next: null_mut(), start, end, identity, ranges, count });
+            &mut *entry
+        };
+        let mut first = KNOWN.load(Ordering::Relaxed);
+        loop {
+            known.next = first;
+            let this = from_ref(known).cast_mut();
+            match KNOWN.compare_exchange_weak(first, this, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return known.ranges(),
+                Err(now) => first = now,
+            }
+        }
+    });
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    found.unwrap_or(&[])
+}
+
+/// Zeroed memory straight from the kernel.
+fn fresh_memory(bytes: usize) -> Option<*mut u8> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping.
+    let start = unsafe { libc::mmap(null_mut(), bytes, access, kind | libc::MAP_NORESERVE, -1, 0) };
+    (start != libc::MAP_FAILED).then_some(start.cast())
+}
+
+/// Calls `body` with the content of a module's file, and the file's name without its directory. Not if it cannot be had.
+///
+/// The path comes from the kernel's list of mappings, since the loader's may be relative to a directory that the program has
+/// left. A program whose file has been deleted still has it.
+fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
+    const TEXT: usize = 8 << 20;
+    let Some(text) = fresh_memory(TEXT) else { return };
+    // SAFETY: fresh memory of this length, used by this function alone; the last byte stays zero.
+    let text_bytes = unsafe { core::slice::from_raw_parts_mut(text, TEXT - 1) };
+    let length = read_file(c"/proc/self/maps", text_bytes);
+    if let Some(path) = path_at(&text_bytes[..length], module.start) {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+        // The line ends with a line feed, which nobody needs any more.
+        let end = path.as_ptr().addr() - text_bytes.as_ptr().addr() + path.len();
+        let (start, name_start) = (end - path.len(), name.as_ptr().addr() - text_bytes.as_ptr().addr());
+        let name_length = name.len();
+        text_bytes[end] = 0;
+        let path = CStr::from_bytes_until_nul(&text_bytes[start..=end]).unwrap_or(c"");
+        let name = &text_bytes[name_start..name_start + name_length];
+        let mut body = Some(body);
+        for path in [path, c"/proc/self/exe"] {
+            with_file(path, |file| {
+                if file.starts_with(start_of(module))
+                    && let Some(body) = body.take()
+                {
+                    body(file, name);
+                }
+            });
+        }
+    }
+    // SAFETY: mapped above.
+    unsafe { libc::munmap(text.cast(), TEXT) };
+}
+
+/// The path in the line of `/proc/self/maps` that begins with this address.
+fn path_at(maps: &[u8], start: usize) -> Option<&[u8]> {
+    let line = maps.split(|&byte| byte == b'\n').find(|line| {
+        let digits = line.split(|&byte| byte == b'-').next().and_then(|text| core::str::from_utf8(text).ok());
+        digits.and_then(|digits| usize::from_str_radix(digits, 16).ok()) == Some(start)
+    })?;
+    let path = line.iter().position(|&byte| byte == b'/')?;
+    Some(&line[path..])
+}
+
+/// Reads a file from its start, as far as there is room, and says how much was read.
+fn read_file(path: &CStr, to: &mut [u8]) -> usize {
+    let mut length = 0;
+    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is this function's own.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        while file >= 0 && length < to.len() {
+            let got = libc::read(file, to[length..].as_mut_ptr().cast(), to.len() - length);
+            if got <= 0 {
+                break;
+            }
+            length += got as usize;
+        }
+        if file >= 0 {
+            libc::close(file);
+        }
+    }
+    length
 }
 
 fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
     // SAFETY: the descriptor and the mapping are this function's own. A file that is cut short meanwhile would be a fault,
     // but it is one that the program runs from.
     unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK);
         if file < 0 {
             return;
         }
@@ -55,6 +241,34 @@ fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
     }
 }
 
+/// Calls `add` with what the sites, and wrappers of locks, are in a file.
+fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site], add: &mut dyn FnMut(Range)) {
+    for (what, site) in sites.iter().enumerate() {
+        if let Which::At(address) = site.site.which
+            && site.site.name == name
+        {
+            let start = module.bias.wrapping_add(address);
+            add(Range { start, end: start + 1, what });
+        }
+    }
+    symbols_of(file, &mut |symbol, start, length| {
+        let start = module.bias.wrapping_add(start);
+        for (what, site) in sites.iter().enumerate() {
+            if !is_named(symbol, site.site.name) {
+                continue;
+            }
+            match site.site.which {
+                Which::All => add(Range { start, end: start + length.max(1), what }),
+                Which::At(offset) => add(Range { start: start + offset, end: start + offset + 1, what }),
+                Which::By(_) => {}
+            }
+        }
+        if is_wrapper(symbol) {
+            add(Range { start, end: start + length, what: WRAPPER });
+        }
+    });
+}
+
 /// A structure of the file format, if it lies inside the file.
 fn read<T: Copy>(file: &[u8], at: usize) -> Option<T> {
     let bytes = file.get(at..at.checked_add(size_of::<T>())?)?;
@@ -62,7 +276,9 @@ fn read<T: Copy>(file: &[u8], at: usize) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-fn symbols_of(file: &[u8], base: usize, each: Each<'_>) -> Option<()> {
+/// Calls `each` with the name, address and length of every variable and function that a file defines. One that makes no
+/// sense has none.
+fn symbols_of(file: &[u8], each: &mut dyn FnMut(&[u8], usize, usize)) -> Option<()> {
     const CLASS_64: u8 = 2;
     let header: libc::Elf64_Ehdr = read(file, 0)?;
     if header.e_ident[..4] != *b"\x7fELF" || header.e_ident[4] != CLASS_64 {
@@ -90,59 +306,9 @@ fn symbols_of(file: &[u8], base: usize, each: Each<'_>) -> Option<()> {
                 && let Some(name) = names.get(symbol.st_name as usize..)
                 && let Ok(name) = CStr::from_bytes_until_nul(name)
             {
-                each(name.to_bytes(), base.wrapping_add(symbol.st_value as usize), symbol.st_size as usize);
+                each(name.to_bytes(), symbol.st_value as usize, symbol.st_size as usize);
             }
         }
     }
     Some(())
-}
-
-/// Whether a symbol has this name: as it stands in the file, or as C++ writes it, without parameters and templates
-/// (`kyotocabinet::CacheDB::accept`). The second is told from the first by mangling it.
-pub(crate) fn is_named(symbol: &[u8], name: &[u8]) -> bool {
-    symbol == name || symbol.strip_prefix(b"_Z").is_some_and(|rest| is_mangled(rest, name))
-}
-
-/// The part of the Itanium C++ ABI's mangling (5.1.2) that names without templates and substitutions need.
-fn is_mangled(rest: &[u8], name: &[u8]) -> bool {
-    let name = name.split(|&byte| byte == b'(').next().unwrap_or(name);
-    let nested = rest.strip_prefix(b"N");
-    let mut rest = nested.unwrap_or(rest);
-    rest = rest.strip_prefix(b"K").unwrap_or(rest);
-    let mut last: &[u8] = b"";
-    let mut left = name;
-    while !left.is_empty() {
-        let end = left.windows(2).position(|pair| pair == b"::").unwrap_or(left.len());
-        let part = &left[..end];
-        left = left.get(end + 2..).unwrap_or(b"");
-        let taken = match part {
-            _ if part == last && !last.is_empty() => constructor(rest),
-            [b'~', class @ ..] if class == last => destructor(rest),
-            _ => source_name(rest, part),
-        };
-        let Some(after) = taken else { return false };
-        rest = after;
-        last = part;
-    }
-    nested.is_none() || rest.first() == Some(&b'E')
-}
-
-fn constructor(rest: &[u8]) -> Option<&[u8]> {
-    rest.strip_prefix(b"C").and_then(|rest| rest.get(1..))
-}
-
-fn destructor(rest: &[u8]) -> Option<&[u8]> {
-    rest.strip_prefix(b"D").and_then(|rest| rest.get(1..))
-}
-
-/// `<length><identifier>`.
-fn source_name<'a>(rest: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let length: usize = core::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-    let identifier = rest.get(digits..digits.checked_add(length)?)?;
-    if identifier == part || (part == b"(anonymous namespace)" && identifier == b"_GLOBAL__N_1") {
-        rest.get(digits + length..)
-    } else {
-        None
-    }
 }

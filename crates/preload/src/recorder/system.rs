@@ -1,6 +1,6 @@
 //! What the recorder asks of Linux: stamps, cores, the file, the stack. Nothing here allocates.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +10,7 @@ use profile::record::Host;
 
 use super::maps;
 use crate::undisturbed::undisturbed;
+use crate::unwind;
 
 /// The running system.
 #[derive(Debug)]
@@ -318,10 +319,7 @@ impl Host for Linux {
 
     fn stack(&self, frames: &mut [u64; FRAMES]) -> usize {
         let saved = errno();
-        let mut walk = Walk { frames, length: 0 };
-        // SAFETY: the callback gets the walk and nothing else; both live until the call returns.
-        unsafe { _Unwind_Backtrace(frame, (&raw mut walk).cast()) };
-        let length = walk.length;
+        let length = unwind::stack(frames);
         if frames[..length].iter().any(|&pc| !maps::knows(pc as usize)) {
             maps::record(&super::RECORDER);
         }
@@ -385,48 +383,4 @@ fn schedstat_path(tid: u32, buffer: &mut [u8; 48]) -> &CStr {
         length += part.len();
     }
     CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
-}
-
-struct Walk<'f> {
-    frames: &'f mut [u64; FRAMES],
-    length: usize,
-}
-
-/// Opaque to its users.
-#[repr(C)]
-struct UnwindContext {
-    _private: [u8; 0],
-}
-
-type TraceFunction = extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int;
-
-// The unwinder of the C runtime, which the standard library links anyway. Since GCC 12 it finds a frame's table without
-// a lock of the loader.
-unsafe extern "C" {
-    fn _Unwind_Backtrace(trace: TraceFunction, argument: *mut c_void) -> c_int;
-    fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
-}
-
-extern "C" fn frame(context: *mut UnwindContext, walk: *mut c_void) -> c_int {
-    const CONTINUE: c_int = 0;
-    const STOP: c_int = 5; // _URC_NORMAL_STOP is 4, _URC_END_OF_STACK 5: any but 0 ends the walk
-    // SAFETY: the unwinder passes the context of this call, and the walk that `stack` gave it.
-    let (pc, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk<'_>>()) };
-    let (own_start, own_end) = maps::own_range();
-    if pc == 0 || walk.length == FRAMES {
-        return STOP;
-    }
-    if !(own_start..own_end).contains(&pc) {
-        walk.frames[walk.length] = pc as u64;
-        walk.length += 1;
-    }
-    CONTINUE
-}
-
-/// Walks the stack once, so that whatever the unwinder does only at its first use is done.
-pub(super) fn warm_unwinder() {
-    let mut frames = [0; FRAMES];
-    let mut walk = Walk { frames: &mut frames, length: 0 };
-    // SAFETY: as in `stack`.
-    unsafe { _Unwind_Backtrace(frame, (&raw mut walk).cast()) };
 }

@@ -1,0 +1,19 @@
+//! What the preload library, the profile and the command agree on.
+//!
+//! | module          | what is there                                                                          |
+//! |-----------------|----------------------------------------------------------------------------------------|
+//! | [`environment`] | the variables by which the command tells the preload library what to do                |
+//! | [`symbol`]      | the name of a function or variable as it is printed, from its symbol                   |
+//! | [`wrapper`]     | which functions only wrap locking, so that their callers say more                      |
+//! | [`site`]        | how a lock is named: by its variable, or by the function and the stack that made it    |
+//!
+//! Nothing here allocates or depends on anything: the preload library calls it inside lock functions.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod environment;
+pub mod site;
+pub mod symbol;
+pub mod wrapper;

@@ -1,0 +1,137 @@
+//! Sites: how a lock is named in a profile, and how `--only` names it.
+//!
+//! | written           | the locks that are meant                                                                |
+//! |-------------------|-----------------------------------------------------------------------------------------|
+//! | `VARIABLE`        | those that lie in this variable                                                         |
+//! | `VARIABLE+OFFSET` | the one that lies so many bytes into it                                                 |
+//! | `FILE+ADDRESS`    | the one at this address of a program or library without symbols, or that a call there makes |
+//! | `FUNCTION`        | those that the function initialises or first takes, by itself or through wrappers of locks |
+//! | `FUNCTION@STACK`  | those of them whose stack then was this one                                             |
+//!
+//! `STACK` stands for all return addresses that were recorded, each relative to the start of its program or library, in six
+//! hexadecimal digits. So it is the same in every run of the same program with the same libraries, whoever comes first.
+
+/// Sites at most in one run.
+pub const LIMIT: usize = 15;
+
+/// Return addresses of a stack that count.
+pub const FRAMES: usize = 16;
+
+/// A site, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site<'a> {
+    /// Variable, file or function.
+    pub name: &'a [u8],
+    /// What narrows it down.
+    pub which: Which,
+}
+
+/// Which of the locks of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// The one at this offset of the variable, or this address of the file.
+    At(usize),
+    /// Those that were made by a call with this stack.
+    By(Stack),
+}
+
+impl<'a> Site<'a> {
+    /// Reads a site. Numbers are decimal, or hexadecimal after `0x`; what is no number belongs to the name, as in `operator+`.
+    pub fn parse(text: &'a [u8]) -> Self {
+        let last =
+            |mark| text.iter().rposition(|&byte| byte == mark).map(|at| (&text[..at], &text[at + 1..]));
+        if let Some((name, digits)) = last(b'@')
+            && let Some(stack) = Stack::parse(digits)
+        {
+            return Self { name, which: Which::By(stack) };
+        }
+        match last(b'+').and_then(|(name, digits)| Some((name, number(digits)?))) {
+            Some((name, offset)) => Self { name, which: Which::At(offset) },
+            None => Self { name: text, which: Which::All },
+        }
+    }
+
+    /// Takes the number away by which a profile tells locks of one site apart, as in `worker#2`.
+    pub fn without_number(text: &str) -> &str {
+        match text.rsplit_once('#') {
+            Some((site, number)) if number.parse::<u32>().is_ok() => site,
+            _ => text,
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    let digits = core::str::from_utf8(digits).ok()?;
+    match digits.strip_prefix("0x") {
+        Some(digits) => usize::from_str_radix(digits, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+/// Stands for a stack: 24 bits of a hash of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stack(u32);
+
+/// Digits of a [`Stack`].
+const DIGITS: usize = 6;
+
+impl Stack {
+    /// The stack of these return addresses, innermost first, each relative to the start of the program or library that it
+    /// lies in; `None` for one that lies in neither, whose address is another one in each run.
+    pub fn of(frames: impl IntoIterator<Item = Option<u64>>) -> Self {
+        // FNV-1a, over words: Fowler, Noll and Vo.
+        let hash = frames.into_iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, frame| {
+            let hash = (hash ^ frame.unwrap_or(u64::MAX)).wrapping_mul(0x0100_0000_01b3);
+            hash ^ hash >> 29
+        });
+        Self((hash ^ hash >> 24 ^ hash >> 48) as u32 & 0xff_ffff)
+    }
+
+    fn parse(digits: &[u8]) -> Option<Self> {
+        if digits.len() != DIGITS || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        u32::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok().map(Self)
+    }
+}
+
+impl core::fmt::Display for Stack {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(out, "{:0DIGITS$x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn a_site_is_a_name_an_offset_or_a_stack() {
+        let which = |text: &'static str| {
+            let site = Site::parse(text.as_bytes());
+            (core::str::from_utf8(site.name).unwrap(), site.which)
+        };
+        assert_eq!(which("cache"), ("cache", Which::All));
+        assert_eq!(which("cache+0x40"), ("cache", Which::At(0x40)));
+        assert_eq!(which("cache+40"), ("cache", Which::At(40)));
+        assert_eq!(which("A::operator+"), ("A::operator+", Which::All));
+        assert_eq!(which("worker@00beef"), ("worker", Which::By(Stack(0xbeef))));
+        assert_eq!(which("worker@beef"), ("worker@beef", Which::All));
+        assert_eq!(Site::without_number("worker@00beef#12"), "worker@00beef");
+        assert_eq!(Site::without_number("a#b"), "a#b");
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        for frames in [&[][..], &[Some(1)], &[Some(0x1139), None, Some(0x2724a)]] {
+            let stack = Stack::of(frames.iter().copied());
+            let text = format!("f@{stack}");
+            assert_eq!(Site::parse(text.as_bytes()).which, Which::By(stack));
+        }
+        assert_ne!(Stack::of([Some(1), Some(2)]), Stack::of([Some(2), Some(1)]));
+        assert_ne!(Stack::of([Some(1)]), Stack::of([Some(1), None]));
+    }
+}

@@ -1,0 +1,447 @@
+//! The short name of a symbol: what C++ calls it, without parameters, template arguments and return type
+//! (`kyotocabinet::CacheDB::accept`); what C calls it, without what compilers and linkers append.
+//!
+//! Mangled names are those of the Itanium C++ ABI, section 5.1. Read is what names are made of; what stands in parameters
+//! and template arguments is skipped. A name whose own parts refer back to arguments (rare: methods of closures in
+//! templates) has no short form here.
+
+/// A part of a name, from the outside in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// A namespace, class, function or variable.
+    Name(&'a [u8]),
+    /// A constructor of the class before it.
+    Constructor,
+    /// A destructor of the class before it.
+    Destructor,
+    /// An operator, as it is written in C++.
+    Operator(&'static str),
+    /// A lambda expression.
+    Lambda,
+    /// A type without a name.
+    Unnamed,
+}
+
+/// Calls `each` with the parts of a symbol's name. False if it has no short form.
+pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
+    let symbol = without_suffix(symbol);
+    match symbol.strip_prefix(b"_Z") {
+        Some(rest) => Reader { rest, each }.name().is_some(),
+        None => {
+            each(Part::Name(symbol));
+            !symbol.starts_with(b"_R")
+        }
+    }
+}
+
+/// The name without a version (`@@GLIBC_2.4`) and what compilers append to copies and parts (`.constprop.0`, `.cold`).
+fn without_suffix(symbol: &[u8]) -> &[u8] {
+    let end = symbol.iter().skip(1).position(|byte| matches!(byte, b'@' | b'.'));
+    end.map_or(symbol, |end| &symbol[..=end])
+}
+
+/// Whether a symbol's short name is `name`; as it stands in the file counts too.
+pub fn is_named(symbol: &[u8], name: &[u8]) -> bool {
+    if symbol == name {
+        return true;
+    }
+    let mut match_ = Matcher { rest: Some(name) };
+    let known = visit_text(symbol, &mut |text| match_.take(text));
+    known && match_.rest.is_some_and(<[u8]>::is_empty)
+}
+
+struct Matcher<'n> {
+    rest: Option<&'n [u8]>,
+}
+
+impl Matcher<'_> {
+    fn take(&mut self, text: &[u8]) {
+        self.rest = self.rest.and_then(|rest| rest.strip_prefix(text));
+    }
+}
+
+/// Calls `each` with the pieces of the short name's text. False if there is none.
+fn visit_text(symbol: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+    let mut before: Option<&[u8]> = None;
+    visit(symbol, &mut |part| {
+        if before.is_some() {
+            each(b"::");
+        }
+        let class = before.unwrap_or_default();
+        let name: &[u8] = match part {
+            Part::Name(b"_GLOBAL__N_1") => b"(anonymous namespace)",
+            Part::Name(name) => name,
+            Part::Constructor => class,
+            Part::Destructor => {
+                each(b"~");
+                class
+            }
+            Part::Operator(operator) => {
+                each(b"operator");
+                operator.as_bytes()
+            }
+            Part::Lambda => b"{lambda}",
+            Part::Unnamed => b"{unnamed}",
+        };
+        each(name);
+        before = Some(name);
+    })
+}
+
+/// The short name of a symbol; displays as nothing where there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortName<'a>(&'a [u8]);
+
+impl<'a> ShortName<'a> {
+    /// Of this symbol; `None` if it has none.
+    pub fn of(symbol: &'a [u8]) -> Option<Self> {
+        visit(symbol, &mut |_| {}).then_some(Self(symbol))
+    }
+}
+
+impl core::fmt::Display for ShortName<'_> {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut result = Ok(());
+        visit_text(self.0, &mut |text| {
+            for chunk in text.utf8_chunks() {
+                result = result.and_then(|()| out.write_str(chunk.valid()));
+                if !chunk.invalid().is_empty() {
+                    result = result.and_then(|()| out.write_str("\u{fffd}"));
+                }
+            }
+        });
+        result
+    }
+}
+
+/// Reads a mangled name from its start. Every step answers `None` where the name goes on in a way that is not known.
+struct Reader<'a, 'e> {
+    rest: &'a [u8],
+    each: &'e mut dyn FnMut(Part<'a>),
+}
+
+/// Operators: their code, and how they are written.
+const OPERATORS: [(&[u8; 2], &str); 49] = [
+    (b"nw", " new"),
+    (b"na", " new[]"),
+    (b"dl", " delete"),
+    (b"da", " delete[]"),
+    (b"aw", " co_await"),
+    (b"ps", "+"),
+    (b"ng", "-"),
+    (b"ad", "&"),
+    (b"de", "*"),
+    (b"co", "~"),
+    (b"pl", "+"),
+    (b"mi", "-"),
+    (b"ml", "*"),
+    (b"dv", "/"),
+    (b"rm", "%"),
+    (b"an", "&"),
+    (b"or", "|"),
+    (b"eo", "^"),
+    (b"aS", "="),
+    (b"pL", "+="),
+    (b"mI", "-="),
+    (b"mL", "*="),
+    (b"dV", "/="),
+    (b"rM", "%="),
+    (b"aN", "&="),
+    (b"oR", "|="),
+    (b"eO", "^="),
+    (b"ls", "<<"),
+    (b"rs", ">>"),
+    (b"lS", "<<="),
+    (b"rS", ">>="),
+    (b"eq", "=="),
+    (b"ne", "!="),
+    (b"lt", "<"),
+    (b"gt", ">"),
+    (b"le", "<="),
+    (b"ge", ">="),
+    (b"ss", "<=>"),
+    (b"nt", "!"),
+    (b"aa", "&&"),
+    (b"oo", "||"),
+    (b"pp", "++"),
+    (b"mm", "--"),
+    (b"cm", ","),
+    (b"pm", "->*"),
+    (b"pt", "->"),
+    (b"cl", "()"),
+    (b"ix", "[]"),
+    (b"qu", "?"),
+];
+
+impl<'a> Reader<'a, '_> {
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        let Some(rest) = self.rest.strip_prefix(bytes) else { return false };
+        self.rest = rest;
+        true
+    }
+
+    /// `<name>`.
+    fn name(&mut self) -> Option<()> {
+        if self.take(b"N") {
+            while self.take(b"r") || self.take(b"V") || self.take(b"K") || self.take(b"R") || self.take(b"O")
+            {
+            }
+            while !self.take(b"E") {
+                self.component()?;
+            }
+            return Some(());
+        }
+        if self.take(b"Z") {
+            self.name()?;
+            skip_to_end(&mut self.rest)?; // the function's parameters
+            if self.take(b"s") {
+                return None; // a string literal
+            }
+            if self.take(b"d") {
+                skip_number(&mut self.rest); // a default argument
+            }
+            return self.name();
+        }
+        if self.rest.starts_with(b"St") {
+            self.component()?;
+        }
+        while self.take(b"L") {} // internal linkage
+        self.component()?;
+        while let [b'I' | b'B', ..] = self.rest {
+            self.component()?;
+        }
+        Some(())
+    }
+
+    /// A namespace, class or function of a nested name, or what is said about the one before.
+    fn component(&mut self) -> Option<()> {
+        let (&first, after) = self.rest.split_first()?;
+        match first {
+            b'0'..=b'9' => {
+                let name = source_name(&mut self.rest)?;
+                (self.each)(Part::Name(name));
+            }
+            b'L' | b'M' => self.rest = after, // internal linkage; the initialiser of a data member
+            b'B' => {
+                self.rest = after;
+                source_name(&mut self.rest)?; // an ABI tag
+            }
+            b'I' => {
+                self.rest = after;
+                skip_to_end(&mut self.rest)?;
+            }
+            b'S' => {
+                let (&which, after) = after.split_first()?;
+                self.rest = after;
+                (self.each)(Part::Name(b"std"));
+                (self.each)(Part::Name(match which {
+                    b't' => return Some(()),
+                    b'a' => b"allocator",
+                    b'b' => b"basic_string",
+                    b's' => b"string",
+                    b'i' => b"istream",
+                    b'o' => b"ostream",
+                    b'd' => b"iostream",
+                    _ => return None, // a back reference
+                }));
+            }
+            b'C' if matches!(after.first(), Some(b'1'..=b'5')) => {
+                self.rest = &after[1..];
+                (self.each)(Part::Constructor);
+            }
+            b'D' if matches!(after.first(), Some(b'0'..=b'5')) => {
+                self.rest = &after[1..];
+                (self.each)(Part::Destructor);
+            }
+            b'U' => {
+                let (&which, after) = after.split_first()?;
+                self.rest = after;
+                match which {
+                    b'l' => {
+                        skip_to_end(&mut self.rest)?;
+                        (self.each)(Part::Lambda);
+                    }
+                    b't' => (self.each)(Part::Unnamed),
+                    _ => return None,
+                }
+                skip_number(&mut self.rest);
+            }
+            b'c' if after.first() == Some(&b'v') => return None, // a conversion: its name is a type
+            b'a'..=b'z' => {
+                let code = self.rest.get(..2)?;
+                let (_, operator) = OPERATORS.iter().find(|(known, _)| known[..] == *code)?;
+                self.rest = &self.rest[2..];
+                (self.each)(Part::Operator(operator));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// `<length><identifier>`.
+fn source_name<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length: usize = core::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    let name = rest.get(digits..digits.checked_add(length)?)?;
+    *rest = &rest[digits + length..];
+    Some(name)
+}
+
+/// `[<number>] _`.
+fn skip_number(rest: &mut &[u8]) {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if rest.get(digits) == Some(&b'_') {
+        *rest = &rest[digits + 1..];
+    }
+}
+
+/// Everything up to and with the `E` that ends what has just been opened: types, template arguments, expressions.
+fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
+    let mut depth = 1usize;
+    while depth > 0 {
+        let (&first, after) = rest.split_first()?;
+        let second = after.first().copied().unwrap_or(0);
+        match first {
+            b'E' => {
+                *rest = after;
+                depth -= 1;
+            }
+            b'N' | b'I' | b'X' | b'J' | b'F' | b'Z' => {
+                *rest = after;
+                depth += 1;
+            }
+            b'0'..=b'9' => {
+                source_name(rest)?;
+            }
+            b'S' | b'T' if second == b'_' || second.is_ascii_digit() || second.is_ascii_uppercase() => {
+                *rest = &rest[rest.iter().position(|&byte| byte == b'_')? + 1..];
+            }
+            b'S' | b'T' => *rest = after.get(1..)?,
+            b'L' if second == b'_' => {
+                *rest = after.get(2..)?; // `L_Z<encoding>E`
+                depth += 1;
+            }
+            b'L' => {
+                // `L<type><value>E`: the value is digits, which would look like the length of a name.
+                *rest = after;
+                match second {
+                    b'N' => {
+                        *rest = &after[1..];
+                        skip_to_end(rest)?;
+                    }
+                    b'0'..=b'9' => {
+                        source_name(rest)?;
+                    }
+                    _ => {}
+                }
+                *rest = &rest[rest.iter().position(|&byte| byte == b'E')? + 1..];
+            }
+            b'D' => {
+                *rest = after.get(1..)?;
+                match second {
+                    b't' | b'T' | b'O' | b'w' => depth += 1,
+                    b'v' | b'F' => *rest = &rest[rest.iter().position(|&byte| byte == b'_')? + 1..],
+                    _ => {}
+                }
+            }
+            b'U' if second == b'l' => {
+                *rest = &after[1..];
+                skip_to_end(rest)?;
+                skip_number(rest);
+            }
+            b'U' if second == b't' => {
+                *rest = &after[1..];
+                skip_number(rest);
+            }
+            b'A' | b'_' => {
+                *rest = after;
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                *rest = &rest[if first == b'A' { digits } else { digits.min(1) }..];
+            }
+            _ => *rest = after,
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    /// The names on the right are those of `c++filt`, without arguments.
+    #[test]
+    fn names_are_as_they_were_written() {
+        for (symbol, name) in [
+            ("main", "main"),
+            ("_ZL5cache", "cache"),
+            ("copy.constprop.0", "copy"),
+            ("pthread_create@@GLIBC_2.34", "pthread_create"),
+            ("_Z3fooi", "foo"),
+            ("_Z3fooIiEvT_", "foo"),
+            ("_ZN12kyotocabinet7CacheDB6acceptEPKcmPNS_2DB7VisitorEb", "kyotocabinet::CacheDB::accept"),
+            ("_ZN12_GLOBAL__N_14workEi", "(anonymous namespace)::work"),
+            ("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector::push_back"),
+            ("_ZNSt10lock_guardISt5mutexEC2ERS0_", "std::lock_guard::lock_guard"),
+            ("_ZN5CacheD1Ev", "Cache::~Cache"),
+            ("_ZNK3KeyeqERKS_", "Key::operator=="),
+            ("_ZlsRSoRK3Key", "operator<<"),
+            ("_ZNK3KeyclEv", "Key::operator()"),
+            ("_ZZN5Cache3getEiE4lock", "Cache::get::lock"),
+            ("_ZZ4mainENKUlvE_clEv", "main::{lambda}::operator()"),
+            ("_ZZ4mainENKUliE0_clEi", "main::{lambda}::operator()"),
+            ("_ZN1AILi16ELb1EE1fEv", "A::f"),
+            ("_ZN1AILN2ns1EE3EE1fEv", "A::f"),
+            ("_ZN1AIXadL_ZN1B1gEvEEE1fEv", "A::f"),
+            ("_ZN3FooB5cxx113barEv", "Foo::bar"),
+            ("_ZNSs6appendEPKc", "std::string::append"),
+            ("_ZSt4lockISt5mutexS0_JEEvRT_RT0_DpRT1_", "std::lock"),
+            (
+                "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJPFvvEEEEEE6_M_runEv",
+                "std::thread::_State_impl::_M_run",
+            ),
+            ("_ZZ4workvEN5Local3runEv", "work::Local::run"),
+        ] {
+            let short = ShortName::of(symbol.as_bytes()).map(|name| name.to_string());
+            assert_eq!(short.as_deref(), Some(name), "{symbol}");
+            assert!(is_named(symbol.as_bytes(), name.as_bytes()), "{symbol}");
+            assert!(is_named(symbol.as_bytes(), symbol.as_bytes()), "{symbol}");
+            assert!(!is_named(symbol.as_bytes(), &name.as_bytes()[1..]), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_has_no_short_name() {
+        for symbol in [
+            "_Z",
+            "_ZN",
+            "_ZN3foo",
+            "_ZN9fooE",
+            "_ZN99999999999999999999fE",
+            "_ZNS_3fooE",
+            "_RNvC1a1b",
+            "_ZTV3Foo",
+            "_ZN1AIE",
+        ] {
+            assert!(ShortName::of(symbol.as_bytes()).is_none(), "{symbol}");
+            assert!(!is_named(symbol.as_bytes(), b"foo"), "{symbol}");
+        }
+    }
+
+    /// Whatever the bytes, reading ends and does not panic.
+    #[test]
+    fn any_bytes_are_read() {
+        let alphabet = b"_ZNSILDEUTAXJFC019lt_vst";
+        let mut random = 1u64;
+        for _ in 0..200_000 {
+            let mut symbol = [0; 24];
+            symbol[..2].copy_from_slice(b"_Z");
+            for byte in &mut symbol[2..] {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = alphabet[(random >> 33) as usize % alphabet.len()];
+            }
+            visit(&symbol, &mut |_| {});
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! `contend compare` and `contend calibrate` as a user runs them.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn contend(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_contend")).args(arguments).output().expect("the command starts")
@@ -75,4 +76,42 @@ fn a_calibrated_machine_is_one_that_the_model_takes() {
     let written = std::fs::read_to_string(path).expect("the file was written");
     let machine = model::MachineFile::parse(&written).expect("the model takes it");
     assert!(machine.handover.wake.source.starts_with("measured by contend calibrate on 20"));
+}
+
+#[test]
+fn a_program_compared_with_itself_shows_no_difference() {
+    const TRIES: usize = 10;
+    for runs in ["2", "5"] {
+        let alike = (0..TRIES)
+            .filter(|_| {
+                let output = contend(&["compare", "--json", "--lock", "mcs", "--runs", runs, "--", "true"]);
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                json(&output)["rows"][1]["verdict"]
+                    .as_str()
+                    .expect("a verdict")
+                    .starts_with("no difference seen")
+            })
+            .count();
+        assert!(alike + 1 >= TRIES, "{runs} runs: {alike} of {TRIES}");
+    }
+}
+
+#[test]
+fn an_interrupt_prints_what_is_finished() {
+    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
+        .args(["compare", "--json", "--lock", "mcs", "--runs", "10000", "--", "sh", "-c", "sleep 0.01"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // The warm-up of both takes longer than their start, and no machine gets through ten thousand rounds.
+    std::thread::sleep(Duration::from_secs(3));
+    let id = i32::try_from(child.id()).expect("a process number");
+    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().expect("the command ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = json(&output);
+    assert_eq!((&all["cut_short"], &all["rows"][0]["lock"]), (&Value::from(true), &Value::from("glibc")));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
 }

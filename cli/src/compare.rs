@@ -4,6 +4,7 @@ pub(crate) mod rounds;
 pub(crate) mod statistics;
 pub(crate) mod trial;
 
+use crate::interrupt;
 use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::{self, Noise, Watch};
 use crate::progress;
@@ -13,11 +14,17 @@ use locks::catalogue::Lock;
 use regex::Regex;
 use report::{Cell, Column, RangePlot, Screen, Table, text};
 use rounds::{Failure, Metric, Row, Trial, exit_code, measure};
-use statistics::{Better, ratios, verdict};
+use statistics::{Better, Verdict, ratios};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// The library's start takes at least so long, in seconds, even where noise hides it.
+const LEAST_START_S: f64 = 0.000_5;
+
+/// Differences in wall time up to so many starts of the preload library are not a lock's.
+const STARTS: f64 = 3.0;
 
 /// Without `--time-limit`: glibc, which the others are compared with, may take so long, and every other lock so many times
 /// what glibc took to warm up, but at least the least limit.
@@ -27,10 +34,11 @@ const LEAST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Run a program under several locks in turn and compare them.
 ///
-/// After one run of each lock to warm up, runs are interleaved (A B C A B C …), so that a machine that gets slower or
+/// After one run of each lock to warm up, runs are interleaved (A B C, C B A, …), so that a machine that gets slower or
 /// busier does so for all. Of each lock you see the median and range, and how many times as good as glibc it was: the
-/// median and range of the ratios within each round. A lock is called better if it was in every round, and beyond both
-/// ranges.
+/// median and range of the ratios within each round. A lock is called better or worse if the difference is more than
+/// chance explains in 99 of 100 comparisons (an exact rank-sum test, which takes five runs), than 2 %, and than the start
+/// of contend's library. Ctrl-C prints what is finished.
 ///
 /// A program that fails or hangs under one lock is a row that says so. The exit code is the program's own if it fails
 /// without a swapped lock, 1 if it fails under all the others, else 0.
@@ -138,24 +146,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(cores) = &args.pin {
         pin(cores)?;
     }
+    interrupt::keep();
+    let start_s = match metric {
+        Metric::WallTime => start_cost(&locks)?,
+        Metric::Captured { .. } => 0.0,
+    };
     let watch = Watch::start();
     let rows = run_all(args, &locks, &metric)?;
-    let noise = watch.stop();
+    let compared = Compared { rows, metric, start_s, noise: watch.stop() };
 
     if let Some(path) = &args.svg {
-        std::fs::write(path, plot(args, &rows, &metric).svg())
+        std::fs::write(path, compared.plot(args).svg())
             .with_context(|| format!("cannot write the plot to {}", path.display()))?;
     }
     if args.json {
-        print_json(args, &rows, &metric, noise)?;
+        println!("{}", serde_json::to_string_pretty(&compared.json(args))?);
     } else {
         let screen = Screen::stdout();
-        print!("{}", table(&rows, &metric).terminal(screen));
-        println!("\n{}", screen.fit(&explanation(args, &metric)));
-        show_last_words(&rows);
+        print!("{}", compared.table().terminal(screen));
+        println!("\n{}", screen.fit(&compared.explanation(args)));
+        show_last_words(&compared.rows);
     }
-    noise::warn(&noise.warnings());
-    Ok(ExitCode::from(exit_code(&rows)))
+    noise::warn(&compared.noise.warnings());
+    let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
+    let finished = format!("{finished} of {} rounds were finished", args.runs);
+    Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
+}
+
+/// What came of the runs, and what it was measured under.
+struct Compared {
+    rows: Vec<Row>,
+    metric: Metric,
+    /// What the start of a program costs because the preload library is loaded, in seconds; 0 where that does not count.
+    start_s: f64,
+    noise: Noise,
 }
 
 /// The reference, then the locks asked for, each once.
@@ -201,11 +225,14 @@ fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec
         let stage = if round == 0 { "warm-up".into() } else { format!("round {round}") };
         progress.set_message(format!("{stage}, {lock}"));
         let trial = run_once(args, lock, limit)?;
+        if interrupt::came() {
+            return Ok(None);
+        }
         progress.inc(1);
         if number == 0 && round == 0 && args.time_limit.is_none() {
             limit = (trial.elapsed * LIMIT_FACTOR).max(LEAST_LIMIT);
         }
-        Ok(trial)
+        Ok(Some(trial))
     });
     progress.finish_and_clear();
     rows
@@ -216,6 +243,26 @@ fn run_once(args: &Args, lock: &str, limit: Duration) -> anyhow::Result<Trial> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
     let command = Launch::new(program, arguments).swaps(swaps(lock)?).command()?;
     trial::run(command, limit)
+}
+
+/// What loading the preload library adds to the start of a program, in seconds: the difference of the medians of a few
+/// runs of this command, which do nothing, with and without it. 0 if no lock is swapped.
+fn start_cost(locks: &[String]) -> anyhow::Result<f64> {
+    const RUNS: usize = 9;
+    let swapped = locks.iter().map(|lock| swaps(lock)).collect::<anyhow::Result<Vec<_>>>()?;
+    let Some(swapped) = swapped.into_iter().find(|swaps| !swaps.is_empty()) else { return Ok(0.0) };
+    let exe = std::env::current_exe().context("cannot find the command itself")?;
+    let nothing = [OsString::from("--version")];
+    let mut seconds = [Vec::new(), Vec::new()];
+    for round in 0..RUNS {
+        for way in rounds::order(2, round) {
+            let swaps = if way == 0 { swaps(GLIBC)? } else { swapped.clone() };
+            let command = Launch::new(exe.as_os_str(), &nothing).swaps(swaps).command()?;
+            seconds[way].push(trial::run(command, LEAST_LIMIT)?.elapsed.as_secs_f64());
+        }
+    }
+    let [without, with] = seconds.map(|seconds| statistics::spread(&seconds).map_or(0.0, |all| all.median));
+    Ok((with - without).max(LEAST_START_S))
 }
 
 /// What a candidate swaps: `NAME`, `KIND=NAME`, or several of them joined by `+`.
@@ -231,37 +278,107 @@ fn metric_name(metric: &Metric) -> &'static str {
     }
 }
 
-fn table(rows: &[Row], metric: &Metric) -> Table {
-    let key = if matches!(metric, Metric::WallTime) { "elapsed_s" } else { "metric" };
-    let mut table = Table::new([
-        Column::text("lock", "lock"),
-        Column::spread(key, metric_name(metric)),
-        Column::spread("times_glibc", "times as good as glibc"),
-        Column::text("verdict", "verdict"),
-        Column::number("cores_busy", "cores busy"),
-        Column::text("failure", "failure"),
-    ]);
-    let reference = &rows[0];
-    for row in rows {
-        let ratios = ratios(&reference.values, &row.values, metric.better()).filter(|_| row.lock != GLIBC);
-        let verdict =
-            ratios.and_then(|ratios| Some(verdict(reference.spread()?, row.spread()?, ratios).name()));
-        table.row([
-            Cell::from(row.lock.as_str()),
-            row.spread().into(),
-            ratios.into(),
-            verdict.into(),
-            statistics::spread(&row.cores_busy).map(|busy| busy.median).into(),
-            fate(row).into(),
-        ]);
+impl Compared {
+    /// The verdict on a lock; none on glibc itself, or without a value of both.
+    fn verdict(&self, row: &Row) -> Option<Verdict> {
+        let reference = self.rows.first().filter(|reference| reference.lock != row.lock)?;
+        statistics::verdict(&reference.values, &row.values, self.metric.better(), STARTS * self.start_s)
     }
-    table
+
+    fn table(&self) -> Table {
+        let key = if matches!(self.metric, Metric::WallTime) { "elapsed_s" } else { "metric" };
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::spread(key, metric_name(&self.metric)),
+            Column::spread("times_glibc", "times as good as glibc"),
+            Column::text("verdict", "verdict").kept(),
+            Column::number("cores_busy", "cores busy").detail(),
+            Column::text("failure", "failure").kept(),
+        ]);
+        for row in &self.rows {
+            let ratios = ratios(&self.rows[0].values, &row.values, self.metric.better());
+            table.row([
+                Cell::from(row.lock.as_str()),
+                row.spread().into(),
+                ratios.filter(|_| row.lock != GLIBC).into(),
+                self.verdict(row).map(Verdict::name).into(),
+                statistics::spread(&row.cores_busy).map(|busy| busy.median).into(),
+                fate(row).into(),
+            ]);
+        }
+        table
+    }
+
+    /// How to read the table.
+    fn explanation(&self, args: &Args) -> String {
+        let direction = match self.metric.better() {
+            Better::Lower => "less is better",
+            Better::Higher => "more is better",
+        };
+        let mut text = format!(
+            "{} runs each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
+             a round. Equal programs come out as better or worse in fewer than one of 100 comparisons.",
+            args.runs
+        );
+        if (args.runs as usize) < statistics::LEAST_RUNS {
+            text += &format!(
+                " Fewer than {0} runs cannot tell a difference from chance: --runs {0} or more.",
+                statistics::LEAST_RUNS
+            );
+        }
+        if self.start_s > 0.0 {
+            text += &format!(
+                " Loading contend's library takes about {} ms at the start of a program: differences under {} ms are \
+                 not judged.",
+                text::short(1e3 * self.start_s),
+                text::short(1e3 * STARTS * self.start_s)
+            );
+        }
+        text
+    }
+
+    fn plot(&self, args: &Args) -> RangePlot {
+        let axis = match &self.metric {
+            Metric::WallTime => "wall time s".to_owned(),
+            Metric::Captured { regex, .. } => regex.as_str().to_owned(),
+        };
+        let mut plot = RangePlot::new(command_line(args), axis);
+        for row in &self.rows {
+            plot.row(row.lock.as_str(), row.spread());
+        }
+        plot
+    }
+
+    fn json(&self, args: &Args) -> serde_json::Value {
+        let regex = match &self.metric {
+            Metric::WallTime => None,
+            Metric::Captured { regex, .. } => Some(regex.as_str()),
+        };
+        let values: serde_json::Map<_, _> =
+            self.rows.iter().map(|row| (row.lock.clone(), serde_json::json!(row.values))).collect();
+        let failed = self.rows.iter().filter(|row| row.failure.is_some());
+        let last_words: serde_json::Map<_, _> =
+            failed.map(|row| (row.lock.clone(), row.last_words.as_str().into())).collect();
+        serde_json::json!({
+            "command": args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
+            "runs": args.runs,
+            "cut_short": interrupt::came(),
+            "metric": { "regex": regex, "better": self.metric.better() },
+            "start_s": self.start_s,
+            "rows": self.table().json(),
+            "values": values,
+            "last_words": last_words,
+            "noise": self.noise,
+            "warnings": self.noise.warnings(),
+        })
+    }
 }
 
 /// Why a row lacks values, in words.
 fn fate(row: &Row) -> Option<String> {
     match row.failure {
         Some(failure) => Some(describe(failure)),
+        None if row.values.is_empty() && interrupt::came() => Some("not run: cut short".into()),
         None if row.values.is_empty() => Some("not run, since glibc failed".into()),
         None => None,
     }
@@ -288,58 +405,9 @@ fn show_last_words(rows: &[Row]) {
     }
 }
 
-/// How to read the table.
-fn explanation(args: &Args, metric: &Metric) -> String {
-    let direction = match metric.better() {
-        Better::Lower => "less is better",
-        Better::Higher => "more is better",
-    };
-    format!(
-        "{} runs each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
-         a round.",
-        args.runs
-    )
-}
-
 fn command_line(args: &Args) -> String {
     let words = args.command.iter().map(|word| text::printable(&word.to_string_lossy()));
     words.collect::<Vec<_>>().join(" ")
-}
-
-fn plot(args: &Args, rows: &[Row], metric: &Metric) -> RangePlot {
-    let axis = match metric {
-        Metric::WallTime => "wall time s".to_owned(),
-        Metric::Captured { regex, .. } => regex.as_str().to_owned(),
-    };
-    let mut plot = RangePlot::new(command_line(args), axis);
-    for row in rows {
-        plot.row(row.lock.as_str(), row.spread());
-    }
-    plot
-}
-
-fn print_json(args: &Args, rows: &[Row], metric: &Metric, noise: Noise) -> anyhow::Result<()> {
-    let regex = match metric {
-        Metric::WallTime => None,
-        Metric::Captured { regex, .. } => Some(regex.as_str()),
-    };
-    let values: serde_json::Map<_, _> =
-        rows.iter().map(|row| (row.lock.clone(), serde_json::json!(row.values))).collect();
-    let failed = rows.iter().filter(|row| row.failure.is_some());
-    let last_words: serde_json::Map<_, _> =
-        failed.map(|row| (row.lock.clone(), row.last_words.as_str().into())).collect();
-    let all = serde_json::json!({
-        "command": args.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
-        "runs": args.runs,
-        "metric": { "regex": regex, "better": metric.better() },
-        "rows": table(rows, metric).json(),
-        "values": values,
-        "last_words": last_words,
-        "noise": noise,
-        "warnings": noise.warnings(),
-    });
-    println!("{}", serde_json::to_string_pretty(&all)?);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -358,6 +426,10 @@ mod tests {
         Command::try_parse_from(words).map(|command| command.args).map_err(|error| error.to_string())
     }
 
+    fn compared(metric: Metric) -> Compared {
+        Compared { rows: rows(), metric, start_s: 0.0, noise: Noise::default() }
+    }
+
     fn rows() -> Vec<Row> {
         let row = |lock: &str, values: &[f64], failure| Row {
             lock: lock.into(),
@@ -367,22 +439,22 @@ mod tests {
             last_words: String::new(),
         };
         vec![
-            row("glibc", &[4.0, 5.0, 6.0], None),
-            row("mcs", &[0.5, 0.5, 1.0], None),
+            row("glibc", &[4.0, 5.0, 6.0, 5.0, 5.0], None),
+            row("mcs", &[0.5, 0.5, 1.0, 0.5, 0.5], None),
             row("ticket", &[], Some((Failure::TimedOut, 0))),
         ]
     }
 
     #[test]
     fn rows_say_how_many_times_as_good_or_why_not() {
-        let json = table(&rows(), &Metric::WallTime).json();
-        assert_eq!(json[1]["times_glibc"], serde_json::json!({"median": 8.0, "low": 6.0, "high": 10.0}));
+        let json = compared(Metric::WallTime).table().json();
+        assert_eq!(json[1]["times_glibc"], serde_json::json!({"median": 10.0, "low": 6.0, "high": 10.0}));
         assert_eq!(json[1]["verdict"], "better");
         assert_eq!(json[0]["verdict"], serde_json::Value::Null, "nothing is compared with itself");
         assert_eq!(json[2]["failure"], "timed out in the warm-up");
         assert_eq!(json[2]["elapsed_s"], serde_json::Value::Null);
         let regex = Regex::new("(x)").unwrap();
-        let captured = table(&rows(), &Metric::Captured { regex, better: Better::Higher }).json();
+        let captured = compared(Metric::Captured { regex, better: Better::Higher }).table().json();
         assert_eq!(captured[1]["verdict"], "worse");
     }
 

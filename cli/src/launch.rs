@@ -1,7 +1,7 @@
 //! Starting a program with the preload library, and waiting for it.
 
-use crate::library;
 use crate::program::Program;
+use crate::{interrupt, library};
 use anyhow::Context as _;
 use locks::serves::Kind;
 use pthread::{environment, site::Site};
@@ -211,8 +211,10 @@ pub(crate) fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
             if group != 0 {
                 libc::killpg(group, libc::SIGKILL);
             }
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
+            if !interrupt::take(signal) {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
         }
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

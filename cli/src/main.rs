@@ -7,6 +7,7 @@ mod compare;
 mod demo;
 mod diff;
 mod extrapolate;
+mod interrupt;
 mod launch;
 mod library;
 mod litmus;

@@ -157,9 +157,15 @@ fn last_lines(text: &str) -> String {
     cut.collect::<Vec<String>>().join("\n")
 }
 
+/// The order of the locks in a round: every other round backwards (A B C, C B A, …), so that what gets slower from run to
+/// run does so for all.
+pub(crate) fn order(locks: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..locks).map(move |place| if round.is_multiple_of(2) { place } else { locks - 1 - place })
+}
+
 /// Runs each lock once to warm up, then all of them in turn, `rounds` times. A lock under which the program fails is
 /// not run again. The first lock is the reference: if the program fails under it for another reason than time, there
-/// is nothing to compare with and the rounds end.
+/// is nothing to compare with and the rounds end. They end too when `run` gives nothing, since the user wants no more.
 ///
 /// # Errors
 ///
@@ -168,13 +174,14 @@ pub(crate) fn measure(
     locks: &[String],
     rounds: usize,
     metric: &Metric,
-    mut run: impl FnMut(usize, usize) -> anyhow::Result<Trial>,
+    mut run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows: Vec<_> = locks.iter().map(|lock| Row::new(lock)).collect();
     for round in 0..=rounds {
-        for (number, row) in rows.iter_mut().enumerate() {
+        for number in order(locks.len(), round) {
+            let row = &mut rows[number];
             if row.failure.is_none() {
-                let trial = run(number, round)?;
+                let Some(trial) = run(number, round)? else { return Ok(rows) };
                 row.add(round, &trial, metric);
             }
             if round > 0 {
@@ -217,12 +224,23 @@ mod tests {
         let mut order = Vec::new();
         let rows = measure(&names(&["a", "b"]), 2, &Metric::WallTime, |lock, round| {
             order.push((round, lock));
-            Ok(trial(End::Exited(0), ""))
+            Ok(Some(trial(End::Exited(0), "")))
         });
-        assert_eq!(order, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+        assert_eq!(order, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]);
         let row = &rows.unwrap()[1];
         assert_eq!(row.values, [Some(2.0), Some(2.0)], "the warm-up is not counted");
         assert_eq!(row.cores_busy, [1.5, 1.5]);
+    }
+
+    #[test]
+    fn an_end_in_the_middle_keeps_what_is_finished() {
+        let mut left = 5;
+        let rows = measure(&names(&["a", "b"]), 9, &Metric::WallTime, |_, _| {
+            left -= 1;
+            Ok((left >= 0).then(|| trial(End::Exited(0), "")))
+        });
+        let kept: Vec<_> = rows.unwrap().into_iter().map(|row| row.values).collect();
+        assert_eq!(kept, [vec![Some(2.0), Some(2.0)], vec![Some(2.0)]]);
     }
 
     #[test]
@@ -235,7 +253,7 @@ mod tests {
                 (2, 2) => End::Killed(11),
                 _ => End::Exited(0),
             };
-            Ok(trial(end, ""))
+            Ok(Some(trial(end, "")))
         });
         let rows = rows.unwrap();
         assert_eq!(runs, [4, 1, 3]);
@@ -252,7 +270,7 @@ mod tests {
         let mut runs = 0;
         let rows = measure(&names(&["glibc", "mcs"]), 3, &Metric::WallTime, |_, _| {
             runs += 1;
-            Ok(trial(End::Exited(7), ""))
+            Ok(Some(trial(End::Exited(7), "")))
         });
         assert_eq!((runs, exit_code(&rows.unwrap())), (1, 7));
         let failed = |failure| exit_code(&[Row { failure: Some((failure, 0)), ..Row::new("glibc") }]);
@@ -265,7 +283,8 @@ mod tests {
     #[test]
     fn last_words_are_kept_and_short() {
         let text = format!("1\n2\n3\n4\n\n5\n6{}\n\n", "x".repeat(100_000));
-        let rows = measure(&names(&["glibc"]), 1, &Metric::WallTime, |_, _| Ok(trial(End::Exited(1), &text)));
+        let rows =
+            measure(&names(&["glibc"]), 1, &Metric::WallTime, |_, _| Ok(Some(trial(End::Exited(1), &text))));
         let words = &rows.unwrap()[0].last_words;
         assert!(words.starts_with("2\n3\n4\n5\n6x") && words.len() < 300, "{words}");
         assert_eq!(last_lines(""), "");
@@ -288,7 +307,7 @@ mod tests {
         assert_eq!(metric("ops").of(&output), None, "no group");
         assert_eq!(metric("(ops)").of(&output), None, "not a number");
         assert_eq!(metric("(inf)").of(&trial(End::Exited(0), "inf")), None);
-        let rows = measure(&names(&["glibc"]), 1, &metric("x(1)"), |_, _| Ok(output.clone())).unwrap();
+        let rows = measure(&names(&["glibc"]), 1, &metric("x(1)"), |_, _| Ok(Some(output.clone()))).unwrap();
         assert_eq!(rows[0].failure, Some((Failure::NoMetric, 0)));
     }
 }

@@ -41,7 +41,8 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Only this model: sc, tso, pso or ra; may be given several times
+    /// Only this model: sc, tso, pso or ra; may be given several times. In ra a release sequence is that of C++20: later
+    /// stores of the releasing thread do not continue it, read-modify-writes of any thread do
     #[arg(long, value_name = "MODEL")]
     model: Vec<Model>,
 

@@ -17,7 +17,7 @@ use report::text::printable;
 use serde_json::{Value, json};
 
 use expected::Expected;
-use looked::Looked;
+use looked::{Looked, Weakness};
 
 /// Say which outcomes of a small program each memory model allows.
 ///
@@ -35,13 +35,15 @@ use looked::Looked;
   contend litmus tests/litmus --json | jq '.[] | select(.models.tso.verdict == \"Allowed\") | .name'
 
 Exit status: 0 when all went well; 1 when a verdict is not the expected one or the processor did what its model
-forbids; else 2 when a file is no litmus test; else 3 when a test uses what is not supported.")]
+forbids; else 2 when a file is no litmus test, or there is none; else 3 when a test uses what is not supported.")]
 pub(crate) struct Args {
     /// Tests, directories that are searched for files ending in .litmus, patterns, or lists whose name starts with @
     #[arg(value_name = "FILE|DIR|@LIST", required_unless_present = "explain")]
     paths: Vec<PathBuf>,
 
-    /// Only this model: sc, tso, pso or ra; may be given several times
+    /// Only this model: sc, tso, pso or ra; may be given several times. In ra a release sequence is that of C++20: later
+    /// read-modify-writes of any thread continue it, later plain and relaxed stores of the releasing thread do not, as
+    /// they did in C11
     #[arg(long, value_name = "MODEL")]
     model: Vec<Model>,
 
@@ -70,7 +72,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     time_limit: f64,
 
-    /// Run the tests on this processor too; an outcome that its model forbids is a failure
+    /// Run the tests on this processor too; an outcome that its model forbids is a failure. Says so where nothing weak
+    /// was seen, as on one core
     #[arg(long)]
     run: bool,
 
@@ -95,7 +98,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let started = Instant::now();
-    let files = files::find(&args.paths)?;
+    let files = match files::find(&args.paths) {
+        Ok(files) => files,
+        Err(error) => {
+            eprintln!("contend: {}", printable(&format!("{error:#}")));
+            return Ok(ExitCode::from(2));
+        }
+    };
     let job = Job::new(args)?;
     let mut sum = Sum::default();
     let mut all = Vec::new();
@@ -196,6 +205,9 @@ struct Sum {
     unreadable: usize,
     agreeing: usize,
     compared: usize,
+    /// Tests that were run on a processor that may do what threads that take turns cannot, and of these those that did.
+    could_be_weak: usize,
+    weak: usize,
     failed: bool,
 }
 
@@ -208,6 +220,9 @@ impl Sum {
                 let (agreeing, compared) = looked.agreement();
                 self.agreeing += agreeing;
                 self.compared += compared;
+                self.could_be_weak +=
+                    usize::from(!matches!(looked.weakness(), None | Some(Weakness::NotTested)));
+                self.weak += usize::from(looked.weakness() == Some(Weakness::Seen));
                 self.failed |= looked.is_failed();
             }
             Err(error) => match error.downcast_ref::<ParseError>().map(|parse| parse.trouble) {
@@ -234,7 +249,15 @@ impl Sum {
                 expected.len()
             );
         }
-        text + &format!("; {:.2} s\n", elapsed.as_secs_f64())
+        text += &format!("; {:.2} s\n", elapsed.as_secs_f64());
+        if self.could_be_weak > 0 && self.weak == 0 {
+            let tests = self.could_be_weak;
+            text += &format!(
+                "Tests in which this processor may do something weak: {tests}; it did so in none.
+"
+            );
+        }
+        text
     }
 
     fn exit_code(&self) -> ExitCode {

@@ -15,7 +15,11 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Found::default();
     for path in paths {
+        found.matched = 0;
         found.look(path, 0)?;
+        if found.matched == 0 {
+            bail!("{}: there is no litmus test, no file whose name ends in .litmus", path.display());
+        }
     }
     Ok(found.files)
 }
@@ -24,10 +28,13 @@ pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 struct Found {
     files: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
+    /// Files that a path stands for, those that came before included.
+    matched: usize,
 }
 
 impl Found {
     fn add(&mut self, file: PathBuf) {
+        self.matched += 1;
         if self.seen.insert(file.clone()) {
             self.files.push(file);
         }
@@ -127,5 +134,11 @@ mod tests {
         let error = find(&[at("@more")]).expect_err("a file that is not there");
         assert!(format!("{error:#}").contains("@more:1"), "{error:#}");
         assert!(find(&[at("*.none")]).is_err() && find(&[at("none")]).is_err());
+        std::fs::create_dir(at("empty")).expect("a directory");
+        std::fs::write(at("@none"), "# nothing\nempty\n").expect("a list");
+        for nothing in ["empty", "@none"] {
+            let error = find(&[at("a.litmus"), at(nothing)]).expect_err("no test in it").to_string();
+            assert!(error.contains(nothing) && error.contains("no litmus test"), "{error}");
+        }
     }
 }

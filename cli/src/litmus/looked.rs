@@ -25,6 +25,21 @@ struct Measured {
     outcomes: native::Outcomes,
     /// The model that the processor follows, when the test says something about it.
     allowed: Option<Judgement>,
+    /// What the test can do if its threads only take turns.
+    sequential: Judgement,
+    /// Processors that this process may use.
+    processors: usize,
+}
+
+/// What running a test told about the processor's memory model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weakness {
+    /// Threads that take turns can do all that the processor may, or not all of that is known: nothing is to be seen.
+    NotTested,
+    /// An outcome that no turns explain was seen.
+    Seen,
+    /// The processor may do what no turns explain, and did not.
+    Unseen,
 }
 
 impl<'a> Looked<'a> {
@@ -43,8 +58,15 @@ impl<'a> Looked<'a> {
     pub(super) fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
         let outcomes = native::run(&self.test, iterations, 1).map_err(|fault| self.test.explain(&fault))?;
         let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge_within(Model::Tso, limits));
-        self.measured = Some(Measured { outcomes, allowed });
+        let sequential = self.test.judge_within(Model::Sc, limits);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.measured = Some(Measured { outcomes, allowed, sequential, processors });
         Ok(())
+    }
+
+    /// What running the test told about the processor; none if it was not run.
+    pub(super) fn weakness(&self) -> Option<Weakness> {
+        self.measured.as_ref().map(Measured::weakness)
     }
 
     /// Whether every model's verdict is certain.
@@ -103,6 +125,9 @@ impl<'a> Looked<'a> {
             for end in unseen.filter(|end| !measured.outcomes.contains_key(end)) {
                 text += &format!("  {:>12}  {}\n", 0, self.state(end));
             }
+            if measured.weakness() == Weakness::Unseen {
+                text += &format!("  {}\n", measured.why_nothing_was_seen());
+            }
         }
         text
     }
@@ -157,6 +182,11 @@ impl<'a> Looked<'a> {
                 json!({ "count": count, "state": self.state_json(end), "allowed": allowed })
             };
             value["run"] = measured.outcomes.iter().map(outcome).collect();
+            value["processors"] = json!(measured.processors);
+            value["weak_outcomes_seen"] = match measured.weakness() {
+                Weakness::NotTested => Value::Null,
+                weakness => json!(weakness == Weakness::Seen),
+            };
         }
         value
     }
@@ -183,6 +213,30 @@ impl<'a> Looked<'a> {
 }
 
 impl Measured {
+    fn weakness(&self) -> Weakness {
+        let of_turns = &self.sequential.finals;
+        if of_turns.bounded {
+            return Weakness::NotTested;
+        }
+        let is_weak = |end: &&Final| !of_turns.states.contains(*end);
+        if self.outcomes.keys().any(|end| is_weak(&end)) {
+            return Weakness::Seen;
+        }
+        // Where the processor's model is not one of these, each test may show something.
+        let may_be =
+            self.allowed.as_ref().is_none_or(|allowed| allowed.finals.states.iter().any(|end| is_weak(&end)));
+        if may_be { Weakness::Unseen } else { Weakness::NotTested }
+    }
+
+    fn why_nothing_was_seen(&self) -> &'static str {
+        if self.processors == 1 {
+            "Nothing weak was seen, and cannot be: this process has one processor, on which threads take turns."
+        } else {
+            "Nothing weak was seen: threads that take turns explain every outcome. That does not show that this \
+             processor never reorders."
+        }
+    }
+
     fn forbids(&self, end: &Final) -> bool {
         self.allowed
             .as_ref()
@@ -209,5 +263,55 @@ fn verdict(judgement: &Judgement) -> &'static str {
         (true, _) => "Allowed",
         (false, true) => "Forbidden",
         (false, false) => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test that was run, with these ends on so many processors.
+    fn ran(text: &str, seen: impl Fn(&Test) -> Vec<Final>, processors: usize) -> Looked<'static> {
+        let test = Test::parse(text).expect("a test");
+        let outcomes = seen(&test).into_iter().map(|end| (end, 1)).collect();
+        let allowed = Some(test.judge(Model::Tso));
+        let sequential = test.judge(Model::Sc);
+        let mut looked = Looked::new(Path::new("test.litmus"), test, Vec::new(), None);
+        looked.measured = Some(Measured { outcomes, allowed, sequential, processors });
+        looked
+    }
+
+    fn ends(test: &Test, model: Model) -> Vec<Final> {
+        test.judge(model).finals.states.into_iter().collect()
+    }
+
+    const SB: &str = "X86 SB\n{ x=0; y=0; }\n P0 | P1 ;\n MOV [x],$1 | MOV [y],$1 ;\n\
+                      MOV EAX,[y] | MOV EAX,[x] ;\nexists (0:EAX=0 /\\ 1:EAX=0)";
+    const MP: &str = "X86 MP\n{ x=0; y=0; }\n P0 | P1 ;\n MOV [x],$1 | MOV EAX,[y] ;\n\
+                      MOV [y],$1 | MOV EBX,[x] ;\nexists (1:EAX=1 /\\ 1:EBX=0)";
+
+    #[test]
+    fn a_run_that_shows_nothing_weak_says_so() {
+        let turns = |test: &Test| ends(test, Model::Sc);
+        let alone = ran(SB, turns, 1);
+        assert_eq!(alone.weakness(), Some(Weakness::Unseen));
+        assert!(alone.text(false).contains("has one processor"), "{}", alone.text(false));
+        assert_eq!(alone.json()["processors"], 1);
+        assert_eq!(alone.json()["weak_outcomes_seen"], false);
+        let two = ran(SB, turns, 2).text(false);
+        assert!(two.contains("Nothing weak was seen") && !two.contains("one processor"), "{two}");
+        assert!(!alone.is_failed());
+    }
+
+    #[test]
+    fn a_run_that_shows_something_weak_or_cannot_says_nothing() {
+        let weak = ran(SB, |test| ends(test, Model::Tso), 2);
+        assert_eq!(weak.weakness(), Some(Weakness::Seen));
+        assert!(!weak.text(false).contains("Nothing weak"));
+        assert_eq!(weak.json()["weak_outcomes_seen"], true);
+        let ordered = ran(MP, |test| ends(test, Model::Sc), 1); // TSO allows it nothing more
+        assert_eq!(ordered.weakness(), Some(Weakness::NotTested));
+        assert!(!ordered.text(false).contains("Nothing weak"));
+        assert_eq!(ordered.json()["weak_outcomes_seen"], Value::Null);
     }
 }

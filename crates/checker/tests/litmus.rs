@@ -86,6 +86,70 @@ fn a_file_that_cannot_be_read_names_its_line_and_column() {
     assert_eq!(place("").0, 1);
 }
 
+/// What herd and the tools beside it write, and readers skip.
+#[test]
+fn what_is_said_to_other_tools_changes_nothing() {
+    const SB: &str = " P0 | P1 ;\n MOV [x],$1 | MOV [y],$1 ;\n MOV EAX,[y] | MOV EAX,[x] ;\n";
+    const ASKED: &str = "exists (0:EAX=0 /\\ 1:EAX=0)";
+    let plain = Test::parse(&format!("X86 SB\n{{ x=0; y=0; }}\n{SB}{ASKED}")).expect("plain");
+    let same = |text: &str| {
+        let read = Test::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((&read.program, &read.condition), (&plain.program, &plain.condition), "{text}");
+    };
+    for state in ["{x = 0; y = 0};", "{ x=0; y=0; };", "{ x=0; y=0 };;"] {
+        same(&format!("X86 SB\n{state}\n{SB}{ASKED}"));
+    }
+    for behind in [
+        "\n<<\nruns = 100\nprocesses: (P0, P1) exists\n>>\n",
+        "\n<< never closed",
+        "\nwith\n tso: exists;\n sc: ~exists;\n default: ~ exists",
+        " with tso: exists;\nshow x, y\n",
+        "\nshow [x] of tso;\n<<a>>\nlocations [x; y;]\n",
+        "\nshow\n",
+    ] {
+        same(&format!("X86 SB\n{{ x=0; y=0; }}\n{SB}{ASKED}{behind}"));
+    }
+    let c = Test::parse("C C\n{x = 0; int y = 0};\nP0 (int* x) { *x = 1 }\nexists (x=1)");
+    assert_eq!(c.expect_err("no `;` in the thread").at.line, 3);
+    Test::parse("C C\n{x = 0; int y = 0};\nP0 (int* x) { *x = 1; }\nexists (x=1)").expect("C");
+    let text = format!("X86 SB\n{{ x=0; y=0; }}\n{SB}{ASKED}\nelse\n");
+    assert_eq!(Test::parse(&text).expect_err("no such word").trouble, Trouble::Malformed);
+}
+
+#[test]
+fn a_type_that_is_not_known_is_not_supported_rather_than_wrong() {
+    let x86 = |state: &str| format!("X86 A\n{{ {state} }}\n P0 ;\n MOV [x],$1 ;\nexists (x=1)");
+    let c = |state: &str, parameter: &str, body: &str| {
+        format!("C A\n{{ {state} }}\nP0 ({parameter}) {{ {body} }}\nexists (x=1)")
+    };
+    for text in [
+        x86("foo_t x;"),
+        x86("foo_t *x = y;"),
+        x86("foo_t x[2] = {1, 2};"),
+        x86("volatile foo_t **x"),
+        x86("foo_t 0:EAX = 1;"),
+        x86("struct pair x;"),
+        c("foo_t x;", "int* x", "*x = 1;"),
+        c("", "foo_t* x", "frob(x);"),
+        c("", "foo_t x", ";"),
+        c("", "const foo_t* x, int* y", ";"),
+        c("", "int* x", "foo_t r0;"),
+        c("", "int* x", "foo_t *r0 = x;"),
+        c("", "int* x", "int r0 = (foo_t) 1;"),
+        c("", "int* x", "int r0 = *(foo_t *) x;"),
+        x86("") + "\nlocations [foo_t x;]",
+        x86("") + "\nlocations [x foo_t;]",
+    ] {
+        let error = Test::parse(&text).expect_err(&text);
+        assert_eq!(error.trouble, Trouble::Unsupported, "{error}\n{text}");
+    }
+    for text in
+        [c("", "int* x", "int a = 2; int b = 3; int r0 = (a) * (b); *x = (a) * b;"), x86("x=1; int y")]
+    {
+        Test::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+}
+
 /// The files of the suite as texts.
 fn all_texts() -> Vec<String> {
     let mut files = verdicts().into_iter().map(|(file, ..)| file).collect::<Vec<_>>();
@@ -119,7 +183,13 @@ fn no_beginning_of_a_test_makes_the_reader_panic() {
 
 #[test]
 fn no_damage_to_a_test_makes_the_reader_or_the_models_panic() {
-    const PIECES: [&str; 32] = [
+    const PIECES: [&str; 38] = [
+        "};",
+        "<<",
+        ">>",
+        "with tso: ~exists;",
+        "show x",
+        "foo_t *",
         "\0",
         "\u{1b}[31m",
         "<b>",

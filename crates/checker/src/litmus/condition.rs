@@ -252,9 +252,16 @@ pub(super) fn parse_shown(
             }
         }
         _ => {
+            if !tokens.peek().is_some_and(|name| builder.memory.knows(&name.text)) {
+                initial::refuse_unknown_type(tokens)?;
+            }
             shown.push(parse_place(tokens, builder)?);
             // A type may also follow, as in `x int*`; it changes nothing.
             initial::take_type(tokens)?;
+            if let Some(word) = tokens.peek().filter(|word| word.is_name()) {
+                let message = format!("the type `{}` is not supported", word.text);
+                return Err(ParseError::unsupported(word.at, message));
+            }
         }
     }
     Ok(())

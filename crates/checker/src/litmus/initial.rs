@@ -102,12 +102,29 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Option<Width>, ParseE
     Ok(width)
 }
 
-/// Reads the initial state with both braces.
+/// Refuses a type that is not known: a word where a type may stand, before a name or stars and a name.
+pub(super) fn refuse_unknown_type(tokens: &Tokens<'_>) -> Result<(), ParseError> {
+    let Some(word) = tokens.peek().filter(|word| word.is_name() && !is_type(&word.text)) else {
+        return Ok(());
+    };
+    let mut ahead = 1;
+    while tokens.peek_at(ahead).is_some_and(|token| token.is("*")) {
+        ahead += 1;
+    }
+    let is_register = tokens.peek_at(ahead + 1).is_some_and(|token| token.is(":"));
+    if is_register || tokens.peek_at(ahead).is_some_and(Token::is_name) {
+        return Err(ParseError::unsupported(word.at, format!("the type `{}` is not supported", word.text)));
+    }
+    Ok(())
+}
+
+/// Reads the initial state with both braces, and what ends it.
 pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
     tokens.expect("{")?;
     loop {
         while tokens.take(";") || tokens.take(",") {}
         if tokens.take("}") {
+            while tokens.take(";") {}
             return Ok(());
         }
         if tokens.is_empty() {
@@ -116,6 +133,7 @@ pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<()
         let before = tokens.at();
         let width = take_type(tokens)?;
         let typed = before != tokens.at();
+        refuse_unknown_type(tokens)?;
         if tokens.peek_at(1).is_some_and(|next| next.is(":")) {
             register(tokens, builder)?;
         } else {
@@ -154,9 +172,6 @@ fn location(
     let width = if builder.dialect == Dialect::C { Some(Width::Long) } else { width };
     let bracket = tokens.take("[");
     let name = tokens.name("a location or `thread:register`")?;
-    if tokens.peek().is_some_and(Token::is_name) {
-        return Err(ParseError::unsupported(name.at, format!("the type `{}` is not supported", name.text)));
-    }
     let index = index(tokens)?;
     if bracket {
         tokens.expect("]")?;

@@ -228,6 +228,14 @@ impl Test {
                     tokens.next();
                     filter = condition::parse(&mut tokens, &mut builder)?;
                 }
+                // What other tools are told: how to run the test, which verdicts models give, what to show.
+                "<<" => while tokens.next().is_some_and(|token| !token.is(">>")) {},
+                "with" if asked.is_some() => skip_verdicts(&mut tokens),
+                "show" if asked.is_some() => {
+                    while tokens.peek().is_some_and(|next| next.at.line == token.at.line) {
+                        tokens.next();
+                    }
+                }
                 _ if asked.is_some() => return Err(tokens.unexpected("the end")),
                 "exists" | "forall" | "~" | "not" | "final" | "cond" => {
                     let quantifier = quantifier(&mut tokens)?;
@@ -335,6 +343,14 @@ impl Test {
 fn name_in(line: &str) -> String {
     let end = line.find("(*").or_else(|| line.find(';')).unwrap_or(line.len());
     line[..end].trim_end_matches([' ', '\t', '\r', ';']).trim().to_owned()
+}
+
+/// `with tso: exists; default: ~exists;`: verdicts of models that have names elsewhere.
+fn skip_verdicts(tokens: &mut Tokens<'_>) {
+    tokens.next();
+    while tokens.peek_at(1).is_some_and(|next| next.is(":")) {
+        tokens.until(";");
+    }
 }
 
 /// `exists`, `~exists` and so on; older files say `final` and `cond`.

@@ -163,6 +163,26 @@ impl<'t> Thread<'_, 't> {
         Ok(result)
     }
 
+    /// Refuses a cast to a type that is not known: a foreign word or stars behind it in parentheses, before an operand.
+    fn refuse_unknown_cast(&self, tokens: &Tokens<'t>) -> Result<(), ParseError> {
+        let known = |name: &str| self.local(name).is_some() || self.builder.memory.knows(name);
+        let Some(word) = tokens.peek().filter(|word| word.is_name() && !known(&word.text)) else {
+            return Ok(());
+        };
+        let mut ahead = 1;
+        while tokens.peek_at(ahead).is_some_and(|token| token.is("*")) {
+            ahead += 1;
+        }
+        let is_operand = |token: &Token| token.is_name() || token.number().is_some() || token.is("(");
+        if tokens.peek_at(ahead).is_some_and(|token| token.is(")"))
+            && (ahead > 1 || tokens.peek_at(ahead + 1).is_some_and(is_operand))
+        {
+            let message = format!("the type `{}` is not supported", word.text);
+            return Err(ParseError::unsupported(word.at, message));
+        }
+        Ok(())
+    }
+
     /// A number, a call, a name, an element, what a pointer points to, or an expression in parentheses.
     pub(super) fn operand(&mut self, tokens: &mut Tokens<'t>) -> Result<Operand, ParseError> {
         if tokens.take("*") {
@@ -175,6 +195,7 @@ impl<'t> Thread<'_, 't> {
                 tokens.expect(")")?;
                 return Ok(Operand::Value(self.unary(tokens)?));
             }
+            self.refuse_unknown_cast(tokens)?;
             let inner = self.expression(tokens)?;
             tokens.expect(")")?;
             return Ok(Operand::Value(inner));

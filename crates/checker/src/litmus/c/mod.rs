@@ -3,7 +3,7 @@
 mod call;
 mod expression;
 
-use super::initial::{is_type, take_type};
+use super::initial::{is_type, refuse_unknown_type, take_type};
 use super::program::{Expression, Operator, Step, Width};
 use super::test::{Builder, starts_condition};
 use super::token::{At, ParseError, Token, Tokens};
@@ -101,6 +101,7 @@ impl<'t> Thread<'_, 't> {
             if tokens.take(")") {
                 return Ok(());
             }
+            refuse_unknown_type(tokens)?;
             let name = tokens.name("a parameter")?;
             self.builder.memory.declare(&name.text, Some(Width::Long), None, name.at)?;
             if is_atomic {
@@ -345,6 +346,9 @@ impl<'t> Thread<'_, 't> {
         }
         let is_local =
             tokens.peek().is_some_and(|name| name.is_name() && !self.builder.memory.knows(&name.text));
+        if is_local && tokens.peek().is_some_and(|name| self.local(&name.text).is_none()) {
+            refuse_unknown_type(tokens)?;
+        }
         if is_local && tokens.peek_at(1).is_some_and(|next| next.is("=")) {
             let name = tokens.name("a local")?;
             tokens.expect("=")?;

@@ -1,24 +1,46 @@
 //! The preload library that travels inside the command, and where a program finds it.
+//!
+//! The dynamic linker of every descendant opens the library by its path, so whoever can change what the path leads to runs
+//! code in all of them. Two places are out of the reach of others:
+//!
+//! - A file under directories of which each, up to the root, belongs to root or to this user and can be written by nobody
+//!   else. Then nobody else can exchange anything on the way, now or later.
+//! - A sealed file in memory, `/proc/PID/fd/N` of the launcher. No path can be exchanged and nothing is left on a disk, but
+//!   it ends with the launcher: a daemon that goes on starting programs would get nothing, or, once the launcher's process
+//!   number is somebody else's, what that process has open. And only processes with the launcher's own rights can open it.
+//!   (Under `/proc/self/fd` it would depend on every program on the way leaving the descriptor open, which `subprocess` of
+//!   Python, among others, does not.)
+//!
+//! So the file is the rule, since it serves descendants of every user for as long as they live, and the memory is the
+//! refuge of a launcher that finds no such directory. Root's descendants may be other users: its file is readable by all,
+//! and lies in the system's directories, never in `HOME`, which may be another user's.
 
 use anyhow::Context as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{Read as _, Write as _};
-use std::os::fd::{FromRawFd as _, IntoRawFd as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The library, as the build script left it.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcontend_preload.so"));
 
+/// Characters that LD_PRELOAD takes for separators or expands.
+const NOT_IN_LISTS: [char; 3] = [' ', ':', '$'];
+
+/// Others can write, and whoever can write can rename and remove what is not theirs.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Only the owner of a name in such a directory can rename or remove it.
+const STICKY: u32 = 0o1000;
+
 /// A path under which programs, and those that they start, find the library.
-///
-/// A file of this user's own, named by its content, in a cache directory; made at the first use of each version. Where no
-/// such file can be made it is a file in memory, which lasts as long as this process or the program that it becomes.
 ///
 /// # Errors
 ///
-/// Neither can be made.
+/// The library can be put nowhere.
 pub(crate) fn path() -> anyhow::Result<PathBuf> {
     let name = format!("libcontend_preload-{:016x}.so", fingerprint());
     for directory in cache_directories() {
@@ -37,57 +59,102 @@ fn fingerprint() -> u64 {
     hasher.finish()
 }
 
+fn user() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Who may read the library: descendants of root may be anybody.
+fn modes() -> (u32, u32) {
+    if user() == 0 { (0o755, 0o555) } else { (0o700, 0o500) }
+}
+
 /// Where the file may lie, the best place first.
 fn cache_directories() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    // SAFETY: no preconditions.
-    let user = unsafe { libc::geteuid() };
-    let temporary = std::env::temp_dir().join(format!("contend-{user}"));
-    cache.map(|cache| cache.join("contend")).into_iter().chain([temporary]).collect()
+    let user = user();
+    let own = if user == 0 {
+        Some(PathBuf::from("/var/cache"))
+    } else {
+        variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))
+    };
+    // Relative to the directory in which the program starts, but it and its children may go elsewhere.
+    let temporary = std::path::absolute(std::env::temp_dir()).ok();
+    let shared = [temporary, Some("/tmp".into()), Some("/dev/shm".into())];
+    own.map(|cache| cache.join("contend"))
+        .into_iter()
+        .chain(shared.into_iter().flatten().map(|place| place.join(format!("contend-{user}"))))
+        .collect()
 }
 
-/// The library as a file in a directory that only this user can write; made if it is not there.
+/// The library as a file in a directory that nobody else can exchange; made if it is not there.
 fn file_in(directory: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // SAFETY: no preconditions.
-    let user = unsafe { libc::geteuid() };
-    let of_directory = fs::symlink_metadata(directory)?;
-    // LD_PRELOAD takes spaces and colons as separators.
-    let plain = directory.to_str().is_some_and(|path| !path.contains([' ', ':', '$']));
-    anyhow::ensure!(
-        plain && of_directory.is_dir() && of_directory.uid() == user && of_directory.mode() & 0o022 == 0,
-        "{} is not this user's own",
-        directory.display()
-    );
+    let (directory_mode, file_mode) = modes();
+    let directory = safe_directory(directory, directory_mode)?;
     let path = directory.join(name);
-    if !is_library(&path, user) {
-        write(directory, &path)?;
+    if !is_library(&path, file_mode) {
+        write(&directory, &path, file_mode)?;
     }
     anyhow::ensure!(may_be_executed(&path), "{} is on a file system that runs nothing", directory.display());
     Ok(path)
 }
 
-/// Whether the file is the library, byte by byte: the directory is this user's own, but a disk may have been full.
-fn is_library(path: &Path, user: u32) -> bool {
+/// The directory without symbolic links, made if it is not there. Nobody but root and this user can exchange a part of it.
+fn safe_directory(directory: &Path, mode: u32) -> anyhow::Result<PathBuf> {
+    let missing: Vec<&Path> =
+        directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect();
+    let there = missing.last().map_or(Some(directory), |path| path.parent()).context("no directory")?;
+    let mut safe = fs::canonicalize(there)?;
+    // From the root down: what lies in a safe directory stays what it is while the next one is looked at.
+    for ancestor in safe.ancestors().collect::<Vec<_>>().into_iter().rev() {
+        check_ancestor(ancestor)?;
+    }
+    for name in missing.iter().rev().filter_map(|path| path.file_name()) {
+        safe.push(name);
+        DirBuilder::new().mode(mode).create(&safe).or_else(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Ok(()), // another launcher was faster
+            _ => Err(error),
+        })?;
+    }
+    let data = fs::symlink_metadata(&safe)?;
+    let own = data.is_dir() && data.uid() == user() && data.mode() & WRITABLE_BY_OTHERS == 0;
+    anyhow::ensure!(own, "{} is not this user's own", safe.display());
+    let plain = safe.to_str().is_some_and(|path| !path.contains(NOT_IN_LISTS));
+    anyhow::ensure!(plain, "LD_PRELOAD cannot name {}", safe.display());
+    if data.mode() & 0o777 != mode {
+        fs::set_permissions(&safe, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(safe)
+}
+
+/// Refuses a directory in which somebody else than root or this user could exchange a name.
+fn check_ancestor(directory: &Path) -> anyhow::Result<()> {
+    let data = fs::symlink_metadata(directory)?;
+    let owned = data.uid() == 0 || data.uid() == user();
+    let closed = data.mode() & WRITABLE_BY_OTHERS == 0 || data.mode() & STICKY != 0;
+    anyhow::ensure!(data.is_dir() && owned && closed, "others can change {}", directory.display());
+    Ok(())
+}
+
+/// Whether the file is the library, byte by byte: the directory is safe, but a disk may have been full.
+fn is_library(path: &Path, mode: u32) -> bool {
     let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) else {
         return false;
     };
-    let own = file.metadata().is_ok_and(|data| data.uid() == user && data.len() == LIBRARY.len() as u64);
+    let own = file.metadata().is_ok_and(|data| {
+        data.uid() == user() && data.mode() & 0o777 == mode && data.len() == LIBRARY.len() as u64
+    });
     let mut bytes = Vec::with_capacity(LIBRARY.len());
     own && file.read_to_end(&mut bytes).is_ok() && bytes == LIBRARY
 }
 
 /// Writes the file beside its place and moves it there, so that nobody ever sees a part of it.
-fn write(directory: &Path, path: &Path) -> anyhow::Result<()> {
-    let fresh = directory.join(format!(".{}.{}", std::process::id(), fingerprint()));
-    let _ = fs::remove_file(&fresh);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&fresh)?;
-    let written = file.write_all(LIBRARY).and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    Ok(written?)
+fn write(directory: &Path, path: &Path, mode: u32) -> anyhow::Result<()> {
+    let mut fresh = tempfile::Builder::new().prefix(".").tempfile_in(directory)?;
+    fresh.write_all(LIBRARY)?;
+    fresh.as_file().set_permissions(fs::Permissions::from_mode(mode))?; // whatever the user's mask says
+    fresh.persist(path)?;
+    Ok(())
 }
 
 /// Whether the file system lets code be mapped from this file.
@@ -100,52 +167,116 @@ fn may_be_executed(path: &Path) -> bool {
             1,
             libc::PROT_READ | libc::PROT_EXEC,
             libc::MAP_PRIVATE,
-            std::os::fd::AsRawFd::as_raw_fd(&file),
+            file.as_raw_fd(),
             0,
         );
         page != libc::MAP_FAILED && libc::munmap(page, 1) == 0
     }
 }
 
-/// The library as a file in memory, which programs that are started from here inherit.
+/// The library as a sealed file in memory, which lasts as long as this process: made once.
 fn in_memory() -> anyhow::Result<PathBuf> {
-    // SAFETY: the name ends with a zero. The descriptor is open for programs, too: no close-on-exec.
-    let descriptor = unsafe { libc::memfd_create(c"contend-preload".as_ptr(), 0) };
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = MADE.get() {
+        return Ok(path.clone());
+    }
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name ends with a zero.
+    let descriptor = unsafe { libc::memfd_create(c"contend-preload".as_ptr(), flags) };
     anyhow::ensure!(descriptor >= 0, std::io::Error::last_os_error());
     // SAFETY: just opened, and owned by nobody else.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
     file.write_all(LIBRARY)?;
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: the descriptor is open.
+    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    anyhow::ensure!(sealed == 0, std::io::Error::last_os_error());
     let descriptor = file.into_raw_fd(); // stays open as long as the process
-    Ok(PathBuf::from(format!("/proc/{}/fd/{descriptor}", std::process::id())))
+    Ok(MADE.get_or_init(|| PathBuf::from(format!("/proc/{}/fd/{descriptor}", std::process::id()))).clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    /// A directory in which the library may lie: temporary ones are, as long as `TMPDIR` is sound.
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a directory")
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .expect("the directory is this test's own");
+    }
 
     #[test]
     fn a_damaged_file_is_replaced_and_a_sound_one_kept() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        let path = file_in(directory.path(), "library.so").unwrap();
+        let above = directory();
+        let directory = above.path().join("not/there/yet");
+        let path = file_in(&directory, "library.so").unwrap();
         let made = fs::metadata(&path).unwrap().ino();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o500);
-        assert_eq!(fs::metadata(file_in(directory.path(), "library.so").unwrap()).unwrap().ino(), made);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, modes().1);
+        assert_eq!(fs::metadata(file_in(&directory, "library.so").unwrap()).unwrap().ino(), made);
         fs::remove_file(&path).unwrap();
         fs::write(&path, b"cut short").unwrap();
-        assert!(fs::read(file_in(directory.path(), "library.so").unwrap()).unwrap() == LIBRARY);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(fs::read(file_in(&directory, "library.so").unwrap()).unwrap() == LIBRARY);
+        set_mode(&path, 0o777);
+        file_in(&directory, "library.so").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, modes().1, "others could have written it");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_directory_that_others_can_write_is_not_used() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        assert!(file_in(directory.path(), "library.so").is_err());
+    fn a_directory_below_one_that_others_can_write_is_not_used() {
+        let above = directory();
+        let below = above.path().join("below");
+        fs::create_dir(&below).unwrap();
+        set_mode(&below, 0o700);
+        for (mode, used) in [(0o777, false), (0o770, false), (0o1777, true), (0o755, true)] {
+            set_mode(above.path(), mode);
+            assert_eq!(file_in(&below, "library.so").is_ok(), used, "{mode:o}");
+            let new = above.path().join(format!("new-{mode:o}"));
+            assert_eq!(file_in(&new, "library.so").is_ok(), used, "{mode:o}");
+            assert_eq!(new.exists(), used, "nothing is left in it");
+        }
+        set_mode(above.path(), 0o700);
+        set_mode(&below, 0o777);
+        assert!(file_in(&below, "library.so").is_err());
+    }
+
+    /// As root with `HOME` in another user's hands.
+    #[test]
+    fn a_directory_below_somebody_elses_is_not_used() {
+        const NOBODY: u32 = 65534;
+        if user() != 0 {
+            return; // only root can give a directory away
+        }
+        let above = directory();
+        let below = above.path().join("cache");
+        fs::create_dir(&below).unwrap();
+        chown(above.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        assert!(file_in(&below, "library.so").is_err());
+        assert!(file_in(&above.path().join("new"), "library.so").is_err());
+        let link = directory();
+        symlink(&below, link.path().join("link")).unwrap();
+        assert!(file_in(&link.path().join("link"), "library.so").is_err());
+        assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1, "nothing is left in it");
     }
 
     #[test]
-    fn a_file_in_memory_can_be_read_by_its_path() {
-        assert!(fs::read(in_memory().unwrap()).unwrap() == LIBRARY);
+    fn root_uses_no_home_and_places_are_absolute() {
+        let places = cache_directories();
+        assert!(places.iter().all(|place| place.is_absolute()), "{places:?}");
+        assert!(user() != 0 || places[0] == Path::new("/var/cache/contend"), "{places:?}");
+    }
+
+    #[test]
+    fn a_file_in_memory_can_be_read_by_its_path_and_not_changed() {
+        let path = in_memory().unwrap();
+        assert!(fs::read(&path).unwrap() == LIBRARY);
+        let changed = OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(b"x"));
+        assert_eq!(changed.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(in_memory().unwrap(), path);
     }
 }

@@ -1,5 +1,6 @@
 //! `contend diff`: what grew between two profiles.
 
+use crate::output;
 use profile::read::{Change, Measures};
 use profile::{Diff, Options, Profile};
 use report::text::{grouped, short};
@@ -41,9 +42,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
     let diff = Diff::new(&open(args.before)?, &open(args.after)?);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diff)?);
+        output::print(&(serde_json::to_string_pretty(&diff)? + "\n"))?;
     } else {
-        print!("{}", text(&diff, args.top, Screen::stdout()));
+        output::print(&text(&diff, args.top, Screen::stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,15 @@
 //! Starting a program with the preload library, and waiting for it.
 
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::{interrupt, library};
 use anyhow::Context as _;
 use locks::serves::Kind;
+use profile::tally::SharedTally;
 use pthread::{environment, site::Site};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,17 @@ impl Swaps {
             self.kinds.insert(kind.name(), name.to_owned());
         }
         Ok(())
+    }
+
+    /// Why objects of a kind are not swapped that no site names.
+    pub(crate) fn why_not(&self, kind: Kind) -> String {
+        let names = self.kinds.values().filter(|&name| name != GLIBC);
+        let cannot =
+            |name: &&String| locks::catalogue::find(name).is_some_and(|lock| lock.serves(kind).is_none());
+        match names.clone().find(cannot) {
+            Some(name) if !self.kinds.contains_key(kind.name()) => format!("{name}: {}", refusal(kind)),
+            _ => "no lock was chosen for them".to_owned(),
+        }
     }
 
     /// Whether the C library keeps all of its locks.
@@ -132,6 +144,21 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// With its lock objects counted there.
+    pub(crate) fn counted(self, tally: &SharedTally) -> Self {
+        self.env(environment::TALLY, tally.path())
+    }
+
+    /// Fails now if [`Launch::command`] would for the program's sake.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be found, or is one that the library cannot be loaded into.
+    pub(crate) fn check(self) -> anyhow::Result<Self> {
+        Program::find(self.program)?.check_preloadable()?;
+        Ok(self)
+    }
+
     /// The command that starts it.
     ///
     /// # Errors
@@ -142,7 +169,7 @@ impl<'a> Launch<'a> {
         let program = Program::find(self.program)?;
         let mut command = Command::new(program.path());
         command.arg0(self.program).args(self.arguments);
-        for variable in environment::CHOICES {
+        for variable in environment::OF_A_RUN {
             command.env_remove(variable);
         }
         if self.swaps.is_empty() && self.environment.is_empty() {
@@ -180,12 +207,6 @@ fn preload_list(library: &std::path::Path) -> OsString {
     list
 }
 
-/// What a command that passes a program's end on exits with: its code, or 128 and the number of the signal.
-pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
-}
-
 /// How a program in a group of its own ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -221,8 +242,15 @@ pub(crate) fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
         // SAFETY: the handler is a plain function.
         unsafe { libc::signal(signal, forward as *const () as libc::sighandler_t) };
     }
-    let child = command.process_group(0).spawn();
-    let child = child.with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    // SAFETY: the call is allowed after a fork. If the command is killed, the program is killed with it; and what is no
+    // binary goes to a shell, which `execvp` does and `posix_spawn` does not.
+    let command = unsafe {
+        command.process_group(0).pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+    let child = command.spawn().map_err(|error| program::cannot_start(command, error))?;
     GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
     Ok(child)
 }
@@ -251,16 +279,6 @@ pub(crate) fn wait_group(child: &mut Child, limit: Duration) -> anyhow::Result<E
     GROUP.store(0, Ordering::Relaxed);
     child.wait().context("cannot wait for the program")?;
     Ok(ended)
-}
-
-/// Leaves an interrupt from the terminal to the program, which is in the same group, so that the command can finish its
-/// work after it.
-pub(crate) fn leave_interrupts_to_program() {
-    extern "C" fn nothing(_: libc::c_int) {}
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: the handler is a plain function. The program does not inherit it, as it would an ignored signal.
-        unsafe { libc::signal(signal, nothing as *const () as libc::sighandler_t) };
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod locks;
 mod machines;
 mod manual;
 mod noise;
+mod output;
 mod page;
 mod predict;
 mod profile;
@@ -24,8 +25,11 @@ mod report;
 mod reproduce;
 mod run;
 mod simulate;
+mod supervise;
+mod swapped;
 
 use clap::{Parser, Subcommand};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Find the locks that will make a program collapse on more cores, say at how many and why, and swap them without
@@ -65,7 +69,7 @@ fn main() -> ExitCode {
     die_of_closed_pipes();
     let result = match Command::parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
-        Subcommands::Profile(args) => profile::run(args),
+        Subcommands::Profile(args) => profile::run(&args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),
@@ -85,8 +89,11 @@ fn main() -> ExitCode {
         Subcommands::DemoProgram(args) => demo::program::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprint!("{}", ::report::Screen::stderr().fit(&format!("contend: {error:#}\n")));
-        ExitCode::FAILURE
+        // Standard error may be a full disk.
+        let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        let not_started = error.downcast_ref::<program::NotStarted>();
+        not_started.map_or(ExitCode::FAILURE, program::NotStarted::exit_code)
     })
 }
 

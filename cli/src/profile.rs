@@ -3,18 +3,22 @@
 mod operations;
 mod tasks;
 
-use crate::launch::{Launch, exit_code, leave_interrupts_to_program};
+use crate::launch::Launch;
 use crate::noise::{Watch, cpu_of};
 use crate::report::text;
+use crate::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
 use anyhow::Context as _;
+use profile::Options;
 use profile::format::RunValues;
-use profile::session::{DEFAULT_LIMIT, FILE_VARIABLE, LEAST_LIMIT, Recording};
-use profile::{Options, Profile};
+use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT, Overwrite, Recording};
+use pthread::environment;
 use regex::bytes::Regex;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
-use std::process::{Child, ExitCode, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tasks::Tasks;
@@ -33,9 +37,13 @@ use tasks::Tasks;
   contend profile -o p.contend --sample 1/64 -- ./hot-loop     # under 8 ns a pair instead of 25
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
-    /// Where the profile goes
-    #[arg(short, long, value_name = "FILE", default_value = "p.contend")]
-    output: PathBuf,
+    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Replace a file that is no profile
+    #[arg(long)]
+    force: bool,
 
     /// Operations that the program does, so that figures are for one of them
     #[arg(long, value_name = "N", conflicts_with = "ops_regex")]
@@ -82,46 +90,96 @@ fn parse_rate(text: &str) -> Result<u32, String> {
 }
 
 /// Runs `contend profile`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { output, ops, ops_regex, sample, limit, quiet, command } = args;
-    let recording = Recording::create(&output, limit << 20, sample)
-        .with_context(|| format!("cannot make the profile {}", output.display()))?;
-    let (program, arguments) = command.split_first().context("no program was given after `--`")?;
-    let mut command = Launch::new(program, arguments).env(FILE_VARIABLE, recording.path()).command()?;
-    if ops_regex.is_some() {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    fail_writes_past_the_limit();
+    let (name, arguments) = args.command.split_first().context("no program was given after `--`")?;
+    let program = Launch::new(name, arguments).check()?;
+    let mut recording = create(args)?;
     let started = Instant::now();
     let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-    leave_interrupts_to_program();
-    let tasks = Tasks::of(child.id());
-    let (counted, status, tasks) = follow(&mut child, ops_regex.as_ref(), &recording, tasks)?;
+    let mut program = match start(program, &recording, args.ops_regex.is_some()) {
+        Ok(program) => program,
+        Err(error) => {
+            recording.withdraw();
+            return Err(error);
+        }
+    };
+    recording.begun();
+    let tasks = Tasks::of(program.id());
+    let (counted, status, tasks) = follow(&mut program, args.ops_regex.as_ref(), &recording, tasks)?;
     let elapsed = started.elapsed();
     let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
     let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
-    let run = run_record(elapsed, cpu, stolen_share, ops.or(counted), status);
+    let run = run_record(elapsed, cpu, stolen_share, args.ops.or(counted), status);
     let used = recording.used();
+    let path = recording.path().display();
+    let mut lines = Vec::new();
     if let Err(error) = recording.finish(run, &tasks.into_values()) {
-        eprintln!("contend: {}: {error}: run time and coverage are missing", output.display());
+        lines.push(format!("{path}: {error}: run time and coverage are missing"));
     }
-    if ops_regex.is_some() && counted.is_none() {
-        eprintln!("contend: nothing that the program wrote matches --ops-regex: figures are for one second");
+    if args.ops_regex.is_some() && counted.is_none() {
+        lines.push(
+            "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
+        );
     }
     if !used {
-        eprintln!(
-            "contend: {} recorded nothing: it is linked statically, runs with another user's rights, or cleared its \
-             environment",
-            program.display()
-        );
-    } else if !quiet {
-        eprint!(
-            "{}",
-            text(&Profile::open(&output)?.table(&Options::default()), 20, ::report::Screen::stderr())
-        );
-        eprintln!("\nThe profile is in {} (contend report, contend predict).", output.display());
+        lines.push(format!(
+            "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
+            name.display()
+        ));
     }
+    let mut told = lines.iter().map(|line| format!("contend: {line}\n")).collect::<String>();
+    if used && !args.quiet {
+        told += &text(&recording.read()?.table(&Options::default()), 20, ::report::Screen::stderr());
+        let shown =
+            args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
+        told += &format!("\nThe profile is in {} (contend report, contend predict).\n", shown.display());
+    }
+    // Nobody may be there to read it; the program's end is passed on all the same.
+    let _ = std::io::stderr().write_all(told.as_bytes());
     Ok(exit_code(status))
+}
+
+/// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
+fn create(args: &Args) -> anyhow::Result<Recording> {
+    let overwrite = if args.force { Overwrite::AnyFile } else { Overwrite::Profiles };
+    let create = |path: &Path| Recording::create(path, args.limit << 20, args.sample, overwrite);
+    let explain = |path: &Path, error: std::io::Error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::ResourceBusy => ": give another name with -o",
+            std::io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
+            std::io::ErrorKind::FileTooLarge => {
+                ": the limit of file sizes (ulimit -f) leaves no room for a profile"
+            }
+            std::io::ErrorKind::StorageFull => ": free some room, or name a place on another disk with -o",
+            _ => "",
+        };
+        anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
+    };
+    if let Some(path) = &args.output {
+        return create(path).map_err(|error| explain(path, error));
+    }
+    let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
+    for name in names {
+        match create(Path::new(&name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+            made => return made.map_err(|error| explain(Path::new(&name), error)),
+        }
+    }
+    unreachable!("there is always another number")
+}
+
+fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {
+    let variable = |name: &'static CStr| OsStr::from_bytes(name.to_bytes());
+    let identity = recording.identity().to_string();
+    let mut command = program
+        .env(variable(environment::PROFILE), recording.path())
+        .env(variable(environment::IDENTITY), identity)
+        .command()?;
+    if piped {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    Supervised::start(&mut command)
 }
 
 fn run_record(
@@ -146,12 +204,12 @@ fn run_record(
 
 /// Waits for the program, looking at its threads now and then, and counts operations in its output.
 fn follow(
-    child: &mut Child,
+    program: &mut Supervised,
     regex: Option<&Regex>,
     recording: &Recording,
     mut tasks: Tasks,
 ) -> anyhow::Result<(Option<u64>, ExitStatus, Tasks)> {
-    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    let (output, errors) = program.streams();
     std::thread::scope(|scope| {
         let (ended, watched) = mpsc::channel::<()>();
         let watcher = scope.spawn(move || {
@@ -172,7 +230,7 @@ fn follow(
             });
             [of_output, of_errors]
         });
-        let status = child.wait().context("cannot wait for the program");
+        let status = program.wait();
         drop(ended);
         let tasks = watcher.join().expect("looking does not panic");
         let mut operations = None;

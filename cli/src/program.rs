@@ -2,11 +2,13 @@
 
 use anyhow::{Context as _, bail, ensure};
 use std::ffi::{CString, OsStr};
+use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 /// How many interpreters a script may name in turn, as in the kernel.
 const INTERPRETERS: usize = 4;
@@ -18,6 +20,52 @@ const MACHINE: (u16, &str) = (62, "x86-64");
 #[cfg(target_arch = "aarch64")]
 const MACHINE: (u16, &str) = (183, "AArch64");
 
+/// A program that was not started, and what a shell exits with then.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    message: String,
+    code: u8,
+}
+
+impl NotStarted {
+    fn missing(message: String) -> Self {
+        Self { message, code: 127 }
+    }
+
+    fn not_executable(message: String) -> Self {
+        Self { message, code: 126 }
+    }
+
+    /// What the command exits with.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotStarted {}
+
+/// What `spawn` said of a command, as an error that names it.
+pub(crate) fn cannot_start(command: &Command, error: std::io::Error) -> anyhow::Error {
+    let name = command.get_program().display();
+    match error.raw_os_error() {
+        // It was there before: what is missing is what it names.
+        Some(libc::ENOENT) if Path::new(command.get_program()).exists() => {
+            NotStarted::not_executable(format!("cannot start {name}: its interpreter is not there")).into()
+        }
+        Some(libc::ENOENT) => NotStarted::missing(format!("cannot start {name}: {error}")).into(),
+        Some(libc::EACCES | libc::ENOEXEC | libc::EISDIR | libc::ELIBBAD | libc::ETXTBSY) => {
+            NotStarted::not_executable(format!("cannot start {name}: {error}")).into()
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot start {name}")),
+    }
+}
+
 /// A program that can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program(PathBuf);
@@ -27,21 +75,40 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// There is none.
-    pub(crate) fn find(name: &OsStr) -> anyhow::Result<Self> {
+    /// There is none, or it is not executable.
+    pub(crate) fn find(name: &OsStr) -> Result<Self, NotStarted> {
         if name.as_bytes().contains(&b'/') {
             let path = PathBuf::from(name);
-            ensure!(path.exists(), "cannot run {}: there is no such file", path.display());
-            ensure!(is_executable(&path), "cannot run {}: it is not an executable file", path.display());
-            return Ok(Self(path));
+            if is_executable(&path) {
+                return Ok(Self(path));
+            }
+            let name = path.display();
+            return Err(match path.metadata() {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    NotStarted::missing(format!("cannot run {name}: there is no such file"))
+                }
+                Err(error) => NotStarted::not_executable(format!("cannot run {name}: {error}")),
+                Ok(data) if data.is_dir() => {
+                    NotStarted::not_executable(format!("cannot run {name}: it is a directory"))
+                }
+                Ok(_) => {
+                    NotStarted::not_executable(format!("cannot run {name}: it is not an executable file"))
+                }
+            });
         }
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        let found = std::env::split_paths(&path)
-            .map(|directory| directory.join(name))
-            .find(|path| is_executable(path));
-        let found =
-            found.with_context(|| format!("cannot run {}: no such program in PATH", name.display()))?;
-        Ok(Self(found))
+        let candidates: Vec<_> = std::env::split_paths(&path).map(|directory| directory.join(name)).collect();
+        if let Some(found) = candidates.iter().find(|path| is_executable(path)) {
+            return Ok(Self(found.clone()));
+        }
+        let name = name.display();
+        Err(match candidates.iter().find(|path| path.is_file()) {
+            Some(file) => NotStarted::not_executable(format!(
+                "cannot run {name}: {} is not executable, and nothing else in PATH has the name",
+                file.display()
+            )),
+            None => NotStarted::missing(format!("cannot run {name}: no such program in PATH")),
+        })
     }
 
     /// Where it is.

@@ -1,5 +1,6 @@
 //! `contend report`: the lock table of a profile.
 
+use crate::output;
 use anyhow::Context as _;
 use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
 use report::text::{grouped, printable, short};
@@ -65,11 +66,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&table)?);
+        output::print(&(serde_json::to_string_pretty(&table)? + "\n"))?;
     } else if csv {
-        print!("{}", rows(&table, usize::MAX).csv());
+        output::print(&rows(&table, usize::MAX).csv())?;
     } else {
-        print!("{}", text(&table, top, Screen::stdout()));
+        output::print(&text(&table, top, Screen::stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -269,7 +270,8 @@ mod tests {
     fn an_empty_profile_has_a_header_and_says_that_it_is_empty() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("p.contend");
-        let recording = profile::session::Recording::create(&path, 0, 1).unwrap();
+        let recording =
+            profile::session::Recording::create(&path, 0, 1, profile::session::Overwrite::Profiles).unwrap();
         recording.finish(profile::format::RunValues::default(), &[]).unwrap();
         let table = Profile::open(&path).unwrap().table(&Options::default());
         let text = text(&table, 20, Screen::FILE);

@@ -1,17 +1,21 @@
 //! `contend run`: a program with other locks.
 
 use crate::launch::{Launch, Swaps, parse_site};
+use crate::supervise::{Supervised, end_as, leave_streams_to_program};
+use crate::swapped::Swapped;
 use anyhow::Context as _;
+use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
 ///
 /// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can serve is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
-/// are run in the same way. The command becomes the program, so its exit code, signals and terminal are the program's own.
+/// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does. A swap
+/// that changed nothing is said at the end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend run --lock mcs -- ./server --threads 64
@@ -33,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pure: bool,
 
-    /// Say at the end how many locks stayed the C library's, and what was emulated
+    /// Say at the end how many locks were swapped, how many stayed the C library's, and why
     #[arg(short, long)]
     verbose: bool,
 
@@ -51,15 +55,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.only.len()
     );
     let swaps = Swaps { only: args.only, pure: args.pure, ..args.lock.unwrap_or_default() };
-    let only = !swaps.only.is_empty();
-    let mut launch = Launch::new(program, arguments).swaps(swaps);
-    if only {
-        // The command becomes the program, which says at its end what no lock matched.
-        launch = launch.env(environment::ONLY_PROCESS, std::process::id().to_string());
+    let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
+    let mut launch = Launch::new(program, arguments).swaps(swaps.clone());
+    if !swaps.is_empty() {
+        launch = launch.counted(&tally);
     }
     if args.verbose {
         launch = launch.env(environment::VERBOSE, "1");
     }
-    let error = launch.command()?.exec();
-    Err(error).with_context(|| format!("cannot run {}", program.display()))
+    let mut program = Supervised::start(&mut launch.command()?)?;
+    leave_streams_to_program();
+    let status = program.wait()?;
+    if !swaps.is_empty() {
+        tell(&Swapped::read(&tally), &swaps, args.verbose);
+    }
+    Ok(end_as(status))
+}
+
+/// Says on standard error what became of the program's locks, if that may surprise, or if it was asked for.
+fn tell(swapped: &Swapped, swaps: &Swaps, verbose: bool) {
+    let mut lines = swapped.warnings(swaps);
+    if verbose {
+        lines.push(format!("{} process images", swapped.processes));
+        lines.extend(swapped.lines(swaps));
+    }
+    for line in lines {
+        // Nobody may be there to read it; the program's end is passed on all the same.
+        let _ = writeln!(std::io::stderr(), "contend: {line}");
+    }
 }

@@ -8,6 +8,7 @@ use crate::arena;
 use crate::recorder::{self, Kind, Refusal};
 use crate::site;
 use crate::tag::{Deciding, Owner, Tag};
+use crate::tally;
 
 /// Algorithms for one kind of object at most: the one for all, and one for each site.
 pub(crate) const CHOICES: usize = 16;
@@ -135,7 +136,7 @@ impl Standing {
     /// Whether calls for objects of this kind have to be looked at.
     #[inline]
     pub(crate) fn watched(&self) -> bool {
-        self.swaps() || recorder::enabled()
+        self.swaps() || recorder::enabled() || tally::counts_all()
     }
 
     /// All choices.
@@ -172,15 +173,21 @@ impl Standing {
                 return decided;
             }
             let owner = match (refusal, wanted) {
-                (Some(refusal), _) => {
+                (Some(refusal), Some(_)) => {
                     self.leave(refusal);
                     Owner::Glibc
                 }
-                (None, None) => Owner::Glibc,
+                (refusal, None) => {
+                    if let Some(refusal) = refusal {
+                        recorder::untouched(refusal);
+                    }
+                    self.not_chosen();
+                    Owner::Glibc
+                }
                 (None, Some(number)) => {
                     let choice = self.choice(usize::from(number));
                     if place(choice) {
-                        self.emulated.fetch_add(u64::from(choice.algorithm.emulated), Ordering::Relaxed);
+                        self.swapped(choice);
                         Owner::Ours(number)
                     } else {
                         self.leave(Refusal::Other);
@@ -198,11 +205,33 @@ impl Standing {
         site::choice(self.what, object, caller).or_else(|| self.for_all())
     }
 
+    /// Counts an object that is ours now.
+    #[cold]
+    pub(crate) fn swapped(&self, choice: &Choice) {
+        let emulated = u64::from(choice.algorithm.emulated);
+        self.emulated.fetch_add(emulated, Ordering::Relaxed);
+        if let Some(tally) = tally::get() {
+            tally.of(self.what).swapped.fetch_add(1, Ordering::Relaxed);
+            tally.of(self.what).emulated.fetch_add(emulated, Ordering::Relaxed);
+        }
+    }
+
     /// Counts an object that stays glibc's.
     #[cold]
     pub(crate) fn leave(&self, refusal: Refusal) {
         self.left.fetch_add(1, Ordering::Relaxed);
         recorder::untouched(refusal);
+        if let Some(tally) = tally::get() {
+            tally.of(self.what).left_for(refusal).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts an object for which the configuration has no choice.
+    #[cold]
+    pub(crate) fn not_chosen(&self) {
+        if let Some(tally) = tally::get() {
+            tally.of(self.what).not_chosen.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Objects left to glibc, and objects that are partly emulated.

@@ -6,35 +6,20 @@
 
 use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use locks::serves::{KINDS, Kind};
 use pthread::environment;
 
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
-use crate::{arena, mutex, recorder, rwlock, site};
+use crate::{arena, mutex, recorder, rwlock, site, tally};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// Whether to say at exit what was left to glibc.
 pub(crate) fn verbose() -> bool {
     VERBOSE.load(Ordering::Relaxed)
-}
-
-/// The process that the command became, whose end is the end of the run; 0 if that is not known.
-static FIRST_PROCESS: AtomicI32 = AtomicI32::new(0);
-
-/// Says which sites no lock was at, in the process that the command became.
-pub(crate) fn say_unmet_sites() {
-    // SAFETY: no preconditions.
-    if unsafe { libc::getpid() } != FIRST_PROCESS.load(Ordering::Relaxed) {
-        return;
-    }
-    site::each_unmet(|site| {
-        let what = b"` matched no lock of the program, or none that the lock named for it can be\n";
-        say(&[b"contend: --only `", site, what, b"", b"", b"", b""]);
-    });
 }
 
 /// The environment of the process, as its constructor gets it.
@@ -102,6 +87,9 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     }
     VERBOSE
         .store(environment.get(environment::VERBOSE).is_some_and(|value| value == c"1"), Ordering::Relaxed);
+    if let Some(path) = environment.get(environment::TALLY) {
+        tally::attach(path);
+    }
     for kind in KINDS {
         let (variable, standing) = match kind {
             Kind::Mutex => (environment::MUTEX, &MUTEXES),
@@ -120,9 +108,6 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     }
     if let Some(sites) = environment.get(environment::ONLY) {
         read_sites(sites);
-        let first =
-            environment.get(environment::ONLY_PROCESS).and_then(|number| number.to_str().ok()?.parse().ok());
-        FIRST_PROCESS.store(first.unwrap_or(0), Ordering::Relaxed);
     }
     reserve();
 }

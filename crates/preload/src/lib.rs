@@ -19,6 +19,7 @@
 //! | `unwind`    | the return addresses on the stack                                                    |
 //! | `undisturbed` | sections that neither a signal handler nor a cancellation may interrupt          |
 //! | `config`, `load` | the environment; what happens at load, fork and exit                            |
+//! | `tally`     | counters that the launcher reads at the end                                          |
 //! | `real`      | glibc's own functions                                                                |
 //! | `recorder`  | what a profile records                                                               |
 //!
@@ -43,6 +44,7 @@ mod spin;
 mod state;
 mod symbols;
 mod tag;
+mod tally;
 mod thread;
 mod time;
 mod undisturbed;

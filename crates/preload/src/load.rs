@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::tag::Deciding;
 use crate::undisturbed::{hold_back, let_through};
-use crate::{arena, cancellation, config, real, recorder, rwlock, state, thread};
+use crate::{arena, cancellation, config, real, recorder, rwlock, state, tally, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
 static DONE: AtomicBool = AtomicBool::new(false);
@@ -89,8 +89,7 @@ extern "C" fn forked() {
 
 extern "C" fn end() {
     recorder::process_ends();
-    config::say_unmet_sites();
-    if config::verbose() {
+    if config::verbose() && tally::get().is_none() {
         summarise();
     }
 }

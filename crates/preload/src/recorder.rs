@@ -23,7 +23,7 @@
 mod maps;
 mod system;
 
-use profile::format::{Process, ProcessValues};
+use profile::format::{Header, Process, ProcessValues};
 use profile::record::{Image, Recorder};
 use pthread::environment;
 
@@ -124,13 +124,16 @@ pub(crate) fn process_ends() {
 
 /// Starts recording if the environment names a file. Called once, by the constructor, before there are threads.
 ///
-/// A file that cannot be used is an error line on standard error, and the program runs unrecorded.
+/// A file that cannot be used is an error line on standard error, and the program runs unrecorded. A file that is full, or that
+/// has come to the name after the launcher's, is none: the launcher tells how many processes found no room.
 #[cold]
 pub(crate) fn start() {
     let Some(path) = system::variable(environment::PROFILE) else { return };
     system::find_core_word();
-    let base = match system::map_file(path) {
-        Ok(base) => base,
+    let identity = system::variable(environment::IDENTITY).and_then(|text| text.to_str().ok()?.parse().ok());
+    let base = match system::map_file(path, identity) {
+        Ok(Some(base)) => base,
+        Ok(None) => return,
         Err(what) => return system::complain(path, what),
     };
     let (mut arguments, mut executable) = ([0; 4096], [0; 4096]);
@@ -141,7 +144,8 @@ pub(crate) fn start() {
     };
     // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
     if !unsafe { RECORDER.start(base, &image) } {
-        return system::complain(path, "there is no room for another process");
+        // SAFETY: the mapping stays, and starts with a header.
+        return count_unrecorded(unsafe { &*base.cast::<Header>() });
     }
     maps::record(&RECORDER);
     let costs = RECORDER.measure();
@@ -179,8 +183,17 @@ pub(crate) fn forked_child(t: &PerThread) {
         arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
         executable: system::read_link(c"/proc/self/exe", &mut executable),
     };
+    let header = RECORDER.header();
     // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without room it goes unrecorded.
-    unsafe { RECORDER.start_in_child(t, &image) };
+    if !unsafe { RECORDER.start_in_child(t, &image) }
+        && let Some(header) = header
+    {
+        count_unrecorded(header);
+    }
+}
+
+fn count_unrecorded(header: &Header) {
+    header.unrecorded.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
 }
 
 fn image_of_now() -> ProcessValues {

@@ -5,13 +5,13 @@
 //! as the functions there wrap locking. That needs the files of the modules concerned, see [`crate::symbols`], and no lock.
 
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use pthread::site::{FRAMES, LIMIT, Site as Written, Stack, Which};
 
 use crate::recorder::Kind;
 use crate::symbols::Found;
+use crate::tally;
 use crate::undisturbed::undisturbed;
 use crate::unwind::{self, module_of};
 
@@ -22,7 +22,6 @@ const NONE: u8 = u8::MAX;
 #[derive(Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) site: Written<'static>,
-    text: &'static [u8],
     /// By kind: mutex, rwlock, spin lock.
     choices: [u8; 3],
 }
@@ -37,9 +36,6 @@ unsafe impl Sync for Sites {}
 
 static SITES_OF_PROCESS: Sites =
     Sites { list: core::cell::UnsafeCell::new([MaybeUninit::uninit(); LIMIT]), count: AtomicUsize::new(0) };
-
-/// Which sites an object was at, by their numbers: in this process, or in one that it forked. Null without sites.
-static MET: AtomicPtr<[AtomicBool; LIMIT]> = AtomicPtr::new(null_mut());
 
 fn sites() -> &'static [Site] {
     let count = SITES_OF_PROCESS.count.load(Ordering::Acquire);
@@ -64,29 +60,11 @@ pub(crate) unsafe fn add(text: &'static [u8], choices: [Option<u8>; 3]) -> bool 
     if count == LIMIT {
         return false;
     }
-    let site =
-        Site { site: Written::parse(text), text, choices: choices.map(|choice| choice.unwrap_or(NONE)) };
-    if count == 0 {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping, zeroed, and longer than the flags.
-        let met = unsafe { libc::mmap(null_mut(), size_of::<[AtomicBool; LIMIT]>(), access, kind, -1, 0) };
-        if met != libc::MAP_FAILED {
-            MET.store(met.cast(), Ordering::Release);
-        }
-    }
+    let site = Site { site: Written::parse(text), choices: choices.map(|choice| choice.unwrap_or(NONE)) };
     // SAFETY: the caller's promise; nobody looks at sites from `count` on.
     unsafe { (*SITES_OF_PROCESS.list.get())[count].write(site) };
     SITES_OF_PROCESS.count.store(count + 1, Ordering::Release);
     true
-}
-
-/// Calls `each` with the sites that no object was at.
-pub(crate) fn each_unmet(mut each: impl FnMut(&'static [u8])) {
-    // SAFETY: null or the flags, whose mapping stays.
-    let Some(met) = (unsafe { MET.load(Ordering::Acquire).as_ref() }) else { return };
-    for (site, _) in sites().iter().zip(met).filter(|(_, met)| !met.load(Ordering::Relaxed)) {
-        each(site.text);
-    }
 }
 
 /// The choice that a site has for this object, initialised or first used by `caller`.
@@ -114,9 +92,8 @@ fn chosen(sites: &[Site], number: usize, what: Kind) -> Option<u8> {
     if choice == NONE {
         return None;
     }
-    // SAFETY: null or the flags, whose mapping stays.
-    if let Some(met) = unsafe { MET.load(Ordering::Acquire).as_ref() } {
-        met[number].store(true, Ordering::Relaxed);
+    if let Some(tally) = tally::get() {
+        tally.sites[number].fetch_add(1, Ordering::Relaxed);
     }
     Some(choice)
 }

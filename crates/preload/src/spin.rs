@@ -82,12 +82,17 @@ impl Spin {
     fn init(&self, shared: c_int, caller: usize) -> c_int {
         if shared == libc::PTHREAD_PROCESS_PRIVATE && SPINS.swaps() {
             let wanted = SPINS.wanted(self.address(), caller);
+            if wanted.is_none() {
+                SPINS.not_chosen();
+            }
             if let Some(value) = wanted.and_then(|number| Deciding::alone(|_| self.place(number))) {
                 self.0.store(value, Relaxed);
                 return 0;
             }
         } else if SPINS.watched() && shared != libc::PTHREAD_PROCESS_PRIVATE {
             SPINS.leave(Refusal::ProcessShared);
+        } else if !SPINS.swaps() {
+            SPINS.not_chosen();
         }
         // SAFETY: the caller's arguments, passed on.
         unsafe { real::pthread_spin_init(self.object(), shared) }
@@ -98,8 +103,9 @@ impl Spin {
         let mut value = None;
         let choice = SPINS.choice(usize::from(number));
         claim_slot(choice, self.address(), |slot| value = Some(OURS | u32::from(number) << SLOT_BITS | slot));
-        if value.is_none() {
-            SPINS.leave(Refusal::Other);
+        match value {
+            Some(_) => SPINS.swapped(choice),
+            None => SPINS.leave(Refusal::Other),
         }
         value
     }

@@ -135,6 +135,10 @@ words! {
         dropped,
         /// The error number with which growing failed first, or 0.
         growth_error,
+        /// A number drawn at random, which tells this file from others that come to its name.
+        identity,
+        /// Process images that did not record, because there was no room for another one.
+        unrecorded,
     }
 }
 

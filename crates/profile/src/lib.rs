@@ -18,6 +18,7 @@ pub mod read;
 pub mod record;
 #[cfg(feature = "read")]
 pub mod session;
+pub mod tally;
 
 #[cfg(feature = "read")]
 pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, Times, Usage};

@@ -8,6 +8,7 @@ mod symbols;
 mod table;
 mod times;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,8 +99,17 @@ impl Profile {
     /// [`Error`], naming the file and the place in it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        let file = File::open(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        Self::read(&file, path)
+    }
+
+    /// Reads a profile from an open file; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// [`Error`], as [`Profile::open`].
+    pub fn read(file: &File, path: &Path) -> Result<Self, Error> {
         let read = || {
-            let bytes = container::load(path)
+            let bytes = container::load(file)
                 .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
             Self::parse(path, &bytes)
         };

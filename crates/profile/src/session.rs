@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,10 +11,8 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::arena::{Arena, Grow, Need, write_header};
 use crate::clock::ticks;
-use crate::format::{Header, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
-
-/// The environment variable that tells a recorder the absolute path of its file.
-pub const FILE_VARIABLE: &str = "CONTEND_PROFILE";
+use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
+use crate::read::{Error, Profile};
 
 /// How large a profile file may grow unless the user says otherwise, bytes.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -21,10 +20,23 @@ pub const DEFAULT_LIMIT: u64 = 256 << 20;
 /// The least limit that holds the records of a small program, bytes.
 pub const LEAST_LIMIT: u64 = 1 << 20;
 
+/// What may be replaced by a new profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Profiles that nobody is recording to, and empty files.
+    Profiles,
+    /// Any regular file but a profile that somebody is recording to.
+    AnyFile,
+}
+
 /// A profile file that programs may record to.
+///
+/// The file is locked as long as this value lives, so that another launcher does not replace it.
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
+    /// Another name of the file that was in the place of this one.
+    replaced: Option<PathBuf>,
     file: File,
     arena: Arena,
     /// What `arena` uses.
@@ -32,38 +44,69 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Makes a profile file that nobody but its owner can read, in place of a regular file of that name.
+    /// Makes a profile file that nobody but its owner can read, in place of what `overwrite` allows.
     ///
-    /// It may grow to `limit` bytes; times are taken on one pair in `sample_period`, at random.
+    /// It may grow to `limit` bytes; times are taken on one pair in `sample_period`, at random. What it replaces is kept until
+    /// [`Recording::begun`] or [`Recording::withdraw`] says what becomes of it.
     ///
     /// # Errors
-    /// What the system says, or that the name is taken by something that is no regular file.
-    pub fn create(path: &Path, limit: u64, sample_period: u32) -> io::Result<Self> {
-        match std::fs::symlink_metadata(path) {
-            Ok(data) if data.is_file() => std::fs::remove_file(path)?,
-            Ok(_) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::AlreadyExists,
-                    "the name is taken by no regular file",
-                ));
-            }
-            Err(_) => {}
-        }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    /// What the system says; `ResourceBusy` if another launcher records to the file of that name; `AlreadyExists` if it is
+    /// not to be replaced.
+    pub fn create(path: &Path, limit: u64, sample_period: u32, overwrite: Overwrite) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let place = Fresh::beside(&path)?;
+        let file = &place.file;
         file.write_all_at(&[0; PAGE as usize], 0)?;
         let limit = limit.max(LEAST_LIMIT);
-        let map = MmapOptions::new().len(usize::try_from(limit).unwrap_or(usize::MAX)).map_raw(&file)?;
+        let map = MmapOptions::new().len(usize::try_from(limit).unwrap_or(usize::MAX)).map_raw(file)?;
         // SAFETY: the mapping is page-aligned, and its first page exists and is zeroed.
         let header = unsafe { &*map.as_mut_ptr().cast::<Header>() };
         let (now, realtime) = (clock_ns(libc::CLOCK_MONOTONIC), clock_ns(libc::CLOCK_REALTIME));
+        header.identity.store(random(), Relaxed);
         write_header(header, limit, sample_period, ticks(), now, realtime);
         let arena = Arena::new();
         // SAFETY: mapped at its limit, with the header just written; `map` lives as long as the arena.
         unsafe { arena.attach(map.as_mut_ptr()) };
-        Ok(Self { path: std::path::absolute(path)?, file, arena, _map: map })
+        let _ = lock(file); // a file system without locks has no protection, and still a profile
+        let replaced = place.take_place_of(&path, overwrite)?;
+        let file = place.keep()?;
+        Ok(Self { path, replaced, file, arena, _map: map })
     }
 
-    /// The absolute path, for [`FILE_VARIABLE`].
+    /// The program has started: what this profile replaced is gone for good.
+    pub fn begun(&mut self) {
+        if let Some(replaced) = self.replaced.take() {
+            let _ = std::fs::remove_file(replaced);
+        }
+    }
+
+    /// The program could not be started: what was in this profile's place is there again.
+    pub fn withdraw(mut self) {
+        let _ = match self.replaced.take() {
+            Some(replaced) => std::fs::rename(replaced, &self.path),
+            None => std::fs::remove_file(&self.path),
+        };
+    }
+
+    /// The number that tells this file from others of its name.
+    pub fn identity(&self) -> u64 {
+        self.arena.header().map_or(0, |header| header.identity.load(Relaxed))
+    }
+
+    /// Reads what was recorded so far, whatever has come to the file's name meanwhile.
+    ///
+    /// # Errors
+    /// As [`Profile::open`].
+    pub fn read(&self) -> Result<Profile, Error> {
+        Profile::read(&self.file, &self.path)
+    }
+
+    /// Process images that found no room in the file.
+    pub fn unrecorded(&self) -> u64 {
+        self.arena.header().map_or(0, |header| header.unrecorded.load(Relaxed))
+    }
+
+    /// The absolute path, which recorders have to be told.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,6 +148,110 @@ impl Recording {
         let Some(header) = self.arena.header() else { return false };
         header.allocated.load(Relaxed) >= PAGE + Process::LENGTH as u64
     }
+}
+
+/// A file beside the place that it is to take.
+struct Fresh {
+    path: PathBuf,
+    file: File,
+}
+
+impl Fresh {
+    fn beside(path: &Path) -> io::Result<Self> {
+        loop {
+            let fresh = hidden_beside(path);
+            match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh) {
+                Ok(file) => return Ok(Self { path: fresh, file }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives the file the name `path`. Returns another name of the file that had it.
+    fn take_place_of(&self, path: &Path, overwrite: Overwrite) -> io::Result<Option<PathBuf>> {
+        loop {
+            let data = match std::fs::symlink_metadata(path) {
+                Ok(data) => data,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match std::fs::hard_link(&self.path, path) {
+                        Ok(()) => return Ok(None),
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                        // A file system without links.
+                        Err(_) => return std::fs::rename(&self.path, path).map(|()| None),
+                    }
+                }
+                Err(error) => return Err(error),
+            };
+            let refusal = |kind, why: &str| Err(io::Error::new(kind, why));
+            if !data.is_file() {
+                return refusal(io::ErrorKind::AlreadyExists, "the name is taken by no regular file");
+            }
+            let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            let old = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+                Ok(old) => old,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if lock(&old).is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK)) {
+                return refusal(io::ErrorKind::ResourceBusy, "another `contend profile` is recording to it");
+            }
+            if std::fs::symlink_metadata(path).ok().map(|data| data.ino()) != Some(old.metadata()?.ino()) {
+                continue; // somebody was faster
+            }
+            if overwrite == Overwrite::Profiles && !may_go(&old)? {
+                return refusal(io::ErrorKind::AlreadyExists, "the file there is no profile of contend");
+            }
+            let kept = hidden_beside(path);
+            let kept = std::fs::hard_link(path, &kept).is_ok().then_some(kept);
+            if let Err(error) = std::fs::rename(&self.path, path) {
+                kept.map(std::fs::remove_file);
+                return Err(error);
+            }
+            return Ok(kept);
+        }
+    }
+
+    /// The file without its first name.
+    fn keep(self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A name that nobody has thought of, in the same directory.
+fn hidden_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{:016x}", random()))
+}
+
+/// Whether nothing is lost with a file but an earlier profile.
+fn may_go(file: &File) -> io::Result<bool> {
+    let mut begin = [0; MAGIC.len()];
+    match file.read_exact_at(&mut begin, 0) {
+        Ok(()) => Ok(begin == MAGIC),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Locks the open file against other launchers, until it is closed.
+fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is as long as said. Where it fails, the time is as good a name.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 { u64::from_ne_bytes(bytes) } else { ticks() ^ clock_ns(libc::CLOCK_REALTIME) << 20 }
 }
 
 impl Grow for Recording {

@@ -2,33 +2,70 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use contend_profile::Options;
 use contend_profile::format::{RunValues, TaskValues, Type};
 use contend_profile::read::{Diff, Profile};
 use contend_profile::record::{Kind, Mode};
-use contend_profile::session::{DEFAULT_LIMIT, Recording};
+use contend_profile::session::{DEFAULT_LIMIT, Overwrite, Recording};
 
 #[test]
-fn only_the_owner_can_read_it_and_only_a_file_is_replaced() {
+fn only_the_owner_can_read_it_and_only_a_profile_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.contend");
-    std::fs::write(&path, "old").unwrap();
+    let create = |path: &Path, overwrite| Recording::create(path, DEFAULT_LIMIT, 1, overwrite);
+    std::fs::write(&path, "the only copy of a thesis").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let recording = Recording::create(&path, DEFAULT_LIMIT, 1).unwrap();
+    let refusal = create(&path, Overwrite::Profiles).unwrap_err();
+    assert_eq!(refusal.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(&path).unwrap(), b"the only copy of a thesis");
+    let recording = create(&path, Overwrite::AnyFile).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(recording.path().is_absolute());
     assert!(!recording.used());
-    assert!(Recording::create(directory.path(), DEFAULT_LIMIT, 1).is_err());
-    assert!(Recording::create(&directory.path().join("no/such"), DEFAULT_LIMIT, 1).is_err());
+    for overwrite in [Overwrite::Profiles, Overwrite::AnyFile] {
+        assert_eq!(
+            create(&path, overwrite).unwrap_err().kind(),
+            ErrorKind::ResourceBusy,
+            "it is being recorded to"
+        );
+        assert!(create(directory.path(), overwrite).is_err());
+        assert!(create(&directory.path().join("no/such"), overwrite).is_err());
+    }
+    recording.withdraw();
+    assert_eq!(std::fs::read(&path).unwrap(), b"the only copy of a thesis", "no program was started");
+    std::fs::write(&path, "").unwrap();
+    let mut recording = create(&path, Overwrite::Profiles).unwrap();
+    recording.begun();
+    drop(recording);
+    create(&path, Overwrite::Profiles).unwrap().begun();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left over");
+}
+
+/// What has come to the name meanwhile does not matter to the launcher.
+#[test]
+fn it_is_read_back_whatever_its_name_leads_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let create = || Recording::create(&path, DEFAULT_LIMIT, 1, Overwrite::Profiles).unwrap();
+    let (first, run) = (create(), RunValues { operations: 7, ..RunValues::default() });
+    std::fs::remove_file(&path).unwrap();
+    let second = create();
+    assert_ne!(first.identity(), second.identity());
+    first.finish(run, &[]).unwrap();
+    let operations = |profile: Profile| profile.table(&Options::default()).header.operations;
+    assert_eq!(operations(first.read().unwrap()), Some(7));
+    assert_eq!(operations(Profile::open(&path).unwrap()), None);
 }
 
 #[test]
 fn what_the_launcher_saw_is_in_the_table() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.contend");
-    let recording = Recording::create(&path, DEFAULT_LIMIT, 8).unwrap();
+    let recording = Recording::create(&path, DEFAULT_LIMIT, 8, Overwrite::Profiles).unwrap();
     let run = RunValues {
         elapsed_ns: 2_000_000_000,
         cpu_ns: 3_000_000_000,

@@ -10,17 +10,20 @@ pub const RWLOCK: &str = "CONTEND_RWLOCK";
 pub const SPIN: &str = "CONTEND_SPIN";
 /// Lines of `SITE=NAME`: see [`crate::site`].
 pub const ONLY: &str = "CONTEND_ONLY";
-/// The process that says at its end which sites matched no lock: the one that the command started.
-pub const ONLY_PROCESS: &str = "CONTEND_ONLY_PROCESS";
 /// `1`: waits that spin do so for ever.
 pub const PURE: &str = "CONTEND_PURE";
-/// `1`: say at exit what was left to glibc.
+/// The path of the file in which the command has lock objects counted.
+pub const TALLY: &str = "CONTEND_TALLY";
+/// `1`: say what goes wrong, and at exit what was left to glibc, unless there is a tally.
 pub const VERBOSE: &str = "CONTEND_VERBOSE";
 /// The absolute path of the profile file to record to.
 pub const PROFILE: &CStr = c"CONTEND_PROFILE";
+/// A number in decimal that the file at [`PROFILE`] has in its header: whatever else has come to the path meanwhile is not
+/// recorded to.
+pub const IDENTITY: &CStr = c"CONTEND_PROFILE_IDENTITY";
 
-/// The variables that choose locks: a program that is started without a choice gets none of them.
-pub const CHOICES: [&str; 6] = [MUTEX, RWLOCK, SPIN, ONLY, ONLY_PROCESS, PURE];
+/// What a command says of one run with other locks: a program that a later one starts gets none of it.
+pub const OF_A_RUN: [&str; 7] = [MUTEX, RWLOCK, SPIN, ONLY, PURE, TALLY, VERBOSE];
 
 /// The name that stands for the C library's own locks.
 pub const GLIBC: &str = "glibc";

@@ -94,15 +94,15 @@ pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
     }
 }
 
-/// Maps a profile file at its limit, having checked that it is one.
-pub(super) fn map_file(path: &CStr) -> Result<*mut u8, &'static str> {
+/// Maps a profile file at its limit, having checked that it is one; none if it is another than the one of this identity.
+pub(super) fn map_file(path: &CStr, identity: Option<u64>) -> Result<Option<*mut u8>, &'static str> {
     // SAFETY: the path ends with a zero.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
         return Err("it cannot be opened");
     }
-    let mapped = map_open_file(file).and_then(|base| keep_path(path).map(|()| base));
-    if mapped.is_ok() {
+    let mapped = map_open_file(file, identity).and_then(|base| keep_path(path).map(|()| base));
+    if matches!(mapped, Ok(Some(_))) {
         keep_file(file);
     }
     // SAFETY: opened above; the mapping outlives the descriptor.
@@ -142,7 +142,7 @@ fn identity_of(file: c_int) -> Option<(u64, u64)> {
     }
 }
 
-fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
+fn map_open_file(file: c_int, identity: Option<u64>) -> Result<Option<*mut u8>, &'static str> {
     let mut bytes = [0u8; 256];
     // SAFETY: the buffer is as long as said.
     let got = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -152,6 +152,9 @@ fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
     }
     if header.version != VERSION | PAGE << 32 {
         return Err("it belongs to another version of contend");
+    }
+    if identity.is_some_and(|identity| identity != header.identity) {
+        return Ok(None);
     }
     // SAFETY: seeking has no other effect on a descriptor that is only used here.
     if (unsafe { libc::lseek(file, 0, libc::SEEK_END) } as u64) < header.grown {
@@ -168,7 +171,7 @@ fn map_open_file(file: c_int) -> Result<*mut u8, &'static str> {
             0,
         )
     };
-    if base == libc::MAP_FAILED { Err("it cannot be mapped") } else { Ok(base.cast()) }
+    if base == libc::MAP_FAILED { Err("it cannot be mapped") } else { Ok(Some(base.cast())) }
 }
 
 /// One line on standard error, put together on the stack.

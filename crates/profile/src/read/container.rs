@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,9 +89,9 @@ impl PairRecord {
 }
 
 /// The part of a profile file that is in use.
-pub(super) fn load(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+pub(super) fn load(mut file: &File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
     file.by_ref().take(PAGE).read_to_end(&mut bytes)?;
     if bytes.starts_with(&MAGIC) {
         let allocated = HeaderValues::decode(&bytes).allocated;

@@ -124,7 +124,7 @@ impl Message {
 mod tests {
     use super::*;
     use crate::read::Profile;
-    use crate::session::Recording;
+    use crate::session::{Overwrite, Recording};
 
     /// The fields of a message: number, and the bytes of a block or the value of a number.
     fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>, u64)> {
@@ -155,7 +155,7 @@ mod tests {
     fn a_sample_leads_to_the_locks_name_and_its_callers_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("p");
-        Recording::create(&path, 0, 1).unwrap();
+        Recording::create(&path, 0, 1, Overwrite::Profiles).unwrap();
         let mut table = Profile::open(&path).unwrap().table(&Default::default());
         let mut usage = crate::Usage { contended: 300, ..Default::default() };
         usage.wait.total_ns = 70_000.0;

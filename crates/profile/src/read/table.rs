@@ -756,13 +756,25 @@ fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             0 => "its limit was reached".to_owned(),
             error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
         };
-        warnings
-            .push(format!("the profile could not grow ({reason}): {} events are missing", header.dropped));
+        warnings.push(format!(
+            "the profile could not grow ({reason}): {} events are missing; {}",
+            header.dropped,
+            room(profile)
+        ));
     }
     if header.merged_pairs > 0 || header.merged_locks > 0 {
         warnings.push(format!(
-            "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; record with a higher --limit to keep them apart",
-            header.merged_locks, header.merged_pairs
+            "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; {} to keep them apart",
+            header.merged_locks,
+            header.merged_pairs,
+            room(profile)
+        ));
+    }
+    if profile.header.unrecorded > 0 {
+        warnings.push(format!(
+            "{} processes found no room in the profile and are not in the table; {}",
+            profile.header.unrecorded,
+            room(profile)
         ));
     }
     if header.untouched.total() > 0 {
@@ -783,4 +795,15 @@ fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
     }
     warnings
+}
+
+/// How to get more room for a profile that could not grow.
+fn room(profile: &Profile) -> &'static str {
+    match i32::try_from(profile.header.growth_error) {
+        Ok(0) => "record with a higher --limit",
+        Ok(libc::ENOSPC) => "free some room on the disk, or record to another one with -o",
+        Ok(libc::EDQUOT) => "free some of your quota, or record to another disk with -o",
+        Ok(libc::EFBIG) => "record with a larger limit of file sizes (ulimit -f)",
+        _ => "record to another place with -o",
+    }
 }

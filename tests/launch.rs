@@ -1,0 +1,386 @@
+//! What the command that starts a program does for it: passes signals and ends on, keeps profiles apart, says what a swap
+//! changed, and lets nobody put another library in the place of its own.
+
+mod common;
+
+use common::{CONTEND, HANG, Outcome, Source, run};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const NOBODY: u32 = 65534;
+
+fn contend(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(arguments).current_dir(directory);
+    command
+}
+
+fn ran(directory: &Path, arguments: &[&str]) -> Outcome {
+    run(contend(directory, arguments), HANG)
+}
+
+fn code(outcome: &Outcome) -> Option<i32> {
+    outcome.status.and_then(|status| status.code())
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, text).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable script");
+    path
+}
+
+fn is_root() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A program that locks, as a path.
+fn injected() -> String {
+    Source::program("injected.c").compile().to_str().expect("a plain path").to_owned()
+}
+
+/// Waits until a file has something in it, and gives that.
+fn awaited(path: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => assert!(begun.elapsed() < HANG, "nothing came to {}", path.display()),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn send(process: u32, signal: libc::c_int) {
+    // SAFETY: no pointers; the process is this test's child or grandchild.
+    unsafe { libc::kill(process.cast_signed(), signal) };
+}
+
+fn ended(mut child: Child) -> std::process::ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status;
+        }
+        if begun.elapsed() > HANG {
+            child.kill().expect("a child");
+            panic!("the command did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A shell that writes the signals that it gets into a file, beside its number, and ends at the second.
+const TELLER: &str = "for s in INT TERM HUP USR1; do trap \"echo $s >> told\" $s; done
+echo $$ > pid
+while [ \"$(cat told 2>/dev/null | wc -l)\" -lt 2 ]; do sleep 0.02; done
+exit 7
+";
+
+#[test]
+fn signals_sent_to_the_command_reach_the_program_once() {
+    for verb in ["run", "profile"] {
+        let place = directory();
+        script(place.path(), "teller", &format!("#!/bin/sh\n{TELLER}"));
+        let mut command = contend(place.path(), &[verb, "--", "./teller"]);
+        if verb == "run" {
+            command = contend(place.path(), &["run", "--lock", "mcs", "--", "./teller"]);
+        }
+        let child = command.stderr(Stdio::null()).spawn().expect("contend starts");
+        awaited(&place.path().join("pid"));
+        let told = |lines: usize| {
+            let begun = Instant::now();
+            while fs::read_to_string(place.path().join("told")).unwrap_or_default().lines().count() < lines {
+                assert!(begun.elapsed() < HANG, "{verb}: a signal did not reach the program");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        send(child.id(), libc::SIGUSR1);
+        told(1);
+        send(child.id(), libc::SIGTERM);
+        assert_eq!(ended(child).code(), Some(7), "{verb}");
+        assert_eq!(fs::read_to_string(place.path().join("told")).expect("signals"), "USR1\nTERM\n", "{verb}");
+    }
+}
+
+#[test]
+fn a_profile_ends_well_when_the_command_is_asked_to_end() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let place = directory();
+        let stderr = place.path().join("stderr");
+        let script = "echo $$ > pid; exec \"$@\" > /dev/null";
+        let child = contend(
+            place.path(),
+            &["profile", "--", "sh", "-c", script, "sh", &injected(), "2", "100000000"],
+        )
+        .stderr(fs::File::create(&stderr).expect("a file"))
+        .spawn()
+        .expect("contend starts");
+        let program = awaited(&place.path().join("pid"));
+        let begun = Instant::now();
+        while !ran(place.path(), &["report", "p.contend"]).stdout.contains("hot_lock") {
+            assert!(begun.elapsed() < HANG, "nothing was recorded");
+        }
+        send(child.id(), signal);
+        assert_eq!(ended(child).code(), Some(128 + signal));
+        let told = fs::read_to_string(&stderr).expect("what it told");
+        assert!(told.contains("hot_lock") && told.contains("The profile is in p.contend"), "{told}");
+        assert!(!told.contains("coverage are missing"), "{told}");
+        assert!(!Path::new("/proc").join(program).join("exe").exists(), "the program is gone too");
+    }
+}
+
+#[test]
+fn a_program_does_not_outlive_a_killed_command() {
+    let place = directory();
+    script(place.path(), "waits", "#!/bin/sh\necho $$ > pid\nexec sleep 1000\n");
+    let child =
+        contend(place.path(), &["run", "--lock", "mcs", "--", "./waits"]).spawn().expect("contend starts");
+    let program: u32 = awaited(&place.path().join("pid")).parse().expect("a number");
+    send(child.id(), libc::SIGKILL);
+    ended(child);
+    let begun = Instant::now();
+    let stat = format!("/proc/{program}/stat");
+    while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(begun.elapsed() < HANG, "the program goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_programs_end_is_the_commands() {
+    let place = directory();
+    for (line, status) in [("exit 3", (Some(3), None)), ("kill -SEGV $$", (None, Some(libc::SIGSEGV)))] {
+        let outcome = ran(place.path(), &["run", "--lock", "mcs", "--", "sh", "-c", line]);
+        let ended = outcome.status.expect("it ends");
+        assert_eq!((ended.code(), ended.signal()), status, "{line}");
+    }
+    // What a program sends to its whole group is for the others in it.
+    let alone = "trap 'echo got >> got' USR1; kill -USR1 0; sleep 0.1; wc -l < got";
+    let outcome = ran(place.path(), &["run", "--lock", "mcs", "--", "sh", "-c", alone]);
+    assert_eq!((code(&outcome), outcome.stdout.trim()), (Some(0), "1"), "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_run_has_a_shells_code_and_destroys_no_profile() {
+    let place = directory();
+    fs::write(place.path().join("text"), "text").expect("a file");
+    script(place.path(), "unhinged", "#!/no/such/interpreter\n");
+    assert!(
+        ran(place.path(), &["profile", "-q", "-o", "good.contend", "--", &injected(), "1", "10"]).succeeded()
+    );
+    let good = fs::read(place.path().join("good.contend")).expect("a profile");
+    for (program, expected) in
+        [("no-such-program", 127), ("./no-such-file", 127), ("./text", 126), ("/", 126), ("./unhinged", 126)]
+    {
+        for arguments in [&["profile", "-o", "good.contend", "--"][..], &["run", "--lock", "mcs", "--"]] {
+            let outcome = ran(place.path(), &[arguments, &[program]].concat());
+            assert_eq!(code(&outcome), Some(expected), "{arguments:?} {program}: {outcome}");
+        }
+    }
+    assert!(fs::read(place.path().join("good.contend")).expect("a profile") == good, "it is as it was");
+    let left = fs::read_dir(place.path()).expect("a directory").count();
+    assert_eq!(left, 3, "nothing is left over");
+}
+
+#[test]
+fn a_script_without_a_first_line_is_a_shells() {
+    let place = directory();
+    script(place.path(), "bare", "echo \"got $1\"\n");
+    for arguments in [&["run", "--lock", "mcs", "--"][..], &["profile", "-q", "--"]] {
+        let outcome = ran(place.path(), &[arguments, &["./bare", "it"]].concat());
+        assert_eq!(
+            (code(&outcome), outcome.stdout.as_str()),
+            (Some(0), "got it\n"),
+            "{arguments:?}: {outcome}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_profile_is_not_replaced_unless_forced() {
+    let place = directory();
+    fs::write(place.path().join("thesis.tex"), "the only copy").expect("a file");
+    let arguments = ["profile", "-q", "-o", "thesis.tex", "--force", "--", "true"];
+    let refused = ran(place.path(), &[&arguments[..4], &arguments[5..]].concat());
+    assert_eq!(code(&refused), Some(1));
+    assert!(refused.stderr.contains("thesis.tex") && refused.stderr.contains("--force"), "{refused}");
+    assert_eq!(fs::read(place.path().join("thesis.tex")).expect("the file"), b"the only copy");
+    assert!(ran(place.path(), &arguments).succeeded());
+    assert!(fs::read(place.path().join("thesis.tex")).expect("the file").starts_with(b"\x89contend"));
+}
+
+#[test]
+fn two_profiles_at_once_keep_apart() {
+    let place = directory();
+    let stderr = |n: u32| place.path().join(format!("stderr-{n}"));
+    let start = |n: u32, rounds: &str| {
+        let hold = format!("while [ ! -e go ]; do sleep 0.01; done; exec \"$@\" > /dev/null; : {n}");
+        contend(place.path(), &["profile", "--", "sh", "-c", &hold, "sh", &injected(), "1", rounds])
+            .stderr(fs::File::create(stderr(n)).expect("a file"))
+            .spawn()
+            .expect("contend starts")
+    };
+    let first = start(1, "111");
+    let begun = Instant::now();
+    while !place.path().join("p.contend").exists() {
+        assert!(begun.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let second = start(2, "222");
+    while !place.path().join("p-2.contend").exists() {
+        assert!(begun.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let refused = ran(place.path(), &["profile", "-o", "p.contend", "--", "true"]);
+    assert_eq!(code(&refused), Some(1));
+    assert!(
+        refused.stderr.contains("another `contend profile`") && refused.stderr.contains("-o"),
+        "{refused}"
+    );
+    fs::write(place.path().join("go"), "").expect("a file");
+    assert!(ended(first).success() && ended(second).success());
+    for (n, name, rounds) in [(1, "p.contend", "111"), (2, "p-2.contend", "222")] {
+        let told = fs::read_to_string(stderr(n)).expect("what it told");
+        assert!(told.contains(&format!("The profile is in {name} ")), "{told}");
+        let report = ran(place.path(), &["report", name, "--csv", "--top", "0"]).stdout;
+        let hot = report.lines().find(|line| line.starts_with("hot_lock,")).expect("a row of the lock");
+        assert!(hot.split(',').any(|cell| cell == rounds), "{hot}");
+    }
+}
+
+/// A child that was started by a program of an earlier profile must not record to the one that has its name now.
+#[test]
+fn what_an_earlier_profile_left_running_stays_out_of_a_later_one() {
+    let place = directory();
+    let daemon = format!(
+        "(while [ ! -e go ]; do sleep 0.01; done; {} 1 10 > /dev/null; echo done > done) &",
+        injected()
+    );
+    let earlier = contend(place.path(), &["profile", "-q", "--", "sh", "-c", &daemon])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    assert!(earlier.expect("contend starts").success());
+    let waits = "touch go; while [ ! -e done ]; do sleep 0.01; done";
+    assert!(ran(place.path(), &["profile", "-q", "--", "sh", "-c", waits]).succeeded());
+    let report = ran(place.path(), &["report", "p.contend", "--json"]);
+    assert!(report.succeeded() && !report.stdout.contains("hot_lock"), "{report}");
+}
+
+#[test]
+fn file_size_limits_and_full_outputs_are_told() {
+    let place = directory();
+    // The limit is for this test's own files too, so that what is told has to go through a pipe.
+    let limited = |blocks: u32, arguments: &str| {
+        let mut command = Command::new("sh");
+        let line = format!("(ulimit -f {blocks}; {CONTEND} {arguments}; echo code $?) 2>&1 | cat");
+        command.args(["-c", &line]).current_dir(place.path());
+        run(command, HANG).stdout
+    };
+    let none = limited(0, "profile -o none.contend -- true");
+    assert!(none.contains("ulimit -f") && none.ends_with("code 1\n"), "{none}");
+    assert!(!place.path().join("none.contend").exists());
+    // Room for the first pages, and then none: 8 blocks of 512 bytes or of 1 KiB, as shells have it.
+    let little = limited(16, &format!("profile -o little.contend -- {} 4 1000 > /dev/null", injected()));
+    assert!(little.ends_with("code 0\n"), "{little}");
+    assert!(little.contains("ulimit -f") && !little.contains("--limit"), "{little}");
+
+    assert!(ran(place.path(), &["profile", "-q", "--", "true"]).succeeded());
+    for arguments in
+        ["report p.contend", "report p.contend --json", "report p.contend --csv", "diff p.contend p.contend"]
+    {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{CONTEND} {arguments} > /dev/full")]).current_dir(place.path());
+        let full = run(command, HANG);
+        assert_eq!(code(&full), Some(1), "{arguments}: {full}");
+        assert!(
+            full.stderr.starts_with("contend: ") && full.stderr.contains("No space left"),
+            "{arguments}: {full}"
+        );
+    }
+}
+
+#[test]
+fn processes_past_the_bound_of_the_file_are_counted_and_not_told_one_by_one() {
+    let place = directory();
+    let many = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done";
+    let outcome = ran(place.path(), &["profile", "--limit", "1", "--", "sh", "-c", many]);
+    assert!(outcome.succeeded(), "{outcome}");
+    let told: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("room")).collect();
+    assert_eq!(told.len(), 1, "{outcome}");
+    assert!(told[0].contains("--limit"), "{outcome}");
+}
+
+#[test]
+fn what_a_swap_changed_is_said() {
+    let place = directory();
+    let program = Source::program("readers.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let injected = injected();
+    let stderr = |arguments: &[&str]| {
+        let outcome = ran(place.path(), &[&["run"], arguments].concat());
+        assert!(outcome.succeeded(), "{arguments:?}: {outcome}");
+        outcome.stderr
+    };
+    let work = ["--", &injected, "1", "10"];
+    let told = stderr(&[&["-v", "--lock", "mutex=mcs"][..], &work].concat());
+    assert!(told.contains("mutexes: ") && told.contains(" swapped"), "{told}");
+    assert!(told.contains("reader-writer locks: 1 left to glibc (mcs: readers cannot share it"), "{told}");
+    assert_eq!(stderr(&[&["--lock", "mutex=mcs"][..], &work].concat()), "");
+    assert_eq!(stderr(&[&["--only", "hot_lock=mcs"][..], &work].concat()), "");
+    let unmatched = stderr(&[&["--only", "no_such_lock=mcs"][..], &work].concat());
+    assert!(unmatched.contains("`no_such_lock` matched no lock"), "{unmatched}");
+    let nothing = stderr(&["--lock", "spin=mcs", "--", program, "2", "10"]);
+    assert!(nothing.contains("nothing was swapped"), "{nothing}");
+}
+
+/// The library is loaded by whatever path the linker is told, so nobody else may be able to change what that leads to.
+#[test]
+fn the_library_is_out_of_other_users_reach() {
+    if !is_root() {
+        return; // only root can give a directory to somebody else
+    }
+    let home = directory();
+    chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("root may");
+    let mut command = contend(home.path(), &["run", "--lock", "mcs", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    command.env("HOME", home.path()).env("TMPDIR", home.path()).env("XDG_CACHE_HOME", home.path());
+    let outcome = run(command, HANG);
+    let library = PathBuf::from(outcome.stdout.trim().split(':').next().expect("a list"));
+    assert!(library.is_absolute() && library.exists(), "{outcome}");
+    assert!(!library.starts_with(home.path()), "{}", library.display());
+    for ancestor in library.ancestors().skip(1) {
+        let data = fs::symlink_metadata(ancestor).expect("a directory");
+        assert!(data.is_dir() && data.uid() == 0, "{}", ancestor.display());
+        assert!(data.mode() & 0o022 == 0 || data.mode() & 0o1000 != 0, "{}", ancestor.display());
+    }
+    assert_eq!(fs::read_dir(home.path()).expect("a directory").count(), 0, "nothing is left there");
+}
+
+/// As a service that drops its rights does, and with all descriptors closed, as `subprocess` of Python does.
+#[test]
+fn descendants_of_another_user_get_the_library_too() {
+    if !is_root() {
+        return; // only root can become somebody else
+    }
+    let place = directory();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("root may");
+    let program = place.path().join("injected");
+    fs::copy(injected(), &program).expect("a copy that others can run");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("root may");
+    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c"];
+    let look = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; grep -c libcontend_preload /proc/self/maps";
+    let outcome = ran(Path::new("/"), &[&["run", "--lock", "mcs", "--"], &other[..], &[look]].concat());
+    assert!(outcome.stdout.trim().parse::<u32>().expect("a count") > 0, "{outcome}");
+    assert!(!outcome.stderr.contains("cannot be preloaded"), "{outcome}");
+}

@@ -253,8 +253,7 @@ impl Sum {
         if self.could_be_weak > 0 && self.weak == 0 {
             let tests = self.could_be_weak;
             text += &format!(
-                "Tests in which this processor may do something weak: {tests}; it did so in none.
-"
+                "Tests in which this processor may do something weak: {tests}; it did so in none.\n"
             );
         }
         text

@@ -101,6 +101,38 @@ fn cmake_finds_the_package() {
     }
 }
 
+/// What `install` builds holds the locks and what they reach, not the standard library: a program that is linked to it
+/// statically gets no sockets and no name resolution, which glibc cannot do statically.
+#[test]
+fn what_is_installed_is_small() {
+    const MOST_STATIC_BYTES: u64 = 4 << 20;
+    const MOST_SHARED_BYTES: u64 = 1 << 20;
+    let prefix = tempfile::tempdir().expect("a temporary directory");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+    succeeds(Command::new("sh").arg(script).arg(prefix.path()).env("CARGO_TARGET_DIR", target));
+    let lib = prefix.path().join("lib");
+    let bytes = |name: &str| std::fs::metadata(lib.join(name)).expect("it is installed").len();
+    let (archive, shared) = (bytes("libcontend.a"), bytes("libcontend.so"));
+    assert!(archive < MOST_STATIC_BYTES, "libcontend.a has {archive} bytes");
+    assert!(shared < MOST_SHARED_BYTES, "libcontend.so has {shared} bytes");
+    let needed = succeeds(Command::new("nm").arg("--undefined-only").arg(lib.join("libcontend.a")));
+    for symbol in needed.lines().filter_map(|line| line.split_whitespace().last()) {
+        assert!(!["getaddrinfo", "socket", "connect", "execvp"].contains(&symbol), "the locks need {symbol}");
+    }
+    let exported =
+        succeeds(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(lib.join("libcontend.so")));
+    for symbol in exported.lines().filter_map(|line| line.split_whitespace().last()) {
+        assert!(symbol.starts_with("contend_"), "{symbol} is exported");
+    }
+    let program = prefix.path().join("program");
+    let [c, _] = examples();
+    let include = prefix.path().join("include");
+    let linked = ["-static", "-o"];
+    succeeds(compiler(&c).arg("-I").arg(include).arg(lib.join("libcontend.a")).args(linked).arg(&program));
+    assert!(succeeds(&mut Command::new(&program)).ends_with("all counts add up\n"));
+}
+
 #[test]
 fn one_unlock_serves_both_sides() {
     let prefix = installed();

@@ -133,6 +133,52 @@ fn what_is_installed_is_small() {
     assert!(succeeds(&mut Command::new(&program)).ends_with("all counts add up\n"));
 }
 
+/// The fenced blocks of a text, each with its language.
+fn blocks(text: &str) -> Vec<(&str, String)> {
+    let mut blocks: Vec<(&str, String)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), inside) {
+            (Some(language), false) => blocks.push((language, String::new())),
+            (Some(_), true) => {}
+            (None, true) => blocks.last_mut().expect("it has begun").1 += &format!("{line}\n"),
+            (None, false) => continue,
+        }
+        inside ^= line.starts_with("```");
+    }
+    blocks
+}
+
+/// Does what the README says, in a fresh directory beside a clone: writes each program to the file that its first line
+/// names, and runs each command.
+#[test]
+fn the_quick_starts_of_the_readme_run() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("the README is there");
+    let (_, library) =
+        readme.split_once("\n## As a library\n").expect("the README has a section for the library");
+    let library = library.split("\n## ").next().expect("a section");
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| place.path().join(name);
+    std::os::unix::fs::symlink(root().canonicalize().expect("it is there"), at("contend")).expect("a link");
+    // So that cargo takes what this workspace has, and needs no network.
+    std::fs::create_dir(at("hits")).expect("a directory");
+    std::fs::copy(root().join("Cargo.lock"), at("hits/Cargo.lock")).expect("a copy");
+    let mut said = String::new();
+    for (language, text) in blocks(library) {
+        if language == "sh" {
+            let mut shell = Command::new("sh");
+            shell.arg("-euc").arg(&text).current_dir(place.path()).env("CARGO_NET_OFFLINE", "true");
+            shell.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed"));
+            said += &succeeds(&mut shell);
+        } else {
+            let first = text.lines().next().expect("a program has lines");
+            let file = first.trim_matches(['/', '*', ' ']);
+            std::fs::write(at(file), &text).unwrap_or_else(|error| panic!("{language}: {file}: {error}"));
+        }
+    }
+    assert_eq!(said, "4000 hits by 4 threads\n".repeat(3));
+}
+
 #[test]
 fn one_unlock_serves_both_sides() {
     let prefix = installed();

@@ -80,6 +80,11 @@ void readers_and_writers(const char *name)
                 std::unique_lock write(lock);
                 first++;
                 second++;
+                if (i % 8 == 0) { // reads on, with others
+                    write.release()->downgrade();
+                    std::shared_lock read(lock, std::adopt_lock);
+                    check(first == second, name);
+                }
             } else {
                 std::shared_lock read(lock);
                 check(first == second, name);

@@ -72,21 +72,23 @@ public:
     }
 };
 
-/// SharedLockable.
+/// SharedLockable, as std::shared_mutex is.
 template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
-          int (*UnlockShared)(T *), int (*TryShared)(T *)>
+          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Downgrade)(T *)>
 class shared : public tried<T, Lock, Unlock, Try> {
 public:
     void lock_shared() noexcept { Shared(&this->lock_); }
     void unlock_shared() noexcept { UnlockShared(&this->lock_); }
     bool try_lock_shared() noexcept { return TryShared(&this->lock_) == 0; }
+    /// Makes a reader of the writer, which unlock_shared() ends; nobody writes in between.
+    void downgrade() noexcept { Downgrade(&this->lock_); }
 };
 
-/// SharedTimedLockable.
+/// SharedTimedLockable, as std::shared_timed_mutex is.
 template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
-          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Wait)(T *, int, const struct timespec *),
-          int (*WaitShared)(T *, int, const struct timespec *)>
-class timed_shared : public shared<T, Lock, Unlock, Try, Shared, UnlockShared, TryShared> {
+          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Downgrade)(T *),
+          int (*Wait)(T *, int, const struct timespec *), int (*WaitShared)(T *, int, const struct timespec *)>
+class timed_shared : public shared<T, Lock, Unlock, Try, Shared, UnlockShared, TryShared, Downgrade> {
 public:
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {
@@ -162,16 +164,16 @@ using qspin = detail::tried<contend_qspin_t, contend_qspin_lock, contend_qspin_u
 using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
 
 /// a reader-writer spin lock on one word.
-using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;
+using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_downgrade, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;
 
 /// a reader-writer spin lock whose waiters queue up at a ticket lock.
-using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock>;
+using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
 
 /// a mutex that stays away while the lock is hot, then sleeps.
 using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_unlock, contend_futex_trylock, contend_futex_clocklock>;
 
 /// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
-using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_clockwrlock, contend_rw_clockrdlock>;
+using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
 
 /// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
 using mcs_queue = contend_mcs_queue_t;

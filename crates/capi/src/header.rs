@@ -162,7 +162,8 @@ pub fn cpp() -> String {
             parts.push(function(&format!("try{write}lock")));
         }
         if lock.shared {
-            parts.extend([function("rdlock"), function("rdunlock"), function("tryrdlock")]);
+            let shared = ["rdlock", "rdunlock", "tryrdlock", "downgrade"];
+            parts.extend(shared.map(function));
         }
         if lock.timed {
             parts.push(function(&format!("clock{write}lock")));
@@ -247,21 +248,23 @@ public:
     }
 };
 
-/// SharedLockable.
+/// SharedLockable, as std::shared_mutex is.
 template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
-          int (*UnlockShared)(T *), int (*TryShared)(T *)>
+          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Downgrade)(T *)>
 class shared : public tried<T, Lock, Unlock, Try> {
 public:
     void lock_shared() noexcept { Shared(&this->lock_); }
     void unlock_shared() noexcept { UnlockShared(&this->lock_); }
     bool try_lock_shared() noexcept { return TryShared(&this->lock_) == 0; }
+    /// Makes a reader of the writer, which unlock_shared() ends; nobody writes in between.
+    void downgrade() noexcept { Downgrade(&this->lock_); }
 };
 
-/// SharedTimedLockable.
+/// SharedTimedLockable, as std::shared_timed_mutex is.
 template <class T, int (*Lock)(T *), int (*Unlock)(T *), int (*Try)(T *), int (*Shared)(T *),
-          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Wait)(T *, int, const struct timespec *),
-          int (*WaitShared)(T *, int, const struct timespec *)>
-class timed_shared : public shared<T, Lock, Unlock, Try, Shared, UnlockShared, TryShared> {
+          int (*UnlockShared)(T *), int (*TryShared)(T *), int (*Downgrade)(T *),
+          int (*Wait)(T *, int, const struct timespec *), int (*WaitShared)(T *, int, const struct timespec *)>
+class timed_shared : public shared<T, Lock, Unlock, Try, Shared, UnlockShared, TryShared, Downgrade> {
 public:
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {

@@ -170,3 +170,43 @@
 //! let shared: Mutex<u64> = Mutex::new(0);
 //! unsafe { shared.raw() };
 //! ```
+//!
+//! A value that threads must not share, shared by a lock or a guard:
+//!
+//! ```compile_fail,E0277
+//! use contend_locks::prelude::*;
+//! use std::rc::Rc;
+//! let counted: Mutex<Rc<u32>, Mcs> = Mutex::new(Rc::new(1));
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| drop(counted.lock()));
+//! });
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use contend_locks::prelude::*;
+//! use std::cell::Cell;
+//! let looked_at: RwLock<Cell<u32>> = RwLock::new(Cell::new(1));
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| looked_at.read().set(2));
+//! });
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use contend_locks::prelude::*;
+//! use std::cell::Cell;
+//! let guarded: Mutex<Cell<u32>> = Mutex::new(Cell::new(1));
+//! let held = guarded.lock();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| held.set(2));
+//! });
+//! ```
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//! use std::cell::Cell;
+//! let guarded: Mutex<Cell<u32>> = Mutex::new(Cell::new(1));
+//! let held = guarded.lock();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || held.set(2));
+//! });
+//! ```

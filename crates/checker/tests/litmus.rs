@@ -260,6 +260,7 @@ fn no_damage_to_a_test_makes_the_reader_or_the_models_panic() {
 /// than damaged letters are, so that it gets further into the reader.
 #[test]
 fn no_rearrangement_of_words_makes_the_reader_or_the_models_panic() {
+    const WORDS: [&str; 8] = ["0", "-1", "255", "9223372036854775807", "x", "P1", "*", "{"];
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let words = |text: &str| {
         let mut words: Vec<String> = Vec::new();
@@ -281,10 +282,7 @@ fn no_rearrangement_of_words_makes_the_reader_or_the_models_panic() {
                 0 => text.swap(at, other),
                 1 => drop(text.remove(at)),
                 2 => text.insert(at, text[other].clone()),
-                3 => {
-                    text[at] =
-                        ["0", "-1", "255", "9223372036854775807", "x", "P1", "*", "{"][random(8)].to_owned()
-                }
+                3 => text[at] = WORDS[random(WORDS.len())].to_owned(),
                 _ => {
                     let from = &texts[random(texts.len())];
                     let start = random(from.len());

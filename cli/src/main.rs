@@ -14,6 +14,7 @@ mod litmus;
 mod locks;
 mod machines;
 mod manual;
+mod names;
 mod noise;
 mod output;
 mod page;

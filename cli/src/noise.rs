@@ -89,28 +89,33 @@ impl Noise {
         Self { load_before: None, others_share: Some(others / all), stolen_share: Some(stolen / all) }
     }
 
-    /// Why timings taken meanwhile should not be trusted; nothing if they may be.
+    /// Why timings taken meanwhile should not be trusted, with what to do; nothing if they may be.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let advice = |(what, advice)| format!("{what}: {advice}");
+        self.disturbances_and_advice().into_iter().map(advice).collect()
+    }
+
+    /// What disturbed timings meanwhile.
+    pub(crate) fn disturbances(&self) -> Vec<String> {
+        self.disturbances_and_advice().into_iter().map(|(what, _)| what).collect()
+    }
+
+    fn disturbances_and_advice(&self) -> Vec<(String, &'static str)> {
+        let mut all = Vec::new();
         if let Some(share) = self.others_share.filter(|&share| share > OTHERS_SHARE) {
-            warnings.push(format!(
-                "other programs used {:.0} % of the cores meanwhile: stop them and measure again",
-                100.0 * share
-            ));
+            let what = format!("other programs used {:.0} % of the cores meanwhile", 100.0 * share);
+            all.push((what, "stop them and measure again"));
         }
         if let Some(share) = self.stolen_share.filter(|&share| share > STOLEN_SHARE) {
-            warnings.push(format!(
-                "the hypervisor took {:.1} % of the cores' time away: measure on a quieter host",
-                100.0 * share
-            ));
+            let what = format!("the hypervisor took {:.1} % of the cores' time away", 100.0 * share);
+            all.push((what, "measure on a quieter host"));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if let Some(load) = self.load_before.filter(|&load| load > 0.5 * cores as f64) {
-            warnings.push(format!(
-                "the load was {load} on {cores} cores at the start: the machine was not at rest"
-            ));
+            let what = format!("the load was {load} on {cores} cores at the start");
+            all.push((what, "the machine was not at rest"));
         }
-        warnings
+        all
     }
 }
 

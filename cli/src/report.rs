@@ -223,20 +223,23 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     let operations = h.operations.map_or(h.elapsed_ns / 1e9, |n| n as f64);
     let part = |some: f64, all: f64| (all > 0.0).then(|| some / all);
     let of_acquisitions = |count: u64| part(count as f64, usage.acquisitions as f64);
-    let mean = |times: &Times| times.mean_ns();
+    let mean = |times: &Times| match times.bound_ns() {
+        Some(bound) => Cell::Below(bound),
+        None => times.mean_ns().into(),
+    };
     let hold = usage.hold();
     vec![
         row.name.as_str().into(),
         way.into(),
         part(usage.acquisitions as f64, operations).into(),
-        mean(&hold).into(),
+        mean(&hold),
         part(usage.held_ns(), operations * h.operation_ns).into(),
         of_acquisitions(usage.contended).into(),
         (usage.wait.total_ns / 1e6).into(),
-        mean(&usage.handover).into(),
-        mean(&usage.hold_same).into(),
-        mean(&usage.hold_other).into(),
-        mean(&usage.think).into(),
+        mean(&usage.handover),
+        mean(&usage.hold_same),
+        mean(&usage.hold_other),
+        mean(&usage.think),
         of_acquisitions(usage.owner_changes).into(),
         row.threads.into(),
         row.caller.as_str().into(),

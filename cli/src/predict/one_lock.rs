@@ -158,7 +158,8 @@ impl LockPrediction {
     }
 
     fn curves(&self) -> impl Iterator<Item = &Curve> {
-        let predicted = self.predictions.iter().map(|named| &named.prediction.curve);
+        let useful = self.parameters.useless.is_none();
+        let predicted = self.predictions.iter().filter(move |_| useful).map(|named| &named.prediction.curve);
         predicted.chain(self.measured.iter().map(|measured| &measured.curve))
     }
 
@@ -193,21 +194,29 @@ impl LockPrediction {
             Column::spread("speedup_at_last", "at the last core"),
             Column::text("verdict", "verdict").kept(),
         ]);
+        // Figures that are made of times known to be wrong are not shown.
+        let useful = self.parameters.useless.is_none();
         for Named { name, prediction, .. } in &self.predictions {
             let end = prediction.curve.at(last);
             table.row([
                 Cell::from(name.as_str()),
-                Cell::from(prediction.peak_cores),
-                Cell::from(prediction.peak_speedup),
-                Cell::from(prediction.collapse_cores),
-                Cell::from(end.map(|p| Spread { low: p.low, median: p.value, high: p.high })),
+                Cell::from(useful.then_some(prediction.peak_cores)),
+                Cell::from(useful.then_some(prediction.peak_speedup)),
+                Cell::from(prediction.collapse_cores.filter(|_| useful)),
+                Cell::from(end.filter(|_| useful).map(|p| Spread {
+                    low: p.low,
+                    median: p.value,
+                    high: p.high,
+                })),
                 Cell::from(words(&prediction.verdict)),
             ]);
         }
         shown.push_str(&table.terminal(screen));
         shown.push('\n');
-        shown.push_str(&self.plot(machine)?.terminal(screen, PLOT_ROWS));
-        shown.push('\n');
+        if self.curves().next().is_some() {
+            shown.push_str(&self.plot(machine)?.terminal(screen, PLOT_ROWS));
+            shown.push('\n');
+        }
         shown.push_str(&screen.fit(&self.remarks(machine, target)));
         Ok(shown)
     }
@@ -215,18 +224,19 @@ impl LockPrediction {
     /// The lock and what the profile says of it.
     fn describe(&self) -> String {
         let Self { observed, parameters, .. } = self;
-        let Range { low, likely, high } = parameters.growth_ns.plus(Range::exact(parameters.same_ns));
-        let other =
-            if low < high { format!("{likely:.0} ({low:.0} to {high:.0})") } else { format!("{likely:.0}") };
+        let ranged = |Range { low, likely, high }: Range| {
+            if low < high { format!("{likely:.0} ({low:.0} to {high:.0})") } else { format!("{likely:.0}") }
+        };
+        let other = ranged(parameters.growth_ns.plus(parameters.same_ns));
         let reads =
             parameters.read_share.map_or(String::new(), |share| format!(", {:.0} % reads", 100.0 * share));
         format!(
             "{}: {} acquisitions by {} threads{reads}.\n\
-             Critical section {:.0} ns after this core, {other} after another; {} ns outside.\n",
+             Critical section {} ns after this core, {other} after another; {} ns outside.\n",
             text::printable(&observed.name),
             text::grouped(observed.acquisitions),
             observed.threads,
-            parameters.same_ns,
+            ranged(parameters.same_ns),
             text::short(parameters.outside_ns.likely),
         )
     }
@@ -234,7 +244,7 @@ impl LockPrediction {
     /// What the reader must know of these figures: doubts, open verdicts, what was assumed, where short runs deceive.
     fn remarks(&self, machine: &MachineFile, target: &Target) -> String {
         let mut shown = String::new();
-        for measured in &self.measured {
+        for measured in self.measured.iter().filter(|_| self.parameters.useless.is_none()) {
             shown.push_str(&measured.terminal(target.reading));
         }
         for doubt in &self.parameters.doubts {
@@ -322,7 +332,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::predict) fn lock() -> Observed {
-        let mean = |ns| Some(Mean { ns, samples: 1_000_000 });
+        let mean = |ns| Some(Mean { ns: Range::exact(ns), samples: 1_000_000 });
         Observed {
             name: "order\u{1b}[2J<b>".into(),
             family: Family::Blocking,

@@ -79,7 +79,8 @@ pub(super) fn together(
 fn mean_hold_ns(lock: &Observed) -> f64 {
     let holds = [lock.hold_same, lock.hold_other];
     let samples: u64 = holds.iter().flatten().map(|mean| mean.samples).sum();
-    holds.iter().flatten().map(|mean| mean.ns * mean.samples as f64).sum::<f64>() / samples.max(1) as f64
+    holds.iter().flatten().map(|mean| mean.ns.likely * mean.samples as f64).sum::<f64>()
+        / samples.max(1) as f64
 }
 
 impl Together {
@@ -123,7 +124,7 @@ pub(super) fn others_terminal(others: &[Other], screen: Screen) -> String {
 mod tests {
     use super::super::one_lock::tests::{lock, target};
     use super::*;
-    use model::Mean;
+    use model::{Mean, Range};
 
     #[test]
     fn an_unusable_lock_is_open_and_says_why() {
@@ -136,8 +137,11 @@ mod tests {
     fn locks_together_do_less_than_the_first_alone() {
         let target = target(64);
         let main = predict_lock(&lock(), &[], &target).unwrap();
-        let other =
-            Observed { name: "other".into(), think: Some(Mean { ns: 400.0, samples: 1000 }), ..lock() };
+        let other = Observed {
+            name: "other".into(),
+            think: Some(Mean { ns: Range::exact(400.0), samples: 1000 }),
+            ..lock()
+        };
         let together = together(&main, &[other], &target).unwrap().expect("two locks");
         let alone = main.predictions[0].prediction.curve.at(4).unwrap().value;
         assert!(together.curve.at(4).unwrap().value < alone * 1.2);

@@ -44,7 +44,15 @@ pub(super) fn choose<'a>(
 /// The program is taken to have run on the C library's locks: a sleeping mutex and reader-writer lock, a spin lock
 /// whose waiters all try one word.
 pub(super) fn observed(row: &LockRow, table: &LockTable) -> Observed {
-    let mean = |times: &Times| times.mean_ns().map(|ns| Mean { ns, samples: times.count });
+    let mean = |times: &Times| {
+        let likely = times.mean_ns()?;
+        let ns = times.bound_ns().map_or(Range::exact(likely), |bound| Range {
+            low: likely,
+            likely: f64::midpoint(likely, bound),
+            high: bound,
+        });
+        Some(Mean { ns, samples: times.count })
+    };
     let both = |of: fn(&profile::Usage) -> &Times| of(&row.exclusive).and(of(&row.shared));
     let handover = both(|usage| &usage.handover);
     let holds = row.exclusive.holds().saturating_add(row.shared.holds()).max(1);
@@ -124,7 +132,7 @@ mod tests {
     use super::*;
 
     fn times(count: u64, mean_ns: f64) -> Times {
-        Times { count, total_ns: mean_ns * count as f64, buckets: Vec::new() }
+        Times { count, total_ns: mean_ns * count as f64, ..Times::default() }
     }
 
     #[test]

@@ -77,8 +77,8 @@ impl End {
 /// A mean and the number of samples behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mean {
-    /// The mean, ns.
-    pub ns: f64,
+    /// The mean, ns: a range where recording takes longer than what it times, so that only a bound is known.
+    pub ns: Range,
     /// Samples; a mean of none is no mean.
     pub samples: u64,
 }
@@ -113,6 +113,8 @@ pub struct Observed {
 
 /// Fewer samples than this are no basis for a mean.
 const LEAST_SAMPLES: u64 = 30;
+/// No critical section is shorter: a cycle.
+const LEAST_SECTION_NS: f64 = 0.25;
 /// No clock and no recorder is better than this share.
 const LEAST_SPREAD: f64 = 0.05;
 /// Lines that a critical section may touch, where no profile has seen it on a second core: from none to this many.
@@ -135,7 +137,7 @@ pub struct Parameters {
     /// a: mean time outside the lock, waiting not included, ns.
     pub outside_ns: Range,
     /// The critical section after a holder on the same core, ns.
-    pub same_ns: f64,
+    pub same_ns: Range,
     /// What it grew by after a holder on another core, on the profiled machine, ns.
     pub growth_ns: Range,
     /// What a line transfer cost there, ns: the growth is that of lines, and scales with it.
@@ -160,10 +162,11 @@ impl Parameters {
     ///
     /// Why there are none to take, in words for the user: the profile lacks a time that the model needs.
     pub fn observed(lock: &Observed, profiled_transfer_ns: Range) -> Result<Self, String> {
-        let enough = |mean: &Option<Mean>| mean.filter(|m| m.samples >= LEAST_SAMPLES && m.ns > 0.0);
+        let enough = |mean: &Option<Mean>| mean.filter(|m| m.samples >= LEAST_SAMPLES && m.ns.high > 0.0);
         let mut doubts = Vec::new();
         let (same_ns, growth_ns) = match (enough(&lock.hold_same), enough(&lock.hold_other)) {
-            (Some(same), Some(other)) => (same.ns, Range::exact((other.ns - same.ns).max(0.0))),
+            // Both have the same recorder in them, so that their difference is better known than they are.
+            (Some(same), Some(other)) => (same.ns, Range::exact((other.ns.likely - same.ns.likely).max(0.0))),
             (Some(same), None) => {
                 let growth = Range {
                     low: 0.0,
@@ -205,16 +208,23 @@ impl Parameters {
             "the threads did not run together, so its times hold waiting for a core: profile with no more threads than cores, on an idle machine"
                 .to_owned()
         });
-        let outside = |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_OUTSIDE * think_ns);
+        if same_ns.high > 2.0 * same_ns.low {
+            doubts.push(format!(
+                "recording takes longer than the critical section, which is only known to be shorter than {:.0} ns",
+                same_ns.high
+            ));
+        }
+        let outside =
+            |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_OUTSIDE * think_ns).max(f64::MIN_POSITIVE);
         let outside_ns = Range {
-            low: outside(think.ns / spread),
-            likely: outside(think.ns),
-            high: outside(think.ns * spread),
+            low: outside(think.ns.low / spread),
+            likely: outside(think.ns.likely),
+            high: outside(think.ns.high * spread),
         };
-        if outside_ns.high > 2.0 * outside_ns.low {
+        if outside_ns.high > 2.0 * outside_ns.low && think.ns.low == think.ns.high {
             doubts.push(format!(
                 "nearly all of the {:.0} ns between a thread's acquisitions was waiting: the time outside the lock is only known to be {:.0} to {:.0} ns; profile with fewer threads",
-                think.ns, outside_ns.low, outside_ns.high
+                think.ns.likely, outside_ns.low, outside_ns.high
             ));
         }
         Ok(Self {
@@ -253,7 +263,7 @@ impl Parameters {
         let outside = self.outside_ns.at(end.opposite());
         let transfer = costs.transfer_ns(cores).at(end);
         let distance = transfer / self.profiled_transfer_ns.at(end.opposite());
-        let same = self.same_ns * times_off;
+        let same = self.same_ns.at(end).max(LEAST_SECTION_NS) * times_off;
         // An acquisition after another core fetches the lock's own line beside those of the section.
         let other = same + self.growth_ns.at(end) * times_off * distance + transfer;
         let waiter_cost = costs.waiter_ns(cores).at(end);
@@ -304,7 +314,7 @@ pub(crate) mod tests {
 
     /// A ticket lock that two threads took a million times.
     pub(crate) fn observed(hold_ns: f64, think_ns: f64) -> Observed {
-        let mean = |ns| Some(Mean { ns, samples: 1_000_000 });
+        let mean = |ns| Some(Mean { ns: Range::exact(ns), samples: 1_000_000 });
         Observed {
             name: "lock".into(),
             family: Family::Ticket,
@@ -333,8 +343,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_section_that_is_only_bounded_is_a_range_and_a_doubt() {
+        let short = Some(Mean { ns: Range { low: 0.0, likely: 6.0, high: 12.0 }, samples: 9_000_000 });
+        let lock = Observed { hold_same: short, ..observed(60.0, 2000.0) };
+        let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+        assert_eq!(parameters.same_ns.high, 12.0);
+        assert!(parameters.doubts[0].contains("shorter than 12 ns"), "{:?}", parameters.doubts);
+        assert!((parameters.growth_ns.likely - 84.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn too_few_samples_are_refused_in_words() {
-        let few = Some(Mean { ns: 10.0, samples: 3 });
+        let few = Some(Mean { ns: Range::exact(10.0), samples: 3 });
         let lock = Observed { hold_same: few, hold_other: few, ..observed(1.0, 1.0) };
         assert!(Parameters::observed(&lock, Range::exact(50.0)).unwrap_err().contains("critical sections"));
         let lock = Observed { think: None, ..observed(1.0, 1.0) };

@@ -38,6 +38,8 @@ pub enum Cell {
     Number(f64),
     /// A quantity with its range.
     Spread(Spread),
+    /// A quantity that is only known to be below this.
+    Below(f64),
     /// Nothing to say: `-` on a terminal, `null` in JSON, empty in CSV.
     Missing,
 }
@@ -161,6 +163,7 @@ impl Column {
             Cell::Spread(Spread { low, median, high }) => {
                 format!("{} ({} to {})", number(*median), number(*low), number(*high))
             }
+            Cell::Below(bound) => format!("< {}", number(*bound)),
             Cell::Missing => "-".into(),
         }
     }
@@ -324,6 +327,7 @@ impl Table {
                 ("low".into(), number(*low)),
                 ("high".into(), number(*high)),
             ])),
+            Cell::Below(bound) => Value::Object(Map::from_iter([("below".into(), number(*bound))])),
             Cell::Missing => Value::Null,
         };
         let object = |row: &Vec<Cell>| {
@@ -442,6 +446,7 @@ fn csv_fields(kind: Kind, cell: &Cell) -> Vec<String> {
         Cell::Count(count) => vec![count.to_string()],
         Cell::Number(value) => vec![number(*value)],
         Cell::Spread(Spread { low, median, high }) => vec![number(*median), number(*low), number(*high)],
+        Cell::Below(bound) => vec![format!("<{}", number(*bound))],
         Cell::Missing => vec![String::new()],
     };
     if kind == Kind::Spread {
@@ -575,6 +580,14 @@ all.
              glibc,1234567,0.1234,2,1,4.5,a note\n\
              \"<b>\\u{1b}[31m,\"\"\\n\",,,,,,\n"
         );
+    }
+
+    #[test]
+    fn a_bound_is_no_figure() {
+        let mut table = Table::new([Column::number("ns", "ns")]);
+        table.row([Cell::Below(12.0)]);
+        assert_eq!(table.terminal(Screen::FILE), "    ns\n───────\n< 12.0\n");
+        assert_eq!((table.csv().as_str(), table.json()), ("ns\n<12\n", json!([{"ns": {"below": 12.0}}])));
     }
 
     #[test]

@@ -378,14 +378,24 @@ impl UsageTicks {
 
     fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
         let own = |cost: u64| cost as f64 / 1024.0;
-        let times = |quantity: Quantity, own| self.quantities[quantity as usize].finish(ns_per_tick, own);
+        // Holds after a holder here and elsewhere have the same recorder in them, and so the same subtracted.
+        let shortest = |quantities: &[Quantity]| {
+            let each =
+                quantities.iter().filter_map(|&quantity| self.quantities[quantity as usize].shortest());
+            each.min_by(f64::total_cmp)
+        };
+        let hold = shortest(&[Quantity::HoldSame, Quantity::HoldOther]);
+        let think = shortest(&[Quantity::Think]);
+        let times = |quantity: Quantity, own, shortest| {
+            self.quantities[quantity as usize].finish(ns_per_tick, own, shortest)
+        };
         Usage {
             condition_ns: self.condition_ticks as f64 * ns_per_tick,
-            wait: times(Quantity::Wait, 0.0),
-            hold_same: times(Quantity::HoldSame, own(process.cost_in_hold)),
-            hold_other: times(Quantity::HoldOther, own(process.cost_in_hold)),
-            think: times(Quantity::Think, own(process.cost_in_think)),
-            handover: times(Quantity::Handover, 0.0),
+            wait: times(Quantity::Wait, 0.0, None),
+            hold_same: times(Quantity::HoldSame, own(process.cost_in_hold), hold),
+            hold_other: times(Quantity::HoldOther, own(process.cost_in_hold), hold),
+            think: times(Quantity::Think, own(process.cost_in_think), think),
+            handover: times(Quantity::Handover, 0.0, None),
             ..self.counts
         }
     }

@@ -11,6 +11,11 @@ pub struct Times {
     pub count: u64,
     /// Their exact sum, ns, less what recording itself added.
     pub total_ns: f64,
+    /// What recording itself added, ns: subtracted from their sum.
+    pub own_ns: f64,
+    /// Recording took longer where its cost was measured than the shortest of them did with it. So less was subtracted,
+    /// and how much of the rest is the program's is not known.
+    pub hidden: bool,
     /// Their distribution, without empty buckets. May hold fewer than `count`: rarely used pairs keep none.
     pub buckets: Vec<Bucket>,
 }
@@ -30,6 +35,13 @@ impl Times {
     /// Their mean, ns; `None` if there are none.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.total_ns / self.count as f64)
+    }
+
+    /// What their mean is certainly below, ns, where they are too short to be told from the cost of recording them. Then
+    /// [`Times::mean_ns`] is no more than a guess.
+    pub fn bound_ns(&self) -> Option<f64> {
+        (self.count > 0 && self.hidden && self.total_ns < self.own_ns)
+            .then(|| (self.total_ns + self.own_ns) / self.count as f64)
     }
 
     /// The duration that `part` (0 to 1) of them do not exceed, ns, within the width of its bucket.
@@ -73,6 +85,8 @@ impl Times {
         Self {
             count: self.count.saturating_add(other.count),
             total_ns: self.total_ns + other.total_ns,
+            own_ns: self.own_ns + other.own_ns,
+            hidden: self.hidden || other.hidden,
             buckets,
         }
     }
@@ -101,16 +115,38 @@ impl Ticks {
         }
     }
 
-    /// `own_ticks` is what recording added to each.
-    pub(super) fn finish(&self, ns_per_tick: f64, own_ticks: f64) -> Times {
-        let net = (self.sum as f64 - self.count as f64 * own_ticks).max(0.0);
+    /// How long the shortest of them took, but for one in a hundred; not above their mean. `None` if there are none.
+    pub(super) fn shortest(&self) -> Option<f64> {
+        let mean = (self.count > 0).then(|| self.sum as f64 / self.count as f64)?;
+        let all: u64 = self.buckets.iter().fold(0, |sum, &count| sum.saturating_add(count));
+        let mut seen = 0_u64;
+        let shortest = self.buckets.iter().position(|&count| {
+            seen = seen.saturating_add(count);
+            seen > all / 100
+        });
+        Some(shortest.map_or(mean, |bucket| mean.min(lower_bound(bucket) as f64)))
+    }
+
+    /// `own_ticks` is what recording added to each, as it was measured; `shortest` limits what of it is subtracted, since
+    /// no duration is shorter than the part of it that is recording.
+    pub(super) fn finish(&self, ns_per_tick: f64, own_ticks: f64, shortest: Option<f64>) -> Times {
+        let hidden = shortest.is_some_and(|shortest| shortest < own_ticks);
+        let own_ticks = shortest.unwrap_or(own_ticks).min(own_ticks);
+        let own = (self.count as f64 * own_ticks).min(self.sum as f64);
+        let net = self.sum as f64 - own;
         let buckets =
             self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(i, &count)| Bucket {
                 from_ns: (lower_bound(i) as f64 - own_ticks).max(0.0) * ns_per_tick,
                 to_ns: (lower_bound(i + 1) as f64 - own_ticks).max(0.0) * ns_per_tick,
                 count,
             });
-        Times { count: self.count, total_ns: net * ns_per_tick, buckets: buckets.collect() }
+        Times {
+            count: self.count,
+            total_ns: net * ns_per_tick,
+            own_ns: own * ns_per_tick,
+            hidden,
+            buckets: buckets.collect(),
+        }
     }
 }
 
@@ -126,7 +162,7 @@ mod tests {
             buckets[bucket(value)] = 1;
             sums.add(1, value, &buckets);
         }
-        sums.finish(0.5, 0.0)
+        sums.finish(0.5, 0.0, None)
     }
 
     #[test]
@@ -151,13 +187,34 @@ mod tests {
     fn own_cost_is_subtracted_but_never_below_zero() {
         let mut sums = Ticks::NONE;
         sums.add(10, 1000, &[]);
-        assert_eq!(sums.finish(1.0, 30.0).total_ns, 700.0);
-        assert_eq!(sums.finish(1.0, 300.0).total_ns, 0.0);
+        assert_eq!(sums.finish(1.0, 30.0, None).total_ns, 700.0);
+        assert_eq!(sums.finish(1.0, 300.0, None).total_ns, 0.0);
         let mut buckets = [0; BUCKETS];
         buckets[bucket(100)] = 1;
         sums.add(1, 100, &buckets);
-        let shifted = sums.finish(1.0, 30.0).buckets[0];
+        let shifted = sums.finish(1.0, 30.0, None).buckets[0];
         assert!(shifted.from_ns <= 70.0 && 70.0 < shifted.to_ns, "{shifted:?}");
+    }
+
+    #[test]
+    fn sections_that_are_shorter_than_recording_have_a_bound_and_no_figure() {
+        let mut sums = Ticks::NONE;
+        for ticks in [18, 20, 22] {
+            let mut buckets = [0; BUCKETS];
+            buckets[bucket(ticks)] = 100;
+            sums.add(100, 100 * ticks, &buckets);
+        }
+        let shortest = sums.shortest();
+        assert!(shortest.is_some_and(|shortest| shortest <= 18.0 && shortest > 12.0), "{shortest:?}");
+        let times = sums.finish(1.0, 25.0, shortest);
+        assert!((times.bound_ns().unwrap() - 20.0).abs() < 1e-9, "all of it may be the program's: {times:?}");
+        assert!(times.mean_ns().unwrap() > 0.0);
+        let longer = sums.finish(1.0, 10.0, shortest);
+        assert_eq!((longer.bound_ns(), longer.mean_ns()), (None, Some(10.0)));
+        // Together with longer ones they have a mean again.
+        let mut long = Ticks::NONE;
+        long.add(300, 300 * 500, &[]);
+        assert_eq!(times.and(&long.finish(1.0, 25.0, long.shortest())).bound_ns(), None);
     }
 
     #[test]

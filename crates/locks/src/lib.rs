@@ -40,8 +40,8 @@
 //! [`api`] has the guards and types under the names of [`lock_api`], which is re-exported, and its features `arc_lock`,
 //! `serde` and `owning_ref` are features here. Deadlines are [`Deadline`]s, which with the feature `std` an
 //! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. There are no
-//! condition variables. Deadlocks are not detected: the locks have no room for their owners, and every acquisition
-//! would have to look for them.
+//! condition variables. Deadlocks are not detected: a guard may be sent to another thread, so that no lock knows
+//! which one it waits for.
 //!
 //! # The algorithms
 //!

@@ -10,6 +10,9 @@ use crate::Machine;
 /// The size of a cache line that layouts assume.
 pub const LINE_BYTES: usize = 64;
 
+/// The size of a page that no machine goes below, in bytes.
+pub(crate) const SMALLEST_PAGE_BYTES: usize = 4096;
+
 /// Cells of [`Machine::thread_memory`].
 pub const THREAD_MEMORY: usize = 64;
 
@@ -47,8 +50,9 @@ pub struct Placed<T: Sync, M: Machine> {
 }
 
 impl<T: Sync, M: Machine> Placed<T, M> {
-    /// Moves `value` into memory at `home`.
+    /// Moves `value` into memory at `home`. A type that is aligned to more than a page does not compile.
     pub fn new(value: T, home: Home) -> Self {
+        const { assert!(align_of::<T>() <= SMALLEST_PAGE_BYTES, "machines align memory to a page at most") };
         let memory = M::alloc(Self::layout(), home).cast::<T>();
         // SAFETY: freshly allocated with the layout of T.
         unsafe { memory.write(value) };

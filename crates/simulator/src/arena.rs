@@ -72,6 +72,8 @@ pub(crate) struct Arena {
     free: BTreeMap<(u32, usize), Vec<usize>>,
     /// Home of the line below `top` that is only partly used.
     open_home: Option<Home>,
+    /// Blocks that are lent and have not come back.
+    lent: usize,
 }
 
 impl Arena {
@@ -79,7 +81,7 @@ impl Arena {
         let region = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(Region::reserve);
         let base = region.base.as_ptr() as usize;
         // Offset zero stays unused, so that it can mean nothing.
-        Self { region: Some(region), base, top: LINE_BYTES, free: BTreeMap::new(), open_home: None }
+        Self { region: Some(region), base, top: LINE_BYTES, free: BTreeMap::new(), open_home: None, lent: 0 }
     }
 
     /// The offset of a host address; none if it lies outside.
@@ -118,7 +120,19 @@ impl Arena {
         offset
     }
 
-    pub(crate) fn free(&mut self, offset: usize, layout: Layout, home: Home) {
+    /// Memory for a program, which may keep it for longer than the simulation.
+    pub(crate) fn lend(&mut self, layout: Layout, home: Home) -> usize {
+        self.lent += 1;
+        self.alloc(layout, home)
+    }
+
+    /// Memory that was lent comes back.
+    pub(crate) fn take_back(&mut self, offset: usize, layout: Layout, home: Home) {
+        self.lent -= 1;
+        self.free(offset, layout, home);
+    }
+
+    fn free(&mut self, offset: usize, layout: Layout, home: Home) {
         self.free.entry((home_key(home), layout.pad_to_align().size().max(1))).or_default().push(offset);
     }
 
@@ -143,6 +157,11 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let Some(region) = self.region.take() else { return };
+        if self.lent > 0 {
+            // Whoever kept an object may look at it yet, so that nothing else may ever lie there.
+            std::mem::forget(region);
+            return;
+        }
         // SAFETY: all that `alloc` gave out, and nobody uses any more.
         unsafe { region.base.write_bytes(0, self.top) };
         SPARE.with_borrow_mut(|spare| spare.push(region));

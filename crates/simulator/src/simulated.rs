@@ -265,7 +265,7 @@ unsafe impl Machine for Simulated {
 
     fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
         let engine = engine!();
-        let offset = engine.arena.alloc(layout, home);
+        let offset = engine.arena.lend(layout, home);
         if let Home::Node(node) = home {
             engine.place_block(offset, layout.size(), node);
         }
@@ -275,7 +275,7 @@ unsafe impl Machine for Simulated {
     unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
         let engine = engine!();
         let offset = engine.offset_of(memory.as_ptr() as usize) as usize;
-        engine.arena.free(offset, layout, home);
+        engine.arena.take_back(offset, layout, home);
     }
 
     fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {

@@ -369,3 +369,13 @@ fn addresses_are_the_simulations() {
     // The block that the first gave back.
     assert_eq!(addresses(), [machine::LINE_BYTES; 2]);
 }
+
+/// Safe code may return an object from a simulation; its memory is not used for another one then.
+#[test]
+fn an_object_that_outlives_its_simulation_stays_what_it_was() {
+    let placed = |text: &str| Placed::<String, M>::new(text.to_owned(), Home::FirstTouch);
+    let (kept, _) = Simulation::new(&hardware()).run(|| placed("kept")).unwrap();
+    let (length, _) = Simulation::new(&hardware()).run(|| placed("of another one").len()).unwrap();
+    assert_eq!((&**kept, length), ("kept", 14));
+    std::mem::forget(kept); // dropping it is refused outside of its simulation
+}

@@ -9,6 +9,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::futex;
+use crate::memory::SMALLEST_PAGE_BYTES;
 use crate::{Clock, Counts, Event, Home, Plan, Run, thread_block};
 
 /// What a thread knows of the run that it belongs to.
@@ -162,9 +163,6 @@ fn pin_to(core: u32) {
     }
 }
 
-/// What every mapping is aligned to, in bytes.
-const SMALLEST_PAGE: usize = 4096;
-
 pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
     let memory = match home {
         Home::FirstTouch => {
@@ -177,7 +175,10 @@ pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
             }
         }
         Home::Node(node) => {
-            assert!(layout.align() <= SMALLEST_PAGE, "memory on a node is aligned to a page, not to more");
+            assert!(
+                layout.align() <= SMALLEST_PAGE_BYTES,
+                "memory on a node is aligned to a page, not to more"
+            );
             map_on(node, layout.size())
         }
     };

@@ -109,6 +109,11 @@ fn fork_with_waiters_queued() {
 }
 
 #[test]
+fn children_made_past_the_c_library() {
+    passes(&compiled("clone.c"), &[], &["5"]);
+}
+
+#[test]
 fn ends_of_threads_and_of_the_process() {
     let program = compiled("thread_exit.c");
     for threads in &thread_counts() {
@@ -212,6 +217,40 @@ fn readers_read_again_while_writers_wait() {
     let program = compiled("readers.c");
     for threads in &thread_counts() {
         passes(&program, &["rwlock"], &[threads, "150"]);
+    }
+}
+
+#[test]
+fn readers_and_writers_go_first_as_their_kind_says() {
+    let program = compiled("preference.c");
+    for threads in &thread_counts() {
+        passes(&program, &["rwlock"], &[threads, "200"]);
+    }
+}
+
+#[test]
+fn waiters_cost_nothing() {
+    let program = compiled("idle.c");
+    passes(&program, &["mutex", "rwlock"], &["100", "100"]);
+    passes(&program, &["mutex"], &["1000", "50", "mutex"]);
+}
+
+#[test]
+fn unlocked_too_often_moved_and_copied() {
+    let program = compiled("misuse.c");
+    passes(&program, &["mutex", "spin"], &["4000"]);
+    let locks: Vec<_> = choices(&["rwlock"]).into_iter().filter(|lock| lock != "glibc").collect();
+    for lock in locks {
+        let outcome = run(with(under(&lock, &program), &["100", "rwlock"]), HANG);
+        assert!(is_ok(&outcome), "reader-writer locks under {lock}: it {outcome}");
+    }
+}
+
+#[test]
+fn condition_waits_outlast_signals_and_keep_their_mutexes() {
+    let program = compiled("waits.c");
+    for threads in &thread_counts() {
+        passes(&program, &["mutex"], &[threads, "200"]);
     }
 }
 

@@ -69,7 +69,8 @@ unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
     fn acquire(&self) {
         let mine = self.next.word.fetch_add(1, Relaxed); // decides the order, publishes nothing
         let slot_is_mine = |entered: u32| (mine.wrapping_sub(entered) as usize) < SLOTS;
-        M::spin_until(&self.entered.word, Acquire, slot_is_mine); // [2] from the slot's last owner
+        let slot_left = mine.wrapping_sub(SLOTS as u32 - 1);
+        M::spin_until_written(&self.entered.word, Acquire, slot_left, slot_is_mine); // [2] from the slot's last owner
         let (slot, granted) = self.slot(mine);
         M::spin_until(slot, Acquire, |value| value == granted); // [1] from release
         self.enter(mine);

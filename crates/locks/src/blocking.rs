@@ -6,7 +6,8 @@
 //! | 1       | `WAKING`   | a holder, before it wakes a sleeper | whoever slept: enters, gives up, sleeps again |
 //! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
 //! | 3       | `SLEEPING` | a waiter, before and after it sleeps | a holder, before it wakes a sleeper          |
-//! | 4 to 31 | `READER`s  | shared acquirers                    | their releases                                |
+//! | 4       | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader that enters, before it wakes all   |
+//! | 5 to 31 | `READER`s  | shared acquirers                    | their releases                                |
 //!
 //! All zero is free. "Held" means that `WRITER` or a reader is there.
 //!
@@ -17,7 +18,9 @@
 //!    changes hands.
 //! 3. While `RESERVED` is set in a free word, an *entitled* thread (it has slept, or set the bit) is awake and will
 //!    enter or clear the bit. A newcomer may not enter past it.
-//! 4. What waiters do to the word they do once: no two of them can keep each other from falling asleep.
+//! 4. A release wakes one, who may be a writer that readers keep out. So a reader that enters and finds `READERS_SLEEP`
+//!    wakes everybody: those readers can be in, and no other release is bound to come that would let them know.
+//! 5. What waiters do to the word they do once: no two of them can keep each other from falling asleep.
 //!
 //! A waiter first stays away for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
@@ -35,7 +38,8 @@ const WRITER: u32 = 1;
 const WAKING: u32 = 1 << 1;
 const RESERVED: u32 = 1 << 2;
 const SLEEPING: u32 = 1 << 3;
-const READER: u32 = 1 << 4;
+const READERS_SLEEP: u32 = 1 << 4;
+const READER: u32 = 1 << 5;
 const READERS: u32 = !(READER - 1);
 
 /// Readers at most. Those past it wait; the rest of the field is for threads that have added themselves and not yet
@@ -179,8 +183,8 @@ impl<M: Machine> BlockingWord<M> {
             self.release_shared();
             return false;
         }
-        if wants_waking(before) {
-            self.wake_one();
+        if before & READERS_SLEEP != 0 {
+            self.wake_readers();
         }
         true
     }
@@ -248,8 +252,8 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     pub(crate) fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Release); // [1] to readers
-        if wants_waking(before) {
-            self.wake_one();
+        if before & READERS_SLEEP != 0 {
+            self.wake_readers();
         }
     }
 
@@ -265,6 +269,25 @@ impl<M: Machine> BlockingWord<M> {
             match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
                 Ok(_) => {
                     if M::wake(&raw const self.word, 1) == 0 {
+                        self.word.fetch_and(!WAKING, Relaxed);
+                    }
+                    return;
+                }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Wakes all who sleep, since some of them want to read, as the caller does now. The writers among them sleep again.
+    #[cold]
+    #[inline(never)]
+    fn wake_readers(&self) {
+        let mut state = self.word.load(Relaxed);
+        while state & READERS_SLEEP != 0 {
+            let woken = (state | WAKING) & !(SLEEPING | READERS_SLEEP);
+            match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
+                Ok(_) => {
+                    if M::wake(&raw const self.word, u32::MAX) == 0 {
                         self.word.fetch_and(!WAKING, Relaxed);
                     }
                     return;
@@ -329,9 +352,8 @@ impl<M: Machine> Waiter<'_, M> {
             // [1] from the last exclusive release; a writer also [2] from the readers' releases
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
-                    // One reader wakes the next: they can all be in.
-                    if self.want != Want::Exclusive && wants_waking(entered) {
-                        self.room.wake_one();
+                    if self.want != Want::Exclusive && entered & READERS_SLEEP != 0 {
+                        self.room.wake_readers();
                     }
                     return Ok(());
                 }
@@ -362,7 +384,8 @@ impl<M: Machine> Waiter<'_, M> {
             let _ = M::spin_until_or(self.word, Relaxed, limit, over);
             return;
         }
-        let asleep = (state | SLEEPING) & !WAKING;
+        let sleeping = if self.want == Want::Exclusive { SLEEPING } else { SLEEPING | READERS_SLEEP };
+        let asleep = (state | sleeping) & !WAKING;
         if asleep != state && self.word.compare_exchange(state, asleep, Relaxed, Relaxed).is_err() {
             return;
         }

@@ -181,8 +181,8 @@ pub unsafe trait TimedLock<M: Machine>: TryLock<M> {
 /// the exclusive side out until each has been released.
 pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// Waits until the caller holds the lock together with other readers. A thread that reads already may say so,
-    /// and is then let in even while a writer waits: it would wait for itself otherwise. Said wrongly, it costs the
-    /// writer its turn and nothing else.
+    /// and then waits for none but a writer that is in: behind one that waits for the caller's own hold it would wait for
+    /// itself. Said of all readers, it makes the lock one that prefers readers: writers may then wait for ever.
     fn acquire_shared(&self, reads_already: bool);
 
     /// Takes the lock shared if that needs no waiting.

@@ -6,7 +6,7 @@
 //! | `READER`s               | that many read                                                           |
 //! | `READER`s, `RESERVED`   | a writer waits for them to leave; new readers stay out, old ones read again |
 //! | `WRITER`                | one writes                                                               |
-//! | with `SLEEPER`s         | somebody sleeps: the release that frees the lock wakes one, readers wake each other |
+//! | with `SLEEPER`s         | somebody sleeps: the release that frees the lock wakes one, a reader that enters wakes all readers |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
 //! Order: a waiting writer lets no new reader past; whoever has slept may enter first. A thread that reads already
@@ -18,7 +18,7 @@ use machine::{GaveUp, Limit, Machine, Patient};
 use crate::blocking::BlockingWord;
 use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
-/// The blocking reader-writer lock, 4 bytes; at most 2²⁷ readers at once, further ones wait.
+/// The blocking reader-writer lock, 4 bytes; at most 2²⁶ readers at once, further ones wait.
 pub struct Rw<M: Machine = Patient> {
     word: BlockingWord<M>,
 }

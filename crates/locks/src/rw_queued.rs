@@ -11,7 +11,7 @@
 //!
 //! At most 2²² readers are let in, so that forgotten ones cannot make the count go round; further ones wait. The rest of the
 //! field is for those that just look.
-//! A thread that reads already is let in past a waiting writer, as Linux does for readers in interrupts.
+//! A thread that reads already is let in past waiting writers, as Linux does for readers in interrupts.
 //! Order: first in, first out. Any thread may release either side.
 //! Source: Linux 3.16 `kernel/locking/qrwlock.c`; the split of waiting and locked of 2017.
 
@@ -66,6 +66,18 @@ impl<M: Machine> RwQueued<M> {
         unsafe { self.queue.release() };
     }
 
+    /// Waits ahead of the queue, counted as a reader, so that no other writer comes in: behind one that waits for the
+    /// caller's own hold the caller would wait for itself. The caller has come in and found `before`.
+    #[cold]
+    fn wait_ahead(&self, mut before: u32) {
+        while before & FULL != 0 {
+            self.word.fetch_sub(READER, Relaxed);
+            M::spin_until(&self.word, Relaxed, |word| word & FULL == 0);
+            before = self.word.fetch_add(READER, Relaxed);
+        }
+        M::spin_until(&self.word, Acquire, |word| word & WRITER == 0); // [1] from the writer's release
+    }
+
     #[cold]
     fn wait_shared(&self) {
         self.word.fetch_sub(READER, Relaxed); // wait outside
@@ -111,9 +123,10 @@ unsafe impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         let before = self.word.fetch_add(READER, Acquire); // [1] from a writer's release
-        if before & barred(reads_already) != 0 {
-            self.wait_shared();
+        if before & barred(reads_already) == 0 {
+            return;
         }
+        if reads_already { self.wait_ahead(before) } else { self.wait_shared() }
     }
 
     #[inline]

@@ -58,7 +58,7 @@ impl Kind {
     pub const fn room(self) -> usize {
         match self {
             Self::Mutex => 16,
-            Self::Rwlock => 24,
+            Self::Rwlock => 16,
             Self::Spin => 0,
         }
     }

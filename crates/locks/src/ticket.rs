@@ -32,7 +32,7 @@ unsafe impl<M: Machine> RawLock<M> for Ticket<M> {
     #[inline]
     fn acquire(&self) {
         let mine = self.next.fetch_add(1, Relaxed); // decides the order, publishes nothing
-        M::spin_until(&self.serving, Acquire, |now| now == mine); // [1] from release
+        M::spin_until_written(&self.serving, Acquire, mine, |now| now == mine); // [1] from release
     }
 
     #[inline]

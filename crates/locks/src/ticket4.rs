@@ -50,7 +50,8 @@ unsafe impl<M: Machine> RawLock<M> for Ticket4<M> {
         let before = mine.wrapping_sub(serving(drawn));
         if before != 0 {
             assert!(before <= MOST_WAITERS, "more threads wait for a lock than its numbers allow");
-            M::spin_until(&self.word, Acquire, |word| serving(word) == mine); // [1] from release
+            // [1] from release
+            M::spin_until_written(&self.word, Acquire, u32::from(mine), |word| serving(word) == mine);
         }
     }
 

@@ -49,7 +49,7 @@ unsafe impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportiona
     #[inline]
     fn acquire(&self) {
         let mine = self.next.fetch_add(1, Relaxed); // decides the order, publishes nothing
-        M::poll(&self.serving, Acquire, |now| Self::patience(mine, now)); // [1] from release
+        M::poll_until_written(&self.serving, Acquire, mine, |now| Self::patience(mine, now)); // [1] from release
     }
 
     #[inline]

@@ -98,7 +98,7 @@ impl<M: Machine> TicketSelfTuning<M> {
         let mut delay = key.recall::<M>();
         let mut slept = false;
         // [1] from release
-        M::poll(&self.serving, Acquire, |now| {
+        M::poll_until_written(&self.serving, Acquire, mine, |now| {
             match mine.wrapping_sub(now) {
                 0 => {
                     if slept {

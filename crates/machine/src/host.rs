@@ -16,12 +16,13 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+pub use futex::fence_everyone as fence_running_threads;
 pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 
 use crate::{
     Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
-    THREAD_MEMORY, TakenNode, Topology, Which, Word,
+    THREAD_MEMORY, TakenNode, Topology, Which, Word, never_gives_up,
 };
 
 /// This computer, with a way of waiting.
@@ -41,7 +42,8 @@ impl<P: Patience> Clone for Host<P> {
 
 impl<P: Patience> Copy for Host<P> {}
 
-/// A deadline is looked at once in so many polls, since reading a clock costs more than a poll.
+/// A deadline is looked at once in so many polls, since reading a clock costs more than a poll; and after each that went
+/// through the scheduler.
 const POLLS_PER_CLOCK: u32 = 32;
 
 /// Checks a limit now and then while a wait goes on.
@@ -52,12 +54,14 @@ struct Watch<'a, P: Patience> {
 
 impl<'a, P: Patience> Watch<'a, P> {
     #[inline]
-    fn new(limit: Limit<'a, Host<P>>) -> Self {
+    fn new(limit: Limit<'a, Host<P>>, round: &mut Round) -> Self {
+        round.limit(limit.deadline, limit.cancel.is_some());
         Self { limit, polls: 0 }
     }
 
     #[inline]
-    fn reached(&mut self) -> bool {
+    fn reached(&mut self, round: &mut Round) -> bool {
+        let rescheduled = round.was_rescheduled();
         if let Some(cancel) = self.limit.cancel
             && cancel.load(Ordering::Relaxed) != 0
         {
@@ -65,7 +69,53 @@ impl<'a, P: Patience> Watch<'a, P> {
         }
         let Some(deadline) = self.limit.deadline else { return false };
         self.polls = self.polls.wrapping_add(1);
-        self.polls % POLLS_PER_CLOCK == 1 && deadline.passed::<Host<P>>()
+        (rescheduled || self.polls % POLLS_PER_CLOCK == 1) && deadline.passed::<Host<P>>()
+    }
+}
+
+impl<P: Patience> Host<P> {
+    #[inline]
+    fn spin<W: Word>(
+        mut round: Round,
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        let mut watch = Watch::new(limit, &mut round);
+        loop {
+            let value = word.load(ordering);
+            if ready(value) {
+                return Ok(value);
+            }
+            if watch.reached(&mut round) {
+                return Err(GaveUp);
+            }
+            P::pause(&mut round, word, value);
+        }
+    }
+
+    #[inline]
+    fn look_and_back_off<W: Word>(
+        mut round: Round,
+        word: &W,
+        ordering: Ordering,
+        limit: Limit<'_, Self>,
+        mut next: impl FnMut(W::Value) -> Poll,
+    ) -> Result<W::Value, GaveUp> {
+        let mut watch = Watch::new(limit, &mut round);
+        loop {
+            let value = word.load(ordering);
+            let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
+            if watch.reached(&mut round) {
+                return Err(GaveUp);
+            }
+            if cycles == 0 {
+                P::pause(&mut round, word, value);
+            } else if P::back_off(&mut round, cycles, word, value) {
+                Self::delay(cycles);
+            }
+        }
     }
 }
 
@@ -104,20 +154,20 @@ unsafe impl<P: Patience> Machine for Host<P> {
         word: &W,
         ordering: Ordering,
         limit: Limit<'_, Self>,
-        mut ready: impl FnMut(W::Value) -> bool,
+        ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
-        let mut watch = Watch::new(limit);
-        let mut round = P::round();
-        loop {
-            let value = word.load(ordering);
-            if ready(value) {
-                return Ok(value);
-            }
-            if watch.reached() {
-                return Err(GaveUp);
-            }
-            P::pause(&mut round, word, value, limit.deadline);
-        }
+        Self::spin(P::round(), word, ordering, limit, ready)
+    }
+
+    #[inline]
+    fn spin_until_written<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        last: W::Value,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> W::Value {
+        let round = P::round_for(last.to_bits() as u32);
+        never_gives_up(Self::spin(round, word, ordering, Limit::NONE, ready))
     }
 
     #[inline]
@@ -126,8 +176,8 @@ unsafe impl<P: Patience> Machine for Host<P> {
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
         limit: Limit<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
-        let mut watch = Watch::new(limit);
         let mut round = P::round();
+        let mut watch = Watch::new(limit, &mut round);
         loop {
             let value = first.load(first_ordering);
             if first_ready(value) {
@@ -137,7 +187,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             if second_ready(value) {
                 return Ok(Which::Second(value));
             }
-            if watch.reached() {
+            if watch.reached(&mut round) {
                 return Err(GaveUp);
             }
             P::pause_between(&mut round);
@@ -153,18 +203,28 @@ unsafe impl<P: Patience> Machine for Host<P> {
         if attempt(word) {
             return Ok(());
         }
-        let mut watch = Watch::new(limit);
         let mut round = P::round();
+        let mut watch = Watch::new(limit, &mut round);
         loop {
-            if watch.reached() {
+            if watch.reached(&mut round) {
                 return Err(GaveUp);
             }
-            // Only a waiter about to sleep loads the word: one that spins does nothing but read-modify-writes.
-            let seen = if P::may_sleep(&round) { word.load(Ordering::Relaxed) } else { W::Value::ZERO };
+            let started = P::attempt_begins();
             if attempt(word) {
                 return Ok(());
             }
-            P::pause(&mut round, word, seen, limit.deadline);
+            P::attempt_failed(&mut round, started);
+            // Only a waiter about to sleep loads the word: one that spins does nothing but read-modify-writes.
+            if P::may_sleep(&round) {
+                let seen = word.load(Ordering::Relaxed);
+                // The word may have come free since the attempt, and nobody would end a sleep on a free one.
+                if seen == W::Value::ZERO {
+                    continue;
+                }
+                P::pause(&mut round, word, seen);
+            } else {
+                P::pause(&mut round, word, W::Value::ZERO);
+            }
         }
     }
 
@@ -173,22 +233,20 @@ unsafe impl<P: Patience> Machine for Host<P> {
         word: &W,
         ordering: Ordering,
         limit: Limit<'_, Self>,
-        mut next: impl FnMut(W::Value) -> Poll,
+        next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
-        let mut watch = Watch::new(limit);
-        let mut round = P::round();
-        loop {
-            let value = word.load(ordering);
-            let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
-            if watch.reached() {
-                return Err(GaveUp);
-            }
-            if cycles == 0 {
-                P::pause(&mut round, word, value, limit.deadline);
-            } else if P::back_off(&mut round, cycles) {
-                Self::delay(cycles);
-            }
-        }
+        Self::look_and_back_off(P::round(), word, ordering, limit, next)
+    }
+
+    #[inline]
+    fn poll_until_written<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        last: W::Value,
+        next: impl FnMut(W::Value) -> Poll,
+    ) -> W::Value {
+        let round = P::round_for(last.to_bits() as u32);
+        never_gives_up(Self::look_and_back_off(round, word, ordering, Limit::NONE, next))
     }
 
     fn sleep_while(word: &HostU32<P>, expected: u32, limit: Limit<'_, Self>) -> Slept {

@@ -102,6 +102,20 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         never_gives_up(Self::spin_until_or(word, ordering, Limit::NONE, ready))
     }
 
+    /// [`Machine::spin_until`] where it is known that the write which ends the wait is one of the value `last`: a machine
+    /// whose waiters sleep wakes fewer of them for nothing.
+    #[inline]
+    #[track_caller]
+    fn spin_until_written<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        last: W::Value,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> W::Value {
+        let _ = last;
+        Self::spin_until(word, ordering, ready)
+    }
+
     /// Watches two words; says which one's condition held first, the first of the two when both do.
     ///
     /// # Errors
@@ -126,7 +140,8 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Repeats `attempt`, a read-modify-write of `word`, until it says that it succeeded.
     ///
     /// This is how plain test-and-set waits. Every attempt takes the line away from whoever has it; a machine never
-    /// parks such a waiter, because that traffic is what collapses.
+    /// parks such a waiter, because that traffic is what collapses. The attempt must succeed where it finds the word zero:
+    /// [`Patient`] sleeps on any other value.
     ///
     /// # Errors
     /// [`GaveUp`] when `limit` was reached first.
@@ -162,6 +177,19 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     #[track_caller]
     fn poll<W: Word>(word: &W, ordering: Ordering, next: impl FnMut(W::Value) -> Poll) -> W::Value {
         never_gives_up(Self::poll_or(word, ordering, Limit::NONE, next))
+    }
+
+    /// [`Machine::poll`] where it is known that the write which ends the wait is one of the value `last`.
+    #[inline]
+    #[track_caller]
+    fn poll_until_written<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        last: W::Value,
+        next: impl FnMut(W::Value) -> Poll,
+    ) -> W::Value {
+        let _ = last;
+        Self::poll(word, ordering, next)
     }
 
     /// Sleeps while `word` holds `expected`, until a [`wake`](Machine::wake) of the word or the limit. May return

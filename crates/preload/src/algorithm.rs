@@ -1,12 +1,15 @@
 //! Locks of the catalogue behind function pointers, chosen by name when the library is loaded.
 //!
 //! What an algorithm lacks is put around it here: a lock that cannot be tried sits behind an outer word ([`Queued`]); a
-//! timed acquisition without native support tries and sleeps until the deadline ([`attempt_until`]).
+//! timed acquisition without native support tries after each release until the deadline ([`attempt_until`]).
 
+use core::sync::atomic::{AtomicU32, compiler_fence};
 use locks::catalogue::{self, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Clock, Deadline, Limit, Machine, Patient, Word};
+
+use machine::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use machine::host::fence_running_threads;
+use machine::{Deadline, GaveUp, Integer, Limit, Machine, Patient, Word};
 
 type Action = unsafe fn(*const u8);
 type Attempt = unsafe fn(*const u8) -> bool;
@@ -46,6 +49,12 @@ pub(crate) fn find(name: &str) -> Option<Algorithm> {
 /// A lock that can do what the lock functions need, by itself or with help.
 trait Serve: 'static {
     const EMULATED: bool;
+    fn address(&self) -> usize
+    where
+        Self: Sized,
+    {
+        core::ptr::from_ref(self) as usize
+    }
     fn acquire(&self);
     fn try_acquire(&self) -> bool;
     fn acquire_until(&self, deadline: Deadline) -> bool;
@@ -180,9 +189,9 @@ impl<L: RawLock<Patient>> Serve for Queued<L> {
     #[inline]
     fn acquire(&self) {
         self.inner.acquire();
-        Patient::spin_until(&self.word, Relaxed, |now| {
-            now == FREE && self.word.compare_exchange(FREE, THROUGH_QUEUE, Acquire, Relaxed).is_ok()
-        });
+        while self.word.compare_exchange(FREE, THROUGH_QUEUE, Acquire, Relaxed).is_err() {
+            Patient::spin_until(&self.word, Relaxed, |now| now == FREE);
+        }
     }
 
     #[inline]
@@ -191,7 +200,7 @@ impl<L: RawLock<Patient>> Serve for Queued<L> {
     }
 
     fn acquire_until(&self, deadline: Deadline) -> bool {
-        attempt_until(deadline, || self.try_acquire())
+        attempt_until(self.address(), deadline, || self.try_acquire())
     }
 
     #[inline]
@@ -200,7 +209,9 @@ impl<L: RawLock<Patient>> Serve for Queued<L> {
             // SAFETY: whoever holds the word this way has acquired the inner lock.
             unsafe { self.inner.release() };
         }
+        let address = self.address();
         self.word.store(FREE, Release);
+        released(address);
     }
 }
 
@@ -208,6 +219,7 @@ impl<L: RawLock<Patient>> Serve for Queued<L> {
 #[repr(transparent)]
 struct Tried<L>(L);
 
+// The lock may be gone after its release, so its address is taken before.
 impl<L: TryLock<Patient>> Serve for Tried<L> {
     const EMULATED: bool = true;
 
@@ -222,13 +234,15 @@ impl<L: TryLock<Patient>> Serve for Tried<L> {
     }
 
     fn acquire_until(&self, deadline: Deadline) -> bool {
-        attempt_until(deadline, || self.0.try_acquire())
+        attempt_until(self.address(), deadline, || self.0.try_acquire())
     }
 
     #[inline]
     unsafe fn release(&self) {
+        let address = self.address();
         // SAFETY: by the caller.
         unsafe { self.0.release() };
+        released(address);
     }
 }
 
@@ -244,13 +258,15 @@ impl<L: RawRwLock<Patient> + TryLock<Patient>> ServeShared for Tried<L> {
     }
 
     fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool {
-        attempt_until(deadline, || self.0.try_acquire_shared(again))
+        attempt_until(self.address(), deadline, || self.0.try_acquire_shared(again))
     }
 
     #[inline]
     unsafe fn release_shared(&self) {
+        let address = self.address();
         // SAFETY: by the caller.
         unsafe { self.0.release_shared() };
+        released(address);
     }
 }
 
@@ -304,28 +320,77 @@ impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
     }
 }
 
-/// The first nap between two attempts, ns. Longer ones follow, up to [`LONGEST_NAP_NS`].
-const FIRST_NAP_NS: u64 = 10_000;
-const LONGEST_NAP_NS: u64 = 1_000_000;
+/// Where those sleep who attempt until a deadline, by the address of the lock.
+static BEDS: [Bed; 64] =
+    [const { Bed { sleepers: AtomicU32::new(0), releases: <Patient as Machine>::U32::ZERO } }; 64];
 
-/// Attempts and sleeps in turn, until an attempt succeeds or the deadline has passed.
-pub(crate) fn attempt_until(deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
-    let mut nap_ns = FIRST_NAP_NS;
-    while !attempt() {
-        if deadline.passed::<Patient>() {
-            return false;
+/// A release looks whether anybody has gone to sleep since a release last woke all, and does so if it finds somebody. It puts no
+/// fence between its write to the lock and that look: the sleeper pays, as in [`machine::host::Sleeping`].
+struct Bed {
+    /// How many have gone to sleep since then.
+    sleepers: AtomicU32,
+    /// Counts the times that all were woken; what they watch.
+    releases: <Patient as Machine>::U32,
+}
+
+fn bed(lock: usize) -> &'static Bed {
+    // Fibonacci hashing: the low bits of addresses say little.
+    &BEDS[((lock as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+}
+
+/// How long the first sleep lasts at most, ns, and how often that doubles. An attempt may fail because of another one that fails,
+/// and then no release follows; and the kernel may refuse the fence.
+const FIRST_SLEEP_NS: u64 = 2_000_000;
+const DOUBLINGS: u32 = 7;
+
+/// Attempts after each release of the lock at this address, until an attempt succeeds or the deadline has passed.
+fn attempt_until(lock: usize, deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
+    let Bed { sleepers, releases } = bed(lock);
+    for sleep in 0.. {
+        sleepers.fetch_add(1, SeqCst);
+        let doublings = if fence_running_threads() { DOUBLINGS.min(sleep) } else { 0 };
+        let seen = releases.load(Acquire);
+        if attempt() {
+            return true;
         }
-        nap(nap_ns, Some(deadline));
-        nap_ns = (nap_ns * 2).min(LONGEST_NAP_NS);
+        if deadline.passed::<Patient>() {
+            break;
+        }
+        let until = sooner(deadline, FIRST_SLEEP_NS << doublings);
+        // Whichever it is, another attempt follows.
+        let _: Result<u32, GaveUp> =
+            Patient::spin_until_or(releases, Acquire, Limit::at(until), |now| now != seen);
     }
-    true
+    false
+}
+
+/// After a release of the lock at this address, which may be gone by now.
+#[inline]
+fn released(lock: usize) {
+    compiler_fence(SeqCst);
+    let Bed { sleepers, releases } = bed(lock);
+    if sleepers.load(Relaxed) != 0 {
+        wake_attempters(sleepers, releases);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake_attempters(sleepers: &AtomicU32, releases: &<Patient as Machine>::U32) {
+    if sleepers.swap(0, Relaxed) != 0 {
+        releases.fetch_add(1, Release);
+    }
+}
+
+/// The deadline, or so long from now where that is sooner.
+fn sooner(deadline: Deadline, ns: u64) -> Deadline {
+    let end_ns = Patient::clock_ns(deadline.clock).saturating_add(ns);
+    Deadline { at_ns: deadline.at_ns.min(end_ns), ..deadline }
 }
 
 /// Sleeps so long, or until the deadline where that is sooner. No cancellation point; errno stays.
 pub(crate) fn nap(ns: u64, deadline: Option<Deadline>) {
-    let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
-    let end_ns = Patient::clock_ns(clock).saturating_add(ns);
-    let end = Deadline { clock, at_ns: deadline.map_or(end_ns, |deadline| deadline.at_ns.min(end_ns)) };
+    let end = deadline.map_or_else(|| Deadline::after_ns::<Patient>(ns), |deadline| sooner(deadline, ns));
     let nobody_writes_this = <Patient as Machine>::U32::ZERO;
     Patient::sleep_while(&nobody_writes_this, 0, Limit::at(end));
 }

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::algorithm::{Algorithm, Shared};
-use crate::arena;
+use crate::arena::{self, Reference};
 use crate::recorder::{self, Kind, Refusal};
 use crate::site;
 use crate::tag::{Deciding, Owner, Tag};
@@ -241,7 +241,7 @@ impl Standing {
 }
 
 /// A slot for an object whose state goes to the arena.
-pub(crate) fn claim_slot(choice: &Choice, object: usize, keep: impl FnOnce(u32)) -> bool {
+pub(crate) fn claim_slot(choice: &Choice, object: usize, keep: impl FnOnce(Reference)) -> bool {
     if choice.offset != IN_ARENA {
         return true;
     }

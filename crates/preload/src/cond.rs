@@ -179,9 +179,21 @@ impl Cond {
         finish(mutex, given_up, entered, timed_out, recorded)
     }
 
-    /// Sleeps while the sequence is this, or until the deadline; true if the deadline ended it. A cancellation point.
+    /// Sleeps while the sequence is this, or until the deadline, through signals; true if the deadline ended it. A cancellation
+    /// point.
     #[inline(always)]
     fn sleep_while(&self, sequence: u32, deadline: Option<Deadline>) -> bool {
+        loop {
+            match self.sleep_once(sequence, deadline) {
+                libc::EINTR => {}
+                error => return error == libc::ETIMEDOUT,
+            }
+        }
+    }
+
+    /// One sleep; gives the error number that it ended with, 0 for a wake-up.
+    #[inline(always)]
+    fn sleep_once(&self, sequence: u32, deadline: Option<Deadline>) -> c_int {
         let time = deadline.map(|deadline| Time::of(deadline).1);
         let clock_flag = match deadline {
             Some(Deadline { clock: Clock::Realtime, .. }) => libc::FUTEX_CLOCK_REALTIME,
@@ -207,9 +219,9 @@ impl Cond {
         });
         // SAFETY: as above.
         unsafe {
-            let timed_out = answer != 0 && *libc::__errno_location() == libc::ETIMEDOUT;
+            let error = if answer == 0 { 0 } else { *libc::__errno_location() };
             *libc::__errno_location() = errno;
-            timed_out
+            error
         }
     }
 

@@ -172,7 +172,7 @@ fn complain(variable: &[u8], value: &[u8], what: &str) {
 }
 
 /// Writes the parts to standard error.
-pub(crate) fn say(parts: &[&[u8]; 7]) {
+pub(crate) fn say<const PARTS: usize>(parts: &[&[u8]; PARTS]) {
     let parts =
         parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
     // SAFETY: the parts are readable; a failing write has nowhere to be told.

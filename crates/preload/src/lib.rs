@@ -35,6 +35,7 @@ mod cond;
 mod config;
 mod exports;
 mod load;
+mod misuse;
 mod mutex;
 mod real;
 mod recorder;

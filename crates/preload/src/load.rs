@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::tag::Deciding;
 use crate::undisturbed::{hold_back, let_through};
-use crate::{arena, cancellation, config, real, recorder, rwlock, state, tally, thread};
+use crate::{arena, cancellation, config, misuse, real, recorder, rwlock, state, tally, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
 static DONE: AtomicBool = AtomicBool::new(false);
@@ -49,6 +49,7 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
     if recorder::enabled() {
         thread::watch_ends();
     }
+    state::first_generation();
     DONE.store(true, Ordering::Release);
     if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {
         // These come before nearly all others: the first handlers to be registered run last before a fork, and first after
@@ -79,18 +80,34 @@ extern "C" fn has_forked() {
 extern "C" fn forked() {
     let thread = thread::current();
     thread.forking.set(false);
+    if state::is_noticed() {
+        Deciding::end(); // a handler that ran before this one used a lock
+    } else {
+        child_begins();
+    }
+    let_through(thread.before_fork.get());
+}
+
+/// What a child does before its first use of a lock: in the handler above, or in a lock call of a child that the program made
+/// without the C library.
+#[cold]
+#[inline(never)]
+pub(crate) fn child_begins() {
+    let thread = thread::current();
     Deciding::end();
     state::next_generation();
     recorder::forked_child(&thread.recorded);
     // SAFETY: the calling thread holds them.
     thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });
-    let_through(thread.before_fork.get());
 }
 
 extern "C" fn end() {
     recorder::process_ends();
-    if config::verbose() && tally::get().is_none() {
-        summarise();
+    if config::verbose() {
+        if tally::get().is_none() {
+            summarise();
+        }
+        misuse::tell();
     }
 }
 

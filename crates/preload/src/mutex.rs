@@ -4,10 +4,11 @@
 //!
 //! | bytes  | glibc's use       | ours                                      | written by               |
 //! |--------|-------------------|-------------------------------------------|--------------------------|
-//! | 0..4   | `__lock`          | owner's identity; recursive and error-checking kinds only | the owner |
+//! | 0..4   | `__lock`          | 0: nobody holds it; else the owner's identity, or [`HELD`] for kinds that do not check | the owner |
 //! | 4..8   | `__count`         | further holds of the owner                | the owner                |
 //! | 8..16  | `__owner`, `__nusers` | lock state of up to 8 bytes, or number of the arena slot (8..12) | the algorithm; who decides |
-//! | 16..20 | `__kind`          | as in glibc; its init and destroy write it | nobody                  |
+//! | 16..18 | `__kind`          | as in glibc; its init and destroy write it | nobody                  |
+//! | 18..20 | `__kind`, unused half | condition waits that will take it back | the holder              |
 //! | 20..22 | `__spins`         | generation of the last acquisition        | acquirers after a fork   |
 //! | 22..24 | `__elision`       | owner tag                                 | who decides              |
 //! | 24..40 | `__list`          | [`Trace`] while recording; else lock state of 9 to 16 bytes | holders; the algorithm |
@@ -17,22 +18,23 @@
 //! priority only; neither is recorded.
 //!
 //! On AArch64 `__spins` takes the four bytes of both shorts, and an adaptive mutex of glibc's counts in them. The owner tag
-//! lies in bytes 18..20 there, the half of `__kind` that glibc masks off, so that every initialiser still clears it. The
-//! object is 48 bytes long; no initialiser answers for the last eight, and nothing lies in them.
+//! lies in bytes 18..20 there, the half of `__kind` that glibc masks off, so that every initialiser still clears it, and the
+//! count of condition waits in 22..24. The object is 48 bytes long; no initialiser answers for the last eight, and nothing lies in them.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
+use crate::arena::{self, Reference};
 use crate::choice::{Choice, IN_ARENA, MUTEXES, claim_slot};
 use crate::recorder::{self, Kind, Mode, Refusal, Trace};
 use crate::state::{Entered, Patience, State};
-use crate::tag::{Owner, Tag};
+use crate::tag::{Deciding, Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::time::Time;
-use crate::{arena, load, real};
+use crate::{load, misuse, real};
 
 /// A mutex, ours or glibc's.
 #[repr(C, align(8))]
@@ -45,10 +47,10 @@ pub(crate) struct Mutex {
     #[cfg(target_arch = "aarch64")]
     tag: Tag,
     #[cfg(not(target_arch = "aarch64"))]
-    _kind_above: u16,
+    waits: AtomicU16,
     generation: AtomicU16,
     #[cfg(target_arch = "aarch64")]
-    _spins_above: u16,
+    waits: AtomicU16,
     #[cfg(not(target_arch = "aarch64"))]
     tag: Tag,
     trace: Trace,
@@ -79,6 +81,8 @@ const INHERIT: u16 = 32;
 const PROTECT: u16 = 64;
 const SHARED: u16 = 128;
 const LEFT_TO_GLIBC: u16 = ROBUST | INHERIT | PROTECT | SHARED;
+/// The owner of a held mutex whose kind does not ask who that is. No thread has this identity.
+const HELD: u32 = u32::MAX;
 /// What glibc's destroy makes of the kind.
 const DESTROYED: u16 = u16::MAX;
 
@@ -131,12 +135,29 @@ impl Mutex {
     #[inline(always)]
     fn state<'a>(&'a self, choice: &'a Choice) -> State<'a> {
         let at = if choice.offset == IN_ARENA {
-            arena::state(self.near[0].load(Relaxed))
+            self.reference().state()
         } else {
             core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
         };
         // SAFETY: the mutex is borrowed, its tag says that the state is of this choice, and so does the slot's index.
         unsafe { State::new(at, &self.generation, choice) }
+    }
+
+    #[inline(always)]
+    fn reference(&self) -> Reference {
+        Reference(self.near[0].load(Acquire)) // [1] from `find_own_slot`
+    }
+
+    /// A mutex that was moved or copied refers to the slot of the one that it was.
+    #[cold]
+    #[inline(never)]
+    fn find_own_slot(&self) {
+        Deciding::alone(|_| {
+            let held = self.owner.load(Relaxed) != 0;
+            if let Some(own) = self.reference().moved_to(self.address(), held) {
+                self.near[0].store(own.0, Release); // [1] to `reference`: the slot is a free lock
+            }
+        });
     }
 
     /// Why this mutex has to stay glibc's.
@@ -163,7 +184,7 @@ impl Mutex {
         let owner = match self.tag.owner() {
             Owner::Undecided | Owner::Wanted(_) => {
                 MUTEXES.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
-                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot, Relaxed))
+                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot.0, Relaxed))
                 })
             }
             decided => decided,
@@ -185,12 +206,18 @@ impl Mutex {
 
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, patience: Patience) -> c_int {
+        if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
+            self.find_own_slot();
+        }
         if recorder::enabled() {
             return self.lock_recorded(choice, patience);
         }
         if matches!(self.type_of(), NORMAL | ADAPTIVE) {
             return match self.state(choice).enter::<false>(patience) {
-                Ok(_) => 0,
+                Ok(_) => {
+                    self.owner.store(HELD, Relaxed);
+                    0
+                }
                 Err(error) => error,
             };
         }
@@ -246,9 +273,8 @@ impl Mutex {
         thread: &Thread,
     ) -> Entered {
         let waited = self.state(choice).enter::<RECORD>(patience)?;
-        if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
-            self.owner.store(thread.identity(), Relaxed);
-        }
+        let checks = !matches!(self.type_of(), NORMAL | ADAPTIVE);
+        self.owner.store(if checks { thread.identity() } else { HELD }, Relaxed);
         Ok(waited)
     }
 
@@ -273,18 +299,22 @@ impl Mutex {
     fn unlock(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
         if !recorder::enabled() && matches!(self.type_of(), NORMAL | ADAPTIVE) {
+            if self.owner.load(Relaxed) == 0 {
+                return self.unlock_free();
+            }
+            self.owner.store(0, Relaxed);
             self.state(choice).leave();
             return 0;
         }
-        match self.give_up(choice) {
+        match self.give_up::<false>(choice) {
             Ok(_) => 0,
             Err(error) => error,
         }
     }
 
-    /// Undoes one hold of a mutex of ours, of any kind.
+    /// Undoes one hold of a mutex of ours, of any kind; for a condition wait, if `WAIT` says so.
     #[inline(never)]
-    fn give_up(&self, choice: &Choice) -> Result<GivenUp, c_int> {
+    fn give_up<const WAIT: bool>(&self, choice: &Choice) -> Result<GivenUp, c_int> {
         let thread = thread::current();
         if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
             if self.owner.load(Relaxed) != thread.identity() {
@@ -295,13 +325,28 @@ impl Mutex {
                 self.holds.store(holds - 1, Relaxed);
                 return Ok(GivenUp::InPart);
             }
-            self.owner.store(0, Relaxed);
+        } else if self.owner.load(Relaxed) == 0 {
+            self.unlock_free();
+            return Ok(GivenUp::Wholly);
         }
+        if WAIT {
+            // While it is held: afterwards somebody may want to destroy it, and has to be told.
+            self.waits.store(self.waits.load(Relaxed).saturating_add(1), Relaxed);
+        }
+        self.owner.store(0, Relaxed);
         if recorder::enabled() {
             recorder::releasing(thread.recording(), &self.trace, Mode::Exclusive);
         }
         self.state(choice).leave();
         Ok(GivenUp::Wholly)
+    }
+
+    /// The answer to an unlock of a mutex of ours that nobody holds, and that does not check: glibc goes on.
+    #[cold]
+    #[inline(never)]
+    fn unlock_free(&self) -> c_int {
+        misuse::unlocked_while_free(misuse::Object::Mutex, self.address());
+        0
     }
 
     // glibc's mutexes, and those about which nobody has decided.
@@ -353,8 +398,23 @@ impl Mutex {
         if self.glibc_recorded() && !self.glibc_holds_twice() {
             recorder::releasing(thread::current().recording(), &self.trace, Mode::Exclusive);
         }
+        if MUTEXES.swaps() && self.is_unused() {
+            return if matches!(self.type_of(), NORMAL | ADAPTIVE) {
+                self.unlock_free()
+            } else {
+                libc::EPERM
+            };
+        }
         // SAFETY: the caller's argument, passed on.
         unsafe { real::pthread_mutex_unlock(self.object()) }
+    }
+
+    /// Whether it may be ours and nobody has locked it, the C library included: glibc would write what is not ours to
+    /// understand into it.
+    fn is_unused(&self) -> bool {
+        matches!(self.tag.owner(), Owner::Undecided | Owner::Wanted(_))
+            && self.refusal().is_none()
+            && self.owner.load(Relaxed) == 0
     }
 
     /// Whether the caller, who holds this mutex of glibc's, holds it more than once: `__count` of a recursive one.
@@ -403,7 +463,7 @@ impl Mutex {
     /// As unlocking.
     pub(crate) fn release_for_wait(&self) -> Result<GivenUp, c_int> {
         match self.choice() {
-            Some(choice) => self.give_up(choice),
+            Some(choice) => self.give_up::<true>(choice),
             None => {
                 let in_part = self.glibc_holds_twice();
                 match self.unlock_elsewhere() {
@@ -425,10 +485,16 @@ impl Mutex {
             };
         }
         match self.choice() {
-            Some(choice) if recorder::enabled() => {
-                self.enter_checked::<true>(choice, Patience::Wait, thread::current())
+            Some(choice) => {
+                let thread = thread::current();
+                let entered = if recorder::enabled() {
+                    self.enter_checked::<true>(choice, Patience::Wait, thread)?
+                } else {
+                    self.enter_checked::<false>(choice, Patience::Wait, thread)?
+                };
+                self.waits.store(self.waits.load(Relaxed).saturating_sub(1), Relaxed);
+                Ok(entered)
             }
-            Some(choice) => self.enter_checked::<false>(choice, Patience::Wait, thread::current()),
             // SAFETY: the caller of the wait function says that the mutex is alive.
             None => match unsafe { real::pthread_mutex_lock(self.object()) } {
                 0 => Ok(None),
@@ -458,11 +524,14 @@ impl Mutex {
     #[cold]
     fn destroy(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
-        if !self.state(choice).is_free() {
+        if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
+            self.find_own_slot();
+        }
+        if self.waits.load(Relaxed) != 0 || !self.state(choice).is_free() {
             return libc::EBUSY;
         }
         if choice.offset == IN_ARENA {
-            arena::give_back(self.near[0].load(Relaxed));
+            arena::give_back(self.reference(), self.address());
         }
         if recorder::enabled() {
             recorder::destroyed(&self.trace);
@@ -523,6 +592,10 @@ pub(crate) unsafe extern "C-unwind" fn clocklock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
+    if time.is_null() {
+        // SAFETY: passed on. glibc looks at the time only when it has to wait, and then waits for ever.
+        return unsafe { lock(mutex, caller) };
+    }
     // SAFETY: see above.
     let (mutex, time) = unsafe { (Mutex::at(mutex), Time::new(clock, time)) };
     match time {

@@ -5,7 +5,9 @@
 //!
 //! | bytes  | glibc's use                          | ours                                  | written by         |
 //! |--------|--------------------------------------|---------------------------------------|--------------------|
-//! | 0..24  | `__readers` to `__writers_futex`, `__pad3`, `__pad4` | lock state of up to 24 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
+//! | 0..16  | `__readers` to `__writers_futex`     | lock state of up to 16 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
+//! | 16..20 | `__pad3`                             | [`Writers`] that wait, for the non-recursive kind | they |
+//! | 20..24 | `__pad4`                             | 1 once a thread gave up a read lock that it was not known to hold | that thread |
 //! | 24..28 | `__cur_writer`                       | identity of the writer                | the writer         |
 //! | 28..32 | `__shared`                           | as in glibc                           | nobody             |
 //! | 32..48 | padding                              | [`Trace`]                             | holders, while recording |
@@ -15,28 +17,38 @@
 //!
 //! This is the layout of x86-64 and of AArch64. Where the sizes differ the static assertions below do not compile.
 //!
-//! A thread that reads already is let in even while a writer waits, as glibc does for every kind but the non-recursive
-//! one: the thread's own list of read locks says so ([`crate::thread::Reads`]). Where the list is full the thread is taken
-//! to read already, which prefers readers.
+//! # Readers and writers
+//!
+//! As glibc's, a lock of any kind but `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` prefers readers: they wait for a writer
+//! that is in and for none that waits, since that one may wait for them, or for a thread that waits for them. A reader of the
+//! non-recursive kind waits until no writer waits, whatever the algorithm's own order is.
+//!
+//! Each thread has a list of the read locks that it holds ([`crate::thread::Reads`]), so that a write lock on top of an own read
+//! lock is refused. Once a read lock has been given up by another thread the lists are wrong about that lock, and are not
+//! asked any more.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use machine::{GaveUp, Integer, Limit, Machine, Patient, Word};
 
+use crate::arena::{self, Reference};
 use crate::choice::{Choice, IN_ARENA, RWLOCKS, claim_slot};
 use crate::recorder::{self, Kind, Mode, Refusal, Trace};
-use crate::state::{Entered, Patience, State};
+use crate::state::{Entered, Patience, State, generation_word};
 use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::time::Time;
-use crate::{arena, load, real, site};
+use crate::{load, misuse, real, site};
 
 /// A reader-writer lock, ours or glibc's.
 #[repr(C, align(8))]
 struct Rwlock {
-    near: [AtomicU32; 6],
+    near: [AtomicU32; 4],
+    writers: Writers,
+    handed_on: AtomicU32,
     writer: AtomicU32,
     shared: AtomicU32,
     trace: Trace,
@@ -57,6 +69,42 @@ const _: () = assert!(PLACES[0].1 <= offset_of!(Rwlock, writer));
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
 const NONRECURSIVE: u32 = 2;
+
+/// How many writers wait, in the low half; in the high half the generation of the process in which they do, so that a child
+/// of a fork knows that its parent's do not.
+#[repr(transparent)]
+struct Writers(<Patient as Machine>::U32);
+
+impl Writers {
+    const COUNT: u32 = 0xffff;
+
+    fn waiting(word: u32) -> u32 {
+        if word & !Self::COUNT == generation_word() << 16 { word & Self::COUNT } else { 0 }
+    }
+
+    fn any(&self) -> bool {
+        Self::waiting(self.0.load(Relaxed)) != 0
+    }
+
+    fn come(&self) {
+        let mut found = self.0.load(Relaxed);
+        loop {
+            let one_more = generation_word() << 16 | (Self::waiting(found) + 1);
+            match self.0.compare_exchange(found, one_more, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => found = now,
+            }
+        }
+    }
+
+    fn go(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    fn wait_for_none(&self, limit: Limit<'_, Patient>) -> Result<(), GaveUp> {
+        Patient::spin_until_or(&self.0, Relaxed, limit, |word| Self::waiting(word) == 0).map(drop)
+    }
+}
 
 impl Rwlock {
     /// The lock at an address.
@@ -87,12 +135,17 @@ impl Rwlock {
     #[inline(always)]
     fn state<'a>(&'a self, choice: &'a Choice) -> State<'a> {
         let at = if choice.offset == IN_ARENA {
-            arena::state(self.near[0].load(Relaxed))
+            self.reference().state()
         } else {
             core::ptr::from_ref(self).cast::<u8>().wrapping_add(choice.offset)
         };
         // SAFETY: the lock is borrowed, its tag says that the state is of this choice, and so does the slot's index.
         unsafe { State::new(at, &self.generation, choice) }
+    }
+
+    #[inline(always)]
+    fn reference(&self) -> Reference {
+        Reference(self.near[0].load(Relaxed))
     }
 
     fn refusal(&self) -> Option<Refusal> {
@@ -104,7 +157,7 @@ impl Rwlock {
         let owner = match self.tag.owner() {
             Owner::Undecided | Owner::Wanted(_) => {
                 RWLOCKS.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
-                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot, Relaxed))
+                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot.0, Relaxed))
                 })
             }
             decided => decided,
@@ -157,18 +210,23 @@ impl Rwlock {
         let (state, address) = (self.state(choice), self.address());
         match mode {
             Mode::Shared => {
-                let again = thread.reads.may_hold(address) && self.flags.load(Relaxed) != NONRECURSIVE;
-                let waited = state.enter_shared::<RECORD>(patience, again)?;
+                let waited = if self.flags.load(Relaxed) == NONRECURSIVE {
+                    self.enter_behind_writers::<RECORD>(state, patience)?
+                } else {
+                    state.enter_shared::<RECORD>(patience, true)?
+                };
                 thread.reads.add(address);
                 Ok(waited)
             }
             Mode::Exclusive => {
-                let waited = if thread.reads.holds(address) {
-                    // Waiting would be for oneself. Should the list be wrong, because another thread has given up this
-                    // one's hold, the lock may be free.
+                let waited = if thread.reads.holds(address) && self.handed_on.load(Relaxed) == 0 {
+                    // Waiting would be for oneself. Should the list be wrong, because there was another lock at this address,
+                    // this one may be free.
                     let taken = state.enter::<RECORD>(Patience::Try).map_err(|_| own_lock)?;
                     thread.reads.forget(address);
                     taken
+                } else if self.flags.load(Relaxed) == NONRECURSIVE {
+                    self.enter_before_readers::<RECORD>(state, patience)?
                 } else {
                     state.enter::<RECORD>(patience)?
                 };
@@ -176,6 +234,34 @@ impl Rwlock {
                 Ok(waited)
             }
         }
+    }
+
+    /// A reader of the non-recursive kind.
+    #[inline(never)]
+    fn enter_behind_writers<const RECORD: bool>(&self, state: State<'_>, patience: Patience) -> Entered {
+        let limit = match patience {
+            _ if !self.writers.any() => return state.enter_shared::<RECORD>(patience, false),
+            Patience::Try => return Err(libc::EBUSY),
+            Patience::Wait => Limit::NONE,
+            Patience::Until(time) => Limit::at(time.deadline().ok_or(libc::EINVAL)?),
+        };
+        let started = RECORD.then(recorder::stamp);
+        self.writers.wait_for_none(limit).map_err(|GaveUp| libc::ETIMEDOUT)?;
+        state.enter_shared::<RECORD>(patience, false)?;
+        Ok(started)
+    }
+
+    /// A writer of the non-recursive kind.
+    #[inline(never)]
+    fn enter_before_readers<const RECORD: bool>(&self, state: State<'_>, patience: Patience) -> Entered {
+        let attempt = state.enter::<RECORD>(Patience::Try);
+        if attempt.is_ok() || matches!(patience, Patience::Try) {
+            return attempt;
+        }
+        self.writers.come();
+        let entered = state.enter::<RECORD>(patience);
+        self.writers.go();
+        entered
     }
 
     /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
@@ -210,12 +296,21 @@ impl Rwlock {
                 self.writer.store(0, Relaxed);
                 state.leave();
             }
-            Mode::Shared => {
-                thread::current().reads.remove(self.address());
-                state.leave_shared();
-            }
+            Mode::Shared if !thread::current().reads.remove(self.address()) => self.give_up_unknown(state),
+            Mode::Shared => state.leave_shared(),
         }
         0
+    }
+
+    /// Gives up a read lock that the caller is not known to hold.
+    #[cold]
+    #[inline(never)]
+    fn give_up_unknown(&self, state: State<'_>) {
+        if state.is_free() {
+            return misuse::unlocked_while_free(misuse::Object::Rwlock, self.address());
+        }
+        self.handed_on.store(1, Relaxed);
+        state.leave_shared();
     }
 
     #[inline(never)]
@@ -244,8 +339,18 @@ impl Rwlock {
         if recorder::enabled() && self.tag.owner() == Owner::Glibc && self.refusal().is_none() {
             recorder::releasing(thread::current().recording(), &self.trace, self.mode());
         }
+        if RWLOCKS.swaps() && self.is_unused() {
+            misuse::unlocked_while_free(misuse::Object::Rwlock, self.address());
+            return 0;
+        }
         // SAFETY: the caller's argument, passed on.
         unsafe { real::pthread_rwlock_unlock(self.object()) }
+    }
+
+    /// Whether nobody has locked it, the C library included: glibc would write what is not ours to understand into it.
+    fn is_unused(&self) -> bool {
+        matches!(self.tag.owner(), Owner::Undecided | Owner::Wanted(_))
+            && self.near.iter().all(|word| word.load(Relaxed) == 0)
     }
 
     /// # Safety
@@ -317,10 +422,11 @@ impl Rwlock {
         };
         thread::current().reads.forget(self.address());
         if choice.offset == IN_ARENA {
-            arena::give_back(self.near[0].load(Relaxed));
+            arena::give_back(self.reference(), self.address());
         }
         // As glibc's, a lock that was destroyed while free is a fresh one.
-        self.near.iter().for_each(|word| word.store(0, Relaxed));
+        self.near.iter().chain([&self.handed_on]).for_each(|word| word.store(0, Relaxed));
+        self.writers.0.store(0, Relaxed);
         self.writer.store(0, Relaxed);
         self.tag.set(Owner::Undecided);
         0
@@ -335,7 +441,8 @@ pub(crate) unsafe fn keep_reads_only(address: usize, count: u32) {
     // SAFETY: a lock that is held is alive.
     let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
     if let Some(choice) = lock.choice() {
-        lock.state(choice).keep_reads_only(count);
+        let known = lock.handed_on.load(Relaxed) == 0;
+        lock.state(choice).keep_reads_only(if known { count } else { 0 });
     }
 }
 

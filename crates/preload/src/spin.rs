@@ -6,21 +6,22 @@
 //! | value of the word       | meaning                                                                              |
 //! |-------------------------|--------------------------------------------------------------------------------------|
 //! | 1, 0, small negatives   | glibc's: free, held, waited for (x86-64; elsewhere 0 is free and 1 held)                |
-//! | `01cc ccnn nnnn … nnnn` | ours: choice c (4 bits), arena slot n (26 bits)                                       |
+//! | `01cc ccnn nnnn … nnnn` | ours: choice c (4 bits), reference n to an arena slot (26 bits)                       |
 //!
 //! A lock that `pthread_spin_init` never saw stays glibc's: its bytes may be those of a lock shared with a process that this
 //! library is not in.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::pthread_spinlock_t;
 
+use crate::arena::{self, Reference, Slot};
 use crate::choice::{CHOICES, Choice, SPINS, claim_slot};
 use crate::recorder::{self, Kind, Mode, Refusal, Trace};
 use crate::state::{Patience, State};
 use crate::tag::Deciding;
-use crate::{arena, real, thread};
+use crate::{misuse, real, thread};
 
 const OURS: u32 = 1 << 30;
 const OURS_MASK: u32 = 3 << 30;
@@ -28,7 +29,7 @@ const SLOT_BITS: u32 = 26;
 const SLOT: u32 = (1 << SLOT_BITS) - 1;
 
 const _: () = assert!(size_of::<pthread_spinlock_t>() == 4);
-const _: () = assert!(arena::SLOTS <= 1 << SLOT_BITS && CHOICES <= 16);
+const _: () = assert!(arena::REFERENCE_BITS <= SLOT_BITS && CHOICES <= 16);
 
 /// A spin lock, ours or glibc's.
 #[repr(transparent)]
@@ -36,16 +37,21 @@ struct Spin(AtomicU32);
 
 /// A spin lock of ours.
 struct Ours {
-    slot: u32,
+    reference: Reference,
     choice: &'static Choice,
 }
 
 impl Ours {
     #[inline(always)]
     fn state(&self) -> State<'static> {
-        let generation = &arena::slot(self.slot).generation;
+        let generation = &self.slot().generation;
         // SAFETY: the word says that the slot is of this choice.
-        unsafe { State::new(arena::state(self.slot), generation, self.choice) }
+        unsafe { State::new(self.reference.state(), generation, self.choice) }
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> &'static Slot {
+        self.reference.slot()
     }
 }
 
@@ -70,12 +76,34 @@ impl Spin {
 
     #[inline(always)]
     fn ours(&self) -> Option<Ours> {
-        let value = self.0.load(Relaxed);
+        let value = self.0.load(Acquire); // [1] from `find_own_slot`
         if value & OURS_MASK != OURS {
             return None;
         }
         let choice = SPINS.choice((value >> SLOT_BITS & 15) as usize);
-        Some(Ours { slot: value & SLOT, choice })
+        Some(Ours { reference: Reference(value & SLOT), choice })
+    }
+
+    /// A lock that was moved or copied refers to the slot of the one that it was. It counts as free: its word does not say
+    /// whether it was held then, since a word that is written at each acquisition would cost a line transfer.
+    #[cold]
+    #[inline(never)]
+    fn find_own_slot(&self) -> Option<Ours> {
+        Deciding::alone(|_| {
+            let ours = self.ours()?;
+            if let Some(own) = ours.reference.moved_to(self.address(), false) {
+                let value = self.0.load(Relaxed) & !SLOT | own.0;
+                self.0.store(value, Release); // [1] to `ours`: the slot is a free lock
+            }
+            self.ours()
+        })
+    }
+
+    /// The lock if it is ours, to be acquired.
+    #[inline(always)]
+    fn ours_here(&self) -> Option<Ours> {
+        let ours = self.ours()?;
+        if ours.reference.is_of(self.address()) { Some(ours) } else { self.find_own_slot() }
     }
 
     #[cold]
@@ -102,7 +130,9 @@ impl Spin {
     fn place(&self, number: u8) -> Option<u32> {
         let mut value = None;
         let choice = SPINS.choice(usize::from(number));
-        claim_slot(choice, self.address(), |slot| value = Some(OURS | u32::from(number) << SLOT_BITS | slot));
+        claim_slot(choice, self.address(), |slot| {
+            value = Some(OURS | u32::from(number) << SLOT_BITS | slot.0);
+        });
         match value {
             Some(_) => SPINS.swapped(choice),
             None => SPINS.leave(Refusal::Other),
@@ -112,15 +142,19 @@ impl Spin {
 
     #[inline(always)]
     fn lock(&self, patience: Patience) -> c_int {
-        let Some(ours) = self.ours() else { return self.lock_glibc(patience) };
+        let Some(ours) = self.ours_here() else { return self.lock_glibc(patience) };
+        let entered = if recorder::enabled() {
+            ours.state().enter::<true>(patience)
+        } else {
+            ours.state().enter::<false>(patience)
+        };
+        if entered.is_ok() {
+            ours.slot().held.store(1, Relaxed);
+        }
         if recorder::enabled() {
-            let entered = ours.state().enter::<true>(patience);
-            return self.record(&arena::slot(ours.slot).trace, entered);
+            return self.record(&ours.slot().trace, entered);
         }
-        match ours.state().enter::<false>(patience) {
-            Ok(_) => 0,
-            Err(error) => error,
-        }
+        entered.err().unwrap_or(0)
     }
 
     fn record(&self, trace: &Trace, entered: crate::state::Entered) -> c_int {
@@ -159,9 +193,14 @@ impl Spin {
     #[inline(always)]
     fn unlock(&self) -> c_int {
         let Some(ours) = self.ours() else { return self.unlock_glibc() };
+        let slot = ours.slot();
+        if slot.held.load(Relaxed) == 0 {
+            misuse::unlocked_while_free(misuse::Object::Spin, self.address());
+            return 0; // as glibc
+        }
+        slot.held.store(0, Relaxed);
         if recorder::enabled() {
-            let trace = &arena::slot(ours.slot).trace;
-            recorder::releasing(thread::current().recording(), trace, Mode::Exclusive);
+            recorder::releasing(thread::current().recording(), &slot.trace, Mode::Exclusive);
         }
         ours.state().leave();
         0
@@ -180,14 +219,18 @@ impl Spin {
 
     #[cold]
     fn destroy(&self) -> c_int {
-        let slot = match self.ours() {
-            Some(ours) => Some(ours.slot),
-            None if recorder::enabled() => arena::find(self.address()),
-            None => None,
-        };
-        if let Some(slot) = slot {
-            recorder::destroyed(&arena::slot(slot).trace);
-            arena::give_back(slot);
+        match self.ours() {
+            Some(ours) if ours.reference.is_of(self.address()) => {
+                recorder::destroyed(&ours.slot().trace);
+                arena::give_back(ours.reference, self.address());
+            }
+            None if recorder::enabled() => {
+                if let Some(trace) = arena::known_trace(self.address()) {
+                    recorder::destroyed(trace);
+                    arena::forget(self.address());
+                }
+            }
+            _ => {}
         }
         self.0.store(0, Relaxed);
         0

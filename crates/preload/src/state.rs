@@ -9,28 +9,77 @@
 //! - a release in a later generation than the acquisition's wipes the state, which is a free lock, instead of handing over;
 //! - an acquisition of an object of an earlier generation does not queue, since the state may be wiped under it: it tries
 //!   until it gets the lock, or until somebody else has brought the object into this generation.
+//!
+//! The fork handlers of this library say that a child begins. One that the program makes by the system call itself, past the C
+//! library, runs no handlers: so the word of the generation lies in a page that the kernel wipes in a child, and the first lock
+//! call that finds it wiped does what the handler would have done.
 
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use machine::{Deadline, Patient};
 
 use crate::algorithm::nap;
 use crate::choice::Choice;
-use crate::recorder;
 use crate::tag::Deciding;
 use crate::time::Time;
+use crate::{load, recorder};
 
-/// The generation of this process: how many forks lie between it and the program's start, modulo 2¹⁶.
-static GENERATION: AtomicU16 = AtomicU16::new(0);
+/// The largest page of the architecture.
+const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 1 << 16 } else { 1 << 12 };
+
+/// A page of its own, which the kernel wipes in a child.
+#[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
+#[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
+struct Wiped {
+    /// [`KNOWN`] and the generation of this process: how many forks lie between it and the program's start, modulo 2¹⁶. Zero
+    /// before this library is loaded, and in a child that has not noticed that it is one.
+    generation: AtomicU32,
+    _rest: [u8; PAGE_BYTES - 4],
+}
+
+static WIPED: Wiped = Wiped { generation: AtomicU32::new(0), _rest: [0; PAGE_BYTES - 4] };
+const KNOWN: u32 = 1 << 16;
+
+/// Whether the kernel wipes it.
+static WIPES: AtomicBool = AtomicBool::new(false);
+
+/// The last generation that was known.
+static LAST_GENERATION: AtomicU16 = AtomicU16::new(0);
+
+/// Starts the count of generations. Where the kernel wipes nothing, the fork handlers alone tell.
+pub(crate) fn first_generation() {
+    let page = (&raw const WIPED).cast_mut().cast();
+    // SAFETY: the page is nobody else's, and what is in it is lost in children on purpose.
+    let wipes = unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    WIPES.store(wipes, Ordering::Relaxed);
+    WIPED.generation.store(KNOWN, Ordering::Relaxed);
+}
+
+/// Whether what was acquired in this generation was acquired in this process, as far as that is known without a closer look.
+#[inline(always)]
+fn is_now(acquired: u16) -> bool {
+    WIPED.generation.load(Ordering::Relaxed) == KNOWN | u32::from(acquired)
+}
 
 #[inline]
 fn generation() -> u16 {
-    GENERATION.load(Ordering::Relaxed)
+    if WIPED.generation.load(Ordering::Relaxed) == 0 && load::done() {
+        load::child_begins();
+    }
+    WIPED.generation.load(Ordering::Relaxed) as u16
 }
 
-/// In the child of a fork: what was acquired until now was acquired by the parent.
+/// In a child: what was acquired until now was acquired by the parent.
 pub(crate) fn next_generation() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
+    let next = LAST_GENERATION.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    WIPED.generation.store(KNOWN | u32::from(next), Ordering::Relaxed);
+}
+
+/// Whether this process is known to be no child, or the child's beginning has been noticed. False always where the kernel
+/// does not wipe.
+pub(crate) fn is_noticed() -> bool {
+    let known = KNOWN | u32::from(LAST_GENERATION.load(Ordering::Relaxed));
+    WIPES.load(Ordering::Relaxed) && WIPED.generation.load(Ordering::Relaxed) == known
 }
 
 /// The generation for objects that keep it in a word of their own.
@@ -135,7 +184,7 @@ impl<'a> State<'a> {
 
     #[inline(always)]
     fn take<const RECORD: bool>(self, side: impl Side, patience: Patience) -> Entered {
-        if self.generation.load(Ordering::Relaxed) != generation() {
+        if !is_now(self.generation.load(Ordering::Relaxed)) {
             return self.take_after_fork(side, patience);
         }
         match patience {
@@ -162,6 +211,7 @@ impl<'a> State<'a> {
     #[inline(never)]
     fn take_after_fork(self, side: impl Side, patience: Patience) -> Entered {
         const NAP_NS: u64 = 100_000;
+        generation(); // notices a child's beginning
         let attempt = || Deciding::alone(|_| side.try_acquire(&self));
         let started = recorder::stamp();
         if attempt() {
@@ -198,8 +248,8 @@ impl<'a> State<'a> {
     /// Gives the lock up. Nothing of the object is touched after the next owner can be in.
     #[inline(always)]
     pub(crate) fn leave(self) {
-        if self.generation.load(Ordering::Relaxed) != generation() {
-            return self.wipe();
+        if !is_now(self.generation.load(Ordering::Relaxed)) {
+            return self.leave_after_fork();
         }
         // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.algorithm.release)(self.at) }
@@ -208,11 +258,18 @@ impl<'a> State<'a> {
     /// Gives up a shared hold.
     #[inline(always)]
     pub(crate) fn leave_shared(self) {
-        if self.generation.load(Ordering::Relaxed) != generation() {
-            return self.wipe();
+        if !is_now(self.generation.load(Ordering::Relaxed)) {
+            return self.leave_after_fork();
         }
         // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.shared.release)(self.at) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_after_fork(self) {
+        generation(); // notices a child's beginning
+        self.wipe();
     }
 
     /// Makes the lock a free one whatever it was.

@@ -128,12 +128,6 @@ impl Reads {
         self.used.get() != 0 && self.line(lock).is_some()
     }
 
-    /// Whether the thread may read under this lock: it does, or it reads under more locks than are known.
-    #[inline]
-    pub(crate) fn may_hold(&self, lock: usize) -> bool {
-        self.holds(lock) || self.more.get() != 0
-    }
-
     /// Counts a hold.
     #[inline]
     pub(crate) fn add(&self, lock: usize) {
@@ -153,14 +147,19 @@ impl Reads {
         }
     }
 
-    /// Counts a hold less. Another thread's hold is none of this thread's.
+    /// Counts a hold less. False if the lock is in no line: the hold is another thread's, or one of those that found no line,
+    /// or there is none.
     #[inline]
-    pub(crate) fn remove(&self, lock: usize) {
+    pub(crate) fn remove(&self, lock: usize) -> bool {
         match self.line(lock) {
             Some((_, hold)) if hold.count.get() > 1 => hold.count.set(hold.count.get() - 1),
             Some((index, _)) => self.remove_line(index),
-            None => self.more.set(self.more.get().saturating_sub(1)),
+            None => {
+                self.more.set(self.more.get().saturating_sub(1));
+                return false;
+            }
         }
+        true
     }
 
     /// The lock is gone, or was found not to be read by this thread.

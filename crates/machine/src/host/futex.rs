@@ -7,7 +7,7 @@ use libc::{c_long, timespec};
 use crate::{Clock, Deadline, Slept};
 
 /// How often a sleeper with a cancel word looks at it, in nanoseconds: a futex watches one word.
-const CANCEL_CHECK_NS: u64 = 500_000;
+pub(super) const CANCEL_CHECK_NS: u64 = 500_000;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -67,8 +67,11 @@ impl Errno {
     }
 }
 
-/// Waits on a private futex until the deadline, which is absolute on its clock. False once it has passed.
-fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Result<(), i32> {
+/// The futex bits of a sleeper that any wake-up is for.
+pub(super) const ANY: u32 = libc::FUTEX_BITSET_MATCH_ANY as u32;
+
+/// Waits on a private futex for a wake-up of one of these bits, or until the deadline, which is absolute on its clock. False once it has passed.
+fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>, channels: u32) -> Result<(), i32> {
     let time = deadline.map(|deadline| timespec {
         tv_sec: (deadline.at_ns / NS_PER_S) as _,
         tv_nsec: (deadline.at_ns % NS_PER_S) as _,
@@ -86,7 +89,7 @@ fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Result<(
             expected,
             time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref),
             core::ptr::null::<u32>(),
-            libc::FUTEX_BITSET_MATCH_ANY,
+            channels,
         )
     };
     if result == 0 { Ok(()) } else { Err(Errno::get()) }
@@ -104,7 +107,7 @@ pub(super) fn sleep_while(
             break Slept::GaveUp;
         }
         let slice = cancel.map(|_| within(deadline, CANCEL_CHECK_NS));
-        match wait(word, expected, slice.or(deadline)) {
+        match wait(word, expected, slice.or(deadline), ANY) {
             Ok(()) | Err(libc::EINTR) => break Slept::Woken,
             Err(libc::ETIMEDOUT) if slice.is_some() && deadline != slice => {}
             Err(libc::ETIMEDOUT) => break Slept::GaveUp,
@@ -115,10 +118,16 @@ pub(super) fn sleep_while(
     slept
 }
 
-/// Sleeps on `word` while it holds `seen`, no longer than `bound_ns`, whatever ends it.
-pub(super) fn sleep_bounded(word: &AtomicU32, seen: u32, deadline: Option<Deadline>, bound_ns: u64) {
+/// Sleeps on `word` while it holds `seen`, no longer than `bound_ns` if that is given, whatever ends it.
+pub(super) fn sleep_bounded(
+    word: &AtomicU32,
+    seen: u32,
+    deadline: Option<Deadline>,
+    bound_ns: Option<u64>,
+    channels: u32,
+) {
     let errno = Errno::save();
-    let _ = wait(word, seen, Some(within(deadline, bound_ns)));
+    let _ = wait(word, seen, bound_ns.map(|ns| within(deadline, ns)).or(deadline), channels);
     errno.restore();
 }
 
@@ -140,6 +149,24 @@ pub(super) fn wake(word: *const AtomicU32, count: u32) -> u32 {
     u32::try_from(woken).unwrap_or(0)
 }
 
+/// Wakes all sleepers of a private futex that wait for one of these bits. Only the address is used.
+pub(super) fn wake_some(word: *const AtomicU32, channels: u32) {
+    let errno = Errno::save();
+    // SAFETY: as above.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word,
+            libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+            core::ptr::null::<timespec>(),
+            core::ptr::null::<u32>(),
+            channels,
+        )
+    };
+    errno.restore();
+}
+
 const MEMBARRIER_UNKNOWN: u8 = 0;
 const MEMBARRIER_READY: u8 = 1;
 const MEMBARRIER_REFUSED: u8 = 2;
@@ -149,18 +176,24 @@ static MEMBARRIER: AtomicU8 = AtomicU8::new(MEMBARRIER_UNKNOWN);
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: c_long = 1 << 3;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: c_long = 1 << 4;
 
-/// Puts a full fence into every thread of the process that runs now. Does nothing where the kernel refuses.
-pub(super) fn fence_everyone() {
+/// Puts a full fence into every thread of the process that runs now, so that others can do without one of their own. False
+/// where the kernel refuses.
+pub fn fence_everyone() -> bool {
     let errno = Errno::save();
-    if MEMBARRIER.load(Ordering::Relaxed) == MEMBARRIER_UNKNOWN {
-        let registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-        MEMBARRIER.store(if registered { MEMBARRIER_READY } else { MEMBARRIER_REFUSED }, Ordering::Relaxed);
-    }
-    // A child of fork is registered like its parent, since the kernel copies that with the memory map.
-    if MEMBARRIER.load(Ordering::Relaxed) == MEMBARRIER_READY {
-        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-    }
+    let fenced = match MEMBARRIER.load(Ordering::Relaxed) {
+        MEMBARRIER_REFUSED => false,
+        // A child of fork is registered like its parent, since the kernel copies that with the memory map.
+        MEMBARRIER_READY if membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) => true,
+        // The first time; or a filter of system calls has come since.
+        _ => {
+            let ready = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+                && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+            MEMBARRIER.store(if ready { MEMBARRIER_READY } else { MEMBARRIER_REFUSED }, Ordering::Relaxed);
+            ready
+        }
+    };
     errno.restore();
+    fenced
 }
 
 fn membarrier(command: c_long) -> bool {

@@ -3,12 +3,40 @@
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use super::futex;
+use super::{counter, futex};
 use crate::{Deadline, Plain, Word};
 
 /// How far a wait has got.
 #[derive(Default)]
-pub struct Round(u32);
+pub struct Round {
+    /// Pauses so far, then yields.
+    pauses: u32,
+    /// What the yields have taken.
+    yield_cycles: u64,
+    /// Sleeps so far that had a bound.
+    bounded_sleeps: u32,
+    deadline: Option<Deadline>,
+    /// A word that no sleeper watches may end the wait, too.
+    cancellable: bool,
+    /// The futex bits of the value that ends the wait; zero if it is not known.
+    channel: u32,
+    /// The last pause went through the scheduler, so that any time may have passed.
+    rescheduled: bool,
+}
+
+impl Round {
+    /// Notes what besides its word may end the wait.
+    #[inline]
+    pub(super) fn limit(&mut self, deadline: Option<Deadline>, cancellable: bool) {
+        (self.deadline, self.cancellable) = (deadline, cancellable);
+    }
+
+    /// Whether any time may have passed in the last pause, so that a deadline has to be looked at now.
+    #[inline]
+    pub(super) fn was_rescheduled(&mut self) -> bool {
+        core::mem::take(&mut self.rescheduled)
+    }
+}
 
 /// What a wait does between two looks, and what a write does for those who wait.
 pub trait Patience: Copy + Send + Sync + 'static {
@@ -18,8 +46,14 @@ pub trait Patience: Copy + Send + Sync + 'static {
         Round::default()
     }
 
+    /// The start of a wait that ends with the write of a value with these low bits.
+    #[inline]
+    fn round_for(low_bits: u32) -> Round {
+        Round { channel: channel(low_bits), ..Round::default() }
+    }
+
     /// Between two looks at `word`, which held `seen` at the last one.
-    fn pause<W: Word>(round: &mut Round, word: &W, seen: W::Value, deadline: Option<Deadline>);
+    fn pause<W: Word>(round: &mut Round, word: &W, seen: W::Value);
 
     /// Whether the next pause may sleep, so that it has to know what the word held.
     fn may_sleep(round: &Round) -> bool;
@@ -27,11 +61,17 @@ pub trait Patience: Copy + Send + Sync + 'static {
     /// Between two looks at more than one word.
     fn pause_between(round: &mut Round);
 
-    /// Instead of a back-off of so many cycles; true asks the caller to pass them spinning.
-    fn back_off(round: &mut Round, cycles: u64) -> bool;
+    /// Instead of a back-off of so many cycles from `word`, which held `seen`; true asks the caller to pass them spinning.
+    fn back_off<W: Word>(round: &mut Round, cycles: u64, word: &W, seen: W::Value) -> bool;
 
-    /// After a write of `word`.
-    fn written<W: Word>(word: &W);
+    /// The time before an attempt that [`attempt_failed`](Patience::attempt_failed) will be told of.
+    fn attempt_begins() -> u64;
+
+    /// After an attempt that began at `started`: it may stay away from the word by itself, which is a part of the wait.
+    fn attempt_failed(round: &mut Round, started: u64);
+
+    /// After a write of `word`, whose low bits are now these; none if they are as before.
+    fn written<W: Word>(word: &W, low_bits: Option<u32>);
 }
 
 /// Spins as long as it takes.
@@ -40,7 +80,7 @@ pub struct Spinning;
 
 impl Patience for Spinning {
     #[inline]
-    fn pause<W: Word>(_: &mut Round, _: &W, _: W::Value, _: Option<Deadline>) {
+    fn pause<W: Word>(_: &mut Round, _: &W, _: W::Value) {
         spin_loop();
     }
 
@@ -55,12 +95,20 @@ impl Patience for Spinning {
     }
 
     #[inline]
-    fn back_off(_: &mut Round, _: u64) -> bool {
+    fn back_off<W: Word>(_: &mut Round, _: u64, _: &W, _: W::Value) -> bool {
         true
     }
 
     #[inline]
-    fn written<W: Word>(_: &W) {}
+    fn attempt_begins() -> u64 {
+        0
+    }
+
+    #[inline]
+    fn attempt_failed(_: &mut Round, _: u64) {}
+
+    #[inline]
+    fn written<W: Word>(_: &W, _: Option<u32>) {}
 }
 
 /// Spins up to a bound, then yields, then sleeps.
@@ -68,7 +116,12 @@ impl Patience for Spinning {
 /// A sleeper counts itself in a small table by the address of its word, and sleeps on the word itself; whoever
 /// writes a word looks into the table and wakes its sleepers. The writer puts no fence between its write and that
 /// look, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
-/// running thread of the process. Where the kernel refuses that, a sleep lasts 2 ms at most.
+/// running thread of the process. So either the writer sees the count, or the kernel, which compares the word before it
+/// lets the sleeper sleep, sees the write; and a sleep needs no bound. It has one, which doubles from sleep to sleep of a
+/// wait, in two cases: where the kernel refuses the barrier, and on a word of 64 bits, of which the kernel compares half.
+///
+/// A wait with a deadline does not yield: a thread that yields comes back behind all others, one that sleeps is woken at
+/// its deadline.
 #[derive(Clone, Copy)]
 pub struct Sleeping;
 
@@ -80,8 +133,20 @@ static SPIN_BOUND: AtomicU32 = AtomicU32::new(128);
 /// threads queue for cores as well as for the lock, the turn comes sooner by yielding.
 const YIELDS: u32 = 100;
 
-/// The longest sleep, in nanoseconds. Insurance only: a sleeper is woken by the write that it waits for.
-const BACKSTOP_NS: u64 = 2_000_000;
+/// What all yields of a wait may take, in cycles. Where other threads compute, a yield takes a time slice, and a sleeper that
+/// is woken runs sooner than a thread that yields.
+const YIELD_CYCLES: u64 = 300_000;
+
+/// The first of the sleeps that have a bound, in nanoseconds, and how often it doubles: up to two seconds, or, where the
+/// bound is all that a sleeper can rely on, to 32 ms.
+const FIRST_BOUND_NS: u64 = 2_000_000;
+const DOUBLINGS: u32 = 10;
+const DOUBLINGS_WITHOUT_BARRIER: u32 = 4;
+
+/// The first nap of a wait for two words, in nanoseconds. They are for a neighbour in the middle of a few steps, so that it is
+/// long in coming only where it does not run.
+const FIRST_NAP_NS: u64 = 50_000;
+const NAP_DOUBLINGS: u32 = 5;
 
 /// Sets how many pauses a wait of [`Sleeping`] makes before it yields; `u32::MAX` never yields.
 pub fn set_spin_bound(pauses: u32) {
@@ -99,6 +164,13 @@ fn sleepers_at(address: usize) -> &'static AtomicU32 {
     &SLEEPERS[mixed >> (usize::BITS - BUCKETS.ilog2())]
 }
 
+/// What the kernel knows of the value that a sleeper waits for: one of 32 bits. Only the sleepers of the bit that belongs to
+/// the value written are woken, so that of a thousand sleepers on a ticket lock a release wakes thirty.
+#[inline]
+fn channel(low_bits: u32) -> u32 {
+    1 << (low_bits % 32)
+}
+
 /// The four bytes of a word that a sleeper watches: the least significant ones.
 #[inline]
 fn watched<W: Word>(word: &W) -> *const AtomicU32 {
@@ -106,97 +178,126 @@ fn watched<W: Word>(word: &W) -> *const AtomicU32 {
     if cfg!(target_endian = "big") && size_of::<W>() == 8 { start.wrapping_add(1) } else { start }
 }
 
+/// The pauses that take as long. One is taken as 64 cycles; only the order of magnitude matters.
+#[inline]
+fn pauses_in(cycles: u64) -> u32 {
+    u32::try_from(cycles / 64).unwrap_or(u32::MAX)
+}
+
 impl Sleeping {
     /// True while the wait should go on spinning or has just yielded; false when it is time to sleep.
     #[inline]
     fn spin_or_yield(round: &mut Round) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
-        if round.0 < bound {
-            round.0 = round.0.saturating_add(u32::from(bound != u32::MAX));
+        if round.pauses < bound {
+            round.pauses = round.pauses.saturating_add(u32::from(bound != u32::MAX));
             spin_loop();
             return true;
         }
+        round.rescheduled = true;
         Self::yield_until_tired(round, bound)
     }
 
     #[cold]
     fn yield_until_tired(round: &mut Round, bound: u32) -> bool {
-        if round.0 - bound < YIELDS {
-            round.0 += 1;
-            futex::yield_now();
-            return true;
+        if round.deadline.is_some() || round.pauses - bound >= YIELDS {
+            return false;
         }
-        false
+        let started = counter::cycles();
+        futex::yield_now();
+        round.yield_cycles += counter::cycles().wrapping_sub(started);
+        round.pauses += if round.yield_cycles > YIELD_CYCLES { YIELDS } else { 1 };
+        true
     }
 
     /// Sleeps on `word` while it holds `seen`, as far as the half that is watched can tell.
     #[cold]
-    fn sleep_on<W: Word>(word: &W, seen: W::Value, deadline: Option<Deadline>) {
+    fn sleep_on<W: Word>(round: &mut Round, word: &W, seen: W::Value) {
         let at = watched(word);
         let sleepers = sleepers_at(at as usize);
         sleepers.fetch_add(1, Ordering::SeqCst);
-        futex::fence_everyone();
+        let doublings = if futex::fence_everyone() {
+            (size_of::<W>() == 8).then_some(DOUBLINGS)
+        } else {
+            Some(DOUBLINGS_WITHOUT_BARRIER)
+        };
+        let doubled_ns = doublings.map(|doublings| {
+            let doubled = round.bounded_sleeps.min(doublings);
+            round.bounded_sleeps += 1;
+            FIRST_BOUND_NS << doubled
+        });
+        let bound_ns = if round.cancellable { Some(futex::CANCEL_CHECK_NS) } else { doubled_ns };
         // SAFETY: `at` lies inside the word, which is borrowed.
-        futex::sleep_bounded(unsafe { &*at }, seen.to_bits() as u32, deadline, BACKSTOP_NS);
+        let word = unsafe { &*at };
+        let channel = if round.channel == 0 { futex::ANY } else { round.channel };
+        futex::sleep_bounded(word, seen.to_bits() as u32, round.deadline, bound_ns, channel);
         sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Patience for Sleeping {
     #[inline]
-    fn pause<W: Word>(round: &mut Round, word: &W, seen: W::Value, deadline: Option<Deadline>) {
+    fn pause<W: Word>(round: &mut Round, word: &W, seen: W::Value) {
         if !Self::spin_or_yield(round) {
-            Self::sleep_on(word, seen, deadline);
+            Self::sleep_on(round, word, seen);
         }
     }
 
     #[inline]
     fn may_sleep(round: &Round) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
-        round.0.saturating_sub(bound) >= YIELDS
+        let yields = if round.deadline.is_some() { 0 } else { YIELDS };
+        round.pauses >= bound.saturating_add(yields)
     }
 
     #[inline]
     fn pause_between(round: &mut Round) {
         if !Self::spin_or_yield(round) {
-            futex::nap(BACKSTOP_NS / 40);
+            futex::nap(FIRST_NAP_NS << round.bounded_sleeps.min(NAP_DOUBLINGS));
+            round.bounded_sleeps += 1;
         }
     }
 
     #[inline]
-    fn back_off(round: &mut Round, cycles: u64) -> bool {
+    fn back_off<W: Word>(round: &mut Round, cycles: u64, word: &W, seen: W::Value) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
         if bound == u32::MAX {
             return true;
         }
-        // A pause is taken as 64 cycles here; only the order of magnitude matters.
-        round.0 = round
-            .0
-            .saturating_add(u32::try_from(cycles / 64).unwrap_or(u32::MAX / 2).max(1))
-            .min(bound.saturating_add(YIELDS));
-        if round.0 < bound {
+        if round.pauses < bound {
+            round.pauses = round.pauses.saturating_add(pauses_in(cycles).max(1)).min(bound);
             return true;
         }
-        if round.0 < bound + YIELDS {
-            futex::yield_now();
-        } else {
-            futex::nap(BACKSTOP_NS / 40);
-        }
+        Self::pause(round, word, seen);
         false
     }
 
     #[inline]
-    fn written<W: Word>(word: &W) {
+    fn attempt_begins() -> u64 {
+        counter::cycles()
+    }
+
+    #[inline]
+    fn attempt_failed(round: &mut Round, started: u64) {
+        let bound = SPIN_BOUND.load(Ordering::Relaxed);
+        if bound != u32::MAX {
+            let pauses = pauses_in(counter::cycles().wrapping_sub(started));
+            round.pauses = round.pauses.saturating_add(pauses).min(bound.saturating_add(YIELDS));
+        }
+    }
+
+    #[inline]
+    fn written<W: Word>(word: &W, low_bits: Option<u32>) {
         let at = watched(word);
         compiler_fence(Ordering::SeqCst);
         if sleepers_at(at as usize).load(Ordering::Relaxed) != 0 {
-            wake_sleepers(at);
+            wake_sleepers(at, low_bits.unwrap_or(0), low_bits.is_none());
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn wake_sleepers(at: *const AtomicU32) {
-    futex::wake(at, u32::MAX >> 1);
+fn wake_sleepers(at: *const AtomicU32, low_bits: u32, any: bool) {
+    futex::wake_some(at, if any { futex::ANY } else { channel(low_bits) });
 }

@@ -343,10 +343,11 @@ pub(super) fn expect_slot() {
 /// As `give_slot`.
 #[cold]
 unsafe fn give_foreign_slot(slot: NonNull<u8>) {
-    for chunk in &BLOCKS {
+    let chunks = BLOCK_COUNT.load(Ordering::Relaxed) as usize / CHUNK_BLOCKS + 1;
+    for chunk in BLOCKS.iter().take(chunks) {
         let start = chunk.load(Ordering::Acquire);
         if start.is_null() {
-            continue;
+            continue; // its first thread is about to map it
         }
         let offset = (slot.as_ptr() as usize).wrapping_sub(start as usize);
         if offset < CHUNK_BLOCKS * size_of::<Block>() {
@@ -369,37 +370,61 @@ pub(super) unsafe fn named_slot(name: u32) -> NonNull<u8> {
     unsafe { block(name / SLOTS as u32) }.slots[name as usize % SLOTS].node()
 }
 
-/// A node past a thread's pool, with the flag that says whether somebody uses it.
+/// A node past a thread's pool.
 #[repr(C, align(64))]
 struct OverflowSlot {
     slot: Slot,
-    taken: AtomicU32,
+    /// The next free one.
     next: AtomicPtr<OverflowSlot>,
 }
 
-/// All overflow nodes ever made. They are used again and never unmapped.
-static OVERFLOW: AtomicPtr<OverflowSlot> = AtomicPtr::new(null_mut());
+/// Overflow nodes that are made at once. They are used again and never unmapped.
+const OVERFLOW_BATCH: usize = 64;
+
+/// The free overflow nodes: address of the first, without the bits that alignment makes zero, in the low part; a tag against
+/// re-use above it. User addresses have 48 bits unless a process asks for longer ones, which nobody does here.
+static FREE_OVERFLOW: AtomicU64 = AtomicU64::new(0);
+const OVERFLOW_ALIGN_BITS: u32 = LINE_BYTES.ilog2();
+const OVERFLOW_ADDRESS_BITS: u32 = 48 - OVERFLOW_ALIGN_BITS;
+
+fn first_free_overflow(head: u64) -> *mut OverflowSlot {
+    let address = (head & ((1 << OVERFLOW_ADDRESS_BITS) - 1)) << OVERFLOW_ALIGN_BITS;
+    core::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+fn tagged_overflow(head: u64, first: *mut OverflowSlot) -> u64 {
+    let tag = (head >> OVERFLOW_ADDRESS_BITS).wrapping_add(1) << OVERFLOW_ADDRESS_BITS;
+    tag | first.expose_provenance() as u64 >> OVERFLOW_ALIGN_BITS
+}
 
 #[cold]
 fn take_overflow_slot() -> NonNull<u8> {
-    let mut at = OVERFLOW.load(Ordering::Acquire);
-    // SAFETY: null or a node of the list, which is never unmapped.
-    while let Some(node) = unsafe { at.as_ref() } {
-        if node.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return node.slot.node();
+    let mut head = FREE_OVERFLOW.load(Ordering::Acquire);
+    // SAFETY: null or a node, which is never unmapped.
+    while let Some(first) = unsafe { first_free_overflow(head).as_ref() } {
+        // Of a node that somebody else has taken meanwhile this is rubbish, and the tag has changed.
+        let new = tagged_overflow(head, first.next.load(Ordering::Relaxed));
+        match FREE_OVERFLOW.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return first.slot.node(),
+            Err(now) => head = now,
         }
-        at = node.next.load(Ordering::Relaxed);
     }
-    let fresh = map_zeroed(size_of::<OverflowSlot>()).cast::<OverflowSlot>();
-    let _ = fresh.as_ptr().expose_provenance(); // for `give_overflow_slot`, which is given the slot alone
-    // SAFETY: zeroed memory is a valid node, and nobody has seen it.
-    let node = unsafe { fresh.as_ref() };
-    node.taken.store(1, Ordering::Relaxed);
-    let mut head = OVERFLOW.load(Ordering::Relaxed);
+    let fresh = map_zeroed(OVERFLOW_BATCH * size_of::<OverflowSlot>()).cast::<OverflowSlot>().as_ptr();
+    // SAFETY: zeroed memory is valid nodes, so many, and nobody has seen them.
+    let fresh = unsafe { core::slice::from_raw_parts(fresh, OVERFLOW_BATCH) };
+    for node in &fresh[1..] {
+        push_free_overflow(node);
+    }
+    fresh[0].slot.node()
+}
+
+fn push_free_overflow(node: &OverflowSlot) {
+    let mut head = FREE_OVERFLOW.load(Ordering::Relaxed);
     loop {
-        node.next.store(head, Ordering::Relaxed);
-        match OVERFLOW.compare_exchange_weak(head, fresh.as_ptr(), Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return node.slot.node(),
+        node.next.store(first_free_overflow(head), Ordering::Relaxed);
+        let new = tagged_overflow(head, core::ptr::from_ref(node).cast_mut());
+        match FREE_OVERFLOW.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
             Err(now) => head = now,
         }
     }
@@ -410,7 +435,7 @@ fn take_overflow_slot() -> NonNull<u8> {
 unsafe fn give_overflow_slot(slot: NonNull<u8>) {
     let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.as_ptr() as usize);
     // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.
-    unsafe { &*node }.taken.store(0, Ordering::Release);
+    push_free_overflow(unsafe { &*node });
 }
 
 /// A lock has no way to fail, and may be taken where nothing can be unwound.

@@ -14,6 +14,11 @@ fn publishes(ordering: Ordering) -> bool {
     !matches!(ordering, Ordering::Acquire)
 }
 
+#[inline]
+fn low_bits<T: Plain>(value: T) -> u32 {
+    value.to_bits() as u32
+}
+
 macro_rules! word_accesses {
     ($value:ty, $atomic:ty) => {
         type Value = $value;
@@ -27,14 +32,14 @@ macro_rules! word_accesses {
         #[inline]
         fn store(&self, value: $value, ordering: Ordering) {
             self.0.store(value, ordering);
-            P::written(self);
+            P::written(self, Some(low_bits(value)));
         }
 
         #[inline]
         fn swap(&self, value: $value, ordering: Ordering) -> $value {
             let old = self.0.swap(value, ordering);
             if old != value && publishes(ordering) {
-                P::written(self);
+                P::written(self, Some(low_bits(value)));
             }
             old
         }
@@ -49,7 +54,7 @@ macro_rules! word_accesses {
         ) -> Result<$value, $value> {
             let result = self.0.compare_exchange(current, new, success, failure);
             if result.is_ok() && publishes(success) {
-                P::written(self);
+                P::written(self, Some(low_bits(new)));
             }
             result
         }
@@ -79,28 +84,28 @@ macro_rules! integer_word {
             #[inline]
             fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
                 let old = self.0.fetch_add(value, ordering);
-                P::written(self);
+                P::written(self, Some(low_bits(old.wrapping_add(value))));
                 old
             }
 
             #[inline]
             fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
                 let old = self.0.fetch_sub(value, ordering);
-                P::written(self);
+                P::written(self, Some(low_bits(old.wrapping_sub(value))));
                 old
             }
 
             #[inline]
             fn fetch_and(&self, value: $value, ordering: Ordering) -> $value {
                 let old = self.0.fetch_and(value, ordering);
-                P::written(self);
+                P::written(self, Some(low_bits(old & value)));
                 old
             }
 
             #[inline]
             fn fetch_or(&self, value: $value, ordering: Ordering) -> $value {
                 let old = self.0.fetch_or(value, ordering);
-                P::written(self);
+                P::written(self, Some(low_bits(old | value)));
                 old
             }
 
@@ -117,7 +122,7 @@ macro_rules! integer_word {
                 );
                 // SAFETY: the part lies inside the word, as asserted.
                 unsafe { store_part(self.0.as_ptr().cast(), size_of::<$value>(), part, value) };
-                P::written(self);
+                P::written(self, (part.shift() == 0).then_some(u32::from(value)));
             }
         }
     };

@@ -1,6 +1,8 @@
 //! Profiles of real programs, held against what the programs know of themselves and against an independent count.
 
 mod common;
+#[path = "profile/hostile.rs"]
+mod hostile;
 
 use common::{CONTEND, HANG, Source, run};
 use serde_json::Value;

@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
     let diff = Diff::new(&open(args.before)?, &open(args.after)?);
     if args.json {
-        output::print(&(serde_json::to_string_pretty(&diff)? + "\n"))?;
+        output::print_json(&diff)?;
     } else {
         output::print(&text(&diff, args.top, Screen::stdout()))?;
     }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
     }
     if json {
-        output::print(&(serde_json::to_string_pretty(&table)? + "\n"))?;
+        output::print_json(&table)?;
     } else if csv {
         output::print(&rows(&table, usize::MAX).csv())?;
     } else {

@@ -3,6 +3,8 @@
 mod container;
 mod diff;
 mod export;
+mod files;
+mod mappings;
 mod names;
 mod symbols;
 mod table;
@@ -12,9 +14,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use container::{LockRecord, Mapping, PairRecord, Section};
+pub use container::{LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
 pub use export::to_pprof;
+pub use mappings::{Mapping, Mappings};
 pub use names::{is_wrapper, printable};
 pub use table::{
     Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Unseen, Untouched, Usage,
@@ -108,11 +111,7 @@ impl Profile {
     /// # Errors
     /// [`Error`], as [`Profile::open`].
     pub fn read(file: &File, path: &Path) -> Result<Self, Error> {
-        let read = || {
-            let bytes = container::load(file)
-                .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
-            Self::parse(path, &bytes)
-        };
+        let read = || container::parse(path, file);
         match read() {
             // A program that records may be about to let the file grow.
             Err(Error::Truncated { .. }) => {
@@ -128,7 +127,7 @@ impl Profile {
     /// # Errors
     /// [`Error`], as [`Profile::open`].
     pub fn parse(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, Error> {
-        container::parse(path.as_ref(), bytes)
+        container::parse(path.as_ref(), &bytes)
     }
 
     /// The file that was read.

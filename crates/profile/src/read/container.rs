@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 
+use super::mappings::{Mapping, Mappings, Paths};
 use super::{Error, Profile};
 use crate::format::{
     BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, LOCK_LENGTH, Lock, LockValues, MAGIC,
@@ -26,8 +28,8 @@ pub struct Section {
     pub arguments: Vec<String>,
     /// The path of its program.
     pub executable: String,
-    /// Files that were mapped; the latest look at them comes first.
-    pub mappings: Vec<Mapping>,
+    /// Files that were mapped; the latest look at them counts first.
+    pub mappings: Mappings,
     /// Build identifiers of mapped files, by the address at which the file starts.
     pub build_ids: HashMap<u64, Vec<u8>>,
     /// Its threads, by the position of the record.
@@ -36,19 +38,6 @@ pub struct Section {
     pub locks: BTreeMap<u32, LockRecord>,
     /// Its pairs of thread and lock.
     pub pairs: Vec<PairRecord>,
-}
-
-/// A mapped stretch of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// First address.
-    pub start: u64,
-    /// First address after it.
-    pub end: u64,
-    /// Where in the file the stretch starts, bytes.
-    pub offset: u64,
-    /// The file.
-    pub path: Arc<str>,
 }
 
 /// A lock as it was first touched.
@@ -67,9 +56,12 @@ pub struct PairRecord {
     pub thread: u64,
     /// The counts.
     pub values: PairValues,
-    /// Distributions by [`Quantity`], if the pair turned warm.
-    pub histograms: Option<Box<[[u64; BUCKETS]; QUANTITIES]>>,
+    /// Distributions, if the pair turned warm.
+    histograms: Vec<Counted>,
 }
+
+/// A bucket that is not empty: its index among those of all quantities, and its count.
+type Counted = (u16, u64);
 
 impl PairRecord {
     /// The number of the lock; [`crate::record::MERGED`] for those without a record of their own.
@@ -82,74 +74,130 @@ impl PairRecord {
         self.values.key & 1 == 1
     }
 
-    /// The bucket counts of a quantity; empty while the pair is cold.
-    pub fn buckets(&self, quantity: Quantity) -> &[u64] {
-        self.histograms.as_ref().map_or(&[], |histograms| &histograms[quantity as usize])
+    /// The buckets of a quantity that are not empty, with their counts; none while the pair is cold.
+    pub fn buckets(&self, quantity: Quantity) -> impl Iterator<Item = (usize, u64)> {
+        let first = quantity as usize * BUCKETS;
+        let inside = move |&(index, count): &Counted| {
+            usize::from(index)
+                .checked_sub(first)
+                .filter(|&bucket| bucket < BUCKETS)
+                .map(|bucket| (bucket, count))
+        };
+        self.histograms.iter().filter_map(inside)
     }
 }
 
-/// The part of a profile file that is in use.
-pub(super) fn load(mut file: &File) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.by_ref().take(PAGE).read_to_end(&mut bytes)?;
-    if bytes.starts_with(&MAGIC) {
-        let allocated = HeaderValues::decode(&bytes).allocated;
-        file.take(allocated.saturating_sub(PAGE)).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+/// Where the bytes of a profile come from. A file may be much longer than what is in it.
+pub(super) trait Source {
+    fn length(&self) -> io::Result<u64>;
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
+    /// The first position from `at` on where there may be anything but zeros.
+    fn next_data(&self, at: u64) -> u64;
 }
 
-pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Profile, Error> {
-    let header = parse_header(path, bytes)?;
-    let mut parser =
-        Parser { path, sections: BTreeMap::new(), histograms: HashMap::new(), run: None, tasks: vec![] };
-    let mut offset = PAGE;
-    let end = header.allocated.min(bytes.len() as u64);
-    while offset < end {
-        offset = parser.block(&bytes[..end as usize], offset)?;
+impl Source for &[u8] {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
     }
-    let mut sections: Vec<Section> = parser.sections.into_values().map(|(section, _)| section).collect();
-    for section in &mut sections {
-        for pair in &mut section.pairs {
-            // Cleared below; until then the word says where the pair lies.
-            pair.histograms = parser.histograms.remove(&pair.values.head);
-            pair.values.head = 0;
+
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let rest = self.get(at as usize..).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(rest.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn next_data(&self, at: u64) -> u64 {
+        at
+    }
+}
+
+impl Source for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(into, at)
+    }
+
+    fn next_data(&self, at: u64) -> u64 {
+        // SAFETY: the descriptor is open; its position is used for nothing else.
+        let next = unsafe { libc::lseek(self.as_raw_fd(), at as libc::off_t, libc::SEEK_DATA) };
+        match u64::try_from(next) {
+            Ok(next) => next,
+            // Nothing but a hole is left; or the file system cannot tell.
+            Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) => u64::MAX,
+            Err(_) => at,
         }
     }
-    inherit_mappings(&mut sections);
-    Ok(Profile { path: path.to_owned(), header, sections, run: parser.run, tasks: parser.tasks })
 }
 
-/// Mappings that children may inherit in all: enough for thousands of them, and a bound for files that lie.
-const INHERITED: usize = 1 << 20;
+pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error> {
+    let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
+    let length = source.length().map_err(unreadable)?;
+    let mut page = vec![0; length.min(PAGE) as usize];
+    source.read(0, &mut page).map_err(unreadable)?;
+    let header = parse_header(path, &page, length)?;
+    let mut parser = Parser::new(path);
+    let mut offset = PAGE;
+    let end = header.allocated.min(length);
+    while offset < end {
+        offset = parser.block(source, offset, end)?;
+    }
+    let Parser { sections, mut histograms, run, tasks, room, .. } = parser;
+    let finish = |(mut section, Begun { mappings, .. }): (Section, Begun)| {
+        // The latest look counts first.
+        section.mappings = Mappings::new(mappings.into_iter().rev().flatten().collect());
+        for pair in &mut section.pairs {
+            // Cleared here; until then the word says where the pair lies.
+            pair.histograms = histograms.remove(&pair.values.head).unwrap_or_default();
+            pair.values.head = 0;
+        }
+        section
+    };
+    let mut sections: Vec<Section> = sections.into_values().map(finish).collect();
+    inherit_mappings(&mut sections, room);
+    Ok(Profile { path: path.to_owned(), header, sections, run, tasks })
+}
+
+/// Mappings and build identifiers in all, those that children inherit too: enough for thousands of processes, and a bound
+/// for files that lie.
+const BOUND: usize = 1 << 20;
+
+/// Bytes of records in one block. Writers make no block that is nearly as long.
+const LONGEST_BLOCK: u64 = 64 << 20;
+
+/// Bytes of arguments, and of a program's path, that are kept. Writers note no more than a page.
+const LONGEST_TEXT: usize = 1 << 16;
 
 /// A forked child has its parent's mappings, and notes only what it maps itself.
-fn inherit_mappings(sections: &mut [Section]) {
-    let mut room = INHERITED;
+fn inherit_mappings(sections: &mut [Section], mut room: usize) {
     for i in 0..sections.len() {
         let (before, rest) = sections.split_at_mut(i);
         let child = &mut rest[0];
         let parent = child.process.parent_section;
         let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
         let parent = &before[parent];
-        if child.locks.is_empty() || parent.mappings.len() > room {
+        let inherited = parent.mappings.len() + parent.build_ids.len();
+        if child.locks.is_empty() || inherited > room {
             continue;
         }
-        room -= parent.mappings.len();
-        child.mappings.extend(parent.mappings.iter().cloned());
+        room -= inherited;
+        let mut list = std::mem::take(&mut child.mappings).into_list();
+        list.extend(parent.mappings.list().iter().cloned());
+        child.mappings = Mappings::new(list);
         for (start, id) in &parent.build_ids {
             child.build_ids.entry(*start).or_insert_with(|| id.clone());
         }
     }
 }
 
-fn parse_header(path: &Path, bytes: &[u8]) -> Result<HeaderValues, Error> {
+fn parse_header(path: &Path, bytes: &[u8], length: u64) -> Result<HeaderValues, Error> {
     if !bytes.starts_with(&MAGIC) {
         return Err(Error::Foreign { path: path.to_owned() });
     }
     let header = HeaderValues::decode(bytes);
-    let (version, length) = (header.version & 0xffff_ffff, header.version >> 32);
+    let (version, header_length) = (header.version & 0xffff_ffff, header.version >> 32);
     if version > VERSION {
         return Err(Error::Newer { path: path.to_owned(), version });
     }
@@ -157,14 +205,13 @@ fn parse_header(path: &Path, bytes: &[u8]) -> Result<HeaderValues, Error> {
         let allocated = header.allocated.max(PAGE);
         return Err(Error::Truncated { path: path.to_owned(), length: bytes.len() as u64, allocated });
     }
-    if version == 0 || length != PAGE {
+    if version == 0 || header_length != PAGE {
         return Err(damaged(
             path,
             8,
-            format!("version {version} with a header of {length} bytes does not exist"),
+            format!("version {version} with a header of {header_length} bytes does not exist"),
         ));
     }
-    let length = bytes.len() as u64;
     // Where the disk was full, blocks may have been given out that never came to be.
     if length < header.allocated && header.growth_error == 0 {
         return Err(Error::Truncated { path: path.to_owned(), length, allocated: header.allocated });
@@ -178,28 +225,59 @@ fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> Error {
 
 struct Parser<'p> {
     path: &'p Path,
-    /// By number; the flag says that the process record was read.
-    sections: BTreeMap<u64, (Section, bool)>,
+    /// By number.
+    sections: BTreeMap<u64, (Section, Begun)>,
     /// By position of the pair.
-    histograms: HashMap<u64, Box<[[u64; BUCKETS]; QUANTITIES]>>,
+    histograms: HashMap<u64, Vec<Counted>>,
     run: Option<RunValues>,
     tasks: Vec<TaskValues>,
+    /// The records of the present block.
+    bytes: Vec<u8>,
+    /// Mappings and build identifiers that there may still be.
+    room: usize,
+    paths: Paths,
 }
 
-impl Parser<'_> {
+/// A section while it is being read.
+#[derive(Default)]
+struct Begun {
+    /// Whether the process record was read.
+    known: bool,
+    /// Looks at the mappings, in the order of the file.
+    mappings: Vec<Vec<Mapping>>,
+}
+
+impl<'p> Parser<'p> {
+    fn new(path: &'p Path) -> Self {
+        Self {
+            path,
+            sections: BTreeMap::new(),
+            histograms: HashMap::new(),
+            run: None,
+            tasks: Vec::new(),
+            bytes: Vec::new(),
+            room: BOUND,
+            paths: Paths::default(),
+        }
+    }
+
     /// Reads the block at `offset`; returns where the next one starts.
-    fn block(&mut self, bytes: &[u8], offset: u64) -> Result<u64, Error> {
-        let rest = &bytes[offset as usize..];
-        let header = BlockHeaderValues::decode(rest);
+    fn block(&mut self, source: &impl Source, offset: u64, file_end: u64) -> Result<u64, Error> {
+        let unreadable = |source| Error::Unreadable { path: self.path.to_owned(), source };
+        let left = file_end - offset;
+        let mut head = [0; UNIT as usize];
+        let known = left.min(UNIT) as usize;
+        source.read(offset, &mut head[..known]).map_err(unreadable)?;
+        let header = BlockHeaderValues::decode(&head);
         if header.mark == 0 {
-            return Ok(offset + PAGE); // given out to a thread that died before it wrote the header
+            // Given out to a thread that died before it wrote the header, or a hole.
+            return Ok((offset + PAGE).max(source.next_data(offset) / PAGE * PAGE));
         }
         let (mark, length) = (header.mark as u32, header.mark >> 32);
         if mark != BLOCK_MARK {
             return Err(damaged(self.path, offset, format!("a block should start here, and {mark:#x} does")));
         }
-        if length == 0 || length % PAGE != 0 || length > rest.len() as u64 {
-            let left = rest.len();
+        if length == 0 || length % PAGE != 0 || length > left {
             return Err(damaged(
                 self.path,
                 offset,
@@ -214,8 +292,19 @@ impl Parser<'_> {
                 format!("{used} bytes of records in a block of {length} bytes"),
             ));
         }
-        let records = &rest[UNIT as usize..(UNIT + header.used) as usize];
-        self.records(&header, records, offset + UNIT)?;
+        if header.used > LONGEST_BLOCK {
+            let used = header.used;
+            return Err(damaged(
+                self.path,
+                offset,
+                format!("a block with {used} bytes of records, where {LONGEST_BLOCK} is the bound"),
+            ));
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.resize(header.used as usize, 0);
+        source.read(offset + UNIT, &mut bytes).map_err(unreadable)?;
+        self.records(&header, &bytes, offset + UNIT)?;
+        self.bytes = bytes;
         Ok(offset + length)
     }
 
@@ -235,6 +324,14 @@ impl Parser<'_> {
                     self.path,
                     offset,
                     format!("a record of {length} bytes, with {left} left in its block"),
+                ));
+            }
+            let least = least_length(what);
+            if length < least as u64 {
+                return Err(damaged(
+                    self.path,
+                    offset,
+                    format!("a record of type {what} with {length} bytes, where {least} are the least"),
                 ));
             }
             let record = &records[at..at + length as usize];
@@ -261,13 +358,17 @@ impl Parser<'_> {
             return Ok(());
         }
         let (section, begun) = self.sections.entry(block.section).or_default();
+        let too_many = |what: &str| {
+            let most = format!("more than {BOUND} {what} in one profile, where that is the bound");
+            damaged(self.path, offset, most)
+        };
         if is(Type::Process) {
             section.number = block.section;
             section.process = ProcessValues::decode(record);
-            *begun = true;
+            begun.known = true;
             return Ok(());
         }
-        if !*begun {
+        if !begun.known {
             let number = block.section;
             return Err(damaged(
                 self.path,
@@ -278,14 +379,22 @@ impl Parser<'_> {
         let payload = &record[8..];
         let position = offset / UNIT;
         if is(Type::Arguments) {
+            let payload = &payload[..payload.len().min(LONGEST_TEXT)];
             section.arguments = payload.split_inclusive(|&byte| byte == 0).map(text_to_zero).collect();
         } else if is(Type::Executable) {
+            let payload = &payload[..payload.len().min(LONGEST_TEXT)];
             section.executable = String::from_utf8_lossy(payload).into_owned();
         } else if is(Type::Mappings) {
-            let lines = payload.split(|&byte| byte == b'\n').filter_map(parse_mapping);
-            section.mappings.splice(0..0, lines);
+            let lines = payload.split(|&byte| byte == b'\n');
+            let mut look = Vec::new();
+            for mapping in lines.filter_map(|line| self.paths.parse_mapping(line)) {
+                self.room = self.room.checked_sub(1).ok_or_else(|| too_many("mappings"))?;
+                look.push(mapping);
+            }
+            begun.mappings.push(look);
         } else if is(Type::BuildIds) {
-            parse_build_ids(payload, &mut section.build_ids);
+            parse_build_ids(payload, &mut section.build_ids, &mut self.room)
+                .ok_or_else(|| too_many("build identifiers"))?;
         } else if is(Type::Thread) {
             section.threads.insert(position, ThreadValues::decode(record));
         } else if is(Type::Lock) {
@@ -293,7 +402,7 @@ impl Parser<'_> {
             section.locks.insert(number, parse_lock(record));
         } else if is(Type::Pair) {
             let values = PairValues { head: position, ..PairValues::decode(record) };
-            section.pairs.push(PairRecord { thread: block.thread, values, histograms: None });
+            section.pairs.push(PairRecord { thread: block.thread, values, histograms: Vec::new() });
         } else if is(Type::Histograms) {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
         }
@@ -317,39 +426,47 @@ fn parse_lock(record: &[u8]) -> LockRecord {
     LockRecord { values, frames }
 }
 
-fn parse_histograms(record: &[u8]) -> Box<[[u64; BUCKETS]; QUANTITIES]> {
+fn parse_histograms(record: &[u8]) -> Vec<Counted> {
     let notes_start = offset_of!(Histograms, notes);
     let buckets_start = offset_of!(Histograms, buckets);
-    let mut histograms = Box::new([[0u64; BUCKETS]; QUANTITIES]);
-    for (i, count) in histograms.iter_mut().flatten().enumerate() {
-        *count = word(record, buckets_start + i * 8);
-    }
-    let noted = word(record, offset_of!(Histograms, noted)).min(NOTED as u64) as usize;
-    for note in (0..noted).map(|i| word(record, notes_start + i * 8)) {
-        if let Some(buckets) = histograms.get_mut(note as usize % (1 << NOTE_SHIFT)) {
-            let count = &mut buckets[bucket(note >> NOTE_SHIFT)];
-            *count = count.saturating_add(1);
+    let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
+    let mut add = |index: usize, count: u64| {
+        let so_far = counted.entry(index as u16).or_insert(0);
+        *so_far = so_far.saturating_add(count);
+    };
+    let words = record.len().saturating_sub(buckets_start) / 8;
+    for index in 0..words.min(QUANTITIES * BUCKETS) {
+        match word(record, buckets_start + index * 8) {
+            0 => {}
+            count => add(index, count),
         }
     }
-    histograms
+    let noted = word(record, offset_of!(Histograms, noted)).min(NOTED as u64) as usize;
+    let notes = record.len().saturating_sub(notes_start) / 8;
+    for note in (0..noted.min(notes)).map(|i| word(record, notes_start + i * 8)) {
+        let quantity = note as usize % (1 << NOTE_SHIFT);
+        if quantity < QUANTITIES {
+            add(quantity * BUCKETS + bucket(note >> NOTE_SHIFT), 1);
+        }
+    }
+    counted.into_iter().collect()
 }
 
-fn parse_mapping(line: &[u8]) -> Option<Mapping> {
-    let line = String::from_utf8_lossy(line);
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
-    let offset = hexadecimal(fields.nth(1)?)?;
-    let path = fields.nth(2)?.trim_start().into();
-    let mapping = Mapping { start: hexadecimal(start)?, end: hexadecimal(end)?, offset, path };
-    (mapping.start < mapping.end).then_some(mapping)
+/// The length of a record in the first version of the file, for those of which there may be many: what a reader makes of one
+/// is longer than the least of them could be.
+fn least_length(what: u16) -> usize {
+    let of = |kind: Type, length| if what == kind as u16 { length } else { 0 };
+    of(Type::Pair, 192) | of(Type::Lock, 64) | of(Type::Thread, 120) | of(Type::Task, 104)
 }
 
-fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>) {
+/// `None` when there are more than `room`.
+fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>, room: &mut usize) -> Option<()> {
     while bytes.len() > 9 {
         let end = 9 + usize::from(bytes[8]);
-        let Some(id) = bytes.get(9..end) else { return };
+        let Some(id) = bytes.get(9..end) else { break };
+        *room = room.checked_sub(1)?;
         ids.insert(word(bytes, 0), id.to_vec());
         bytes = &bytes[end..];
     }
+    Some(())
 }

@@ -1,12 +1,13 @@
 //! From addresses to names: which file, which symbol, which line.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
-use super::container::{Mapping, Section};
+use super::container::Section;
+use super::files;
+use super::mappings::Mapping;
 use super::names::printable;
 
 /// A function that an address belongs to, and its place in the source if debug information tells.
@@ -121,11 +122,9 @@ impl Symbols {
     }
 
     fn locate<'m>(&mut self, section: &'m Section, address: u64) -> Option<Located<'m>> {
-        let inside = section.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
+        let inside = section.mappings.at(address);
         // Zero-initialised variables lie behind the file's last mapping.
-        let before =
-            || section.mappings.iter().filter(|mapping| mapping.end <= address).max_by_key(|m| m.end);
-        let mapping = inside.or_else(before)?;
+        let mapping = inside.or_else(|| section.mappings.before(address))?;
         if let Some(module) = self.module(&mapping.path) {
             let own = module.address_of(mapping, address);
             if let Some(own) = own {
@@ -150,11 +149,7 @@ impl Symbols {
 
 impl Module {
     fn read(path: &Path) -> Option<Self> {
-        // The path comes from the profile: it may name a pipe or a device.
-        if !std::fs::metadata(path).is_ok_and(|data| data.is_file()) {
-            return None;
-        }
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = ReadCache::new(files::open(path)?);
         let file = object::File::parse(&cache).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, file_size) = segment.file_range();
@@ -204,12 +199,8 @@ impl Module {
 
     /// Whether the file now is the one that was mapped, as far as build identifiers tell.
     fn is_what_ran(&self, section: &Section, mapping: &Mapping) -> bool {
-        let first = section
-            .mappings
-            .iter()
-            .filter(|m| m.path == mapping.path && m.offset == 0 && m.start <= mapping.start)
-            .max_by_key(|m| m.start);
-        match (first.and_then(|first| section.build_ids.get(&first.start)), &self.build_id) {
+        let first = section.mappings.start_of(&mapping.path, mapping.start);
+        match (first.and_then(|first| section.build_ids.get(&first)), &self.build_id) {
             (Some(ran), Some(now)) => ran == now,
             _ => true,
         }

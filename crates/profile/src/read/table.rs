@@ -412,6 +412,11 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     let mut symbols = Symbols::new(options.symbols);
     let mut header = build_header(profile, options, ns_per_tick);
     let mut rows = Vec::new();
+    let homes: Homes<'_> = profile
+        .sections
+        .iter()
+        .flat_map(|section| section.locks.iter().map(move |(&number, lock)| (number, (section, lock))))
+        .collect();
     for section in &profile.sections {
         let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
         for pair in &section.pairs {
@@ -421,7 +426,8 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
             if touched == 0 {
                 continue;
             }
-            let row = by_lock.entry(pair.lock()).or_insert_with(|| RowTicks {
+            let known = pair.lock() == MERGED || homes.contains_key(&pair.lock());
+            let row = by_lock.entry(if known { pair.lock() } else { UNKNOWN }).or_insert_with(|| RowTicks {
                 exclusive: UsageTicks::new(),
                 shared: UsageTicks::new(),
                 threads: HashSet::new(),
@@ -433,7 +439,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
             }
             row.threads.insert(pair.thread);
         }
-        rows.extend(rows_of_section(profile, section, by_lock, ns_per_tick, &mut symbols));
+        rows.extend(rows_of_section(&homes, section, by_lock, ns_per_tick, &mut symbols));
     }
     for row in &mut rows {
         relate_to_operation(row, &header);
@@ -449,9 +455,12 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     LockTable { header, rows }
 }
 
+/// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
+const UNKNOWN: u32 = 0;
+
 /// The rows of a process image, with names that are unique in it.
 fn rows_of_section(
-    profile: &Profile,
+    homes: &Homes<'_>,
     section: &Section,
     by_lock: BTreeMap<u32, RowTicks>,
     ns_per_tick: f64,
@@ -459,11 +468,11 @@ fn rows_of_section(
 ) -> Vec<LockRow> {
     let mut rows: Vec<(u64, LockRow)> = Vec::with_capacity(by_lock.len());
     for (number, ticks) in by_lock {
-        let found = find_lock(profile, section, number);
+        let found = homes.get(&number).copied();
         let named = match found {
             Some((home, lock)) => name_lock(home, lock, symbols),
             None if number == MERGED => Named::plain("(other locks, merged)"),
-            None => Named::plain("(a lock without a record)"),
+            None => Named::plain("(locks without a record)"),
         };
         let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
         let row = LockRow {
@@ -515,16 +524,8 @@ fn program_of(section: &Section) -> String {
     printable(path.rsplit('/').next().unwrap_or(path))
 }
 
-/// A lock and the section that first touched it: this one, or one that it was forked from.
-fn find_lock<'p>(
-    profile: &'p Profile,
-    section: &'p Section,
-    number: u32,
-) -> Option<(&'p Section, &'p LockRecord)> {
-    let own = section.locks.get(&number).map(|lock| (section, lock));
-    // Numbers are positions in the file, so no two sections share one.
-    own.or_else(|| profile.sections.iter().find_map(|other| Some((other, other.locks.get(&number)?))))
-}
+/// A lock and the section that first touched it: numbers are positions in the file, so no two sections share one.
+type Homes<'p> = HashMap<u32, (&'p Section, &'p LockRecord)>;
 
 struct Named {
     name: String,

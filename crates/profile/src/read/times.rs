@@ -1,8 +1,10 @@
 //! Durations: exact sums, and distributions where pairs were warm.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::histogram::{BUCKETS, lower_bound};
+use crate::histogram::lower_bound;
 
 /// Many durations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -97,34 +99,32 @@ impl Times {
 pub(super) struct Ticks {
     count: u64,
     sum: u64,
-    /// Empty as long as nothing warm was added: most locks are cold.
-    buckets: Vec<u64>,
+    /// Counts of buckets that are not empty: most locks are cold.
+    buckets: BTreeMap<usize, u64>,
 }
 
 impl Ticks {
-    pub(super) const NONE: Self = Self { count: 0, sum: 0, buckets: Vec::new() };
+    pub(super) const NONE: Self = Self { count: 0, sum: 0, buckets: BTreeMap::new() };
 
-    pub(super) fn add(&mut self, count: u64, sum: u64, buckets: &[u64]) {
+    pub(super) fn add(&mut self, count: u64, sum: u64, buckets: impl Iterator<Item = (usize, u64)>) {
         self.count = self.count.saturating_add(count);
         self.sum = self.sum.saturating_add(sum);
-        if !buckets.is_empty() {
-            self.buckets.resize(BUCKETS, 0);
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(buckets) {
-            *mine = mine.saturating_add(*theirs);
+        for (bucket, count) in buckets {
+            let mine = self.buckets.entry(bucket).or_insert(0);
+            *mine = mine.saturating_add(count);
         }
     }
 
     /// How long the shortest of them took, but for one in a hundred; not above their mean. `None` if there are none.
     pub(super) fn shortest(&self) -> Option<f64> {
         let mean = (self.count > 0).then(|| self.sum as f64 / self.count as f64)?;
-        let all: u64 = self.buckets.iter().fold(0, |sum, &count| sum.saturating_add(count));
+        let all: u64 = self.buckets.values().fold(0, |sum, &count| sum.saturating_add(count));
         let mut seen = 0_u64;
-        let shortest = self.buckets.iter().position(|&count| {
+        let shortest = self.buckets.iter().find(|&(_, &count)| {
             seen = seen.saturating_add(count);
             seen > all / 100
         });
-        Some(shortest.map_or(mean, |bucket| mean.min(lower_bound(bucket) as f64)))
+        Some(shortest.map_or(mean, |(&bucket, _)| mean.min(lower_bound(bucket) as f64)))
     }
 
     /// `own_ticks` is what recording added to each, as it was measured; `shortest` limits what of it is subtracted, since
@@ -134,12 +134,11 @@ impl Ticks {
         let own_ticks = shortest.unwrap_or(own_ticks).min(own_ticks);
         let own = (self.count as f64 * own_ticks).min(self.sum as f64);
         let net = self.sum as f64 - own;
-        let buckets =
-            self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(i, &count)| Bucket {
-                from_ns: (lower_bound(i) as f64 - own_ticks).max(0.0) * ns_per_tick,
-                to_ns: (lower_bound(i + 1) as f64 - own_ticks).max(0.0) * ns_per_tick,
-                count,
-            });
+        let buckets = self.buckets.iter().map(|(&i, &count)| Bucket {
+            from_ns: (lower_bound(i) as f64 - own_ticks).max(0.0) * ns_per_tick,
+            to_ns: (lower_bound(i + 1) as f64 - own_ticks).max(0.0) * ns_per_tick,
+            count,
+        });
         Times {
             count: self.count,
             total_ns: net * ns_per_tick,
@@ -158,9 +157,7 @@ mod tests {
     fn times(ticks: &[u64]) -> Times {
         let mut sums = Ticks::NONE;
         for &value in ticks {
-            let mut buckets = [0; BUCKETS];
-            buckets[bucket(value)] = 1;
-            sums.add(1, value, &buckets);
+            sums.add(1, value, std::iter::once((bucket(value), 1)));
         }
         sums.finish(0.5, 0.0, None)
     }
@@ -186,12 +183,10 @@ mod tests {
     #[test]
     fn own_cost_is_subtracted_but_never_below_zero() {
         let mut sums = Ticks::NONE;
-        sums.add(10, 1000, &[]);
+        sums.add(10, 1000, std::iter::empty());
         assert_eq!(sums.finish(1.0, 30.0, None).total_ns, 700.0);
         assert_eq!(sums.finish(1.0, 300.0, None).total_ns, 0.0);
-        let mut buckets = [0; BUCKETS];
-        buckets[bucket(100)] = 1;
-        sums.add(1, 100, &buckets);
+        sums.add(1, 100, std::iter::once((bucket(100), 1)));
         let shifted = sums.finish(1.0, 30.0, None).buckets[0];
         assert!(shifted.from_ns <= 70.0 && 70.0 < shifted.to_ns, "{shifted:?}");
     }
@@ -200,9 +195,7 @@ mod tests {
     fn sections_that_are_shorter_than_recording_have_a_bound_and_no_figure() {
         let mut sums = Ticks::NONE;
         for ticks in [18, 20, 22] {
-            let mut buckets = [0; BUCKETS];
-            buckets[bucket(ticks)] = 100;
-            sums.add(100, 100 * ticks, &buckets);
+            sums.add(100, 100 * ticks, std::iter::once((bucket(ticks), 100)));
         }
         let shortest = sums.shortest();
         assert!(shortest.is_some_and(|shortest| shortest <= 18.0 && shortest > 12.0), "{shortest:?}");
@@ -213,7 +206,7 @@ mod tests {
         assert_eq!((longer.bound_ns(), longer.mean_ns()), (None, Some(10.0)));
         // Together with longer ones they have a mean again.
         let mut long = Ticks::NONE;
-        long.add(300, 300 * 500, &[]);
+        long.add(300, 300 * 500, std::iter::empty());
         assert_eq!(times.and(&long.finish(1.0, 25.0, long.shortest())).bound_ns(), None);
     }
 

@@ -1,0 +1,67 @@
+//! Opening files that a profile names. Whoever wrote the profile chose the names, and the reader may be root.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Opens a regular file for reading; nothing that blocks, acts or shows another process by being opened.
+///
+/// The file is looked at before it is opened for reading, through a descriptor that does nothing else, so that it is the
+/// one which was looked at.
+pub(super) fn open(path: &Path) -> Option<File> {
+    let named = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
+    if !named.metadata().ok()?.is_file() || is_of_a_process(&named)? {
+        return None;
+    }
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+    OpenOptions::new().read(true).custom_flags(flags).open(again).ok()
+}
+
+/// Whether a file lies in `/proc` or another file system of that kind, whose files do something when they are read.
+fn is_of_a_process(file: &File) -> Option<bool> {
+    const KERNELS: [libc::__fsword_t; 5] = [
+        0x9fa0,      // proc
+        0x6265_6572, // sysfs
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x0027_e0eb, // cgroup
+    ];
+    // SAFETY: all-zero is a valid statfs, and the pointer is valid for the call.
+    unsafe {
+        let mut data: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.as_raw_fd(), &raw mut data) == 0).then(|| KERNELS.contains(&data.f_type))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::io::Read;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_blocks() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        std::fs::write(place("regular"), "text").unwrap();
+        symlink(place("regular"), place("link")).unwrap();
+        let mut text = String::new();
+        open(&place("link")).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        let pipe = CString::new(place("pipe").as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+        symlink("/proc/self/maps", place("maps")).unwrap();
+        let refused = ["pipe", "socket", "maps", "", "none"].map(place);
+        for path in
+            refused.iter().map(|path| path.as_path()).chain(["/dev/null", "/proc/1/status"].map(Path::new))
+        {
+            assert!(open(path).is_none(), "{}", path.display());
+        }
+    }
+}

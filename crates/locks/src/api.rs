@@ -19,7 +19,8 @@ use lock_api::{GuardSend, RawMutex};
 use machine::{Deadline, Limit, Machine, Patient};
 
 use crate::{
-    DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TryLock, UpgradableLock,
+    DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock,
+    TryLock, UpgradableLock,
 };
 
 /// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the blocking mutex.
@@ -266,6 +267,27 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
 
     fn try_lock_exclusive_until(&self, deadline: Deadline) -> bool {
         self.0.acquire_or(Limit::at(deadline)).is_ok()
+    }
+}
+
+// SAFETY: by the safety of `TimedUpgradableLock`.
+unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTimed for Api<L, M> {
+    fn try_lock_upgradable_for(&self, wait: Duration) -> bool {
+        self.try_lock_upgradable_until(after::<M>(wait))
+    }
+
+    fn try_lock_upgradable_until(&self, deadline: Deadline) -> bool {
+        self.0.acquire_upgradable_or(Limit::at(deadline)).is_ok()
+    }
+
+    unsafe fn try_upgrade_for(&self, wait: Duration) -> bool {
+        // SAFETY: by the caller.
+        unsafe { self.try_upgrade_until(after::<M>(wait)) }
+    }
+
+    unsafe fn try_upgrade_until(&self, deadline: Deadline) -> bool {
+        // SAFETY: by the caller.
+        unsafe { self.0.upgrade_or(Limit::at(deadline)) }.is_ok()
     }
 }
 

@@ -267,6 +267,27 @@ pub unsafe trait UpgradableLock<M: Machine>: DowngradeLock<M> {
     unsafe fn downgrade_to_upgradable(&self);
 }
 
+/// A lock with an upgradable reader whose waiters can give up.
+///
+/// # Safety
+/// As [`UpgradableLock`]: `Ok` is a way in.
+pub unsafe trait TimedUpgradableLock<M: Machine>: UpgradableLock<M> + TimedRwLock<M> {
+    /// Waits until the caller is the upgradable reader or the limit is reached.
+    ///
+    /// # Errors
+    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
+    fn acquire_upgradable_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+
+    /// Turns the upgradable hold into the exclusive one when the readers have left.
+    ///
+    /// # Errors
+    /// [`GaveUp`] at the limit; the hold is upgradable as before.
+    ///
+    /// # Safety
+    /// As [`upgrade`](UpgradableLock::upgrade), if it says `Ok`.
+    unsafe fn upgrade_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+}
+
 /// `Default` and `Debug` of the locks: free, and a name without a state, which would be one of the past.
 macro_rules! common {
     ($($lock:ident $(<$of:ident: $kind:ty>)?),* $(,)?) => {$(

@@ -18,7 +18,10 @@
 
 use machine::{GaveUp, Limit, Machine};
 
-use crate::{DowngradeLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TryLock, UpgradableLock};
+use crate::{
+    DowngradeLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock, TryLock,
+    UpgradableLock,
+};
 
 /// The reader-writer lock `L` with upgradable readers, as large as both together. Readers pay nothing for it; writers take
 /// two locks.
@@ -192,5 +195,28 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, G: TryLock<M>, M: Machine> Upgrada
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: an exclusive holder has the lock.
         unsafe { self.lock.downgrade() };
+    }
+}
+
+// SAFETY: `Ok` only if the lock said so.
+unsafe impl<L, G, M> TimedUpgradableLock<M> for Upgradable<L, G>
+where
+    L: DowngradeLock<M> + TimedRwLock<M>,
+    G: TimedLock<M>,
+    M: Machine,
+{
+    fn acquire_upgradable_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        self.gate.acquire_or(limit)?;
+        if self.enter::<M>(self.lock.acquire_shared_or(false, limit).is_ok()) { Ok(()) } else { Err(GaveUp) }
+    }
+
+    unsafe fn upgrade_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+        // SAFETY: an upgradable reader shares the lock.
+        unsafe { self.lock.release_shared() };
+        let upgraded = self.lock.acquire_or(limit);
+        if upgraded.is_err() {
+            self.lock.acquire_shared(true); // nobody writes or waits to, and it has just read
+        }
+        upgraded
     }
 }

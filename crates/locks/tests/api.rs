@@ -231,9 +231,15 @@ fn an_upgradable_lock_gives_up_on_either_side() {
     }
     let looks = table.upgradable_read(); // the gate is free again
     assert!(table.try_write_for(soon).is_none());
-    let writes = RwLockUpgradableReadGuard::upgrade(looks);
-    assert!(table.try_read_for(soon).is_none());
+    assert!(table.try_upgradable_read_for(soon).is_none());
+    let reads = table.read();
+    let looks = RwLockUpgradableReadGuard::try_upgrade_for(looks, soon).expect_err("another one reads");
+    assert!(table.try_read().is_some() && table.try_write().is_none(), "it reads as before");
+    drop(reads);
+    let writes = RwLockUpgradableReadGuard::try_upgrade_for(looks, soon).expect("nobody else is there");
+    assert!(table.try_read_for(soon).is_none() && table.try_upgradable_read_for(soon).is_none());
     drop(writes);
+    assert!(table.try_upgradable_read_for(soon).is_some());
     assert!(table.try_write_for(soon).is_some());
 }
 

@@ -29,28 +29,28 @@ impl Row {
     }
 }
 
-const FITS: [Fit; 4] = [
+const FITS: [Fit; 2] = [
     Fit { number: "local_transfer", row: Row("within_socket", "1", 6) },
-    Fit { number: "serial_read", row: Row("within_socket", "1", 14) },
-    Fit { number: "link_hop", row: Row("rr_vs_ff_2", "0-1", 2) },
-    Fit { number: "controller_hop", row: Row("rr_vs_ff_8", "0-7", 8) },
+    Fit { number: "controller_hop", row: Row("rr_vs_ff_8", "0-7", 24) },
 ];
 /// The goals for the rows that are not fitted.
-const MEDIAN_GOAL: f64 = 0.1;
+const MEDIAN_GOAL: f64 = 0.08;
 const WORST_GOAL: f64 = 0.4;
 
-/// Machines of the tables.
-const MACHINES: [&str; 3] = ["dl580", "cs900x8", "cs900x16"];
+/// Machines of the tables, and one of four sockets that they do not have.
+const MACHINES: [&str; 4] = ["dl580", "cs900x8", "cs900x16", "xeon-e5-4650v2x4"];
 /// How long and from which starts each row is run: what a row gives is a range, as on the machine.
 const DURATIONS_NS: [u64; 2] = [1_000_000, 4_000_000];
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// Set-ups that nobody has published: machine, placement, nodes, cores.
-const UNPUBLISHED: [(&str, &str, &str, u32); 5] = [
-    ("dl580", "RR", "0-3", 4),
-    ("dl580", "RR", "0-3", 8),
-    ("dl580", "FF", "0-3", 60),
-    ("cs900x8", "FF", "0-7", 120),
-    ("cs900x16", "FF", "0-15", 240),
+/// Set-ups that nobody has published: machine, placement, nodes, sockets, cores.
+const UNPUBLISHED: [(&str, &str, &str, u32, u32); 7] = [
+    ("xeon-e5-4650v2x4", "RR", "0-1", 2, 2),
+    ("xeon-e5-4650v2x4", "RR", "0-3", 4, 4),
+    ("xeon-e5-4650v2x4", "RR", "0-3", 4, 8),
+    ("xeon-e5-4650v2x4", "FF", "0-3", 4, 40),
+    ("cs900x16", "RR", "0-15", 16, 32),
+    ("cs900x16", "RR", "0-15", 16, 48),
+    ("cs900x16", "FF", "0-15", 16, 240),
 ];
 
 /// Every row, simulated.
@@ -58,12 +58,13 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
     let published = published::cacheline_contention()?;
     let machines = machine_files()?;
     let hardware = hardware_of(&machines)?;
-    let unpublished = UNPUBLISHED.map(|(machine, placement, nodes, cores)| Contention {
+    let unpublished = UNPUBLISHED.map(|(machine, placement, nodes, sockets, cores)| Contention {
         table: "none".into(),
         machine: machine.into(),
         placement: placement.into(),
         execution_nodes: nodes.into(),
         memory_node: 1,
+        sockets,
         cores,
         ops_per_sec_per_core: f64::NAN,
     });
@@ -84,6 +85,7 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
         Column::text("placement", "placement"),
         Column::text("execution_nodes", "nodes"),
         Column::number("memory_node", "memory").detail(),
+        Column::number("sockets", "sockets"),
         Column::number("cores", "cores"),
         Column::number("published", "published ops/s/core"),
         Column::spread("simulated", "simulated (range over seeds and lengths)"),
@@ -91,6 +93,7 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
         Column::text("verdict", "verdict"),
     ]);
     let mut errors = Errors::default();
+    let mut by_sockets = BTreeMap::new();
     let mut widest = (0.0_f64, "");
     for (row, runs) in rows.iter().zip(measured.chunks(DURATIONS_NS.len() * SEEDS.len())) {
         let simulated = range(runs.iter().map(|run| run.throughput() / f64::from(row.cores)));
@@ -100,12 +103,13 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
         let verdict = match (error.map(f64::abs), fitted) {
             (None, _) => "not published",
             (_, true) => "fitted",
-            (Some(error), _) if error <= MEDIAN_GOAL => "within 10 %",
+            (Some(error), _) if error <= MEDIAN_GOAL => "within 8 %",
             (Some(error), _) if error <= WORST_GOAL => "within 40 %",
             _ => "missed",
         };
         if let (Some(error), false) = (error, fitted) {
             errors.push(error);
+            by_sockets.entry(row.sockets).or_insert_with(Errors::default).push(error);
         }
         let spread = simulated.high / simulated.low - 1.0;
         if spread > widest.0 {
@@ -117,6 +121,7 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
             Cell::from(row.placement.as_str()),
             Cell::from(row.execution_nodes.as_str()),
             Cell::from(row.memory_node),
+            Cell::from(row.sockets),
             Cell::from(row.cores),
             Cell::from(known.then_some(row.ops_per_sec_per_core)),
             Cell::from(simulated),
@@ -134,6 +139,12 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
             errors.over(WORST_GOAL),
             100.0 * WORST_GOAL
         ),
+        by_sockets
+            .iter()
+            .map(|(sockets, errors)| format!("on {sockets}, {} rows: {}", errors.len(), errors.summary()))
+            .collect::<Vec<_>>()
+            .join("; ")
+            + ". (Sockets that the cores are on.)",
         "A set-up that was measured twice is scored against the range of its repeats.".into(),
         format!(
             "{} seeds, runs of {} ms: the widest range of one set-up is {:.1} % (nodes {}).",
@@ -143,6 +154,7 @@ pub(super) fn contention() -> anyhow::Result<Reproduction> {
             widest.1
         ),
         "Lacking: what makes 8 cores of the CS900 as slow as its 15 (148 and 147 ns an operation); the DL580's 8 take 126 ns.".into(),
+        "Lacking: one core on each of 4, 8 or 16 sockets is faster than simulated, most of all on 4.".into(),
     ];
     notes.extend(refit::on_other_rows(&published, &machines)?);
     Ok(Reproduction {
@@ -241,7 +253,7 @@ mod tests {
         let reproduction = contention().unwrap();
         let json = reproduction.table.json();
         let rows = json.as_array().unwrap();
-        assert_eq!(rows.len(), 32 + UNPUBLISHED.len());
+        assert_eq!(rows.len(), 32 + 12 + UNPUBLISHED.len());
         let missed = rows.iter().filter(|row| row["verdict"] == "missed").count();
         assert_eq!(missed, 0, "rows over 40 %");
     }

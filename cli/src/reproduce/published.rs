@@ -69,6 +69,7 @@ pub(crate) struct Contention {
     pub(crate) placement: String,
     pub(crate) execution_nodes: String,
     pub(crate) memory_node: u32,
+    pub(crate) sockets: u32,
     pub(crate) cores: u32,
     pub(crate) ops_per_sec_per_core: f64,
 }
@@ -128,9 +129,15 @@ pub(crate) fn coherency_retries() -> anyhow::Result<Vec<Retries>> {
     rows("coherency_retries.csv", include_str!("../../../data/published/coherency_retries.csv"))
 }
 
-/// The contention tables.
+/// The contention tables: two files.
 pub(crate) fn cacheline_contention() -> anyhow::Result<Vec<Contention>> {
-    rows("cacheline_contention.csv", include_str!("../../../data/published/cacheline_contention.csv"))
+    let mut all =
+        rows("cacheline_contention.csv", include_str!("../../../data/published/cacheline_contention.csv"))?;
+    all.extend(rows::<Contention>(
+        "cacheline_contention_2.csv",
+        include_str!("../../../data/published/cacheline_contention_2.csv"),
+    )?);
+    Ok(all)
 }
 
 fn rows<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Result<Vec<T>> {
@@ -198,7 +205,7 @@ mod tests {
         assert_eq!(critical_sections().unwrap().len(), 4);
         assert_eq!(claims().unwrap().len(), 41);
         assert_eq!(core_to_core().unwrap().len(), 19);
-        assert_eq!(cacheline_contention().unwrap().len(), 32);
+        assert_eq!(cacheline_contention().unwrap().len(), 32 + 12);
     }
 
     #[test]

@@ -160,17 +160,14 @@ impl Engine {
 
     /// A write to a line that no other die has.
     fn store_in_die(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
-        let Self { hardware, lines, legs, .. } = self;
+        let others = self.others_in_die(line, core, die);
+        let Self { hardware, lines, .. } = self;
         let entry = lines.get(line);
+        let has = entry.has(core);
         let bank = &mut entry.banks[die];
         let start = now.max(bank.busy);
-        let me = (core as usize / 64, 1_u64 << (core % 64));
-        let others = legs.cores_of(die).any(|(word, cores)| {
-            let others = if word == me.0 { cores & !me.1 } else { cores };
-            entry.sharers[word] & others != 0
-        });
         let done = start
-            + match (others, entry.sharers[me.0] & me.1 != 0) {
+            + match (others, has) {
                 (true, true) => hardware.invalidate,
                 (true, false) => hardware.local_transfer,
                 (false, _) => hardware.local_read,
@@ -183,6 +180,17 @@ impl Engine {
         }
         self.line(line).own(core, die);
         done
+    }
+
+    /// Whether other cores of a core's die have a line.
+    pub(crate) fn others_in_die(&mut self, line: u32, core: u32, die: usize) -> bool {
+        let Self { lines, legs, .. } = self;
+        let entry = lines.get(line);
+        let me = (core as usize / 64, 1_u64 << (core % 64));
+        legs.cores_of(die).any(|(word, cores)| {
+            let others = if word == me.0 { cores & !me.1 } else { cores };
+            entry.sharers[word] & others != 0
+        })
     }
 
     /// Takes a line from the cores of a die but one, with effect at `at`, and wakes those that watch it.

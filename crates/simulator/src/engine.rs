@@ -51,6 +51,8 @@ pub(crate) enum Event {
     HomeArrival(u32),
     /// The home's probe for a thread's request reaches the line's owner.
     OwnerProbed(u32),
+    /// That probe reaches the core that has the line.
+    OwnerAnswers(u32),
     /// A line's home can take the next request.
     HomeFree(u32),
     /// A thread may run: it starts, or was woken.
@@ -139,6 +141,8 @@ pub(crate) struct Thread {
     pub(crate) line: u32,
     pub(crate) request: Request,
     pub(crate) issued: Time,
+    /// When the line's owner sends it.
+    pub(crate) sent: Time,
     pub(crate) site: Option<&'static Location<'static>>,
     /// The request was sent to the home on behalf of the whole die.
     pub(crate) for_die: bool,
@@ -211,6 +215,8 @@ pub(crate) struct Engine {
     /// By pair of sockets: when the link takes the next message.
     pub(crate) links_free: Vec<Time>,
     pub(crate) sleepers: BTreeMap<u32, VecDeque<u32>>,
+    /// What threads announce is counted from here.
+    pub(crate) counted_from: Time,
     pub(crate) running_until: Time,
     pub(crate) nodes: NodePools,
     pub(crate) locks: Vec<Holders>,
@@ -258,6 +264,7 @@ impl Engine {
             cores,
             threads: Vec::new(),
             sleepers: BTreeMap::new(),
+            counted_from: 0,
             running_until: Time::MAX,
             nodes: NodePools::default(),
             locks: Vec::new(),
@@ -312,6 +319,21 @@ impl Engine {
         }
         queue.first = self.threads[first as usize].next;
         (Some(first), queue)
+    }
+
+    /// Takes the thread at a place of a queue that is longer than that.
+    pub(crate) fn take_at(&mut self, mut queue: Queue, place: u64) -> (Option<u32>, Queue) {
+        if place == 0 {
+            return self.pop_front(queue);
+        }
+        let next = |this: &Self, thread: u32| this.threads[thread as usize].next;
+        let before = (1..place).fold(queue.first, |thread, _| next(self, thread));
+        let taken = next(self, before);
+        self.threads[before as usize].next = next(self, taken);
+        if queue.last == taken {
+            queue.last = before;
+        }
+        (Some(taken), queue)
     }
 
     pub(crate) fn record(&mut self, thread: u32, what: What) {
@@ -487,11 +509,19 @@ impl Engine {
         // SAFETY: the engine outlives the run; every reference made here ends before a coroutine is resumed.
         unsafe {
             let started = (*engine).now;
-            (*engine).running_until = duration.map_or(Time::MAX, |duration| started.saturating_add(duration));
+            let (start_skew, warm_up) = match duration {
+                Some(_) if count > 1 => (WARM_UP / 2, WARM_UP),
+                _ => (START_SKEW, 0),
+            };
+            let counted_from = started.saturating_add(warm_up);
+            (*engine).counted_from = counted_from;
+            (*engine).running_until =
+                duration.map_or(Time::MAX, |duration| counted_from.saturating_add(duration));
             (*engine).unproductive_events = 0;
             (*engine).threads.clear();
-            let mut routines =
-                (0..count).map(|index| Self::start(engine, index, cores, body)).collect::<Vec<_>>();
+            let mut routines = (0..count)
+                .map(|index| Self::start(engine, index, cores, start_skew, body))
+                .collect::<Vec<_>>();
             let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.current = NOBODY;
@@ -514,7 +544,8 @@ impl Engine {
             // The wheel starts again where this run has ended.
             this.now = last;
             let counted_until = last.min(this.running_until);
-            Ok((threads.iter().map(|thread| thread.counts).collect(), counted_until - started))
+            let counts = threads.iter().map(|thread| thread.counts).collect();
+            Ok((counts, counted_until.saturating_sub(counted_from)))
         }
     }
 
@@ -524,6 +555,7 @@ impl Engine {
         engine: *mut Self,
         index: usize,
         cores: &[u32],
+        start_skew: Time,
         body: &(dyn Fn(usize) + Sync),
     ) -> Routine {
         // SAFETY: the caller's.
@@ -543,7 +575,7 @@ impl Engine {
                     }
                 });
             this.threads.push(Thread::new(core));
-            let skew = this.next_random() % START_SKEW;
+            let skew = this.next_random() % start_skew;
             let thread = index as u32;
             this.push(this.now + skew, Event::Ready(thread));
             routine
@@ -621,6 +653,10 @@ impl Engine {
                 self.owner_probed(thread, now);
                 None
             }
+            Event::OwnerAnswers(thread) => {
+                self.owner_answers(thread, now);
+                None
+            }
             Event::HomeFree(line) => {
                 self.serve_next(line, now);
                 None
@@ -675,6 +711,9 @@ impl Engine {
 
 /// Threads start within so many picoseconds of each other, as released threads do.
 const START_SKEW: u64 = 200_000;
+/// In a run of some duration they start within half of this time, so that each joins the others at work and their order
+/// at a lock has nothing to do with where they sit; the duration begins after it.
+const WARM_UP: u64 = 40_000_000;
 
 /// Why a run gave no result.
 pub(crate) enum Failure {
@@ -693,6 +732,7 @@ impl Thread {
             line: 0,
             request: Request::Load,
             issued: 0,
+            sent: 0,
             site: None,
             for_die: false,
             next: NOBODY,

@@ -43,12 +43,8 @@ pub struct Hardware {
     /// A die's cache answers what its cores have among them, without asking the home.
     pub resolves_locally: bool,
     /// The home takes a line's next request only when it knows that the last requester has its answer; otherwise when
-    /// the owner has answered it.
+    /// it has been answered itself.
     pub holds_until_completion: bool,
-    /// A clean line comes from the nearest cache that has it, not from memory.
-    pub forwards_clean: bool,
-    /// A load takes a changed line away from a core of another die that alone has it.
-    pub migrates: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,
     /// An atomic read-modify-write that the core's own cache answers.
@@ -118,8 +114,6 @@ impl Hardware {
             broadcasts: coherence.probes == Probes::Broadcast,
             resolves_locally: coherence.resolves_locally,
             holds_until_completion: coherence.holds_until_completion,
-            forwards_clean: coherence.forwards_clean,
-            migrates: coherence.migrates,
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)),
             // Polls take time, or a waiter would poll for ever at one instant.
@@ -145,6 +139,14 @@ impl Hardware {
     #[must_use]
     pub fn cores(&self) -> usize {
         self.places.len()
+    }
+
+    /// Whether a load takes a changed line away from a core of another die that alone has it: where a die's cache knows
+    /// whether one core has the line, and the protocol has a state for a line that is in one cache unchanged, but none for
+    /// a changed one in several.
+    #[must_use]
+    pub fn migrates(&self) -> bool {
+        self.resolves_locally && self.protocol == Protocol::Mesi
     }
 
     /// Cycles as picoseconds.
@@ -220,21 +222,33 @@ impl Costs<'_> {
             .unwrap_or(50 * PS_PER_NS)
     }
 
-    /// One way from a die to its socket's centre. A transfer between dies of a socket passes four of them: to the
-    /// home, on to the owner, and two from die to die.
+    /// The transfer within a die that the wider ones are to be compared with: theirs is one source.
+    fn published_transfer(&self) -> Time {
+        self.time(&self.file.transfer.same_l3).unwrap_or_else(|| self.local_transfer())
+    }
+
+    /// How often a line that goes to and fro between two cores passes the way between them each time. Whoever waits has
+    /// asked for it before it comes, so it is the line's own way, and that of the news to the home where the home waits
+    /// for it.
+    fn passes(&self) -> Time {
+        if self.coherence.holds_until_completion { 2 } else { 1 }
+    }
+
+    /// One way from a die to its socket's centre; there are two of them between dies.
     fn die_hop(&self) -> Time {
         if self.file.topology.dies_per_socket == 1 {
             return 0;
         }
         let between = self.time(&self.file.transfer.same_socket).unwrap_or(0);
-        self.time(&self.coherence.die_hop).unwrap_or(between.saturating_sub(self.local_transfer()) / 4)
+        let ways = between.saturating_sub(self.published_transfer());
+        self.time(&self.coherence.die_hop).unwrap_or(ways / (2 * self.passes()))
     }
 
-    /// One way between two sockets. A transfer between sockets passes two of them.
+    /// One way between two sockets.
     fn link_hop(&self) -> Time {
         let across = self.time(&self.file.transfer.cross_socket).unwrap_or(0);
-        let within = self.local_transfer() + 4 * self.die_hop();
-        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / 2)
+        let within = self.published_transfer() + 2 * self.passes() * self.die_hop();
+        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / self.passes())
     }
 
     fn hops(&self) -> Result<Vec<Vec<u32>>, String> {

@@ -1,10 +1,9 @@
 //! A line's home: the directory entry that every die asks.
 //!
-//! The home serves one request of a line at a time, in the order of arrival. It asks the owner for the data, or every
-//! die that has the line for its copy; a write is finished when the farthest of them has answered. Only then does it
-//! take the next request, so that a line that several sockets want crosses the machine once for each of them, one after
-//! another. On some machines a load takes a changed line away from the core that alone has it, as that core's successor
-//! will write it next: then two cores that take turns pay one crossing a turn.
+//! The home serves one request of a line at a time. It asks the owner for the data, or every die that has the line for
+//! its copy, and takes the next request when it has been answered: the requester hears of it while the next probe is on
+//! its way. Who comes next among those that wait is left to chance: a busy home has requests issued again, and they
+//! come back in no order (`coherency_retries.csv` counts them on one machine).
 
 use machine::LINE_BYTES;
 
@@ -16,6 +15,9 @@ use crate::report::Distance;
 
 /// Marks a home that has a request under way whose end is not known yet.
 pub(crate) const UNDER_WAY: Time = Time::MAX;
+
+/// Requests of a line among which its home chooses; the others stand behind them.
+const TRACKED: u32 = 64;
 
 /// A request at its line's home.
 #[derive(Clone, Copy)]
@@ -82,20 +84,30 @@ impl Engine {
             self.push(free, Event::HomeFree(line));
         }
         let queue = self.push_back(queue, thread);
-        self.line(line).at_home = queue;
+        let entry = self.line(line);
+        entry.at_home = queue;
+        entry.waiting += 1;
         None
     }
 
     /// The home takes the next request that waits.
     pub(crate) fn serve_next(&mut self, line: u32, now: Time) {
-        let queue = self.line(line).at_home;
-        let (first, rest) = self.pop_front(queue);
-        self.line(line).at_home = rest;
-        let Some(thread) = first else { return };
+        let Some(thread) = self.take_waiting(line) else { return };
         if let Some(done) = self.serve_at_home(thread, now) {
             self.push(done, Event::Resume(thread));
             self.open_home(line);
         }
+    }
+
+    /// Takes one of those that wait at a line's home.
+    fn take_waiting(&mut self, line: u32) -> Option<u32> {
+        let entry = self.lines.get(line);
+        let (queue, waiting) = (entry.at_home, entry.waiting);
+        entry.waiting = waiting.checked_sub(1)?;
+        let place = if waiting > 1 { self.next_random() % u64::from(waiting.min(TRACKED)) } else { 0 };
+        let (taken, rest) = self.take_at(queue, place);
+        self.line(line).at_home = rest;
+        taken
     }
 
     /// Lets the next request come when the home is free.
@@ -127,7 +139,7 @@ impl Engine {
         entry.counts.home_requests += 1;
         let ask = probe(asked.request, entry.state, broadcasts);
         entry.counts.probes += u64::from(ask != Probe::None);
-        let done = match ask {
+        let (done, answered) = match ask {
             Probe::Direct | Probe::DirectInvalidate => {
                 entry.home_free = UNDER_WAY;
                 let owner_die = entry.owner_die as usize;
@@ -136,12 +148,11 @@ impl Engine {
                 return None;
             }
             _ if asked.request.writes() => self.invalidate_others(asked, ask),
-            _ => self.load_clean(asked),
+            _ => (self.load_clean(asked), asked.at + self.hardware.serial_read),
         };
-        let overlaps = !asked.request.writes() && !self.hardware.holds_until_completion;
-        let free = match overlaps {
-            true => asked.at + self.hardware.serial_read,
-            false => self.reach_node(asked.die, asked.home, done),
+        let free = match self.hardware.holds_until_completion {
+            true => self.reach_node(asked.die, asked.home, done),
+            false => answered,
         };
         self.answered(asked, done, free);
         Some(done)
@@ -154,45 +165,57 @@ impl Engine {
         entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
     }
 
-    /// A home's probe reaches the die that owns the line, which sends it to the requester.
+    /// A home's probe reaches the die that owns the line: when those that came before are served, it goes on to the
+    /// core.
     pub(crate) fn owner_probed(&mut self, thread: u32, now: Time) {
-        let asked = self.at_home(thread, now);
-        let AtHome { line, request, core, die, .. } = asked;
-        let (transfer, read) = (self.hardware.local_transfer, self.hardware.local_read);
-        let (migrates, protocol) = (self.hardware.migrates, self.hardware.protocol);
+        let line = self.threads[thread as usize].line;
+        let (transfer, read, serial) =
+            (self.hardware.local_transfer, self.hardware.local_read, self.hardware.serial_read);
         let in_core = !self.hardware.resolves_locally || self.line(line).writer != NOBODY;
         let take = if in_core { transfer } else { read };
-        let serial = self.hardware.serial_read;
+        let entry = self.line(line);
+        let stays = entry.state == State::Owned;
+        let bank = &mut entry.banks[entry.owner_die as usize];
+        let start = now.max(bank.busy);
+        // A line that stays where it is can be sent to the next one meanwhile.
+        bank.busy = start + if stays { serial } else { take };
+        self.threads[thread as usize].sent = start + take;
+        self.push(start + take / 2, Event::OwnerAnswers(thread));
+    }
+
+    /// The owner of a line learns that the home asks for it, and sends it to the requester.
+    pub(crate) fn owner_answers(&mut self, thread: u32, now: Time) {
+        let asked = self.at_home(thread, now);
+        let AtHome { line, request, core, die, .. } = asked;
+        let (migrates, protocol) = (self.hardware.migrates(), self.hardware.protocol);
+        let sent = self.threads[thread as usize].sent;
         let entry = self.line(line);
         let (owner_die, state) = (entry.owner_die as usize, entry.state);
-        let start = now.max(entry.banks[owner_die].busy);
-        let sent = start + take;
-        // A line that stays where it is can be sent to the next one meanwhile.
         let stays = state == State::Owned;
-        entry.banks[owner_die].busy = if stays { start + serial } else { sent };
         entry.banks[owner_die].until = 0;
-        let heard = start + take / 2;
-        // Only a line that one core has to itself moves; one that the owner's neighbours read is shared.
+        // A changed line that one core has to itself moves, as the reader is likely to write it next; one that the
+        // owner's neighbours read is shared.
         let moves = migrates && state == State::Modified && owner_die != die && entry.is_in_one_core();
         if request.writes() || moves {
-            self.invalidate_die(line, owner_die, core, heard);
+            self.invalidate_die(line, owner_die, core, now);
             self.line(line).own(core, die);
+            if !request.writes() {
+                // If the reader does not write it, the next load finds it unchanged, and it is shared.
+                self.line(line).state = State::Exclusive;
+            }
         } else {
             entry.state = next_state(protocol, Request::Load, state);
             entry.add(core);
             entry.dies |= 1 << die;
-            let writer = std::mem::replace(&mut entry.writer, NOBODY);
-            if writer != NOBODY {
-                self.cores[writer as usize].lose(line, heard, true);
-            }
+            entry.writer = NOBODY;
         }
-        self.ask_again(line, owner_die as u32, heard);
+        self.ask_again(line, owner_die as u32, now);
         let far = self.legs.distance(die, owner_die);
         self.line(line).counts.misses[far as usize] += 1;
         let done = self.between_dies(owner_die, die, sent);
         let free = match self.hardware.holds_until_completion {
             true => self.reach_node(die, asked.home, done),
-            false if stays => asked.at + self.hardware.serial_read,
+            false if stays => now + self.hardware.serial_read,
             false => self.reach_node(owner_die, asked.home, sent),
         };
         self.answered(asked, done, free);
@@ -200,10 +223,10 @@ impl Engine {
         self.open_home(line);
     }
 
-    /// A load of a line that nobody has changed.
+    /// A load of a line that nobody has changed: memory has it.
     fn load_clean(&mut self, asked: AtHome) -> Time {
-        let AtHome { line, core, die, .. } = asked;
-        let (done, far) = self.clean_data(asked);
+        let AtHome { line, core, die, home, at, .. } = asked;
+        let done = self.reach_die(home, die, at + self.hardware.memory);
         let protocol = self.hardware.protocol;
         let entry = self.line(line);
         entry.state = next_state(protocol, Request::Load, entry.state);
@@ -213,14 +236,18 @@ impl Engine {
             entry.writer = core;
             entry.owner_die = die as u16;
         }
-        entry.counts.misses[far as usize] += 1;
+        entry.counts.misses[Distance::Memory as usize] += 1;
         done
     }
 
-    /// A write to a line that is in no cache, or that several share.
-    fn invalidate_others(&mut self, asked: AtHome, ask: Probe) -> Time {
+    /// A write to a line that is in no cache, or that several share: gives when the requester has it, and when the home
+    /// has all answers.
+    ///
+    /// A home that holds the line until completion leaves it to the requester to gather the answers; otherwise they come
+    /// to the home, which then grants the line.
+    fn invalidate_others(&mut self, asked: AtHome, ask: Probe) -> (Time, Time) {
         let AtHome { line, core, die, home, at, .. } = asked;
-        let local = self.hardware.resolves_locally;
+        let (local, gathers) = (self.hardware.resolves_locally, self.hardware.holds_until_completion);
         let entry = self.line(line);
         let has_data = entry.has(core) || local && entry.dies >> die & 1 != 0;
         let (holders, state) = (entry.dies, entry.state);
@@ -229,7 +256,7 @@ impl Engine {
         if !has_data {
             let (data, from) = match state {
                 State::Owned => self.data_from_owner(asked),
-                _ => self.clean_data(asked),
+                _ => (self.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
             };
             done = done.max(data);
             far = from;
@@ -240,7 +267,9 @@ impl Engine {
             _ => holders,
         };
         let (invalidate, read) = (self.hardware.invalidate, self.hardware.local_read);
-        let mut left = told;
+        let mut answered = at;
+        // A die that answers for its cores sees to its own copies itself.
+        let mut left = if local { told & !(1 << die) } else { told };
         while left != 0 {
             let other = left.trailing_zeros() as usize;
             left &= left - 1;
@@ -258,11 +287,23 @@ impl Engine {
                 self.invalidate_die(line, other, core, start + (gone - start) / 2);
             }
             far = far.max(self.legs.distance(die, other));
-            done = done.max(self.between_dies(other, die, gone));
+            match gathers {
+                true => done = done.max(self.between_dies(other, die, gone)),
+                false => answered = answered.max(self.reach_node(other, home, gone)),
+            }
+        }
+        if !gathers {
+            done = done.max(self.reach_die(home, die, answered));
+        }
+        if local && self.others_in_die(line, core, die) {
+            // The die has the line now, and takes it from the requester's neighbours.
+            let start = done.max(self.line(line).banks[die].busy);
+            done = start + invalidate;
+            self.invalidate_die(line, die, core, start + invalidate / 2);
         }
         self.line(line).counts.misses[far as usize] += 1;
         self.line(line).own(core, die);
-        done
+        (done, answered)
     }
 
     /// The owner of a changed line that others share sends it.
@@ -272,26 +313,6 @@ impl Engine {
         let probed = self.reach_die(home, owner_die, at);
         let sent = probed.max(self.line(line).banks[owner_die].busy) + self.hardware.local_transfer;
         (self.between_dies(owner_die, die, sent), self.legs.distance(die, owner_die))
-    }
-
-    /// A clean line comes from memory, or from a cache that has it.
-    fn clean_data(&mut self, asked: AtHome) -> (Time, Distance) {
-        let AtHome { line, die, home, at, .. } = asked;
-        let dies = self.line(line).dies;
-        let path =
-            |this: &Self, other: usize| this.legs.to_node(other, home) + this.legs.between_dies(other, die);
-        let nearest = || {
-            let holders = (0..self.hardware.dies).filter(|other| dies >> other & 1 != 0);
-            holders.min_by_key(|&other| path(self, other))
-        };
-        match self.hardware.forwards_clean.then(nearest).flatten() {
-            Some(other) => {
-                let probed = self.reach_die(home, other, at);
-                let read = self.hardware.local_read;
-                (self.between_dies(other, die, probed + read), self.legs.distance(die, other))
-            }
-            None => (self.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
-        }
     }
 
     /// When a message of a die reaches a node.

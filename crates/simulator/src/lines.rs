@@ -39,6 +39,8 @@ pub(crate) struct Line {
     pub(crate) home_free: Time,
     /// Requests that wait at the home.
     pub(crate) at_home: Queue,
+    /// How many.
+    pub(crate) waiting: u32,
     /// Requests of a die that wait for that die's own request to the home.
     pub(crate) in_die: Queue,
     pub(crate) banks: Box<[Bank]>,
@@ -57,6 +59,7 @@ impl Line {
             state: State::Invalid,
             home_free: 0,
             at_home: Queue::EMPTY,
+            waiting: 0,
             in_die: Queue::EMPTY,
             banks: Box::default(),
             counts: LineCounts::default(),

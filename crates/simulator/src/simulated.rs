@@ -367,8 +367,8 @@ impl Engine {
         let event = self.with_offset(event);
         self.trace.record(now, core, current, What::Note(event));
         let thread = &mut self.threads[current as usize];
-        if now < self.running_until {
-            // What ends after the plan's duration belongs to no rate.
+        if (self.counted_from..self.running_until).contains(&now) {
+            // What ends before or after the plan's duration belongs to no rate.
             thread.counts.count(event);
         }
         match event {

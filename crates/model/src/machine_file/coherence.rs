@@ -41,16 +41,9 @@ macro_rules! coherence {
             #[serde(default = "yes")]
             pub resolves_locally: bool,
             /// Whether a home takes a line's next request only when it knows that the last requester has its answer;
-            /// otherwise when the owner has answered it, and reads of a line that nobody changes overlap.
-            #[serde(default = "yes")]
+            /// otherwise when it has been answered itself, and reads of a line that nobody changes overlap.
+            #[serde(default)]
             pub holds_until_completion: bool,
-            /// Whether a clean line comes from the nearest cache that has it (MESIF), not from memory.
-            #[serde(default)]
-            pub forwards_clean: bool,
-            /// Whether a load takes a changed line away from a core of another die that alone has it, as if it were going
-            /// to be written next; otherwise, and where that core's neighbours have read the line too, both keep it.
-            #[serde(default)]
-            pub migrates: bool,
             $(
                 $(#[$doc])*
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,9 +72,7 @@ macro_rules! coherence {
                     protocol: Protocol::Mesi,
                     probes: exact(),
                     resolves_locally: yes(),
-                    holds_until_completion: yes(),
-                    forwards_clean: false,
-                    migrates: false,
+                    holds_until_completion: false,
                     $($name: None,)*
                     sockets_per_controller: None,
                     hops: Vec::new(),

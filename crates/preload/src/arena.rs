@@ -1,8 +1,8 @@
 //! Side table for what does not fit into the object: lock states that are larger than the object, the states of spin locks,
 //! and the traces of recorded spin locks.
 //!
-//! Address space is reserved when the library is loaded; memory is made accessible some slots at a time, as they are given
-//! out, so that a process that locks its memory pays for what it uses. Slots are given out one after another, and found by the
+//! Memory is mapped some slots at a time, as they are given out, so that a process that locks its memory pays for what it uses.
+//! Slots are given out one after another, and found by the
 //! address of their object through an index. An object that appears where another one was never destroyed gets that one's slot.
 //!
 //! An object says which slot is its own by a [`Reference`]. Objects are moved and copied as bytes, so a reference may be that of
@@ -27,7 +27,7 @@ use crate::tag::Deciding;
 /// Slots at most, a power of two. Also the bound of what an index must be able to say.
 pub(crate) const SLOTS: usize = 1 << 17;
 
-/// Slots that are made accessible at once.
+/// Slots that are mapped at once.
 const BATCH: usize = 64;
 
 /// Entries of the index, a power of two, and how many are looked at for one address.
@@ -99,7 +99,8 @@ impl Reference {
     }
 }
 
-static BASE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// Where the slots lie, null while nobody has one of them.
+static BATCHES: [AtomicPtr<u8>; SLOTS / BATCH] = [const { AtomicPtr::new(null_mut()) }; SLOTS / BATCH];
 static SLOT_BYTES: AtomicUsize = AtomicUsize::new(0);
 static STATE: AtomicUsize = AtomicUsize::new(HEAD);
 /// The index: slots by the addresses of their objects. Null while nothing is reserved.
@@ -111,24 +112,19 @@ static FREE: AtomicU32 = AtomicU32::new(0);
 /// Objects that found no slot.
 static FULL: AtomicU64 = AtomicU64::new(0);
 
-/// Reserves slots for states of up to so many bytes, aligned so much. Called once, before the first object.
+/// Prepares for states of up to so many bytes, aligned so much. Called once, before the first object.
 pub(crate) fn reserve(bytes: usize, align: usize) {
     let state = HEAD.next_multiple_of(align.max(1));
-    // A whole number of pages for each batch.
     let slot_bytes = (state + bytes).next_multiple_of(align.max(64));
-    let (Some(base), Some(index)) =
-        (map(SLOTS * slot_bytes, libc::PROT_NONE), map(ENTRIES * 4, libc::PROT_READ | libc::PROT_WRITE))
-    else {
-        return;
-    };
+    let Some(index) = map(ENTRIES * 4) else { return };
     STATE.store(state, Ordering::Relaxed);
     SLOT_BYTES.store(slot_bytes, Ordering::Relaxed);
-    BASE.store(base, Ordering::Relaxed);
     INDEX.store(index.cast(), Ordering::Release);
 }
 
 /// A fresh mapping, aligned to a page. Its pages exist once they are touched.
-fn map(bytes: usize, access: i32) -> Option<*mut u8> {
+fn map(bytes: usize) -> Option<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping.
     let base = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
@@ -137,13 +133,15 @@ fn map(bytes: usize, access: i32) -> Option<*mut u8> {
 
 #[inline]
 fn slot(number: usize) -> &'static Slot {
-    // SAFETY: a number that was given out lies in accessible memory, which stays; zeros are a valid slot.
+    // SAFETY: a number that was given out lies in a mapping, which stays; zeros are a valid slot.
     unsafe { &*at(number).cast::<Slot>() }
 }
 
 #[inline]
 fn at(number: usize) -> *mut u8 {
-    BASE.load(Ordering::Relaxed).wrapping_add(number * SLOT_BYTES.load(Ordering::Relaxed))
+    // Relaxed: the number came from whoever mapped the batch, by an access that acquires.
+    let batch = BATCHES[number / BATCH % BATCHES.len()].load(Ordering::Relaxed);
+    batch.wrapping_add(number % BATCH * SLOT_BYTES.load(Ordering::Relaxed))
 }
 
 /// A slot for the object at this address, with a state of zeros: the one that an object there had, or a free one. `None`, and
@@ -274,13 +272,8 @@ fn take_new() -> Option<usize> {
         return None;
     }
     if number.is_multiple_of(BATCH) {
-        let bytes = BATCH * SLOT_BYTES.load(Ordering::Relaxed);
-        // SAFETY: part of the reserved memory, of which nobody has a slot yet.
-        let refused =
-            unsafe { libc::mprotect(at(number).cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) } != 0;
-        if refused {
-            return None;
-        }
+        let batch = map(BATCH * SLOT_BYTES.load(Ordering::Relaxed))?;
+        BATCHES[number / BATCH].store(batch, Ordering::Relaxed);
     }
     USED.store(number as u32 + 1, Ordering::Relaxed);
     Some(number)

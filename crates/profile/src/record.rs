@@ -169,7 +169,12 @@ pub struct Recorder<H> {
     slots: AtomicPtr<Slot>,
     locks: AtomicPtr<u8>,
     remembered: [AtomicU32; REMEMBERED],
+    /// Read locks that were given up by another thread than the one that took them, by lock, and whose taker does not know yet.
+    handed_over: [AtomicU32; HANDED_OVER],
 }
+
+/// Counts of read locks given up by other threads; locks share them modulo this many.
+const HANDED_OVER: usize = 256;
 
 impl<H: Host> Recorder<H> {
     /// A recorder without a file: every call is a waste of time, but none is wrong.
@@ -183,6 +188,7 @@ impl<H: Host> Recorder<H> {
             slots: AtomicPtr::new(null_mut()),
             locks: AtomicPtr::new(null_mut()),
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
+            handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
         }
     }
 
@@ -354,9 +360,11 @@ impl<H: Host> Recorder<H> {
     fn begin(&self, t: &PerThread, trace: &Trace, pair: &Pair, mode: Mode, wait_started: Option<u64>) {
         if mode == Mode::Shared {
             let state = pair.state.load(Relaxed);
-            pair.state.store(state.wrapping_add(READ_HOLD), Relaxed);
-            if state >= READ_HOLD {
-                return add(&pair.nested, 1);
+            if state < READ_HOLD || !self.was_handed_over(trace) {
+                pair.state.store(state.wrapping_add(READ_HOLD), Relaxed);
+                if state >= READ_HOLD {
+                    return add(&pair.nested, 1);
+                }
             }
         }
         let place = trace.place.load(Relaxed);
@@ -431,15 +439,29 @@ impl<H: Host> Recorder<H> {
         }
     }
 
+    /// Another thread than the caller has acquired what the caller is about to release.
+    #[cold]
+    fn hand_over(&self, lock: u32, mode: Mode) {
+        if mode == Mode::Shared && lock != 0 {
+            self.handed_over[lock as usize % HANDED_OVER].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether the hold that the calling thread seems to have was given up by another one. Each such release is the answer once.
+    fn was_handed_over(&self, trace: &Trace) -> bool {
+        let count = &self.handed_over[trace.lock() as usize % HANDED_OVER];
+        count.load(Relaxed) != 0 && count.fetch_update(Relaxed, Relaxed, |now| now.checked_sub(1)).is_ok()
+    }
+
     /// The holder is about to release.
     #[inline]
     pub fn releasing(&self, t: &PerThread, trace: &Trace, mode: Mode) {
         let lock = trace.lock();
-        let Some(pair) = t.find(key_of(lock, mode)) else { return };
+        let Some(pair) = t.find(key_of(lock, mode)) else { return self.hand_over(lock, mode) };
         let state = pair.state.load(Relaxed);
         if mode == Mode::Shared {
             if state < READ_HOLD {
-                return; // acquired by another thread
+                return self.hand_over(lock, mode);
             }
             pair.state.store(state - READ_HOLD, Relaxed);
             if state >= 2 * READ_HOLD {

@@ -112,6 +112,25 @@ fn readers_and_writers_are_apart_and_may_nest() {
 }
 
 #[test]
+fn a_read_lock_given_up_by_another_thread_nests_nothing() {
+    let file = File::new(MIB, 1);
+    let (taker, giver, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let read = || recorder.acquired(&taker, &lock, Kind::Rwlock, Mode::Shared, 0x1000, None);
+    read();
+    recorder.releasing(&giver, &lock, Mode::Shared);
+    for _ in 0..10 {
+        read();
+        pass(5);
+        recorder.releasing(&taker, &lock, Mode::Shared);
+    }
+    let table = table(&file);
+    let shared = &row(&table, 0x1000).shared;
+    assert_eq!((shared.acquisitions, shared.nested, shared.holds()), (11, 0, 11));
+    assert_eq!((shared.hold().count, shared.hold().total_ns), (10, 50.0));
+}
+
+#[test]
 fn failures_conditions_and_refusals_are_counted() {
     let file = File::new(MIB, 1);
     let (t, lock) = (PerThread::new(), Trace::new());

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     client: Option<Client>,
 
     /// Seconds for all explorations together; a smaller client is tried when a large one takes too much of them
-    #[arg(long, value_name = "SECONDS", default_value_t = 840)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     seconds: u64,
 
     /// Weaken every ordered access of the lock, one at a time, and see whether a client fails under release-acquire

@@ -105,7 +105,7 @@ struct Counter<L> {
     news: <Checked as Machine>::U32,
 }
 
-/// The last thread brings a thing for every round of every other one; the others park until there is one.
+/// The last thread brings a thing for every other one, in every round; the others park until there is one.
 fn parked<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
     let counter = Counter { lock: L::NEW, things: PlainCell::ZERO, news: Word::ZERO };
     let counter = Placed::<_, Checked>::new(counter, Home::FirstTouch);
@@ -115,9 +115,9 @@ fn parked<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
             (0..shape.rounds).for_each(|_| take_one(&counter));
             return;
         }
-        for _ in 0..takers as u32 * shape.rounds {
+        for _ in 0..shape.rounds {
             counter.lock.acquire();
-            counter.things.set(counter.things.get() + 1);
+            counter.things.set(counter.things.get() + takers as u64);
             // SAFETY: acquired above.
             unsafe { counter.lock.release() };
             counter.news.fetch_add(1, Relaxed);

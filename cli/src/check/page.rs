@@ -20,9 +20,8 @@ pub(super) fn text(checked: &Checked, args: &Args) -> String {
             verdict.elapsed.as_secs_f64(),
             verdict.word(),
         );
-        for (shape, counts) in &verdict.bounds {
-            let (threads, rounds) = (shape.threads, shape.rounds);
-            text += &format!("       {threads} × {rounds} was cut off after {} states\n", counts.states);
+        for cut_off in &verdict.bounds {
+            text += &format!("       {cut_off}\n");
         }
         if let Some(found) = &verdict.found {
             let weakened = args.weaken.as_ref().map(ToString::to_string);
@@ -57,8 +56,9 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
          Written by `contend check --all --mutate --write docs/verification.md`; [checking.md](checking.md) explains \
          how to read it.\n\n\
          Every lock runs with small clients, of so many threads × acquisitions each, in every execution that a memory \
-         model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that the time \
-         limit came first.\nExecutions that end in a wait which another execution goes on from are counted as \
+         model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that there are \
+         more\nstates than an exploration remembers, which is so on every computer; *out of time* that the time limit came \
+         first.\nExecutions that end in a wait which another execution goes on from are counted as \
          pruned.\n\n",
     );
     page += &format!("All of it took {:.0} s on this computer.\n\n## Exclusion\n\n", elapsed.as_secs_f64());
@@ -109,9 +109,7 @@ pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> S
 }
 
 fn row(lock: &str, verdict: &Verdict) -> String {
-    let bounds = verdict.bounds.iter().map(|(shape, counts)| {
-        format!("; {} × {} cut off after {} states", shape.threads, shape.rounds, counts.states)
-    });
+    let bounds = verdict.bounds.iter().map(|cut_off| format!("; {cut_off}"));
     let (many, left, of) = verdict.size();
     format!(
         "| {lock} | {} | {} | {} | {many} {of} | {left} | {:.2} | {}{} |\n",

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::clients::Client;
-use checker::{Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
+use checker::{Bound, Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
 use std::fmt;
@@ -45,12 +45,14 @@ impl Task {
         let mut bounds = Vec::new();
         loop {
             for search in [Search::Executions, Search::States] {
-                let limit = if search == Search::Executions { FOR_EXECUTIONS } else { budget.share() };
+                let by_executions = search == Search::Executions;
                 let exploration = Exploration {
                     mutation,
                     search,
                     alike: self.client.is_alike(),
-                    most_time: Some(limit.min(budget.left())),
+                    most_executions: by_executions.then_some(MOST_EXECUTIONS),
+                    most_states: Some(MOST_STATES),
+                    most_time: Some(if by_executions { budget.left() } else { budget.share() }),
                     ..Exploration::of(self.model)
                 };
                 let report = self.explore(&exploration);
@@ -59,7 +61,7 @@ impl Task {
                     search,
                     counts: report.counts,
                     elapsed: report.elapsed,
-                    complete: report.complete,
+                    bound: report.bound,
                     found,
                     bounds: bounds.clone(),
                 };
@@ -71,7 +73,8 @@ impl Task {
                     return verdict(task, Some(found), &bounds);
                 }
                 if search == Search::States {
-                    bounds.push((self.shape, report.counts));
+                    let bound = report.bound.expect("neither verified nor wrong");
+                    bounds.push(CutOff { shape: self.shape, counts: report.counts, bound });
                     if smaller(self.shape).is_none() {
                         return verdict(self, None, &bounds);
                     }
@@ -119,8 +122,13 @@ fn smaller(shape: Shape) -> Option<Shape> {
     }
 }
 
-/// How long executions are gone through before states are.
-const FOR_EXECUTIONS: Duration = Duration::from_secs(2);
+/// Executions that are gone through before states are: some seconds. A number and no time, so that the same is said on
+/// every computer; so is that of the states.
+const MOST_EXECUTIONS: u64 = 200_000;
+/// States after which a smaller client is tried: about half a minute.
+const MOST_STATES: usize = 2_000_000;
+/// The least time that is left, so that something small is seen even when time is up.
+const LEAST_LEFT: Duration = Duration::from_millis(500);
 /// What an exploration gets of the time at least.
 const LEAST_SHARE: Duration = Duration::from_secs(5);
 
@@ -142,8 +150,7 @@ impl Budget {
     }
 
     fn left(&self) -> Duration {
-        // Even when time is up, something small can be seen.
-        self.until.saturating_duration_since(Instant::now()).max(FOR_EXECUTIONS / 4)
+        self.until.saturating_duration_since(Instant::now()).max(LEAST_LEFT)
     }
 
     /// What one may take now: most explorations take next to nothing, so a quarter of all that is left, for two who
@@ -163,10 +170,32 @@ pub(super) struct Verdict {
     pub(super) search: Search,
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
-    pub(super) complete: bool,
+    /// What ended the exploration before everything was seen.
+    pub(super) bound: Option<Bound>,
     pub(super) found: Option<Counterexample>,
-    /// Larger clients that took too long, and how far they got.
-    pub(super) bounds: Vec<(Shape, Counts)>,
+    /// Larger clients that were too much.
+    pub(super) bounds: Vec<CutOff>,
+}
+
+/// A client that was not gone through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CutOff {
+    pub(super) shape: Shape,
+    pub(super) counts: Counts,
+    pub(super) bound: Bound,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape { threads, rounds } = self.shape;
+        write!(f, "{threads} × {rounds} ")?;
+        match self.bound {
+            // How far it came by then says something about the computer only.
+            Bound::Time => write!(f, "ran out of time"),
+            Bound::Unfollowed => write!(f, "has executions that were not followed to their end"),
+            Bound::Executions | Bound::States => write!(f, "was cut off after {} states", self.counts.states),
+        }
+    }
 }
 
 impl Verdict {
@@ -188,7 +217,8 @@ impl Verdict {
     pub(super) fn word(&self) -> &'static str {
         match &self.found {
             Some(found) => found.violation.name(),
-            None if self.complete => "verified",
+            None if self.bound.is_none() => "verified",
+            None if self.bound == Some(Bound::Time) => "out of time",
             None => "a bound",
         }
     }
@@ -203,10 +233,10 @@ impl Verdict {
             "by": if self.search == Search::States { "states" } else { "executions" },
             "executions": self.counts,
             "seconds": self.elapsed.as_secs_f64(),
-            "complete": self.complete,
+            "complete": self.bound.is_none() && self.found.is_none(),
             "verdict": self.word(),
-            "bounds": self.bounds.iter().map(|(size, counts)| {
-                json!({ "client": shape(*size), "executions": counts })
+            "bounds": self.bounds.iter().map(|cut| {
+                json!({ "client": shape(cut.shape), "executions": cut.counts, "limit": limit_name(cut.bound) })
             }).collect::<Vec<_>>(),
             "counterexample": self.found.as_ref().map(|found| json!({
                 "violation": found.violation.to_string(),
@@ -216,6 +246,15 @@ impl Verdict {
                 "replay": found.script.to_string(),
             })),
         })
+    }
+}
+
+const fn limit_name(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Executions => "executions",
+        Bound::States => "states",
+        Bound::Unfollowed => "steps",
+        Bound::Time => "time",
     }
 }
 
@@ -243,6 +282,10 @@ fn sizes(client: Client, model: Model, args: &Args) -> Vec<(usize, u32)> {
         (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
         // Two of three threads share; two threads already nest.
         (Client::Of(Kind::Shared), _) => vec![(3, 1), (2, 2)],
+        // A third thread waits behind one that leaves, or is woken in its stead.
+        (Client::Of(Kind::Timed | Kind::Cancelled | Kind::PassedOn) | Client::Parked, _) => {
+            vec![(3, 1), (2, 2)]
+        }
         _ => vec![(2, 2)],
     }
 }

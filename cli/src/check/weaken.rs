@@ -12,7 +12,6 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 use workloads::client::{Kind, Shape};
 
 /// An access by its place, and the ordering that it gets: `mcs.rs:82:51=relaxed`.
@@ -100,8 +99,8 @@ fn judges(lock: &'static Lock) -> Vec<Task> {
 /// Executions in which accesses are looked for.
 const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
 
-/// How long a client tries to find a mutant.
-const FOR_A_MUTANT: Duration = Duration::from_secs(5);
+/// Executions in which a client looks for a mutant: a number and no time, so that the same ones are found everywhere.
+const EXECUTIONS_FOR_A_MUTANT: u64 = 200_000;
 
 /// Every ordered access of a lock that its clients reach.
 fn accesses(lock: &'static Lock) -> Vec<Accessed> {
@@ -169,8 +168,11 @@ pub(super) fn all(lock: &'static Lock) -> Vec<Mutant> {
 }
 
 fn judge(lock: &'static Lock, mutation: Mutation) -> Mutant {
-    let exploration =
-        Exploration { mutation: Some(mutation), most_time: Some(FOR_A_MUTANT), ..Exploration::of(Model::Ra) };
+    let exploration = Exploration {
+        mutation: Some(mutation),
+        most_executions: Some(EXECUTIONS_FOR_A_MUTANT),
+        ..Exploration::of(Model::Ra)
+    };
     let mut bounds = 0;
     let killed = judges(lock).into_iter().find_map(|task| {
         let report = task.explore(&exploration);

@@ -43,7 +43,9 @@ mod script;
 mod violation;
 mod walker;
 
-pub use checked::{Checked, Counterexample, Exploration, Mutation, Report, Search, explore, replay, shorten};
+pub use checked::{
+    Bound, Checked, Counterexample, Exploration, Mutation, Report, Search, explore, replay, shorten,
+};
 pub use explorer::Counts;
 pub use graph::{MAX_STEPS, MAX_THREADS};
 pub use model::{Model, UnknownModel};

@@ -1,9 +1,10 @@
 //! Clients beyond acquire and release: parking, time-outs, parts of words, and what a report says.
 
-use contend_checker::{Checked, Exploration, Model, Report, Search, explore};
+use contend_checker::checked::Operation;
+use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explore};
 use locks::{RawLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Deadline, Home, Integer, Limit, Machine, Part, Placed, PlainCell, Plan, Slept, Word};
+use machine::{Clock, Deadline, Home, Integer, Limit, Machine, Part, Placed, PlainCell, Plan, Slept, Word};
 use workloads::client::{self, Kind, Shape};
 
 type U32 = <Checked as Machine>::U32;
@@ -215,4 +216,97 @@ fn a_condition_that_uses_the_machine_is_refused_in_every_search() {
         }
         assert!(park_and_unpark(Model::Ra, true).is_verified());
     }
+}
+
+#[test]
+fn the_clock_of_a_thread_may_go_on_between_two_looks_and_never_goes_back() {
+    for search in [Search::Executions, Search::States] {
+        let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
+        let report = explore(&Exploration { search, ..Exploration::of(Model::Ra) }, &|| {
+            let told = placed::<[<Checked as Machine>::Cell<u64>; 2]>([PlainCell::ZERO, PlainCell::ZERO]);
+            Checked::run(&Plan::threads(2), &|thread| {
+                let looks = [(); 3].map(|()| Checked::clock_ns(Clock::Monotonic));
+                assert!(looks.is_sorted(), "{looks:?}");
+                let went_on = looks.windows(2).map(|two| u64::from(two[1] - two[0] > 1_000_000_000));
+                told[thread].set(went_on.fold(1, |all, one| all << 1 | one));
+            });
+            seen.lock().expect("not poisoned").insert([told[0].get(), told[1].get()]);
+            Ok(())
+        });
+        assert!(report.is_verified(), "{search:?}: {:?}", report.counterexample);
+        // Not at all, between the first two, or between the last two; and each thread for itself.
+        let one = [0b100, 0b110, 0b101];
+        let all = one.iter().flat_map(|&a| one.map(|b| [a, b])).collect();
+        assert_eq!(seen.into_inner().expect("not poisoned"), all, "{search:?}");
+    }
+}
+
+#[test]
+fn who_gave_up_at_a_deadline_finds_that_it_has_passed() {
+    let report = explore(&Exploration::of(Model::Ra), &|| {
+        let words = placed::<[U32; 2]>([Word::ZERO, Word::ZERO]);
+        Checked::run(&Plan::threads(2), &|thread| {
+            let deadline = Deadline::after_ns::<Checked>(1_000);
+            let limit = Limit::at(deadline);
+            let word = &words[0];
+            let gave_up = match thread {
+                0 => Checked::spin_until_or(word, Acquire, limit, |value| value == 1).is_err(),
+                _ => Checked::sleep_while(&words[1], 0, limit) == Slept::GaveUp,
+            };
+            assert!(!gave_up || deadline.passed::<Checked>());
+        });
+        Ok(())
+    });
+    assert!(report.is_verified(), "{:?}", report.counterexample);
+}
+
+/// The path of a waiter that was bypassed for too long, which only the clock opens.
+#[test]
+fn a_starving_waiter_of_a_lock_that_sleeps_is_explored() {
+    let shape = Shape { threads: 2, rounds: 2 };
+    let exploration = Exploration {
+        note_accesses: true,
+        search: Search::States,
+        most_states: Some(100_000),
+        ..Exploration::of(Model::Sc)
+    };
+    let report = explore(&exploration, &|| {
+        client::exclusive::<locks::Futex<Checked>, Checked>(shape).map(drop).map_err(|w| w.to_string())
+    });
+    assert!(report.is_verified(), "{:?}", report.counterexample);
+    let reserves = report.accesses.iter().any(|access| access.operation == Operation::FetchOr);
+    assert!(reserves, "{:?}", report.accesses);
+}
+
+/// A waiter that gives up after it was woken must pass the wake-up on, though a plain load after its sleep may still
+/// find the word as it was before.
+#[test]
+fn a_wake_up_is_not_lost_with_a_waiter_that_gives_up() {
+    let shape = Shape { threads: 3, rounds: 1 };
+    let exploration =
+        Exploration { search: Search::States, most_states: Some(120_000), ..Exploration::of(Model::Ra) };
+    let report = explore(&exploration, &|| {
+        client::cancelled::<locks::Futex<Checked>, Checked>(shape).map(drop).map_err(|w| w.to_string())
+    });
+    assert!(report.counterexample.is_none(), "{}", report.counterexample.expect("some"));
+}
+
+#[test]
+fn a_bound_says_what_it_was() {
+    let shape = Shape { threads: 2, rounds: 2 };
+    let bound = |exploration: &Exploration| {
+        let report = explore(exploration, &|| {
+            client::exclusive::<locks::Futex<Checked>, Checked>(shape).map(drop).map_err(|w| w.to_string())
+        });
+        assert!(!report.is_verified() && report.counterexample.is_none());
+        (report.bound, report.counts)
+    };
+    let all = Exploration { search: Search::States, ..Exploration::of(Model::Sc) };
+    let few = Exploration { most_states: Some(500), ..all.clone() };
+    assert_eq!(bound(&few).0, Some(Bound::States));
+    assert_eq!(bound(&few), bound(&few), "it ends at the same place");
+    let few = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
+    assert_eq!(bound(&few).0, Some(Bound::Executions));
+    let short = Exploration { most_time: Some(std::time::Duration::ZERO), ..all };
+    assert_eq!(bound(&short).0, Some(Bound::Time));
 }

@@ -397,19 +397,17 @@ impl<M: Machine> Waiter<'_, M> {
     /// Leaves. What this waiter held back, and a wake-up that it may have had, go to the next one.
     #[cold]
     fn give_up(&self) {
+        if self.standing == Standing::Newcomer {
+            return;
+        }
+        // Writes even where nothing changes: a plain load may find the state of before the wake-up, since being woken
+        // orders nothing, and the wake-up would be lost. What a read-modify-write finds is the last of all.
         let mut state = self.word.load(Relaxed);
-        loop {
-            let left = self.standing.leave(state);
-            if left == state {
-                break;
-            }
-            match self.word.compare_exchange(state, left, Relaxed, Relaxed) {
-                Ok(_) => break,
-                Err(now) => state = now,
-            }
+        while let Err(now) = self.word.compare_exchange(state, self.standing.leave(state), Relaxed, Relaxed) {
+            state = now;
         }
         // A writer's release wakes the next one; without a writer nobody may be about to.
-        if self.standing != Standing::Newcomer && state & WRITER == 0 {
+        if state & WRITER == 0 {
             M::wake(self.word, 1);
         }
     }

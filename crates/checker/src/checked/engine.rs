@@ -48,11 +48,11 @@ impl Engine {
         }
     }
 
-    /// Whether no more states can be kept.
-    pub(super) fn is_full(&self) -> bool {
+    /// States that are remembered.
+    pub(super) fn states(&self) -> usize {
         match self {
-            Executions(_) => false,
-            States(walker) => walker.is_full(),
+            Executions(_) => 0,
+            States(walker) => walker.remembered(),
         }
     }
 

@@ -19,6 +19,7 @@ pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 use crate::explorer::Counts;
 use crate::model::Model;
 use crate::script::{Divergence, Script};
+use crate::walker::MOST_STATES;
 use engine::Engine;
 use session::{Session, State};
 
@@ -43,7 +44,11 @@ pub struct Exploration {
     pub mutation: Option<Mutation>,
     /// Stop after so many executions.
     pub most_executions: Option<u64>,
-    /// Stop after so long.
+    /// Stop when so many states are remembered; [`Search::States`] alone remembers any. Whatever is said here, it stops
+    /// at 40 million, which take some 2 GiB.
+    pub most_states: Option<usize>,
+    /// Stop after so long. How far an exploration comes by then depends on the computer and on what else it does;
+    /// the other limits end it at the same place everywhere.
     pub most_time: Option<Duration>,
     /// Note down every ordered access.
     pub note_accesses: bool,
@@ -61,6 +66,7 @@ impl Exploration {
             model,
             mutation: None,
             most_executions: None,
+            most_states: None,
             most_time: None,
             note_accesses: false,
             search: Search::Executions,
@@ -73,9 +79,24 @@ impl Exploration {
         let mut state = State::new(self.model);
         state.mutation = self.mutation;
         state.most_executions = self.most_executions.unwrap_or(u64::MAX);
+        state.most_states = self.most_states.unwrap_or(MOST_STATES).min(MOST_STATES);
         state.until = self.most_time.map(|time| now + time);
         state
     }
+}
+
+/// Why an exploration has not seen everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// There were more executions than were asked for.
+    Executions,
+    /// There were more states than are remembered.
+    States,
+    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, or an
+    /// access is seq_cst under release-acquire, which [`Search::States`] does not know.
+    Unfollowed,
+    /// The time was up: where that was is a matter of the computer.
+    Time,
 }
 
 /// What an exploration found.
@@ -85,6 +106,8 @@ pub struct Report {
     pub counts: Counts,
     /// All executions were seen. False after a limit, and after a violation, which ends the exploration.
     pub complete: bool,
+    /// What ended it before all were seen.
+    pub bound: Option<Bound>,
     /// How long it took.
     pub elapsed: Duration,
     /// The first execution that was wrong.
@@ -175,7 +198,8 @@ fn report_or(
         explorer.check_script();
         *parted = explorer.parted.take();
     }
-    let (counts, cut_off, violation) = (engine.counts(), engine.cut_off(), engine.violation().take());
+    let (counts, violation) = (engine.counts(), engine.violation().take());
+    let bound = session.bound.or_else(|| engine.cut_off().then_some(Bound::Unfollowed));
     let counterexample = violation.map(|violation| match &engine {
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
         // A run from state to state becomes an execution by being run again.
@@ -187,7 +211,8 @@ fn report_or(
     });
     Report {
         counts,
-        complete: !session.bounded && !cut_off && counterexample.is_none(),
+        complete: bound.is_none() && counterexample.is_none(),
+        bound: bound.filter(|_| counterexample.is_none()),
         elapsed,
         counterexample,
         accesses: session.accesses.take().unwrap_or_default(),

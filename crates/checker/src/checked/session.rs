@@ -4,23 +4,24 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location as Site, catch_unwind, resume_unwind};
 use std::ptr::{NonNull, null};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use machine::{Event as Note, Ordering, Plain, Plan, Run};
+use machine::{Deadline, Event as Note, Ordering, Plain, Plan, Run};
 
-use super::Search;
 use super::arena::Arena;
 use super::engine::Engine;
 use super::mutation::{Accessed, Mutation, Operation};
 use super::turns::{Snapshot, Waiting};
+use super::{Bound, Search};
 use crate::explorer::{Access, Explorer, Stop};
 use crate::graph::{Compare, EventId, Kind, LocationId, MAX_THREADS};
 use crate::model::{Model, Strength};
 use crate::script::Script;
 use crate::violation::Violation;
-use crate::walker::{Key, Walker};
+use crate::walker::{Key, MOST_STATES, Walker};
 
 /// Bytes of a coroutine's stack; touched pages only are there.
 pub(super) const STACK_BYTES: usize = 256 << 10;
@@ -52,6 +53,27 @@ pub(super) struct Look {
     /// A delay has passed since.
     delayed: bool,
     repeated: u32,
+}
+
+/// What a thread knows of the time. The clock that threads share is not modelled: each has its own, which never goes
+/// back, so that all orders of what one thread sees of the time come up, and some more between threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Time {
+    ns: u64,
+    /// The clock was looked at: from now on it may have gone on.
+    looked: bool,
+    /// It went on by as much as matters to anybody. Once in a thread is enough for each of its looks to be the first
+    /// that comes too late.
+    passed: bool,
+}
+
+/// How far the clock of a thread goes on at once: past every limit.
+const LONG_NS: u64 = 1 << 40;
+
+impl Time {
+    pub(super) fn add_to(&self, key: &mut Key) {
+        key.add(self.ns << 2 | u64::from(self.looked) << 1 | u64::from(self.passed));
+    }
 }
 
 impl Attempt {
@@ -115,6 +137,24 @@ const MOST_LOOKS: u32 = 1_000;
 pub(super) struct Session {
     state: RefCell<State>,
     script: Option<Script>,
+    by_turns: Cell<bool>,
+}
+
+/// States that any exploration may remember, some 20 MB: one at a time may go on from there, so that what a process
+/// remembers is bounded, however many explorations run at once.
+const STATES_OF_EACH: usize = 900_000;
+
+/// Waits until no other exploration is large; none when that took too long.
+fn room(is_late: impl Fn() -> bool) -> Option<MutexGuard<'static, ()>> {
+    static LARGE: Mutex<()> = Mutex::new(());
+    loop {
+        match LARGE.try_lock() {
+            Ok(room) => return Some(room),
+            Err(TryLockError::Poisoned(room)) => return Some(room.into_inner()),
+            Err(TryLockError::WouldBlock) if is_late() => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 /// The state of an exploration.
@@ -139,12 +179,17 @@ pub(super) struct State {
     pub(super) attempt: Option<Attempt>,
     /// The last load of the running thread, while nothing but delays has followed it.
     pub(super) look: Option<Look>,
+    /// The clock of the running thread.
+    pub(super) time: Time,
     pub(super) mutation: Option<Mutation>,
     /// Every access so far, if asked for.
     pub(super) accesses: Option<Vec<Accessed>>,
     pub(super) most_executions: u64,
+    pub(super) most_states: usize,
     pub(super) until: Option<Instant>,
-    pub(super) bounded: bool,
+    pub(super) bound: Option<Bound>,
+    /// That this exploration may remember more states than [`STATES_OF_EACH`].
+    room: Option<MutexGuard<'static, ()>>,
     /// Only executions with fewer events are wanted.
     pub(super) fewer_than: Option<usize>,
 }
@@ -153,14 +198,18 @@ pub(super) struct State {
 ///
 /// # Panics
 /// When there is none.
-#[inline]
+#[inline(always)]
 pub(super) fn session<'a>() -> &'a Session {
     let session = CURRENT.get();
     assert!(!session.is_null(), "the checked machine runs only inside checker::explore");
     // SAFETY: set by `Session::explore`, which has borrowed the session until it sets it to null again, however it
     // ends. The client, its threads and what answers them run inside that call and on the same thread. All of them
     // share it; what changes lies behind a `RefCell`.
-    unsafe { &*session }
+    let session = unsafe { &*session };
+    if session.by_turns.get() {
+        super::turns::wipe();
+    }
+    session
 }
 
 /// Makes a session that of this thread until it is dropped.
@@ -199,21 +248,39 @@ impl State {
             snapshots: Vec::new(),
             attempt: None,
             look: None,
+            time: Time::default(),
             mutation: None,
             accesses: None,
             most_executions: u64::MAX,
+            most_states: MOST_STATES,
             until: None,
-            bounded: false,
+            bound: None,
+            room: None,
             fewer_than: None,
         }
     }
 
     pub(super) fn stopped(&mut self) -> bool {
         let Some(engine) = &mut self.engine else { return false };
-        let all = engine.counts().all();
-        let late = all.is_multiple_of(1024) && self.until.is_some_and(|until| Instant::now() >= until);
-        self.bounded |= late || all >= self.most_executions;
-        engine.violation().is_some() || engine.is_full() || self.bounded
+        if engine.violation().is_some() {
+            return true;
+        }
+        let (all, states) = (engine.counts().all(), engine.states());
+        let is_late = || self.until.is_some_and(|until| Instant::now() >= until);
+        let bound = if all >= self.most_executions {
+            Some(Bound::Executions)
+        } else if states >= self.most_states {
+            Some(Bound::States)
+        } else {
+            let late = all.is_multiple_of(1024) && is_late();
+            let crowded = states > STATES_OF_EACH && self.room.is_none() && {
+                self.room = room(is_late);
+                self.room.is_none()
+            };
+            (late || crowded).then_some(Bound::Time)
+        };
+        self.bound = self.bound.or(bound);
+        self.bound.is_some()
     }
 
     #[inline]
@@ -279,7 +346,7 @@ impl State {
     /// A thread starts, or goes on after it was suspended where nothing was kept.
     fn starts(&mut self, thread: usize) {
         self.thread = Some(thread);
-        (self.attempt, self.look) = (None, None);
+        (self.attempt, self.look, self.time) = (None, None, Time::default());
     }
 
     fn attempted(&mut self, read: EventId) {
@@ -317,7 +384,7 @@ impl State {
 
 impl Session {
     pub(super) fn new(state: State, script: Option<Script>) -> Self {
-        Self { state: RefCell::new(state), script }
+        Self { state: RefCell::new(state), script, by_turns: Cell::new(false) }
     }
 
     pub(super) fn into_state(self) -> State {
@@ -409,12 +476,13 @@ impl Session {
 
     #[cold]
     fn suspend(&self) {
-        let (thread, yielder, attempt) =
-            self.with(|state| (state.thread, state.yielder, state.attempt.take()));
+        let (thread, yielder, attempt, time) =
+            self.with(|state| (state.thread, state.yielder, state.attempt.take(), state.time));
         // SAFETY: the yielder of the coroutine that runs, which is alive.
         unsafe { (*yielder).suspend(()) };
         self.with(|state| {
             (state.thread, state.yielder, state.attempt, state.look) = (thread, yielder, attempt, None);
+            state.time = time;
         });
     }
 
@@ -644,6 +712,29 @@ impl Session {
         self.answered(|state| state.engine().choose(thread, choices, Some(site)))
     }
 
+    /// The clock: of each two looks of a thread the second may come too late for anything.
+    pub(super) fn clock_ns(&self, site: &'static Site<'static>) -> u64 {
+        if self.thread().is_none() {
+            return 0;
+        }
+        let may_pass =
+            self.with(|state| std::mem::replace(&mut state.time.looked, true) && !state.time.passed);
+        if may_pass && self.choose(2, site) == 1 {
+            self.with(|state| {
+                state.time.passed = true;
+                state.time.ns += LONG_NS;
+            });
+        }
+        self.with(|state| state.time.ns)
+    }
+
+    /// A wait of the running thread ended since its deadline has passed, which its clock now says too.
+    pub(super) fn has_passed(&self, deadline: Option<Deadline>) {
+        if let Some(deadline) = deadline {
+            self.with(|state| state.time.ns = state.time.ns.max(deadline.at_ns));
+        }
+    }
+
     /// The thread waits; see [`Explorer::wait`]. Does not return.
     pub(super) fn wait(&self, reads: Reads, limited: bool, what: &'static str) -> ! {
         let Some(thread) = self.thread() else {
@@ -751,6 +842,7 @@ impl Session {
         self.with(|state| {
             if state.engine.is_none() {
                 state.engine = Some(state.new_engine(self.script.as_ref(), plan.threads));
+                self.by_turns.set(state.takes_turns());
             }
         });
         loop {

@@ -17,8 +17,9 @@ use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
 /// The checked machine. It runs inside [`explore`](crate::explore).
 ///
-/// Time stands still, so a deadline is a possibility: every wait with one is explored both ways, at every value that
-/// the wait could have seen. Wake-ups for no reason are not explored.
+/// A deadline is a possibility: every wait with one is explored both ways, at every value that the wait could have seen.
+/// So is what the clock says: every look of a thread at it may be the first that finds a long time gone, for good.
+/// Cycles stand still. Wake-ups for no reason are not explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Checked;
 
@@ -40,6 +41,7 @@ fn give_up_or_wait(
     what: &'static str,
 ) -> GaveUp {
     if limit.deadline.is_some() {
+        session.has_passed(limit.deadline);
         return GaveUp;
     }
     if let Some(cancel) = limit.cancel {
@@ -114,8 +116,9 @@ unsafe impl Machine for Checked {
         0
     }
 
+    #[track_caller]
     fn clock_ns(_clock: Clock) -> u64 {
-        0
+        session().clock_ns(Site::caller())
     }
 
     #[track_caller]
@@ -173,7 +176,10 @@ unsafe impl Machine for Checked {
                     return Err(give_up_or_wait(session(), limit, reads, site, what));
                 }
                 // A failed attempt that wrote: the next one may find something else by that.
-                Err(None) if has_limit(limit) && session().choose(2, site) == 1 => return Err(GaveUp),
+                Err(None) if has_limit(limit) && session().choose(2, site) == 1 => {
+                    session().has_passed(limit.deadline);
+                    return Err(GaveUp);
+                }
                 Err(None) => {}
             }
         }
@@ -189,9 +195,20 @@ unsafe impl Machine for Checked {
         Self::spin_until_or(word, ordering, limit, |value| next(value) == Poll::Ready)
     }
 
-    /// The kernel looks at the word and puts the caller to sleep with nothing in between. Here the caller enters the
-    /// queue first and looks then; executions in which the word has changed by then are left out, since they are
-    /// those where the caller finds the change and does not sleep.
+    /// What a futex orders is what Linux documents, and no more. The look at the word and falling asleep are one step,
+    /// and all steps of sleepers and wakers of a word have one order (futex(2): "atomic and totally ordered with respect
+    /// to other futex operations on the same futex word"). That holds for a waker that finds nobody, too: a full barrier
+    /// stands in `FUTEX_WAKE` before it looks for sleepers, and one in `FUTEX_WAIT` between its entry and its look at the
+    /// word (kernel/futex: "ordering guarantees"). Here both sides update the location that stands for the queue, so that
+    /// whoever comes later knows what the earlier one knew. A sleeper that gives up takes itself out of the queue in the
+    /// same order.
+    ///
+    /// That a sleeper who was woken sees what its waker wrote is promised nowhere: with the common memory barriers of
+    /// sleeping and waking it does, but one that is taken out of the queue before it has slept returns past all of them.
+    /// So it is not taken for granted here: a lock decides by read-modify-writes after a sleep, or acquires.
+    ///
+    /// The caller enters the queue first and looks then; executions in which the word has changed by then are left out,
+    /// since they are those where the caller finds the change and does not sleep.
     #[track_caller]
     fn sleep_while(word: &CheckedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
         let (session, site) = (session(), Site::caller());
@@ -223,7 +240,11 @@ unsafe impl Machine for Checked {
             }
             let sleepers =
                 session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).without(thread).0);
-            return if Sleepers(sleepers).has(thread) { Slept::GaveUp } else { Slept::Woken };
+            if !Sleepers(sleepers).has(thread) {
+                return Slept::Woken;
+            }
+            session.has_passed(limit.deadline);
+            return Slept::GaveUp;
         }
         let mut awake = |sleepers| !Sleepers(sleepers).has(thread);
         let (read, sleepers) = session.load_hidden(queue, relaxed, site, Some(&mut awake));

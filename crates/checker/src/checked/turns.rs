@@ -12,7 +12,7 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::engine::Engine;
-use super::session::{Attempt, Look, STACK_BYTES, Session, State, session};
+use super::session::{Attempt, Look, STACK_BYTES, Session, State, Time, session};
 use crate::explorer::Stop;
 use crate::walker::{End, Key, Move, Saved, Turn, Walker};
 
@@ -32,6 +32,7 @@ pub(super) struct Waiting {
     pub(super) yielder: Option<*const Yielder<(), ()>>,
     pub(super) attempt: Option<Attempt>,
     pub(super) look: Option<Look>,
+    time: Time,
     request: Option<Request>,
     /// The request is answered: the thread can go on.
     answered: bool,
@@ -96,7 +97,7 @@ type Fiber = Coroutine<(), (), (), DefaultStack>;
 
 /// Overwrites what lies below on the stack.
 #[inline(never)]
-fn wipe() {
+pub(super) fn wipe() {
     let mut wiped = [0_u64; WIPED_BYTES / 8];
     std::hint::black_box(&mut wiped);
 }
@@ -264,13 +265,14 @@ impl Session {
             let waiting = &mut state.waiting[thread];
             (waiting.request, waiting.answered, waiting.key) = (None, false, None);
             (state.attempt, state.look) = (waiting.attempt.take(), waiting.look.take());
-            state.thread = Some(thread);
+            (state.thread, state.time) = (Some(thread), waiting.time);
         });
         let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
         self.with(|state| {
             state.thread = None;
             let waiting = &mut state.waiting[thread];
             (waiting.attempt, waiting.look) = (state.attempt.take(), state.look.take());
+            waiting.time = state.time;
             waiting.done = done;
             waiting.allocated = state.arena.allocated(thread);
             if done {
@@ -442,6 +444,7 @@ impl Waiting {
             if let Some(look) = &self.look {
                 look.add_to(&mut key);
             }
+            self.time.add_to(&mut key);
             debug_assert!(
                 (self.from - WIPED_BYTES / 2..self.from - SWITCH_BYTES).all(|address| self.is_zero(address)),
                 "switching needs more than {SWITCH_BYTES} bytes"

@@ -47,7 +47,7 @@ use crate::script::{Answer, Script};
 use crate::violation::Violation;
 
 /// States that are remembered at most: some 2 GiB.
-const MOST_STATES: usize = 40_000_000;
+pub(crate) const MOST_STATES: usize = 40_000_000;
 
 /// What the thread that is asked may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,7 +383,6 @@ impl Walker {
                 self.over = true;
                 return None;
             }
-            self.cut_off |= self.is_full();
         }
         self.counts.states += 1;
         self.forks.push(Fork { start: start as u32, taken: 0 });
@@ -593,9 +592,9 @@ impl Walker {
         Err(Stop::Ended)
     }
 
-    /// Whether no more states can be kept.
-    pub(crate) fn is_full(&self) -> bool {
-        self.seen.len() > MOST_STATES
+    /// States that are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.seen.len()
     }
 
     pub(crate) fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {

@@ -302,11 +302,11 @@ fn a_bound_says_what_it_was() {
         (report.bound, report.counts)
     };
     let all = Exploration { search: Search::States, ..Exploration::of(Model::Sc) };
-    let few = Exploration { most_states: Some(500), ..all.clone() };
+    let few = Exploration { most_states: Some(500), ..all };
     assert_eq!(bound(&few).0, Some(Bound::States));
     assert_eq!(bound(&few), bound(&few), "it ends at the same place");
-    let few = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
-    assert_eq!(bound(&few).0, Some(Bound::Executions));
-    let short = Exploration { most_time: Some(std::time::Duration::ZERO), ..all };
+    let five = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
+    assert_eq!(bound(&five).0, Some(Bound::Executions));
+    let short = Exploration { most_states: None, most_time: Some(std::time::Duration::ZERO), ..few };
     assert_eq!(bound(&short).0, Some(Bound::Time));
 }

@@ -2,9 +2,10 @@
 //!
 //! A thread that wants to access memory leaves its request where the machine finds it and is suspended; the machine
 //! answers the request when it is the thread's turn. So nothing but the client's and the lock's own code leaves traces
-//! on a thread's stack, and a thread is as it was if its stack is. What lies below is wiped before a thread is
-//! suspended, so that no traces of what it once did tell two states apart; if some do, a state is visited twice, which
-//! costs time alone.
+//! on a thread's stack, and a thread is as it was if its stack is. What lies below is wiped before each access and before
+//! a thread is suspended, so that no traces of what it once did tell two states apart; if some do, as in what a compiler
+//! leaves in the frames of the client and the lock, a state is visited twice, which costs time alone. (A key made of all
+//! that a thread has read instead would need no stack, but tells ten times as many states apart.)
 
 use std::mem::MaybeUninit;
 

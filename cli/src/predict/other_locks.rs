@@ -134,6 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn readers_go_together_among_several_locks_too() {
+        let target = target(16);
+        let read_mostly = Observed { reads: Some(1_000_000), handover_ns: None, ..lock() };
+        let main = predict_lock(&read_mostly, &[], &target).unwrap();
+        // A lock that is hardly used changes nothing.
+        let idle = Observed { name: "idle".into(), acquisitions: 1000, ..lock() };
+        let together = together(&main, &[idle], &target).unwrap().expect("two locks");
+        let [all, alone] =
+            [&together.curve, &main.predictions[0].prediction.curve].map(|c| c.at(16).unwrap().value);
+        assert!((all / alone - 1.0).abs() < 0.05, "{all} {alone}");
+    }
+
+    #[test]
     fn locks_together_do_less_than_the_first_alone() {
         let target = target(64);
         let main = predict_lock(&lock(), &[], &target).unwrap();

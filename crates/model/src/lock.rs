@@ -44,6 +44,11 @@ pub struct Readers {
 }
 
 impl Readers {
+    pub(crate) fn check(self) -> Result<(), ModelError> {
+        share("the share of reads", self.share)?;
+        not_negative("the time on a reader-writer lock's word", self.word).map(drop)
+    }
+
     /// The chance that all of `at_lock` cores read.
     fn all_read(self, at_lock: u32) -> f64 {
         self.share.powi(at_lock as i32)
@@ -67,7 +72,7 @@ impl Readers {
 
     /// The mean time from one release to the next with `at_lock` cores there, where a section takes `section` and a
     /// hand-over to one that waits `handover`.
-    fn time(self, at_lock: u32, section: f64, handover: f64) -> f64 {
+    pub(crate) fn time(self, at_lock: u32, section: f64, handover: f64) -> f64 {
         let all_read = self.all_read(at_lock);
         let together = self.together_beside_writer(at_lock);
         let sharing = all_read * section / f64::from(at_lock);
@@ -167,10 +172,7 @@ impl LockModel {
         positive("the time outside the lock", self.outside)?;
         positive("the critical section after the same core", self.service.same)?;
         positive("the critical section after another core", self.service.other)?;
-        if let Some(readers) = self.readers {
-            share("the share of reads", readers.share)?;
-            not_negative("the time on a reader-writer lock's word", readers.word)?;
-        }
+        self.readers.map_or(Ok(()), Readers::check)?;
         self.handover.check()
     }
 

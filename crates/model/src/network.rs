@@ -5,10 +5,11 @@
 //! Buzen's convolution (CACM 1973) sums it exactly, here in logarithms. A network of one lock is the chain of
 //! [`crate::chain`].
 //!
-//! Two things are simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, and waiters of
-//! a blocking lock are woken in order (what arrives at one lock depends on all others otherwise).
+//! One thing is simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, which whoever asks has
+//! taken from the lock's own chain.
 
 use crate::handover::{Crowd, Handover, Reading};
+use crate::lock::Readers;
 use crate::{ModelError, ln_sum, not_negative, positive, valid_cores};
 
 /// One lock of an operation.
@@ -20,6 +21,19 @@ pub struct Station {
     pub service: f64,
     /// What a hand-over adds.
     pub handover: Handover,
+    /// Set for a reader-writer lock.
+    pub readers: Option<Readers>,
+    /// The mean time that a core spends away from this lock between two visits.
+    pub away: f64,
+}
+
+impl Station {
+    /// The mean time from one release to the next with `at_lock` of `cores` cores there.
+    fn time(&self, at_lock: u32, cores: u32, reading: Reading) -> f64 {
+        let crowd = Crowd { at_lock, away: cores - at_lock, outside: self.away };
+        let handover = self.handover.time(crowd, reading);
+        self.readers.map_or(self.service + handover, |readers| readers.time(at_lock, self.service, handover))
+    }
 }
 
 /// The locks that an operation passes.
@@ -34,14 +48,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// Operations in a unit of time at 1 … `cores` cores.
+    /// Operations in a unit of time of `cores` cores.
     ///
     /// Time and memory grow with the square and the first power of cores.
     ///
     /// # Errors
     ///
     /// Inputs that are not finite or negative; no cores or too many.
-    pub fn throughputs(&self, cores: u32) -> Result<Vec<f64>, ModelError> {
+    pub fn throughput(&self, cores: u32) -> Result<f64, ModelError> {
         valid_cores(cores)?;
         positive("the time outside the locks", self.outside)?;
         // ln G of the cores outside alone: aⁿ/n!.
@@ -49,23 +63,20 @@ impl Network {
         for lock in &self.locks {
             not_negative("the acquisitions of an operation", lock.visits)?;
             positive("the critical section", lock.service)?;
+            positive("the time away from a lock", lock.away)?;
+            lock.readers.map_or(Ok(()), Readers::check)?;
             lock.handover.check()?;
-            let ln_lock = running_sum(cores, |k| {
-                let crowd = Crowd { at_lock: k, away: 0, outside: self.outside };
-                (lock.visits * (lock.service + lock.handover.time(crowd, self.reading))).ln()
-            });
+            let ln_lock = running_sum(cores, |k| (lock.visits * lock.time(k, cores, self.reading)).ln());
             ln_total = convolve(&ln_total, &ln_lock);
         }
-        Ok(ln_total.windows(2).map(|pair| (pair[0] - pair[1]).exp()).collect())
+        let [.., fewer, all] = ln_total[..] else { return Ok(0.0) }; // there is one core at least
+        Ok((fewer - all).exp())
     }
 
     /// The lock that limits the operation on `cores` cores if no other does: the one with the longest time at the
     /// lock in an operation when all cores are there. `None` without locks.
     pub fn bottleneck(&self, cores: u32) -> Option<usize> {
-        let demand = |lock: &Station| {
-            let crowd = Crowd { at_lock: cores, away: 0, outside: self.outside };
-            lock.visits * (lock.service + lock.handover.time(crowd, self.reading))
-        };
+        let demand = |lock: &Station| lock.visits * lock.time(cores, cores, self.reading);
         (0..self.locks.len()).max_by(|&i, &j| demand(&self.locks[i]).total_cmp(&demand(&self.locks[j])))
     }
 }
@@ -99,7 +110,7 @@ mod tests {
     use crate::{LockModel, Service};
 
     fn ticket(visits: f64, service: f64, waiter_cost: f64) -> Station {
-        Station { visits, service, handover: Handover::Ticket { waiter_cost } }
+        Station { visits, service, handover: Handover::Ticket { waiter_cost }, readers: None, away: 1000.0 }
     }
 
     fn network(outside: f64, locks: Vec<Station>) -> Network {
@@ -108,7 +119,7 @@ mod tests {
 
     #[test]
     fn one_lock_is_the_chain() {
-        let throughputs = network(1592.0, vec![ticket(1.0, 121.0, 200.0)]).throughputs(48).unwrap();
+        let network = network(1592.0, vec![ticket(1.0, 121.0, 200.0)]);
         let lock = LockModel {
             outside: 1592.0,
             service: Service::constant(121.0),
@@ -118,32 +129,33 @@ mod tests {
         };
         for cores in [1, 6, 48] {
             let chain = lock.at(cores).unwrap().throughput;
-            assert!((throughputs[cores as usize - 1] / chain - 1.0).abs() < 1e-9);
+            assert!((network.throughput(cores).unwrap() / chain - 1.0).abs() < 1e-9);
         }
     }
 
     #[test]
     fn two_equal_locks_carry_more_than_one_that_is_visited_twice() {
-        let one = network(1000.0, vec![ticket(2.0, 100.0, 50.0)]).throughputs(64).unwrap();
-        let two = network(1000.0, vec![ticket(1.0, 100.0, 50.0); 2]).throughputs(64).unwrap();
-        assert!((one[0] - two[0]).abs() < 1e-15, "one core meets nobody");
-        assert!(two[63] > 1.5 * one[63]);
+        let one = network(1000.0, vec![ticket(2.0, 100.0, 50.0)]);
+        let two = network(1000.0, vec![ticket(1.0, 100.0, 50.0); 2]);
+        let at = |network: &Network, cores| network.throughput(cores).unwrap();
+        assert!((at(&one, 1) - at(&two, 1)).abs() < 1e-15, "one core meets nobody");
+        assert!(at(&two, 64) > 1.5 * at(&one, 64));
     }
 
     #[test]
     fn an_idle_lock_changes_nothing_and_the_dearest_is_the_bottleneck() {
         let locks = vec![ticket(1.0, 100.0, 50.0), ticket(1e-9, 100.0, 50.0)];
         let network_of_two = network(1000.0, locks.clone());
-        let alone = network(1000.0, locks[..1].to_vec()).throughputs(32).unwrap();
-        let both = network_of_two.throughputs(32).unwrap();
-        assert!((alone[31] / both[31] - 1.0).abs() < 1e-6);
+        let alone = network(1000.0, locks[..1].to_vec()).throughput(32).unwrap();
+        let both = network_of_two.throughput(32).unwrap();
+        assert!((alone / both - 1.0).abs() < 1e-6);
         assert_eq!(network_of_two.bottleneck(32), Some(0));
         assert_eq!(network(1.0, vec![]).bottleneck(3), None);
     }
 
     #[test]
     fn without_locks_cores_add_up() {
-        let throughputs = network(50.0, vec![]).throughputs(4096).unwrap();
-        assert!((throughputs[4095] - 4096.0 / 50.0).abs() < 1e-6);
+        let throughput = network(50.0, vec![]).throughput(4096).unwrap();
+        assert!((throughput - 4096.0 / 50.0).abs() < 1e-6);
     }
 }

@@ -208,7 +208,7 @@ pub struct Part<'a> {
 }
 
 /// Throughput relative to one core of operations that take several locks one after another, at the likely end of all
-/// ranges, and which of `parts` limits it at the last number of cores. Readers count as writers.
+/// ranges, and which of `parts` limits it at the last number of cores. One part alone is what [`predict`] says of it.
 ///
 /// `operation_ns` is the time of one operation on one core outside all of them.
 ///
@@ -225,22 +225,28 @@ pub fn together(
     let network = |cores: u32| {
         let locks = parts.iter().map(|part| {
             let model = part.parameters.likely_model(part.family, costs, cores, reading);
-            // As if each core were as likely as any other to have been the last holder.
-            let service = model.service.mean(1.0 - 1.0 / f64::from(cores));
-            Station { visits: part.visits, service, handover: model.handover }
+            Ok(Station {
+                visits: part.visits,
+                // How often the last holder was another core is taken from the lock's own chain.
+                service: model.at(cores)?.service,
+                handover: model.handover,
+                readers: model.readers,
+                away: model.outside,
+            })
         });
-        Network { outside: operation_ns, locks: locks.collect(), reading }
+        let locks = locks.collect::<Result<Vec<_>, ModelError>>()?;
+        Ok::<_, ModelError>(Network { outside: operation_ns, locks, reading })
     };
-    let throughput = |cores: u32| {
-        let throughputs = network(cores).throughputs(cores)?;
-        Ok(throughputs[cores as usize - 1])
-    };
+    let throughput = |cores: u32| network(cores)?.throughput(cores);
     let one = throughput(1)?;
     let mut points = Vec::with_capacity(cores.len());
     for &cores in cores {
         points.push(Point::exact(cores, throughput(cores)? / one));
     }
-    let bottleneck = cores.last().and_then(|&cores| network(cores).bottleneck(cores));
+    let bottleneck = match cores.last() {
+        Some(&cores) => network(cores)?.bottleneck(cores),
+        None => None,
+    };
     let curve = Curve::new("all locks together", Unit::Speedup, Provenance::Predicted);
     Ok((curve.with_points(points).expect("speed-ups are finite, and cores come once"), bottleneck))
 }
@@ -250,6 +256,26 @@ mod tests {
     use super::*;
     use crate::parameters::tests::observed;
     use crate::{MachineFile, Observed, Range};
+
+    #[test]
+    fn one_lock_together_with_none_is_what_is_predicted_for_it_alone() {
+        let costs = costs("value = 40.0");
+        let read_mostly = Observed { reads: Some(990_000), ..observed(50.0, 2000.0) };
+        for lock in [observed(50.0, 2000.0), read_mostly] {
+            let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
+            for family in Family::ALL {
+                let cores = [1, 2, 8, 48];
+                let reading = Reading::default();
+                let alone = predict(&parameters, family, &costs, &cores, reading).unwrap().curve;
+                let part = Part { visits: 1.0, family, parameters: &parameters };
+                let (together, _) =
+                    together(&[part], parameters.outside_ns.likely, &costs, &cores, reading).unwrap();
+                for (one, all) in alone.points().iter().zip(together.points()) {
+                    assert!((one.value / all.value - 1.0).abs() < 1e-6, "{family:?}: {one:?} {all:?}");
+                }
+            }
+        }
+    }
 
     fn costs(waiter: &str) -> Costs {
         let text = format!(

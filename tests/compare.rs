@@ -30,8 +30,10 @@ fn every_lock_has_a_row_with_what_the_program_printed() {
             "{row}"
         );
     }
-    assert_eq!(rows[1]["times_glibc"]["median"], 1.0);
-    assert_eq!(rows[1]["verdict"], "no difference seen");
+    // The shell makes no lock, so that there is nothing to compare, and that is said.
+    assert_eq!(rows[1]["times_glibc"], Value::Null);
+    assert_eq!(rows[1]["verdict"], "no difference seen: nothing swapped");
+    assert_eq!(all["swapped"]["tas"]["mutex"]["swapped"], 0);
     assert_eq!(all["values"]["glibc"], serde_json::json!([1200.5, 1200.5]));
 }
 
@@ -114,4 +116,50 @@ fn an_interrupt_prints_what_is_finished() {
     let all = json(&output);
     assert_eq!((&all["cut_short"], &all["rows"][0]["lock"]), (&Value::from(true), &Value::from("glibc")));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
+    for (arguments, near) in [
+        (&["compare", "--lock", "tiket", "--", "true"][..], "`ticket`"),
+        (&["run", "--lock", "mcss", "--", "true"], "`mcs`"),
+        (&["simulate", "mempopp"], "`mempop`"),
+        (&["simulate", "mempop", "--lock", "clhh"], "`clh`"),
+        (&["simulate", "mempop", "--machine", "opteron-8x5", "--cores", "1"], "`opteron-8x6`"),
+        (&["bench", "cost", "--lock", "glibc-mutx"], "`glibc-mutex`"),
+        (&["reproduce", "fig33"], "fig3"),
+    ] {
+        let output = contend(arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {told}");
+        assert!(told.contains(near), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
+    let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50", "--lock", "mcs", "--json"];
+    assert_eq!(contend(&line).stdout, contend(&line).stdout);
+    let with_times = contend(&[&line[..], &["--host-times"]].concat());
+    assert!(json(&with_times)["runs"][0]["host"]["seconds"].is_number());
+    let all = json(&contend(&["simulate", "--list", "--json"]));
+    assert!(all.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "mempop")), "{all}");
+}
+
+#[test]
+fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
+    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
+        .args(["simulate", "counter", "--lock", "mcs", "--duration", "10000000", "--cores", "1,48", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    std::thread::sleep(Duration::from_secs(2));
+    let id = i32::try_from(child.id()).expect("a process number");
+    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().expect("the command ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(json(&output)["cut_short"], true);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("of 2 runs were finished"));
 }

@@ -14,7 +14,7 @@ mod semaphore;
 mod throughput;
 mod timing;
 
-use crate::noise;
+use crate::{interrupt, noise};
 use ::report::Screen;
 use anyhow::Context as _;
 use findings::Findings;
@@ -172,6 +172,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         pair::program(args)?;
         return Ok(ExitCode::SUCCESS);
     }
+    interrupt::keep();
     let bench = Bench::new();
     let findings = measure(&bench, workload)?;
     let (json, svg) = workload.output();
@@ -185,5 +186,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print!("{}", findings.terminal(Screen::stdout()));
     }
     noise::warn(&findings.noise.warnings());
-    Ok(ExitCode::SUCCESS)
+    Ok(interrupt::exit_code("rows hold the rounds that were finished", ExitCode::SUCCESS))
 }

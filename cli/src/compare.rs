@@ -8,9 +8,11 @@ use crate::interrupt;
 use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::{self, Noise, Watch};
 use crate::progress;
+use crate::swapped::Swapped;
 use anyhow::Context as _;
 use clap::ArgGroup;
 use locks::catalogue::Lock;
+use profile::tally::SharedTally;
 use regex::Regex;
 use report::{Cell, Column, RangePlot, Screen, Table, text};
 use rounds::{Failure, Metric, Row, Trial, exit_code, measure};
@@ -19,6 +21,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// The verdict on a lock that stood in for none of the program's.
+const NOTHING_SWAPPED: &str = "no difference seen: nothing swapped";
 
 /// The library's start takes at least so long, in seconds, even where noise hides it.
 const LEAST_START_S: f64 = 0.000_5;
@@ -59,7 +64,7 @@ const LEAST_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Args {
     /// Locks to compare with glibc, each for every kind that it can serve [default: every one of `contend locks`]. One
     /// kind alone is KIND=NAME; `+` joins several: mutex=mcs+rwlock=rw
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = parse_candidate)]
     lock: Vec<String>,
 
     /// Runs of each lock after the warm-up
@@ -103,6 +108,10 @@ pub(crate) struct Args {
 /// Cores by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CoreList(Vec<usize>);
+
+fn parse_candidate(text: &str) -> Result<String, String> {
+    Swaps::parse(&text.replace('+', ",")).map(|_| text.to_owned())
+}
 
 fn parse_metric(text: &str) -> Result<Regex, String> {
     let regex = Regex::new(text).map_err(|error| error.to_string())?;
@@ -152,8 +161,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Metric::Captured { .. } => 0.0,
     };
     let watch = Watch::start();
-    let rows = run_all(args, &locks, &metric)?;
-    let compared = Compared { rows, metric, start_s, noise: watch.stop() };
+    let (rows, swapped) = run_all(args, &locks, &metric)?;
+    let compared = Compared { rows, swapped, metric, start_s, noise: watch.stop() };
 
     if let Some(path) = &args.svg {
         std::fs::write(path, compared.plot(args).svg())
@@ -165,6 +174,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let screen = Screen::stdout();
         print!("{}", compared.table().terminal(screen));
         println!("\n{}", screen.fit(&compared.explanation(args)));
+        for line in compared.untouched() {
+            println!("{}", screen.fit(&line));
+        }
         show_last_words(&compared.rows);
     }
     noise::warn(&compared.noise.warnings());
@@ -176,6 +188,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// What came of the runs, and what it was measured under.
 struct Compared {
     rows: Vec<Row>,
+    /// What became of the program's lock objects in the last run of each row; none where nothing was to be swapped.
+    swapped: Vec<Option<Swapped>>,
     metric: Metric,
     /// What the start of a program costs because the preload library is loaded, in seconds; 0 where that does not count.
     start_s: f64,
@@ -216,7 +230,12 @@ fn pin(cores: &CoreList) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec<Row>> {
+fn run_all(
+    args: &Args,
+    locks: &[String],
+    metric: &Metric,
+) -> anyhow::Result<(Vec<Row>, Vec<Option<Swapped>>)> {
+    let mut swapped: Vec<Option<Swapped>> = locks.iter().map(|_| None).collect();
     let runs = args.runs as usize;
     let progress = progress::bar(locks.len() * (runs + 1), "{elapsed}, {eta} left  {wide_msg}");
     let mut limit = args.time_limit.unwrap_or(GLIBC_LIMIT);
@@ -224,7 +243,8 @@ fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec
         let lock = &locks[number];
         let stage = if round == 0 { "warm-up".into() } else { format!("round {round}") };
         progress.set_message(format!("{stage}, {lock}"));
-        let trial = run_once(args, lock, limit)?;
+        let (trial, counted) = run_once(args, lock, limit)?;
+        swapped[number] = counted;
         if interrupt::came() {
             return Ok(None);
         }
@@ -235,14 +255,20 @@ fn run_all(args: &Args, locks: &[String], metric: &Metric) -> anyhow::Result<Vec
         Ok(Some(trial))
     });
     progress.finish_and_clear();
-    rows
+    Ok((rows?, swapped))
 }
 
-/// Runs the program once under a lock; the reference runs untouched.
-fn run_once(args: &Args, lock: &str, limit: Duration) -> anyhow::Result<Trial> {
+/// Runs the program once under a lock, and tells what became of its lock objects; the reference runs untouched.
+fn run_once(args: &Args, lock: &str, limit: Duration) -> anyhow::Result<(Trial, Option<Swapped>)> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    let command = Launch::new(program, arguments).swaps(swaps(lock)?).command()?;
-    trial::run(command, limit)
+    let swaps = swaps(lock)?;
+    let launch = Launch::new(program, arguments).swaps(swaps.clone());
+    if swaps.is_empty() {
+        return Ok((trial::run(launch.command()?, limit)?, None));
+    }
+    let tally = SharedTally::new(false).context("cannot make memory to count in")?;
+    let trial = trial::run(launch.counted(&tally).command()?, limit)?;
+    Ok((trial, Some(Swapped::read(&tally))))
 }
 
 /// What loading the preload library adds to the start of a program, in seconds: the difference of the medians of a few
@@ -279,6 +305,28 @@ fn metric_name(metric: &Metric) -> &'static str {
 }
 
 impl Compared {
+    /// Whether a lock that was to be swapped in stood in for no lock of the program: then there is nothing to compare.
+    fn touched_nothing(&self, number: usize) -> bool {
+        self.swapped[number].as_ref().is_some_and(|swapped| !swapped.any())
+    }
+
+    /// Which locks stood in for nothing, and why, in lines that several of them may share.
+    fn untouched(&self) -> Vec<String> {
+        let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+        for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
+        {
+            let (Some(swapped), Ok(swaps)) = (&self.swapped[number], swaps(&row.lock)) else { continue };
+            let reason = swapped.warnings(&swaps).join("; ");
+            match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, locks)) => locks.push(&row.lock),
+                None => by_reason.push((reason, vec![&row.lock])),
+            }
+        }
+        let line =
+            |(reason, locks): (String, Vec<&str>)| format!("Not compared: {}: {reason}.", locks.join(", "));
+        by_reason.into_iter().map(line).collect()
+    }
+
     /// The verdict on a lock; none on glibc itself, or without a value of both.
     fn verdict(&self, row: &Row) -> Option<Verdict> {
         let reference = self.rows.first().filter(|reference| reference.lock != row.lock)?;
@@ -295,13 +343,17 @@ impl Compared {
             Column::number("cores_busy", "cores busy").detail(),
             Column::text("failure", "failure").kept(),
         ]);
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             let ratios = ratios(&self.rows[0].values, &row.values, self.metric.better());
+            let verdict = match self.verdict(row) {
+                Some(_) if self.touched_nothing(number) => Some(NOTHING_SWAPPED),
+                verdict => verdict.map(Verdict::name),
+            };
             table.row([
                 Cell::from(row.lock.as_str()),
                 row.spread().into(),
-                ratios.filter(|_| row.lock != GLIBC).into(),
-                self.verdict(row).map(Verdict::name).into(),
+                ratios.filter(|_| row.lock != GLIBC && !self.touched_nothing(number)).into(),
+                verdict.into(),
                 statistics::spread(&row.cores_busy).map(|busy| busy.median).into(),
                 fate(row).into(),
             ]);
@@ -349,6 +401,19 @@ impl Compared {
         plot
     }
 
+    /// Of each lock, how many objects of each kind it stood in for.
+    fn swapped_json(&self) -> serde_json::Value {
+        let of_row = |(row, swapped): (&Row, &Option<Swapped>)| {
+            let swapped = swapped.as_ref()?;
+            let kinds = locks::serves::KINDS.map(|kind| (kind.name(), serde_json::json!(swapped.of(kind))));
+            Some((
+                row.lock.clone(),
+                serde_json::Value::Object(kinds.map(|(k, v)| (k.to_owned(), v)).into_iter().collect()),
+            ))
+        };
+        serde_json::Value::Object(self.rows.iter().zip(&self.swapped).filter_map(of_row).collect())
+    }
+
     fn json(&self, args: &Args) -> serde_json::Value {
         let regex = match &self.metric {
             Metric::WallTime => None,
@@ -368,6 +433,7 @@ impl Compared {
             "rows": self.table().json(),
             "values": values,
             "last_words": last_words,
+            "swapped": self.swapped_json(),
             "noise": self.noise,
             "warnings": self.noise.warnings(),
         })
@@ -427,7 +493,13 @@ mod tests {
     }
 
     fn compared(metric: Metric) -> Compared {
-        Compared { rows: rows(), metric, start_s: 0.0, noise: Noise::default() }
+        Compared {
+            rows: rows(),
+            swapped: vec![None, None, None],
+            metric,
+            start_s: 0.0,
+            noise: Noise::default(),
+        }
     }
 
     fn rows() -> Vec<Row> {

@@ -43,6 +43,16 @@ pub(crate) fn exit_code(finished: &str, otherwise: ExitCode) -> ExitCode {
     if !came() {
         return otherwise;
     }
-    eprint!("{}", Screen::stderr().fit(&format!("contend: cut short by an interrupt: {finished}\n")));
+    say(finished);
     ExitCode::from(CUT_SHORT)
+}
+
+/// The same where the process must end here and now.
+pub(crate) fn exit(finished: &str) -> ! {
+    say(finished);
+    std::process::exit(CUT_SHORT.into())
+}
+
+fn say(finished: &str) {
+    eprint!("{}", Screen::stderr().fit(&format!("contend: cut short by an interrupt: {finished}\n")));
 }

@@ -1,7 +1,7 @@
 //! Starting a program with the preload library, and waiting for it.
 
 use crate::program::{self, Program};
-use crate::{interrupt, library};
+use crate::{interrupt, library, names};
 use anyhow::Context as _;
 use locks::serves::Kind;
 use profile::tally::SharedTally;
@@ -107,7 +107,7 @@ pub(crate) fn parse_site(text: &str) -> Result<(String, String), String> {
 }
 
 fn known(name: &str) -> Result<&'static locks::catalogue::Lock, String> {
-    locks::catalogue::find(name).ok_or_else(|| format!("no lock `{name}`: `contend locks` lists the names"))
+    names::lock(name)
 }
 
 fn refusal(kind: Kind) -> &'static str {

@@ -1,5 +1,6 @@
 //! `contend machines`, and machine files by name.
 
+use crate::names;
 use anyhow::Context as _;
 use model::MachineFile;
 use model::machine_file::Figure;
@@ -40,6 +41,11 @@ pub(crate) struct Args {
     /// Print every number of every machine with its source, as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The names that stand for a machine.
+pub(crate) fn names_of_machines() -> impl Iterator<Item = &'static str> {
+    CARRIED.iter().map(|(name, _)| *name).chain([THIS])
 }
 
 /// Runs `contend machines`.
@@ -130,10 +136,11 @@ pub(crate) fn load(name_or_path: &str) -> anyhow::Result<MachineFile> {
         return read(&path);
     }
     let path = Path::new(name_or_path);
-    anyhow::ensure!(
-        path.exists(),
-        "no machine `{name_or_path}`: `contend machines` lists the names; the path of a machine file does as well"
-    );
+    if !path.exists() {
+        let known = names_of_machines();
+        let listed = "`contend machines` lists the names; the path of a machine file does as well";
+        return Err(names::unknown("machine", name_or_path, known, listed).into());
+    }
     read(path)
 }
 

@@ -93,6 +93,9 @@ fn main() -> ExitCode {
         // Standard error may be a full disk.
         let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
         let _ = std::io::stderr().write_all(line.as_bytes());
+        if error.is::<names::Unknown>() {
+            return ExitCode::from(2); // as clap has it for every other wrong argument
+        }
         let not_started = error.downcast_ref::<program::NotStarted>();
         not_started.map_or(ExitCode::FAILURE, program::NotStarted::exit_code)
     })

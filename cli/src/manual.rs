@@ -1,9 +1,12 @@
 //! `contend completions` and `contend man`: what a package of the command installs beside it.
 
+use crate::launch::GLIBC;
+use crate::machines;
 use anyhow::Context as _;
 use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Print the completions of a shell.
@@ -29,7 +32,7 @@ pub(crate) struct ManArgs {
 
 /// Runs `contend completions`.
 pub(crate) fn completions<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut C::command(), "contend", &mut std::io::stdout());
+    clap_complete::generate(args.shell, &mut completed(&C::command()), "contend", &mut std::io::stdout());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -37,7 +40,107 @@ pub(crate) fn completions<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::
 pub(crate) fn man<C: CommandFactory>(args: &ManArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.folder)
         .with_context(|| format!("cannot make the folder {}", args.folder.display()))?;
-    clap_mangen::generate_to(C::command(), &args.folder)
+    let mut command = C::command();
+    command.build();
+    write_pages(&command, "contend", &args.folder)
         .with_context(|| format!("cannot write manual pages into {}", args.folder.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of a command and of those below it, but for the hidden ones.
+fn write_pages(command: &clap::Command, name: &str, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
+        write_pages(below, &format!("{name}-{}", below.get_name()), folder)?;
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone().display_name(name.to_owned()))
+        .title(name.to_owned())
+        .render(&mut page)?;
+    std::fs::write(folder.join(format!("{name}.1")), with_examples(&String::from_utf8_lossy(&page)))
+}
+
+/// A page whose examples keep their lines: clap_mangen puts them into a section EXTRA, where troff fills them.
+fn with_examples(page: &str) -> String {
+    let mut kept = String::with_capacity(page.len() + 64);
+    let mut inside = false;
+    for line in page.lines() {
+        if line.starts_with(".SH") && std::mem::take(&mut inside) {
+            kept.push_str(".fi\n");
+        }
+        if line == ".SH EXTRA" {
+            inside = true;
+            kept.push_str(".SH EXAMPLES\n.nf\n");
+        } else if !(inside && line == "Examples:") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    if inside {
+        kept.push_str(".fi\n");
+    }
+    kept
+}
+
+/// A command as completions show it: without hidden commands, and with the names that an argument takes as its values.
+fn completed(command: &clap::Command) -> clap::Command {
+    let locks = || locks::catalogue::LOCKS.iter().map(|lock| lock.name);
+    let names = |id: &str| -> Option<Vec<&'static str>> {
+        match id {
+            "lock" | "locks" => Some(locks().chain([GLIBC]).collect()),
+            "machine" | "profiled_on" => Some(machines::names_of_machines().collect()),
+            "workload" => Some(workloads::WORKLOADS.iter().map(|workload| workload.name).collect()),
+            _ => None,
+        }
+    };
+    let argument = |argument: &clap::Arg| match names(argument.get_id().as_str()) {
+        Some(names) => argument.clone().value_parser(PossibleValuesParser::new(names)),
+        None => argument.clone(),
+    };
+    let mut shown = clap::Command::new(command.get_name().to_owned())
+        .args(command.get_arguments().map(argument))
+        .groups(command.get_groups().cloned())
+        .subcommands(command.get_subcommands().filter(|below| !below.is_hide_set()).map(completed));
+    if let Some(about) = command.get_about() {
+        shown = shown.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        shown = shown.version(version.to_owned());
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_know_names_and_no_hidden_commands() {
+        let mut script = Vec::new();
+        clap_complete::generate(
+            Shell::Bash,
+            &mut completed(&crate::Command::command()),
+            "contend",
+            &mut script,
+        );
+        let script = String::from_utf8(script).unwrap();
+        for word in ["rw-queued", "opteron-8x6", "mempop", "--higher-is-better"] {
+            assert!(script.contains(word), "{word}");
+        }
+        assert!(!script.contains("demo-program") && !script.contains("pair-program"));
+    }
+
+    #[test]
+    fn examples_of_a_page_keep_their_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        man::<crate::Command>(&ManArgs { folder: folder.path().to_owned() }).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("contend-compare.1")).unwrap();
+        let (_, examples) = page.split_once(".SH EXAMPLES\n.nf\n").expect("a section of examples");
+        let (examples, _) = examples.split_once(".fi").expect("an end of it");
+        assert!(examples.contains("contend compare") && !examples.contains(".SH"), "{examples}");
+        assert!(!folder.path().join("contend-demo-program.1").exists());
+        assert!(
+            folder.path().join("contend.1").exists() && folder.path().join("contend-bench-cost.1").exists()
+        );
+    }
 }

@@ -4,7 +4,7 @@ mod one_lock;
 mod other_locks;
 mod profiled;
 
-use crate::{machines, reproduce};
+use crate::{machines, names, reproduce};
 use anyhow::Context as _;
 use curve::Series;
 use model::machine_file::Costs;
@@ -183,9 +183,8 @@ fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
     }
     let mut found = Vec::new();
     for name in names {
-        let family = family_of(name).with_context(|| {
-            format!("no lock or family `{}`: `contend locks` lists the locks", text::printable(name))
-        })?;
+        let family = family_of(name)
+            .ok_or_else(|| names::unknown_lock(name, Family::ALL.into_iter().map(Family::name)))?;
         let shared = locks::catalogue::find(name).is_none_or(|lock| lock.shared);
         found.push(Alternative { name: name.clone(), family, shared });
     }

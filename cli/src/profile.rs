@@ -34,7 +34,7 @@ use tasks::Tasks;
 #[command(after_help = "Examples:
   contend profile -- ./server --threads 4
   contend profile -o p.contend --ops-regex 'events: (\\d+)' -- sysbench mutex run
-  contend profile -o p.contend --sample 1/64 -- ./hot-loop     # under 8 ns a pair instead of 25
+  contend profile -o p.contend --sample 1/64 -- ./hot-loop     # costs less than half as much
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
     /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]

@@ -4,9 +4,10 @@ mod back_off;
 mod measure;
 
 pub(crate) use back_off::{Proportional, proportional};
+use measure::sweep_or;
 pub(crate) use measure::{Measured, Setup, sweep};
 
-use crate::machines;
+use crate::{interrupt, machines, names};
 use anyhow::Context as _;
 use curve::Curve;
 use machine::Topology;
@@ -78,9 +79,12 @@ pub(crate) struct Args {
     /// Poll for real where a waiter would be parked: slower, with the same outcome
     #[arg(long)]
     really_poll: bool,
-    /// Print curves and counters as JSON
+    /// Print curves and counters as JSON: the same bytes for the same arguments
     #[arg(long)]
     json: bool,
+    /// With --json: add how fast this computer simulated each run, which differs from time to time
+    #[arg(long, requires = "json")]
+    host_times: bool,
     /// Draw the curves into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -124,13 +128,13 @@ impl Placement {
 
 fn workload(name: &str) -> Result<&'static Workload, String> {
     workloads::catalogue::find(name).ok_or_else(|| {
-        let names: Vec<_> = workloads::WORKLOADS.iter().map(|workload| workload.name).collect();
-        format!("the workloads are {}", names.join(", "))
+        let known = workloads::WORKLOADS.iter().map(|workload| workload.name);
+        names::unknown("workload", name, known, "`contend simulate --list` lists them").to_string()
     })
 }
 
 fn lock(name: &str) -> Result<&'static str, String> {
-    locks::catalogue::find(name).map(|lock| lock.name).ok_or_else(|| "`contend locks` lists the locks".into())
+    names::lock(name).map(|lock| lock.name)
 }
 
 fn cores(text: &str) -> Result<Cores, String> {
@@ -159,7 +163,11 @@ fn cores(text: &str) -> Result<Cores, String> {
 /// Runs `contend simulate`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(workload) = args.workload.filter(|_| !args.list) else {
-        print!("{}", workload_table().terminal(Screen::stdout()));
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&workload_table().json())?);
+        } else {
+            print!("{}", workload_table().terminal(Screen::stdout()));
+        }
         return Ok(ExitCode::SUCCESS);
     };
     let hardware = Hardware::new(&machines::load(&args.machine)?)?;
@@ -223,16 +231,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.sweep_back_off {
         return sweep_back_off(args, &setups);
     }
-    let measured = sweep(&setups)?;
+    interrupt::keep();
+    let title = format!("{} on {}", workload.name, hardware.name);
+    let measured = sweep_or(&setups, |finished| {
+        if let Err(error) = show(args, workload, &hardware, &title, &finished) {
+            eprintln!("contend: {error:#}");
+        }
+        format!("{} of {} runs were finished", finished.len(), setups.len())
+    })?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
         std::fs::write(path, only.trace.to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let curves =
-        args.lock.iter().map(|lock| curve_of(&measured, lock)).collect::<anyhow::Result<Vec<_>>>()?;
-    let title = format!("{} on {}", workload.name, hardware.name);
+    show(args, workload, &hardware, &title, &measured)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints runs, and draws their curves.
+fn show(
+    args: &Args,
+    workload: &Workload,
+    hardware: &Hardware,
+    title: &str,
+    measured: &[Measured],
+) -> anyhow::Result<()> {
+    let run = |lock: &&&str| measured.iter().any(|one| one.lock == **lock);
+    let locks = args.lock.iter().filter(run);
+    let curves = locks.map(|lock| curve_of(measured, lock)).collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
+        std::fs::write(path, Plot::new(title, &curves)?.log_cores(false).svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
@@ -242,19 +269,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "machine": hardware.name,
             "seed": args.seed,
             "curves": curves,
-            "runs": measured.iter().map(Measured::json).collect::<Vec<_>>(),
+            "runs": measured.iter().map(|one| one.json(args.host_times)).collect::<Vec<_>>(),
+            "cut_short": interrupt::came(),
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         let screen = Screen::stdout();
         println!("{}", screen.fit(&format!("{title}, seed {}: {}\n", args.seed, workload.summary)));
-        print!("{}", run_table(&measured).terminal(screen));
-        if cores.len() > 1 {
-            let plot = Plot::new(&*title, &curves)?.log_cores(false);
+        print!("{}", run_table(measured).terminal(screen));
+        if curves.iter().any(|curve| curve.points().len() > 1) {
+            let plot = Plot::new(title, &curves)?.log_cores(false);
             print!("\n{}", plot.terminal(screen, 20));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Sweeps the constant of ticket-proportional instead.

@@ -1,5 +1,6 @@
 //! Who is measured: our locks and those of other libraries.
 
+use crate::names;
 use locks::catalogue::{self, Family, LOCKS, Lock, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Machine, Native, Patient};
@@ -188,10 +189,10 @@ pub(crate) fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
         let found = find(name);
         let Some(contender) = found else {
             let others: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
-            anyhow::bail!(
-                "no lock `{name}`: `contend locks` lists ours; of other libraries there are {}",
-                others.join(", ")
-            );
+            let known = LOCKS.iter().map(|lock| lock.name).chain(others.iter().copied());
+            let listed =
+                format!("`contend locks` lists ours; of other libraries there are {}", others.join(", "));
+            return Err(names::unknown("lock", name, known, &listed).into());
         };
         if chosen.iter().all(|other| other.name() != contender.name()) {
             chosen.push(contender);

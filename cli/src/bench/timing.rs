@@ -4,7 +4,7 @@ use super::contenders::Contender;
 use super::limited::OVER;
 use crate::calibrate::{allowed_cores, measure};
 use crate::compare::statistics;
-use crate::progress;
+use crate::{interrupt, progress};
 use ::report::{Cell as TableCell, Spread, text};
 use indicatif::ProgressBar;
 use machine::{Machine as _, Native, Place, Topology};
@@ -149,9 +149,13 @@ pub(crate) fn interleaved<T>(
     let mut rows: Vec<Row<T>> = contenders.iter().map(row).collect();
     for round in 0..=runs {
         for row in &mut rows {
-            if row.failure.is_none() {
+            if row.failure.is_none() && !interrupt::came() {
                 progress.begin(row.contender.name());
-                match measure(&row.contender) {
+                let measured = measure(&row.contender);
+                if interrupt::came() {
+                    continue; // the interrupt may have reached the run too
+                }
+                match measured {
                     Some(Ok(value)) if round > 0 => row.values.push(value),
                     Some(Ok(_)) | None => {}
                     Some(Err(failure)) => row.failure = Some(failure),
@@ -161,7 +165,11 @@ pub(crate) fn interleaved<T>(
         }
     }
     for row in rows.iter_mut().filter(|row| row.values.is_empty() && row.failure.is_none()) {
-        row.failure = Some("no value in any round: its threads never ran together".into());
+        row.failure = Some(if interrupt::came() {
+            "not measured: cut short".into()
+        } else {
+            "no value in any round: its threads never ran together".into()
+        });
     }
     rows
 }

@@ -1,10 +1,11 @@
 //! Simulated runs, side by side on the host's cores.
 
-use crate::progress;
+use crate::{interrupt, progress};
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Home, Run};
 use rayon::prelude::*;
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use workloads::{Load, Spread, Workload};
 
@@ -131,9 +132,9 @@ impl Measured {
         least as f64 / most.max(1) as f64
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let host_seconds = self.host.as_secs_f64().max(1e-9);
-        serde_json::json!({
+    /// Everything of the run; with `host_times`, how fast it was simulated too.
+    pub(crate) fn json(&self, host_times: bool) -> serde_json::Value {
+        let mut all = serde_json::json!({
             "lock": self.lock,
             "cores": self.cores,
             "threads": self.run.counts.len(),
@@ -143,10 +144,16 @@ impl Measured {
             "operations_per_second": self.throughput(),
             "slowest_over_fastest": self.fairness(),
             "report": self.report,
-            "host_seconds": host_seconds,
-            "accesses_per_host_second": self.report.all_lines.accesses() as f64 / host_seconds,
-            "events_per_host_second": self.report.totals.events as f64 / host_seconds,
-        })
+        });
+        if host_times {
+            let seconds = self.host.as_secs_f64().max(1e-9);
+            all["host"] = serde_json::json!({
+                "seconds": seconds,
+                "accesses_per_second": self.report.all_lines.accesses() as f64 / seconds,
+                "events_per_second": self.report.totals.events as f64 / seconds,
+            });
+        }
+        all
     }
 }
 
@@ -163,6 +170,45 @@ pub(crate) fn sweep(setups: &[Setup<'_>]) -> anyhow::Result<Vec<Measured>> {
         .collect();
     bar.finish_and_clear();
     measured
+}
+
+/// As [`sweep`]; but an interrupt that [`interrupt::keep`] noted ends the process at once: `cut` shows the runs that are
+/// finished, in the order of the setups, and says how many there are.
+pub(super) fn sweep_or(
+    setups: &[Setup<'_>],
+    cut: impl FnOnce(Vec<Measured>) -> String,
+) -> anyhow::Result<Vec<Measured>> {
+    /// So long an interrupt may wait to be seen.
+    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    let bar = progress::bar(setups.len(), "runs, {eta} left");
+    let mut finished: Vec<Option<Measured>> = setups.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || {
+            setups.par_iter().enumerate().for_each_with(sender, |sender, (number, setup)| {
+                // Nobody listens any more after a failure.
+                let _ = sender.send((number, setup.measure()));
+            });
+        });
+        loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok((number, measured)) => {
+                    finished[number] = Some(measured?);
+                    bar.inc(1);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt::came() {
+                bar.finish_and_clear();
+                let said = cut(std::mem::take(&mut finished).into_iter().flatten().collect());
+                // Runs that are under way cannot be ended otherwise.
+                interrupt::exit(&said);
+            }
+        }
+        bar.finish_and_clear();
+        Ok(finished.into_iter().flatten().collect())
+    })
 }
 
 /// The curve of some runs of one lock: acquisitions a second where the workload counts those, else operations.

@@ -171,6 +171,11 @@ impl Cond {
                 return error;
             }
         };
+        if let Some(started) = recorded
+            && given_up == GivenUp::Wholly
+        {
+            recorder::cond_waits(thread::current().recording(), started);
+        }
         let mut waiting = Waiting { cond: self, mutex, given_up };
         let timed_out =
             with_cleanup(cancelled, (&raw mut waiting).cast(), || self.sleep_while(sequence, deadline));
@@ -272,8 +277,11 @@ impl Cond {
 
     fn wait_glibc(&self, mutex: &Mutex, until: Until, recorded: Option<u64>) -> c_int {
         let given_up = if mutex.glibc_holds_twice() { GivenUp::InPart } else { GivenUp::Wholly };
-        if recorded.is_some() && given_up == GivenUp::Wholly {
+        if let Some(started) = recorded
+            && given_up == GivenUp::Wholly
+        {
             recorder::releasing(thread::current().recording(), mutex.trace(), recorder::Mode::Exclusive);
+            recorder::cond_waits(thread::current().recording(), started);
         }
         // SAFETY: the caller's arguments, passed on.
         let error = unsafe {

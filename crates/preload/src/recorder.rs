@@ -84,6 +84,12 @@ pub(crate) fn timed_out(t: &PerThread, trace: &Trace, what: Kind, mode: Mode, ad
     RECORDER.timed_out(t, trace, what, mode, address);
 }
 
+/// A condition wait begins, whose mutex was given up wholly.
+#[cold]
+pub(crate) fn cond_waits(t: &PerThread, started: u64) {
+    RECORDER.cond_waits(t, started);
+}
+
 /// A condition wait is over and the mutex is back.
 #[cold]
 pub(crate) fn cond_waited(

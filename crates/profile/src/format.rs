@@ -258,8 +258,8 @@ words! {
         name_0,
         /// The thread's name, second half.
         name_1,
-        /// Not used.
-        reserved_0,
+        /// Ticks at the beginning of the condition wait that the thread is in; 0 outside.
+        waiting_since,
         /// Not used.
         reserved_1,
         /// Not used.

@@ -505,6 +505,13 @@ impl<H: Host> Recorder<H> {
         }
     }
 
+    /// A condition wait begins: the mutex has been given up, which was told to [`Recorder::releasing`].
+    pub fn cond_waits(&self, t: &PerThread, started: u64) {
+        if let Some(thread) = t.thread() {
+            thread.waiting_since.store(started, Relaxed);
+        }
+    }
+
     /// A condition wait that began at `started` is over and the mutex is back, for which the caller had to wait from
     /// `relock_started` if that is given. The mutex's release before the wait was told to [`Recorder::releasing`].
     #[cold]
@@ -522,6 +529,7 @@ impl<H: Host> Recorder<H> {
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time
         self.begin(t, trace, pair, Mode::Exclusive, relock_started);
+        self.cond_waits(t, 0);
         add(&pair.condition_waits, 1);
         add(&pair.condition_ticks, H::stamp().saturating_sub(started));
         if outcome == Outcome::TimedOut {

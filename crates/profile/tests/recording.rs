@@ -6,7 +6,7 @@ use contend_profile::format::{Quantity, Refusal};
 use contend_profile::read::Profile;
 use contend_profile::record::{Kind, Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
-use support::{CORE, DISK, File, GONE, STACK, image, pass};
+use support::{CORE, DISK, File, GONE, NOW, STACK, image, pass};
 
 const MIB: u64 = 1 << 20;
 
@@ -337,6 +337,20 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     file.pair(&PerThread::new(), &lock, 0x1000, 1, 5);
     GONE.set(true);
     assert_eq!(Profile::parse("test", &file.bytes()).unwrap().sections()[0].threads.len(), 5);
+}
+
+/// An idle pool: its threads are in condition waits when the program ends.
+#[test]
+fn a_condition_wait_that_is_not_over_is_seen() {
+    let file = File::new(1 << 20, 1);
+    let (t, mutex) = (PerThread::new(), Trace::new());
+    file.pair(&t, &mutex, 0x1000, 1, 1);
+    let started = NOW.get();
+    file.recorder.cond_waits(&t, started);
+    pass(1000);
+    file.recorder.process_ends();
+    let coverage = table(&file).header.coverage.expect("a thread that has ended");
+    assert!(coverage.seen_ns > 0.99 * coverage.off_cpu_ns && coverage.off_cpu_ns > 0.0, "{coverage:?}");
 }
 
 #[test]

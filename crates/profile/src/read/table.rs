@@ -687,6 +687,7 @@ fn coverage(profile: &Profile, ns_per_tick: f64) -> Option<Coverage> {
         for (position, thread) in &section.threads {
             let who = (section.process.pid, thread.tid);
             let seen_ns = blocked.get(position).copied().unwrap_or(0.0);
+            let seen_ns = seen_ns + pending_ns(profile, section, thread, ns_per_tick);
             if thread.ended_ns != 0 {
                 add(off_cpu(thread), seen_ns);
                 accounted.insert(who);
@@ -706,6 +707,16 @@ fn coverage(profile: &Profile, ns_per_tick: f64) -> Option<Coverage> {
         }
     }
     known.then_some(sums)
+}
+
+/// How long a thread has been in a condition wait that was not over at the end.
+fn pending_ns(profile: &Profile, section: &Section, thread: &ThreadValues, ns_per_tick: f64) -> f64 {
+    let of_process = section.process.clock_last_ticks;
+    let end = if of_process != 0 { of_process } else { profile.header.clock_last_ticks };
+    match thread.waiting_since {
+        0 => 0.0,
+        since => end.saturating_sub(since) as f64 * ns_per_tick,
+    }
 }
 
 fn off_cpu(thread: &ThreadValues) -> f64 {
@@ -749,7 +760,15 @@ fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         let part = header.stolen_ns / (header.elapsed_ns * header.cores.max(1) as f64) * 100.0;
         warnings.push(format!("the hypervisor took {part:.0} % of the cores' time: times are too long"));
     }
-    if let Some(coverage) = header.coverage.filter(|coverage| coverage.ratio() < COVERED) {
+    let missed = |coverage: &Coverage| {
+        // Who sleeps until a time, or waits for input, waits for no lock.
+        let Unseen { futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns } = header.unseen;
+        let no_locks = sleep_ns + events_ns + io_ns + child_ns;
+        let looked_at = futex_ns + coverage.seen_ns + no_locks + other_ns;
+        let part = if looked_at > 0.0 { 1.0 - no_locks / looked_at } else { 1.0 };
+        coverage.seen_ns < COVERED * part * coverage.off_cpu_ns
+    };
+    if let Some(coverage) = header.coverage.filter(missed) {
         let rest = match header.unseen.words() {
             words if words.is_empty() => {
                 "is input and output, sleeping, joining, or locks on raw futexes (Rust, Go, static programs)"

@@ -64,6 +64,13 @@ impl PerThread {
         }
     }
 
+    /// The thread's record, once it has one.
+    pub(super) fn thread(&self) -> Option<&Thread> {
+        let slot = NonNull::new(self.slot.get())?;
+        // SAFETY: the thread's own slot; its record lies in the mapping, which stays.
+        Some(unsafe { &*(*slot.as_ptr()).thread })
+    }
+
     /// Uses this table from here on.
     pub(super) fn use_table(&self, table: &Table) {
         self.mask.set(table.length() - 1);
@@ -228,6 +235,7 @@ impl<H: Host> Recorder<H> {
         let Some(slot) = NonNull::new(t.slot.get()) else { return };
         // SAFETY: the thread's own slot; its record lies in the mapping.
         let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
+        thread.waiting_since.store(0, Relaxed); // a cancelled wait
         if thread.ended_ns.load(Relaxed) == 0 {
             self.host.undisturbed(|| self.close_thread(thread));
         }

@@ -67,7 +67,7 @@ fn a_hand_over_is_from_release_to_acquisition_of_one_that_waited() {
     let recorder = &file.recorder;
     recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, None);
     pass(10);
-    let waits_from = support::NOW.get();
+    let waits_from = NOW.get();
     pass(90);
     recorder.releasing(&a, &lock, Mode::Exclusive);
     pass(7);
@@ -75,7 +75,7 @@ fn a_hand_over_is_from_release_to_acquisition_of_one_that_waited() {
     recorder.releasing(&b, &lock, Mode::Exclusive);
     pass(40);
     // Waits, but the last release came before that: no hand-over to it.
-    let waits_from = support::NOW.get();
+    let waits_from = NOW.get();
     pass(3);
     recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
     recorder.releasing(&a, &lock, Mode::Exclusive);
@@ -141,7 +141,7 @@ fn failures_conditions_and_refusals_are_counted() {
     recorder.acquired_again(&t, &lock);
     pass(10);
     recorder.releasing(&t, &lock, Mode::Exclusive);
-    let started = support::NOW.get();
+    let started = NOW.get();
     pass(1000);
     recorder.cond_waited(&t, &lock, 0x1000, started, None, Outcome::TimedOut);
     pass(20);
@@ -358,7 +358,7 @@ fn blocked_time_is_set_against_off_cpu_time() {
     let file = File::new(MIB, 1);
     let (t, lock) = (PerThread::new(), Trace::new());
     file.pair(&t, &lock, 0x1000, 0, 0);
-    let waits_from = support::NOW.get();
+    let waits_from = NOW.get();
     pass(10_000);
     file.recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
     file.recorder.process_ends();

@@ -40,6 +40,7 @@ const NAMES: &[&str] = &[
     "pthread_cond_signal",
     "pthread_cond_timedwait",
     "pthread_cond_wait",
+    "pthread_create",
     "pthread_mutex_clocklock",
     "pthread_mutex_destroy",
     "pthread_mutex_init",
@@ -63,6 +64,7 @@ const NAMES: &[&str] = &[
     "pthread_spin_lock",
     "pthread_spin_trylock",
     "pthread_spin_unlock",
+    "thrd_create",
 ];
 
 /// The library as the command hands it to programs, in a cache directory of this test's own.

@@ -165,6 +165,34 @@ fn a_lock_is_found_by_its_site() {
     }
 }
 
+/// Threads with the smallest stack have little to spare: 2 KB anywhere, whatever stands in for the locks. Painted stacks tell.
+#[test]
+fn two_kilobytes_of_stack_are_enough() {
+    let program = Source { options: &["-Wl,-z,now"], ..Source::program("stack.c") }.compile();
+    let directory = tempfile::tempdir().expect("a place for a profile");
+    let file = directory.path().join("recorded.contend");
+    let mut commands: Vec<Command> = choices(&[]).iter().map(|lock| under(lock, &program)).collect();
+    commands.extend([watched(&program), recorded("glibc", "1", &program, &file)]);
+    for site in ["first=mcs", "lock_by_wrapper=ticket", "lock_by_wrapper@123456=ticket"] {
+        let mut command = Command::new(CONTEND);
+        command.args(["run", "--only", site, "--"]).arg(&program);
+        commands.push(command);
+    }
+    for command in commands {
+        let shown = format!("{command:?}");
+        let outcome = run(command, HANG);
+        assert!(is_ok(&outcome), "{shown} {outcome}");
+        let last = outcome.stdout.lines().last().and_then(|line| line.strip_prefix("ok "));
+        let most: usize = last.and_then(|text| text.parse().ok()).expect("a number of bytes");
+        assert!(most <= 2048, "{shown} needs {most} bytes of stack:\n{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn all_keys_are_the_programs() {
+    passes(&compiled("keys.c"), &[], &[]);
+}
+
 #[test]
 fn allocator_with_locks_of_its_own() {
     let program = compiled("allocator.c");

@@ -65,7 +65,7 @@ fn add(name: &str, kind: Kind) -> Option<u8> {
 }
 
 /// Takes and gives a lock once, so that what an algorithm or the machine does at its first use only is done now, and not
-/// inside a lock call: a thread's block of queue nodes, the key for its end, the computer's topology.
+/// inside a lock call: a thread's block of queue nodes, the computer's topology.
 fn exercise(algorithm: &Algorithm) {
     let Some(state) = fresh_memory(algorithm.bytes) else { return };
     // SAFETY: zeros, aligned to a page, and as long as the state.

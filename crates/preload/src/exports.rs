@@ -5,7 +5,7 @@
 
 use core::arch::naked_asm;
 
-use crate::{c11, cond, mutex, rwlock, spin};
+use crate::{c11, cond, mutex, rwlock, spin, thread};
 
 /// Exports `function` under the names; `caller` is the number of its arguments, after which the return address goes.
 macro_rules! export {
@@ -75,6 +75,9 @@ export! {
     pthread_cond_clockwait => cond::clockwait, caller 4;
     pthread_cond_signal => cond::signal, caller 1;
     pthread_cond_broadcast => cond::broadcast, caller 1;
+
+    pthread_create => thread::create, caller 4;
+    thrd_create => thread::create_c11, caller 3;
 
     mtx_init => c11::mtx_init, caller 2;
     mtx_destroy => c11::mtx_destroy, caller 1;

@@ -46,9 +46,6 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
         recorder::start();
         config::read(environment);
     }
-    if recorder::enabled() {
-        thread::watch_ends();
-    }
     state::first_generation();
     DONE.store(true, Ordering::Release);
     if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {

@@ -9,8 +9,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_rwlock_t,
-    pthread_rwlockattr_t, pthread_spinlock_t, timespec,
+    clockid_t, pthread_attr_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
+    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec,
 };
 
 /// A condition variable has had the layout of today since this version on x86-64; the architectures that came later
@@ -83,6 +83,9 @@ macro_rules! functions {
 }
 
 functions! {
+    pthread_create(
+        thread: *mut pthread_t, attributes: *const pthread_attr_t, start: *mut c_void, argument: *mut c_void) None;
+    thrd_create(thread: *mut pthread_t, start: *mut c_void, argument: *mut c_void) None;
     pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) None;
     pthread_mutex_destroy(mutex: *mut pthread_mutex_t) None;
     pthread_mutex_lock(mutex: *mut pthread_mutex_t) None;

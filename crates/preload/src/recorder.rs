@@ -17,14 +17,14 @@
 //! - [`cond_waited`] comes when the mutex is back after a condition wait, and stands for [`acquired`] there;
 //!   `started` is the stamp at the beginning of the wait, `relock_started` that of waiting for the mutex, if it had to.
 //! - A release by another thread than the holder's is allowed and costs that hold time, no more.
-//! - [`thread_ends`] is called by the thread from its last destructor (or an earlier one: what comes after is still
+//! - [`thread_ends`] is called by the thread when its function has ended (what comes after, in destructors, is still
 //!   counted), [`process_ends`] at exit, [`forked_child`] in a forked child before any other call.
 
 mod maps;
 mod system;
 
-use profile::format::{Header, Process, ProcessValues};
-use profile::record::{Image, Recorder};
+use profile::format::{Header, PAGE, Process, ProcessValues};
+use profile::record::{Host as _, Image, Recorder};
 use pthread::environment;
 
 pub(crate) use profile::format::Refusal;
@@ -115,6 +115,20 @@ pub(crate) fn untouched(reason: Refusal) {
     RECORDER.untouched(reason);
 }
 
+/// A page of zeroed memory; null if there is none.
+pub(crate) fn page() -> *mut u8 {
+    RECORDER.host().zeroed(PAGE as usize)
+}
+
+/// Gives a page back.
+///
+/// # Safety
+/// [`page`] made it, and it is not used any more.
+pub(crate) unsafe fn give_page_back(page: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { RECORDER.host().give_back(page, PAGE as usize) };
+}
+
 /// The calling thread is about to end.
 #[cold]
 pub(crate) fn thread_ends(t: &PerThread) {
@@ -142,7 +156,7 @@ pub(crate) fn start() {
         Ok(None) => return,
         Err(what) => return system::complain(path, what),
     };
-    let (mut arguments, mut executable) = ([0; 4096], [0; 4096]);
+    let (mut arguments, mut executable) = ([0; TEXT], [0; TEXT]);
     let image = Image {
         process: image_of_now(),
         arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
@@ -165,6 +179,7 @@ pub(crate) fn start() {
 
 /// Starts the child's own section. Called by the child of a fork, before it touches a lock.
 #[cold]
+#[inline(never)]
 pub(crate) fn forked_child(t: &PerThread) {
     maps::forget();
     let Some(parent) = RECORDER.process().map(Process::values) else { return };
@@ -183,11 +198,18 @@ pub(crate) fn forked_child(t: &PerThread) {
         own_end: parent.own_end,
         ..ProcessValues::default()
     };
-    let (mut arguments, mut executable) = ([0; 4096], [0; 4096]);
+    // Not on the stack, which may be the smallest that a thread can have.
+    let texts = RECORDER.host().zeroed(2 * TEXT);
+    if texts.is_null() {
+        return;
+    }
+    // SAFETY: fresh memory of this length that nobody else knows.
+    let (arguments, executable) =
+        unsafe { core::slice::from_raw_parts_mut(texts, 2 * TEXT) }.split_at_mut(TEXT);
     let image = Image {
         process,
-        arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
-        executable: system::read_link(c"/proc/self/exe", &mut executable),
+        arguments: system::read_file(c"/proc/self/cmdline", arguments),
+        executable: system::read_link(c"/proc/self/exe", executable),
     };
     let header = RECORDER.header();
     // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without room it goes unrecorded.
@@ -196,11 +218,16 @@ pub(crate) fn forked_child(t: &PerThread) {
     {
         count_unrecorded(header);
     }
+    // SAFETY: `zeroed` made it, and the slices are not used any more.
+    unsafe { RECORDER.host().give_back(texts, 2 * TEXT) };
 }
 
 fn count_unrecorded(header: &Header) {
     header.unrecorded.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
 }
+
+/// Bytes of arguments, and of a path, that are kept.
+const TEXT: usize = 4096;
 
 fn image_of_now() -> ProcessValues {
     // SAFETY: these calls have no preconditions.

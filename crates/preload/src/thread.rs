@@ -1,12 +1,16 @@
 //! What this library keeps for each thread, in initial-exec thread-local storage.
 
 use core::cell::Cell;
-use core::ffi::c_void;
-use core::ptr::from_ref;
+use core::ffi::{c_int, c_void};
+use core::mem::transmute;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use crate::recorder;
+use libc::{pthread_attr_t, pthread_t};
+
+use crate::cancellation::with_cleanup;
 use crate::undisturbed::Before;
+use crate::{real, recorder};
 
 /// Read locks that a thread can hold at once and have them known by address.
 const READS: usize = 16;
@@ -16,8 +20,6 @@ const READS: usize = 16;
 pub(crate) struct Thread {
     /// See [`Thread::identity`]; 0 until it is asked for.
     identity: Cell<u32>,
-    /// The thread has been seen by the recorder's exit handler.
-    entered: Cell<bool>,
     /// The read locks that the thread holds.
     pub(crate) reads: Reads,
     /// It forks, and decides alone meanwhile.
@@ -55,39 +57,121 @@ impl Thread {
         self.identity.get()
     }
 
-    /// The recorder's part of a thread whose end will be noticed.
+    /// The recorder's part.
     #[inline]
     pub(crate) fn recording(&self) -> &recorder::PerThread {
-        if !self.entered.get() {
-            self.enter();
-        }
         &self.recorded
     }
+}
 
-    #[cold]
-    fn enter(&self) {
-        self.entered.set(true);
-        let key = EXIT_KEY.load(Ordering::Acquire);
-        if key != 0 {
-            // SAFETY: the key exists. It is one of the first, for which glibc allocates nothing.
-            unsafe { libc::pthread_setspecific(key - 1, from_ref(self).cast()) };
+// Ends of threads. The recorder wants to know of them while the kernel still tells what the thread has run. A key with a
+// destructor would be one of the 1,024 that programs have, and some use all; so the functions that threads start with are
+// called by one of ours.
+
+/// What a thread starts with, in a page of its own that the thread gives back.
+struct Start {
+    function: *mut c_void,
+    argument: *mut c_void,
+}
+
+impl Start {
+    /// `None` if the thread is to start without this: nobody records, or there is no memory.
+    fn keep(function: *mut c_void, argument: *mut c_void) -> Option<NonNull<Self>> {
+        if !recorder::enabled() {
+            return None;
+        }
+        let start = NonNull::new(recorder::page().cast::<Self>())?;
+        // SAFETY: a fresh page, which nobody else knows.
+        unsafe { start.write(Self { function, argument }) };
+        Some(start)
+    }
+
+    /// # Safety
+    /// [`Start::keep`] made it, and nobody uses it any more.
+    unsafe fn take(start: *mut c_void) -> Self {
+        let start = start.cast::<Self>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = start.read();
+            recorder::give_page_back(start.cast());
+            value
         }
     }
 }
 
-/// The key whose destructor tells the recorder of a thread's end, plus one; 0 while there is none.
-static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
-
-/// Has the ends of threads noticed.
-pub(crate) fn watch_ends() {
-    let mut key = 0;
-    // SAFETY: the destructor is a plain function. Without a key the recorder finds out later that a thread is gone.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) } == 0 {
-        EXIT_KEY.store(key + 1, Ordering::Release);
+/// `pthread_create`.
+///
+/// # Safety
+/// As POSIX says.
+pub(crate) unsafe extern "C-unwind" fn create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(start) = Start::keep(function, argument) else {
+        // SAFETY: passed on.
+        return unsafe { real::pthread_create(thread, attributes, function, argument) };
+    };
+    // SAFETY: passed on; the function is one for threads, and takes what it is given here.
+    unsafe {
+        let error = real::pthread_create(thread, attributes, run as *mut c_void, start.as_ptr().cast());
+        if error != 0 {
+            Start::take(start.as_ptr().cast());
+        }
+        error
     }
 }
 
-extern "C" fn ended(_: *mut c_void) {
+/// C11's `thrd_create`.
+///
+/// # Safety
+/// As C says.
+pub(crate) unsafe extern "C-unwind" fn create_c11(
+    thread: *mut pthread_t,
+    function: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(start) = Start::keep(function, argument) else {
+        // SAFETY: passed on.
+        return unsafe { real::thrd_create(thread, function, argument) };
+    };
+    // SAFETY: passed on; the function is one for threads of C11, and takes what it is given here.
+    unsafe {
+        let error = real::thrd_create(thread, run_c11 as *mut c_void, start.as_ptr().cast());
+        if error != 0 {
+            Start::take(start.as_ptr().cast());
+        }
+        error
+    }
+}
+
+/// The start of a thread; also of one that is cancelled or calls `pthread_exit`, which unwind to here.
+unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
+    type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+    // SAFETY: `create` made it for this thread, from a function of this type.
+    unsafe {
+        let Start { function, argument } = Start::take(start);
+        let function = transmute::<*mut c_void, Function>(function);
+        let result = with_cleanup(ended, null_mut(), || function(argument));
+        ended(null_mut());
+        result
+    }
+}
+
+unsafe extern "C-unwind" fn run_c11(start: *mut c_void) -> c_int {
+    type Function = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+    // SAFETY: `create_c11` made it for this thread, from a function of this type.
+    unsafe {
+        let Start { function, argument } = Start::take(start);
+        let function = transmute::<*mut c_void, Function>(function);
+        let result = with_cleanup(ended, null_mut(), || function(argument));
+        ended(null_mut());
+        result
+    }
+}
+
+unsafe extern "C-unwind" fn ended(_: *mut c_void) {
     recorder::thread_ends(&current().recorded);
 }
 

@@ -205,9 +205,6 @@ struct Rules {
     registers: [Rule; COUNT],
 }
 
-/// Nested `remember_state` that compilers make: one; more are not followed.
-const REMEMBERED: usize = 2;
-
 /// What the tables say of the code at an address.
 struct Frame {
     rules: Rules,
@@ -392,12 +389,12 @@ impl Frame {
                 let length = bytes.unsigned();
                 bytes.0 = bytes.0.add(length as usize);
             }
-            let none = Rules { frame: FrameAddress::Offset(0, 0), registers: [Rule::Same; COUNT] };
+            let rules = Rules { frame: FrameAddress::Unknown, registers: [Rule::Same; COUNT] };
             let mut program =
-                Program { base: entry, common: &common, rules: none, location: start, target: address };
-            program.run(common.instructions, common.end, &none)?;
+                Program { base: entry, common: &common, rules, location: start, target: address };
+            program.run(common.instructions, common.end, None)?;
             let initial = program.rules;
-            program.run(bytes, end, &initial)?;
+            program.run(bytes, end, Some(&initial))?;
             Some(Self { rules: program.rules, base: entry, of_signal: common.of_signal })
         }
     }
@@ -545,9 +542,10 @@ impl Program<'_> {
 
     /// # Safety
     /// The instructions go from `bytes` to `end`.
-    unsafe fn run(&mut self, mut bytes: Bytes, end: *const u8, initial: &Rules) -> Option<()> {
-        let mut remembered = [*initial; REMEMBERED];
-        let mut depth = 0;
+    #[inline(never)]
+    unsafe fn run(&mut self, mut bytes: Bytes, end: *const u8, initial: Option<&Rules>) -> Option<()> {
+        // Compilers do not nest `remember_state`; of two, the walk ends at the outer one's return.
+        let mut remembered = None;
         // SAFETY: the caller's promise; operands come in the order of the format.
         unsafe {
             while bytes.0 < end && self.location <= self.target {
@@ -598,13 +596,9 @@ impl Program<'_> {
                         self.set(register, rule);
                     }
                     0x0a => {
-                        *remembered.get_mut(depth)? = self.rules;
-                        depth += 1;
+                        remembered = Some(self.rules);
                     }
-                    0x0b => {
-                        depth = depth.checked_sub(1)?;
-                        self.rules = remembered[depth];
-                    }
+                    0x0b => self.rules = remembered.take()?,
                     0x0c | 0x12 => {
                         let register = bytes.unsigned();
                         let offset = if instruction == 0x0c {
@@ -661,8 +655,8 @@ impl Program<'_> {
         i32::try_from(offset.checked_mul(self.common.data_align)?).ok()
     }
 
-    fn restore(&mut self, register: u64, initial: &Rules) {
-        if let Some(index) = registers::index(register) {
+    fn restore(&mut self, register: u64, initial: Option<&Rules>) {
+        if let (Some(index), Some(initial)) = (registers::index(register), initial) {
             self.rules.registers[index] = initial.registers[index];
         }
     }

@@ -1,7 +1,8 @@
 //! Threads of this computer: their numbers, and their pools of queue nodes.
 //!
 //! A thread's block lives in memory that is never unmapped, so that a successor may touch a node whose thread has
-//! ended. Blocks are numbered and used again. The thread finds its block through initial-exec thread-local storage,
+//! ended. Blocks are numbered and used again: a thread's end is not noticed, since that would take one of the few keys that
+//! programs have for their own data; when blocks run out, those are taken whose owners the kernel no longer knows. The thread finds its block through initial-exec thread-local storage,
 //! declared in assembly, since the compiler offers no such model on stable: three instructions, no call, usable
 //! in a preloaded library before any constructor has run.
 
@@ -124,6 +125,9 @@ impl Slot {
 #[repr(C, align(64))]
 pub struct Block {
     number: AtomicU32,
+    /// Kernel's identifiers of the thread that has the block, and of its process; a free block has thread 0.
+    owner: AtomicU32,
+    owner_process: AtomicU32,
     /// Next in the list of free blocks, as number + 1.
     next_free: AtomicU32,
     taken: [AtomicU8; SLOTS],
@@ -179,7 +183,8 @@ pub fn current() -> &'static Block {
 
 #[cold]
 fn adopt_block() -> &'static Block {
-    let block = pop_free_block().unwrap_or_else(new_block);
+    let reclaimed = || if reclaim_blocks() { pop_free_block() } else { None };
+    let block = pop_free_block().or_else(reclaimed).unwrap_or_else(new_block);
     // SAFETY: null or a block, which is never unmapped.
     if let Some(adopted) = unsafe { own_block().as_ref() } {
         push_free_block(block); // a signal handler was faster
@@ -188,7 +193,9 @@ fn adopt_block() -> &'static Block {
     block.taking.store(0, Ordering::Relaxed); // its former owner may have ended in a signal handler
     // SAFETY: the thread's own cell.
     unsafe { (*current_block()).set(core::ptr::from_ref(block).cast_mut()) };
-    return_at_exit(block);
+    let (thread, process) = identity();
+    block.owner_process.store(process, Ordering::Relaxed);
+    block.owner.store(thread, Ordering::Release);
     block
 }
 
@@ -252,39 +259,74 @@ fn tagged(head: u64, number_plus_one: u64) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | number_plus_one
 }
 
-/// Key of the destructor that returns blocks, plus one; zero while there is none.
-static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+/// Blocks taken since they were last looked through for those of ended threads.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+/// So many are taken before they are looked through again: as many as were in use then, so that the looks cost a block no more
+/// than a few system calls, however many threads there are.
+static ENOUGH: AtomicU32 = AtomicU32::new(FEWEST);
+const FEWEST: u32 = 8;
+/// The process in which a thread looks through them, 0 while none does. In a child of a fork the parent's does not exist.
+static RECLAIMING: AtomicU32 = AtomicU32::new(0);
 
-fn return_at_exit(block: &'static Block) {
-    let mut key = EXIT_KEY.load(Ordering::Acquire);
-    if key == 0 {
-        let mut fresh = 0;
-        // SAFETY: the destructor is a plain function. Without a key blocks are simply not used again.
-        if unsafe { libc::pthread_key_create(&raw mut fresh, Some(thread_ended)) } != 0 {
-            return;
-        }
-        key = match EXIT_KEY.compare_exchange(0, fresh + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => fresh + 1,
-            Err(theirs) => {
-                // SAFETY: created above and used by nobody.
-                unsafe { libc::pthread_key_delete(fresh) };
-                theirs
-            }
-        };
-    }
-    // SAFETY: the key exists.
-    unsafe { libc::pthread_setspecific(key - 1, core::ptr::from_ref(block).cast()) };
+/// The calling thread's identifier, and its process's.
+fn identity() -> (u32, u32) {
+    // SAFETY: system calls without arguments, which do not fail.
+    unsafe { (libc::syscall(libc::SYS_gettid) as u32, libc::getpid() as u32) }
 }
 
-/// Returns the block. A node that the thread has left in a queue stays taken, also for the next owner of the block, until
-/// somebody gives it back. Destructors that run later and lock something adopt a block anew, and glibc calls this again
-/// for it.
-extern "C" fn thread_ended(block: *mut libc::c_void) {
-    // SAFETY: the value set in `return_at_exit`.
-    let block = unsafe { &*block.cast::<Block>() };
-    // SAFETY: the thread's own cell.
-    unsafe { (*current_block()).set(null_mut()) };
-    push_free_block(block);
+/// Frees the blocks of threads that have ended. False if it is too early to look, or another thread does.
+///
+/// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody gives it back.
+/// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier.
+#[cold]
+fn reclaim_blocks() -> bool {
+    if TAKEN.fetch_add(1, Ordering::Relaxed) + 1 < ENOUGH.load(Ordering::Relaxed) {
+        return false;
+    }
+    let (_, process) = identity();
+    let busy = RECLAIMING.load(Ordering::Relaxed);
+    if busy == process
+        || RECLAIMING.compare_exchange(busy, process, Ordering::Acquire, Ordering::Relaxed).is_err()
+    {
+        return false;
+    }
+    let mut in_use = 0;
+    let numbers = BLOCK_COUNT.load(Ordering::Acquire).min((CHUNKS * CHUNK_BLOCKS) as u32);
+    for number in 0..numbers {
+        let chunk = BLOCKS[number as usize / CHUNK_BLOCKS].load(Ordering::Acquire);
+        if chunk.is_null() {
+            continue; // its first block is being made
+        }
+        // SAFETY: its chunk is mapped.
+        let block = unsafe { block(number) };
+        let owner = block.owner.load(Ordering::Acquire);
+        if owner == 0 {
+            continue; // free, or about to be somebody's
+        }
+        if block.owner_process.load(Ordering::Relaxed) == process && is_gone(process, owner) {
+            block.owner.store(0, Ordering::Relaxed);
+            push_free_block(block);
+        } else {
+            in_use += 1;
+        }
+    }
+    TAKEN.store(0, Ordering::Relaxed);
+    ENOUGH.store(in_use.max(FEWEST), Ordering::Relaxed);
+    RECLAIMING.store(0, Ordering::Release);
+    true
+}
+
+/// Whether a thread of this process has ended for good.
+fn is_gone(process: u32, thread: u32) -> bool {
+    // SAFETY: the thread's own errno; signal 0 only asks whether the thread is there.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let answer = libc::syscall(libc::SYS_tgkill, process, thread, 0);
+        let gone = answer != 0 && *errno == libc::ESRCH;
+        *errno = before;
+        gone
+    }
 }
 
 /// Fails to compile when a node of type `T` does not fit into a slot.

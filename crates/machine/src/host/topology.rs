@@ -78,15 +78,21 @@ fn read_place(core: u32) -> Place {
     Place { socket, die: die.unwrap_or(0), core, node: node.unwrap_or(0) }
 }
 
-/// Text without an allocator: a path, or the beginning of a small file.
-struct Text {
-    bytes: [u8; 512],
+/// Text without an allocator: a path, or the beginning of a small file. A lock asks for its place on whatever stack there is,
+/// so it is no longer than it has to be.
+struct Text<const LENGTH: usize> {
+    bytes: [u8; LENGTH],
     length: usize,
 }
 
-impl Text {
+/// Bytes of a path under `/sys`.
+const PATH: usize = 96;
+/// Bytes of a file there.
+const CONTENT: usize = 512;
+
+impl<const LENGTH: usize> Text<LENGTH> {
     fn new() -> Self {
-        Self { bytes: [0; 512], length: 0 }
+        Self { bytes: [0; LENGTH], length: 0 }
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -94,7 +100,7 @@ impl Text {
     }
 }
 
-impl fmt::Write for Text {
+impl<const LENGTH: usize> fmt::Write for Text<LENGTH> {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         let end = self.length + more.len();
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(more.as_bytes());
@@ -104,9 +110,9 @@ impl fmt::Write for Text {
 }
 
 /// Reads the beginning of a file; nothing where it cannot be read.
-fn read(into: &mut Text, path: fmt::Arguments<'_>) {
+fn read(into: &mut Text<CONTENT>, path: fmt::Arguments<'_>) {
     into.length = 0;
-    let mut name = Text::new();
+    let mut name = Text::<PATH>::new();
     if name.write_fmt(path).is_err() || name.write_str("\0").is_err() {
         return;
     }

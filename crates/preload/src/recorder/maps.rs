@@ -16,6 +16,8 @@ const RANGES: usize = 1024;
 const TEXT: usize = 4 << 20;
 /// A build identifier is 20 bytes by default, and 32 at most in practice.
 const BUILD_ID: usize = 64;
+/// Bytes of notes that are looked through for it.
+const NOTES: usize = 512;
 
 static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
 static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
@@ -43,6 +45,8 @@ pub(super) fn forget() {
 /// Writes the present mappings and build identifiers to the profile, if they differ from the last ones written.
 ///
 /// Does nothing when another thread is doing it.
+#[cold]
+#[inline(never)]
 pub(super) fn record(recorder: &Recorder<Linux>) {
     if !recorder.enabled() || BUSY.swap(true, Ordering::Acquire) {
         return;
@@ -66,6 +70,7 @@ pub(super) fn record(recorder: &Recorder<Linux>) {
 /// Remembers the executable ranges of `text`, moves the lines that name a file to its front and collects build
 /// identifiers into `ids`. `None` if nothing is new.
 fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (scratch, ids) = ids.split_first_chunk_mut()?;
     let (mut count, mut new) = (0, COUNT.load(Ordering::Relaxed) == 0);
     let (mut kept, mut ids_length, mut next) = (0, 0, 0);
     while let Some(length) = text[next..].iter().position(|&byte| byte == b'\n') {
@@ -86,7 +91,7 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
             continue;
         }
         if line.first {
-            ids_length += write_build_id(line.start, &mut ids[ids_length..]);
+            ids_length += write_build_id(line.start, &mut ids[ids_length..], scratch);
         }
         text.copy_within(range.clone(), kept);
         kept += range.len();
@@ -126,20 +131,19 @@ fn hexadecimal(digits: &[u8]) -> Option<usize> {
 /// Writes address, length and build identifier of the ELF file mapped at `start`; nothing if it has none.
 ///
 /// The mapping may vanish at any moment, so it is read by a system call that fails then.
-fn write_build_id(start: usize, to: &mut [u8]) -> usize {
-    let mut id = [0u8; BUILD_ID];
-    let Some(length) = build_id(start, &mut id) else { return 0 };
-    let total = 9 + length;
+fn write_build_id(start: usize, to: &mut [u8], notes: &mut [u8; NOTES]) -> usize {
+    let Some(id) = build_id(start, notes) else { return 0 };
+    let total = 9 + id.len();
     if to.len() < total {
         return 0;
     }
     to[..8].copy_from_slice(&(start as u64).to_le_bytes());
-    to[8] = length as u8;
-    to[9..total].copy_from_slice(&id[..length]);
+    to[8] = id.len() as u8;
+    to[9..total].copy_from_slice(id);
     total
 }
 
-fn build_id(start: usize, id: &mut [u8; BUILD_ID]) -> Option<usize> {
+fn build_id(start: usize, notes: &mut [u8; NOTES]) -> Option<&[u8]> {
     const NOTE_SEGMENT: u32 = 4;
     const NOTE_BUILD_ID: u32 = 3;
     let mut header = [0u8; 64];
@@ -154,21 +158,24 @@ fn build_id(start: usize, id: &mut [u8; BUILD_ID]) -> Option<usize> {
         if word(&segment, 0) as u32 != NOTE_SEGMENT {
             continue;
         }
-        let mut notes = [0u8; 512];
         let length = (word(&segment, 32) as usize).min(notes.len());
         read_memory(start.checked_add(word(&segment, 8) as usize)?, &mut notes[..length])?;
-        let mut rest = &notes[..length];
-        while rest.len() >= 12 {
+        let mut at = 0;
+        while let Some(rest) = notes[..length].get(at..)
+            && rest.len() >= 12
+        {
             let sizes = word(rest, 0);
             let (name, content) = (sizes as u32 as usize, (sizes >> 32) as usize);
             let kind = u32::from_le_bytes([rest[8], rest[9], rest[10], rest[11]]);
             let content_start = 12 + name.next_multiple_of(4);
-            let found = rest.get(content_start..content_start.checked_add(content)?)?;
+            let content_end = content_start.checked_add(content)?;
+            let found = rest.get(content_start..content_end)?;
             if kind == NOTE_BUILD_ID && rest.get(12..16) == Some(b"GNU\0") && content <= BUILD_ID {
-                id[..content].copy_from_slice(found);
-                return Some(content);
+                let start = at + content_start;
+                let length = found.len();
+                return Some(&notes[start..start + length]);
             }
-            rest = rest.get(content_start + content.next_multiple_of(4)..)?;
+            at += content_start + content.next_multiple_of(4);
         }
     }
     None

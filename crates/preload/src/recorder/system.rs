@@ -221,6 +221,7 @@ impl Grow for Linux {
     }
 }
 
+#[inline(never)]
 fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
     let path = FILE_PATH.load(Relaxed);
     if path.is_null() {
@@ -320,6 +321,7 @@ impl Host for Linux {
         unsafe { libc::munmap(start.cast(), bytes) };
     }
 
+    #[inline(never)]
     fn stack(&self, frames: &mut [u64; FRAMES]) -> usize {
         let saved = errno();
         let length = unwind::stack(frames);
@@ -339,6 +341,7 @@ impl Host for Linux {
         }
     }
 
+    #[inline(never)]
     fn schedule(&self, tid: u32) -> Option<(u64, u64)> {
         let saved = errno();
         let mut path = [0u8; 48];

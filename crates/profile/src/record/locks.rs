@@ -25,6 +25,7 @@ impl<H: Host> Recorder<H> {
         (lock.head.load(Relaxed) == head(Type::Lock, LOCK_LENGTH)).then_some(lock)
     }
 
+    #[inline(never)]
     pub(super) fn register(&self, t: &PerThread, trace: &Trace, what: Kind, address: usize) -> u32 {
         let mut frames = [0; FRAMES];
         let depth = self.host.stack(&mut frames).min(FRAMES);
@@ -60,6 +61,7 @@ impl<H: Host> Recorder<H> {
         Some(number)
     }
 
+    #[inline(never)]
     fn new_lock(&self, t: &PerThread, what: Kind, address: usize, frames: &[u64]) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
@@ -85,6 +87,7 @@ impl<H: Host> Recorder<H> {
         Some(number)
     }
 
+    #[inline(never)]
     fn room_for_lock(&self) -> Option<*mut u8> {
         loop {
             let current = self.locks.load(Ordering::Acquire);

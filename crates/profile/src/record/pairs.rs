@@ -43,6 +43,7 @@ impl<H: Host> Recorder<H> {
     }
 
     #[cold]
+    #[inline(never)]
     fn make_pair(
         &self,
         t: &PerThread,
@@ -64,6 +65,8 @@ impl<H: Host> Recorder<H> {
         self.insert(t, key_of(lock, mode)).or_else(|| t.find(key_of(MERGED, mode)).map(NonNull::from))
     }
 
+    // What is rare is not inlined, so that its frames do not add up: the thread may have the smallest stack there is.
+    #[inline(never)]
     fn insert(&self, t: &PerThread, key: u64) -> Option<NonNull<Pair>> {
         // SAFETY: the thread's own slot.
         let slot = unsafe { &mut *t.slot.get() };
@@ -75,6 +78,7 @@ impl<H: Host> Recorder<H> {
         Some(pair)
     }
 
+    #[inline(never)]
     fn room_for_pair(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
         if let Some(pair) = new_pair(&slot.block, key) {
             return Some(pair);
@@ -91,6 +95,8 @@ impl<H: Host> Recorder<H> {
         new_pair(&slot.block, key)
     }
 
+    #[cold]
+    #[inline(never)]
     fn grow_table(&self, t: &PerThread, slot: &mut Slot) -> bool {
         let old = slot.table;
         let length = old.length() * 2;
@@ -110,6 +116,8 @@ impl<H: Host> Recorder<H> {
     }
 
     /// Past the bound: adds one of the thread's coldest records to its row of merged locks and uses it for `key`.
+    #[cold]
+    #[inline(never)]
     fn reuse_coldest(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
         let mut coldest: Option<(u64, NonNull<Pair>, u64)> = None;
         let mut seen = 0;
@@ -146,6 +154,7 @@ impl<H: Host> Recorder<H> {
     }
 
     /// Adds the counts of `from` to `into` and makes `from` a new record, except for its key.
+    #[inline(never)]
     fn merge(&self, from: &Pair, into: &Pair) {
         let sums = |pair: &Pair| -> [*const AtomicU64; 17] {
             [
@@ -210,6 +219,7 @@ impl<H: Host> Recorder<H> {
         self.host.undisturbed(|| self.give_histograms(header, pair));
     }
 
+    #[inline(never)]
     fn give_histograms(&self, header: &Header, pair: &Pair) {
         if pair.histograms.load(Relaxed) != 0 {
             return; // a signal handler was faster

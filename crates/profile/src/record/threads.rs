@@ -137,6 +137,8 @@ impl Default for PerThread {
 
 impl<H: Host> Recorder<H> {
     /// Gives the calling thread a slot: a new one, or past the bound one of a thread that has ended.
+    #[cold]
+    #[inline(never)]
     pub(super) fn enter(&self, t: &PerThread) -> bool {
         if t.refused.get() {
             return false;
@@ -173,6 +175,7 @@ impl<H: Host> Recorder<H> {
         true
     }
 
+    #[inline(never)]
     fn new_slot(&self, number: u32) -> Option<NonNull<Slot>> {
         let block = self.arena.allocate(
             &self.host,
@@ -209,6 +212,7 @@ impl<H: Host> Recorder<H> {
     }
 
     /// The slot of a thread that is gone.
+    #[inline(never)]
     fn take_over(&self) -> Option<NonNull<Slot>> {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
@@ -242,6 +246,7 @@ impl<H: Host> Recorder<H> {
         ended.store(1, Ordering::Release);
     }
 
+    #[inline(never)]
     fn close_thread(&self, thread: &Thread) {
         let now = self.host.monotonic_ns();
         let (running, queued) = self.host.schedule(thread.tid.load(Relaxed) as u32).unwrap_or((0, 0));
@@ -260,6 +265,7 @@ impl<H: Host> Recorder<H> {
         process.clock_last_ticks.store(H::stamp(), Relaxed);
     }
 
+    #[inline(never)]
     fn close_threads(&self) {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {

@@ -67,7 +67,7 @@ const NAMES: &[&str] = &[
     "thrd_create",
 ];
 
-/// The library as the command hands it to programs, in a cache directory of this test's own.
+/// The library as the command hands it to programs.
 struct Library {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl Library {
             .output()
             .unwrap();
         let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-        assert!(path.starts_with(cache.path()), "{} is not in the cache directory", path.display());
+        assert!(path.is_file(), "{} is no file", path.display());
         let bytes = std::fs::read(&path).unwrap();
         Self { path, bytes, _cache: cache }
     }

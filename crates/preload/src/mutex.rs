@@ -558,6 +558,9 @@ pub(crate) unsafe extern "C-unwind" fn init(
         let mutex = unsafe { Mutex::at(mutex) };
         let wanted = crate::site::choice(Kind::Mutex, mutex.address(), caller);
         mutex.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+        if mutex.recorded() {
+            recorder::initialised(&mutex.trace);
+        }
     }
     error
 }

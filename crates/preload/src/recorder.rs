@@ -5,7 +5,7 @@
 //!
 //! - [`PerThread`] lies in the thread's own block, all zeros at first, and is the first argument of every call.
 //! - [`Trace`] lies in the lock's own object (or where the object's state lies), all zeros at first. Initialising an
-//!   object zeroes it; [`destroyed`] does so too.
+//!   object zeroes it, and [`initialised`] may follow; [`destroyed`] zeroes it too.
 //! - Every function may be called at any time, before [`start`] as well, and then does nothing. Asking [`enabled`]
 //!   first saves the call.
 //! - [`acquired`] comes right after an acquisition by a call of the lock functions, by the thread that now holds the
@@ -101,6 +101,12 @@ pub(crate) fn cond_waited(
     outcome: Outcome,
 ) {
     RECORDER.cond_waited(t, trace, address, started, relock_started, outcome);
+}
+
+/// An object was initialised: its lock is named by the call that did it.
+#[cold]
+pub(crate) fn initialised(trace: &Trace) {
+    RECORDER.initialised(trace);
 }
 
 /// The lock is gone: whatever comes to its address is another one.

@@ -462,6 +462,9 @@ pub(crate) unsafe extern "C-unwind" fn init(
         let lock = unsafe { Rwlock::at(lock) };
         let wanted = site::choice(Kind::Rwlock, lock.address(), caller);
         lock.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+        if recorder::enabled() && lock.refusal().is_none() {
+            recorder::initialised(&lock.trace);
+        }
     }
     error
 }

@@ -272,7 +272,8 @@ words! {
 }
 
 words! {
-    /// A lock, and in [`FRAMES`] more words the stack of the call that first touched it, innermost first.
+    /// A lock, and in [`FRAMES`] more words a stack that names it, innermost first: that of the call that initialised it, or
+    /// else the smallest of those with which threads first touched it. Which thread comes first may differ from run to run.
     Lock, LockValues {
         /// See [`head`].
         head,
@@ -285,12 +286,14 @@ words! {
         first_ticks,
         /// Position of the [`Thread`] record of the thread that first touched it.
         thread,
-        /// Return addresses that follow.
+        /// Return addresses that follow, in the low half; in the high half a hash of the stack of the first touch, which tells
+        /// whether the same calls made another lock at this address.
         frames,
         /// Ticks when it was destroyed; 0 before.
         destroyed_ticks,
-        /// Not used.
-        reserved,
+        /// Whose stack follows: 0 the smallest of those with which threads first touched it, 1 that of its initialisation;
+        /// 2 while one is replaced by a smaller one.
+        origin,
     }
 }
 

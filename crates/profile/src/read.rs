@@ -18,7 +18,7 @@ pub use container::{LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
 pub use export::to_pprof;
 pub use mappings::{Mapping, Mappings};
-pub use names::{is_wrapper, printable};
+pub use names::printable;
 pub use table::{
     Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Unseen, Untouched, Usage,
 };

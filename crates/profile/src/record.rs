@@ -36,7 +36,7 @@ use crate::arena::{Arena, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
-use locks::REMEMBERED;
+use locks::{REMEMBERED, Stacks};
 use pairs::{WARM, note};
 use threads::Slot;
 
@@ -85,7 +85,7 @@ pub enum Outcome {
 pub struct Trace {
     /// Number of the lock (32 bits), number of the last holder's thread (16), its core at the release (16).
     place: AtomicU64,
-    /// Stamp of the last release, 0 if it was not timed.
+    /// Stamp of the last release, 0 if it was not timed. While the lock has no number: that of the stack that made it.
     released: AtomicU64,
 }
 
@@ -171,6 +171,7 @@ pub struct Recorder<H> {
     remembered: [AtomicU32; REMEMBERED],
     /// Read locks that were given up by another thread than the one that took them, by lock, and whose taker does not know yet.
     handed_over: [AtomicU32; HANDED_OVER],
+    stacks: Stacks,
 }
 
 /// Counts of read locks given up by other threads; locks share them modulo this many.
@@ -189,6 +190,7 @@ impl<H: Host> Recorder<H> {
             locks: AtomicPtr::new(null_mut()),
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
+            stacks: Stacks::new(),
         }
     }
 

@@ -52,7 +52,10 @@ fn the_sample_is_a_good_profile() {
         names.contains(&"lib one.so+0x8040"),
         "a lock in a file that is gone has its place there: {names:?}"
     );
-    assert!(names.contains(&"code of no file"), "a lock on the heap has its caller: {names:?}");
+    assert!(
+        names.iter().any(|name| name.starts_with("code of no file@")),
+        "a lock on the heap has its caller, and its stack, since code of no file is none to look for: {names:?}"
+    );
     use_all(&table);
 }
 

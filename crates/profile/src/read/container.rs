@@ -40,6 +40,14 @@ pub struct Section {
     pub pairs: Vec<PairRecord>,
 }
 
+impl Section {
+    /// Where an address lies in its file, counted from where the file's beginning is mapped; `None` outside of files.
+    pub(super) fn in_its_file(&self, address: u64) -> Option<u64> {
+        let mapping = self.mappings.at(address)?;
+        Some(address - self.mappings.start_of(&mapping.path, address)?)
+    }
+}
+
 /// A lock as it was first touched.
 #[derive(Clone, Debug, Default)]
 pub struct LockRecord {
@@ -421,7 +429,7 @@ fn text_to_zero(bytes: &[u8]) -> String {
 
 fn parse_lock(record: &[u8]) -> LockRecord {
     let values = LockValues::decode(&record[..record.len().min(Lock::LENGTH)]);
-    let count = values.frames.min(FRAMES as u64) as usize;
+    let count = (values.frames as u32 as usize).min(FRAMES);
     let frames = (0..count).map(|i| word(record, Lock::LENGTH + i * 8)).collect();
     LockRecord { values, frames }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pthread::site::{Site, Which};
 use serde::Serialize;
 
-use super::{LockRow, LockTable};
+use super::{LockKind, LockRow, LockTable};
 
 /// What is compared of a lock, for one operation (or one second if not both profiles count operations).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -33,7 +34,7 @@ impl Measures {
 /// How a lock or a caller changed. All zeros on a side mean that it was not there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The lock, or the caller. Safe to print.
+    /// The lock, with its kind where two kinds have one name; or the caller. Safe to print.
     pub name: String,
     /// In the first profile.
     pub before: Measures,
@@ -67,7 +68,8 @@ pub struct Diff {
     pub threads: [u64; 2],
     /// Cores in use before and after.
     pub cores_used: [f64; 2],
-    /// By name of the lock. Locks of one name in several processes are added up.
+    /// By lock. Those that were made by one stack, or have one name in several processes, are added up; and so are those of one
+    /// function where the two profiles do not agree about the stacks, as those of two versions of a program do not.
     pub locks: Vec<Change>,
     /// By the function that first touched the lock.
     pub callers: Vec<Change>,
@@ -110,6 +112,48 @@ impl Sums {
     }
 }
 
+/// What locks are called in both tables.
+struct Names {
+    /// The sites of each function or variable and kind, in each table.
+    sites: [BTreeMap<(String, LockKind), BTreeSet<String>>; 2],
+}
+
+impl Names {
+    fn of(tables: [&LockTable; 2]) -> Self {
+        let sites = tables.map(|table| {
+            let mut sites: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+            for row in &table.rows {
+                sites.entry((plain(row), row.kind)).or_default().insert(row.site.clone());
+            }
+            sites
+        });
+        Self { sites }
+    }
+
+    fn name(&self) -> impl Fn(&LockRow) -> String {
+        |row| {
+            let key = (plain(row), row.kind);
+            let [before, after] = [0, 1].map(|i| self.sites[i].get(&key));
+            let agreed = before == after && before.is_some_and(|sites| sites.len() > 1);
+            let name = if agreed { &row.site } else { &key.0 };
+            let kinds: BTreeSet<LockKind> = self
+                .sites
+                .iter()
+                .flat_map(|sites| sites.keys().filter(|(name, _)| *name == key.0).map(|(_, kind)| *kind))
+                .collect();
+            if kinds.len() > 1 { format!("{name} ({})", row.kind.name()) } else { name.clone() }
+        }
+    }
+}
+
+/// The function or variable of a lock, without its stack.
+fn plain(row: &LockRow) -> String {
+    match Site::parse(row.site.as_bytes()) {
+        Site { name, which: Which::By(_) } => String::from_utf8_lossy(name).into_owned(),
+        _ => row.site.clone(),
+    }
+}
+
 impl Diff {
     /// Compares two tables.
     pub fn new(before: &LockTable, after: &LockTable) -> Self {
@@ -119,11 +163,11 @@ impl Diff {
             let counted = table.header.operations.filter(|_| per_operation).map(|n| n as f64);
             counted.unwrap_or(table.header.elapsed_ns / 1e9).max(f64::MIN_POSITIVE)
         });
-        let by = |name: fn(&LockRow) -> &str| {
+        let by = |name: &dyn Fn(&LockRow) -> String| {
             let [before, after] = tables.map(|table| {
                 let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
                 for row in &table.rows {
-                    sums.entry(name(row).to_owned()).or_default().add(row);
+                    sums.entry(name(row)).or_default().add(row);
                 }
                 sums
             });
@@ -151,8 +195,10 @@ impl Diff {
             operation_ns,
             threads: tables.map(|table| table.header.threads),
             cores_used: tables.map(|table| table.header.cores_used),
-            locks: by(|row| &row.name),
-            callers: by(|row| if row.caller.is_empty() { "(unknown caller)" } else { &row.caller }),
+            locks: by(&Names::of(tables).name()),
+            callers: by(&|row| {
+                if row.caller.is_empty() { "(unknown caller)".to_owned() } else { row.caller.clone() }
+            }),
         }
     }
 }

@@ -161,6 +161,7 @@ mod tests {
         usage.wait.total_ns = 70_000.0;
         table.rows.push(crate::LockRow {
             name: "the lock".into(),
+            site: "the lock".into(),
             kind: crate::LockKind::Mutex,
             caller: "the caller".into(),
             file: String::new(),

@@ -3,17 +3,23 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use pthread::symbol::ShortName;
+use pthread::wrapper::is_wrapper;
+
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::container::Section;
 use super::files;
 use super::mappings::Mapping;
-use super::names::printable;
+use super::names::{printable, without_arguments};
 
 /// A function that an address belongs to, and its place in the source if debug information tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Function {
+    /// Without parameters and template arguments.
     pub(super) name: String,
+    /// It only wraps locking: its caller says more.
+    pub(super) wrapper: bool,
     pub(super) source: Option<String>,
     /// The name of the program or library that its code is in; empty for code of no file.
     pub(super) file: String,
@@ -78,8 +84,8 @@ impl Symbols {
         }
         let module = self.modules.get(place.path)?.as_ref()?;
         Some(match covering(&module.data, place.address) {
-            Some((symbol, 0)) => demangled(&symbol.name),
-            Some((symbol, offset)) => format!("{}+{offset:#x}", demangled(&symbol.name)),
+            Some((symbol, 0)) => short_name(&symbol.name),
+            Some((symbol, offset)) => format!("{}+{offset:#x}", short_name(&symbol.name)),
             None => plain,
         })
     }
@@ -95,14 +101,25 @@ impl Symbols {
         found
     }
 
+    /// The function whose symbol covers the call that returns to an address, whatever was inlined there, and whether it wraps
+    /// locking. This is what the preload library sees of it.
+    pub(super) fn symbol(&mut self, section: &Section, return_address: u64) -> Option<(String, bool)> {
+        let place = self.locate(section, return_address.wrapping_sub(1)).filter(|place| place.known)?;
+        let module = self.modules.get(place.path)?.as_ref()?;
+        let (symbol, _) = covering(&module.code, place.address)?;
+        Some((short_name(&symbol.name), is_wrapper(symbol.name.as_bytes())))
+    }
+
     fn look_up(&mut self, section: &Section, address: u64) -> Vec<Function> {
         let Some(place) = self.locate(section, address) else {
             let name = "code of no file".to_owned(); // generated while the program ran
-            return vec![Function { name, source: None, file: String::new(), nameless: true }];
+            let file = String::new();
+            return vec![Function { name, wrapper: false, source: None, file, nameless: true }];
         };
         let file = printable(base_name(place.path));
         let plain = Function {
             name: file_and_number(place.path, place.address),
+            wrapper: false,
             source: None,
             file: file.clone(),
             nameless: true,
@@ -112,7 +129,8 @@ impl Symbols {
         let mut functions = module.inlined(place.address, &file);
         if functions.is_empty() {
             functions.extend(covering(&module.code, place.address).map(|(symbol, _)| Function {
-                name: demangled(&symbol.name),
+                name: short_name(&symbol.name),
+                wrapper: is_wrapper(symbol.name.as_bytes()),
                 source: None,
                 file,
                 nameless: false,
@@ -216,7 +234,8 @@ impl Module {
                 Some(printable(&format!("{}:{}", location.file?, location.line.unwrap_or(0))))
             });
             functions.push(Function {
-                name: demangled(&name),
+                name: short_name(&name),
+                wrapper: is_wrapper(name.as_bytes()),
                 source,
                 file: file.to_owned(),
                 nameless: false,
@@ -241,6 +260,14 @@ fn covering(symbols: &[Symbol], address: u64) -> Option<(&Symbol, u64)> {
 fn demangled(name: &str) -> String {
     let mangled = ["_Z", "__Z", "_R"].iter().any(|start| name.starts_with(start));
     printable(&if mangled { addr2line::demangle_auto(name.into(), None) } else { name.into() })
+}
+
+/// What is printed of a symbol, and taken by `--only`.
+fn short_name(symbol: &str) -> String {
+    match ShortName::of(symbol.as_bytes()) {
+        Some(name) => printable(&name.to_string()),
+        None => without_arguments(&demangled(symbol)),
+    }
 }
 
 fn file_and_number(path: &str, address: u64) -> String {

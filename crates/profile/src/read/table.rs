@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::Profile;
 use super::container::{LockRecord, PairRecord, Section};
-use super::names::{is_wrapper, printable, without_arguments};
+use super::names::printable;
 use super::symbols::{Function, Symbols};
 use super::times::{Ticks, Times};
 use crate::format::{HeaderValues, ProcessValues, Quantity, TaskValues, ThreadValues};
 use crate::record::MERGED;
+use pthread::site::Stack;
 
 /// How to make a table.
 #[derive(Clone, Copy, Debug)]
@@ -231,8 +232,11 @@ impl Untouched {
 /// One lock.
 #[derive(Clone, Debug, Serialize)]
 pub struct LockRow {
-    /// Its name: the same in every run of the program. Safe to print.
+    /// Its name. Where the function alone would stand for several locks it has the stack that made it too, and `#2` and so on
+    /// where that made several. Safe to print.
     pub name: String,
+    /// What `run --only` takes for it: the same in every run of the program.
+    pub site: String,
     /// What it is.
     pub kind: LockKind,
     /// The first function outside locking wrappers that touched it first; empty if unknown.
@@ -441,6 +445,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         }
         rows.extend(rows_of_section(&homes, section, by_lock, ns_per_tick, &mut symbols));
     }
+    let mut rows = finish_names(rows);
     for row in &mut rows {
         relate_to_operation(row, &header);
     }
@@ -458,15 +463,49 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
 /// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
 const UNKNOWN: u32 = 0;
 
-/// The rows of a process image, with names that are unique in it.
+/// A row whose name has only its first part.
+struct Unnamed {
+    row: LockRow,
+    section: u64,
+    first_ticks: u64,
+    stack: Option<Stack>,
+    /// The name alone is none that `--only` would find the lock by.
+    by_stack: bool,
+}
+
+/// Names each lock by what tells it from the others: its stack, where locks of one name were made by several; a number, in the
+/// order in which they were first touched, where one stack made several.
+fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
+    let mut stacks: HashMap<String, BTreeSet<Stack>> = HashMap::new();
+    for unnamed in &rows {
+        stacks.entry(unnamed.row.name.clone()).or_default().extend(unnamed.stack);
+    }
+    rows.sort_by_key(|unnamed| (unnamed.section, unnamed.first_ticks, unnamed.row.address));
+    let mut seen: HashMap<(u64, String), usize> = HashMap::new();
+    let name = |Unnamed { mut row, section, stack, by_stack, .. }: Unnamed| {
+        row.site = stack.map_or_else(|| row.name.clone(), |stack| format!("{}@{stack}", row.name));
+        if by_stack || stacks[&row.name].len() > 1 {
+            row.name.clone_from(&row.site);
+        }
+        let times = seen.entry((section, row.name.clone())).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            row.name = format!("{}#{times}", row.name);
+        }
+        row
+    };
+    rows.into_iter().map(name).collect()
+}
+
+/// The rows of a process image.
 fn rows_of_section(
     homes: &Homes<'_>,
     section: &Section,
     by_lock: BTreeMap<u32, RowTicks>,
     ns_per_tick: f64,
     symbols: &mut Symbols,
-) -> Vec<LockRow> {
-    let mut rows: Vec<(u64, LockRow)> = Vec::with_capacity(by_lock.len());
+) -> Vec<Unnamed> {
+    let mut rows = Vec::with_capacity(by_lock.len());
     for (number, ticks) in by_lock {
         let found = homes.get(&number).copied();
         let named = match found {
@@ -477,6 +516,7 @@ fn rows_of_section(
         let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
         let row = LockRow {
             name: named.name,
+            site: String::new(),
             kind: kind_of(lock.kind as u32),
             caller: named.caller,
             file: named.file,
@@ -493,21 +533,10 @@ fn rows_of_section(
             critical_section_ns: 0.0,
             share: 0.0,
         };
-        rows.push((lock.first_ticks, row));
+        let (stack, by_stack) = (named.stack, named.by_stack);
+        rows.push(Unnamed { row, section: section.number, first_ticks: lock.first_ticks, stack, by_stack });
     }
-    // Several locks of one name are numbered as they were first touched.
-    rows.sort_by_key(|(first_ticks, row)| (*first_ticks, row.address));
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut named = Vec::with_capacity(rows.len());
-    for (_, mut row) in rows {
-        let times = seen.entry(row.name.clone()).or_insert(0);
-        *times += 1;
-        if *times > 1 {
-            row.name = format!("{}#{times}", row.name);
-        }
-        named.push(row);
-    }
-    named
+    rows
 }
 
 fn kind_of(kind: u32) -> LockKind {
@@ -532,28 +561,46 @@ struct Named {
     caller: String,
     file: String,
     source: Option<String>,
+    /// What made the lock, if it lies in no variable.
+    stack: Option<Stack>,
+    by_stack: bool,
 }
 
 impl Named {
     fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), caller: String::new(), file: String::new(), source: None }
+        let (caller, file) = (String::new(), String::new());
+        Self { name: name.to_owned(), caller, file, source: None, stack: None, by_stack: false }
     }
 }
 
 fn name_lock(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Named {
-    let caller = caller_of(section, lock, symbols);
-    let variable = symbols.variable(section, lock.values.address);
-    let (caller, file, source) = match caller {
-        Some(function) if function.nameless => (function.name, function.file, function.source),
-        Some(function) => (without_arguments(&function.name), function.file, function.source),
-        None => (String::new(), String::new(), None),
-    };
-    let name = match variable {
-        Some(variable) => variable,
-        None if caller.is_empty() => "(unknown caller)".to_owned(),
-        None => caller.clone(),
-    };
-    Named { name, caller, file, source }
+    let function = caller_of(section, lock, symbols);
+    let (caller, file, source) =
+        function.map_or_else(Default::default, |function| (function.name, function.file, function.source));
+    if let Some(name) = symbols.variable(section, lock.values.address) {
+        return Named { name, caller, file, source, stack: None, by_stack: false };
+    }
+    let name = if caller.is_empty() { "(unknown caller)".to_owned() } else { caller.clone() };
+    let stack = Stack::of(lock.frames.iter().map(|&frame| section.in_its_file(frame)));
+    let by_stack = site_by_symbols(section, lock, symbols).as_ref() != Some(&name);
+    Named { name, caller, file, source, stack: Some(stack), by_stack }
+}
+
+/// The function by which `--only` finds a lock: the first one that is no wrapper, by symbols alone. It does not know what was
+/// inlined.
+fn site_by_symbols(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Option<String> {
+    let mut innermost = None;
+    for &frame in &lock.frames {
+        match symbols.symbol(section, frame) {
+            Some((name, false)) => return Some(name),
+            Some((name, true)) => drop(innermost.get_or_insert(name)),
+            None => {
+                let function = symbols.functions(section, frame).pop()?;
+                return (!function.file.is_empty()).then_some(function.name);
+            }
+        }
+    }
+    innermost
 }
 
 /// The first function outside locking wrappers; the innermost one if all are wrappers.
@@ -561,7 +608,7 @@ fn caller_of(section: &Section, lock: &LockRecord, symbols: &mut Symbols) -> Opt
     let mut innermost = None;
     for &frame in &lock.frames {
         for function in symbols.functions(section, frame) {
-            if function.nameless || !is_wrapper(&function.name) {
+            if !function.wrapper {
                 return Some(function);
             }
             innermost.get_or_insert(function);

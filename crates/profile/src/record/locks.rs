@@ -1,6 +1,7 @@
 //! Locks: numbers, and records of where each was first touched.
 
-use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::{Host, Kind, MERGED, PerThread, Recorder, Trace};
 use crate::arena::{Block, Need};
@@ -28,9 +29,11 @@ impl<H: Host> Recorder<H> {
     #[inline(never)]
     pub(super) fn register(&self, t: &PerThread, trace: &Trace, what: Kind, address: usize) -> u32 {
         let mut frames = [0; FRAMES];
-        let depth = self.host.stack(&mut frames).min(FRAMES);
+        let made = self.stacks.get(trace.released.load(Relaxed), &mut frames);
+        let origin = if made.is_some() { INITIALISED } else { TOUCHED };
+        let depth = made.unwrap_or_else(|| self.host.stack(&mut frames).min(FRAMES));
         let number = self.lock_again(what, address, &frames[..depth]).unwrap_or_else(|| {
-            self.new_lock(t, what, address, &frames[..depth]).unwrap_or_else(|| {
+            self.new_lock(t, what, address, &frames[..depth], origin).unwrap_or_else(|| {
                 if let Some(process) = self.process() {
                     process.merged_locks.fetch_add(1, Relaxed);
                 }
@@ -39,7 +42,10 @@ impl<H: Host> Recorder<H> {
         });
         // Readers may come here at the same time; the first number stays.
         match trace.place.compare_exchange(0, u64::from(number), Relaxed, Relaxed) {
-            Ok(_) => number,
+            Ok(_) => {
+                trace.released.store(0, Relaxed); // it said by which stack the lock was made
+                number
+            }
             Err(place) => place as u32,
         }
     }
@@ -51,8 +57,7 @@ impl<H: Host> Recorder<H> {
         let kind = lock.kind.load(Relaxed);
         let same = lock.address.load(Relaxed) == address as u64
             && kind as u32 == what as u32
-            && lock.frames.load(Relaxed) == frames.len() as u64
-            && (0..).zip(frames).all(|(i, &frame)| frame_of(lock, i).load(Relaxed) == frame);
+            && lock.frames.load(Relaxed) >> 32 == hash_of(frames) >> 32;
         if !same {
             return None;
         }
@@ -62,7 +67,14 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    fn new_lock(&self, t: &PerThread, what: Kind, address: usize, frames: &[u64]) -> Option<u32> {
+    fn new_lock(
+        &self,
+        t: &PerThread,
+        what: Kind,
+        address: usize,
+        frames: &[u64],
+        origin: u64,
+    ) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
         if header.lock_bytes.load(Relaxed) > header.limit.load(Relaxed) / 4 {
@@ -77,7 +89,8 @@ impl<H: Host> Recorder<H> {
         lock.first_ticks.store(H::stamp(), Relaxed);
         // SAFETY: the thread has a slot, and its record lies in the mapping.
         lock.thread.store(self.arena.position_of(unsafe { &*(*t.slot.get()).thread }), Relaxed);
-        lock.frames.store(frames.len() as u64, Relaxed);
+        lock.frames.store(frames.len() as u64 | hash_of(frames) >> 32 << 32, Relaxed);
+        lock.origin.store(origin, Relaxed);
         for (i, &frame) in frames.iter().enumerate() {
             frame_of(lock, i).store(frame, Relaxed);
         }
@@ -108,6 +121,135 @@ impl<H: Host> Recorder<H> {
             let _ = self.locks.compare_exchange(current, block.start(), Ordering::AcqRel, Relaxed);
         }
     }
+}
+
+impl<H: Host> Recorder<H> {
+    /// An object was initialised: its lock is named by the stack of that call, since that is the same one in every run.
+    #[cold]
+    #[inline(never)]
+    pub fn initialised(&self, trace: &Trace) {
+        if !self.enabled() {
+            return;
+        }
+        self.host.undisturbed(|| {
+            let mut frames = [0; FRAMES];
+            let depth = self.host.stack(&mut frames).min(FRAMES);
+            let stack = self.stacks.keep(&self.host, &frames[..depth]);
+            trace.place.store(0, Relaxed);
+            trace.released.store(stack, Relaxed);
+        });
+    }
+
+    /// A thread touches a lock for the first time that another has touched before. If nothing says how the lock was made, the
+    /// smallest stack names it: of those of all threads, that is the same one whichever came first.
+    #[inline(never)]
+    pub(super) fn prefer_smaller_stack(&self, number: u32) {
+        let Some(lock) = self.lock(number).filter(|lock| lock.origin.load(Relaxed) == TOUCHED) else {
+            return;
+        };
+        let mut frames = [0; FRAMES];
+        let depth = self.host.stack(&mut frames).min(FRAMES);
+        if depth == 0 || lock.origin.compare_exchange(TOUCHED, REPLACING, Ordering::Acquire, Relaxed).is_err()
+        {
+            return;
+        }
+        let now = lock.frames.load(Relaxed);
+        let present = (0..FRAMES.min(now as u32 as usize)).map(|i| frame_of(lock, i).load(Relaxed));
+        if frames[..depth].iter().copied().lt(present) {
+            for (i, &frame) in frames[..depth].iter().enumerate() {
+                frame_of(lock, i).store(frame, Relaxed);
+            }
+            lock.frames.store(now >> 32 << 32 | depth as u64, Relaxed);
+        }
+        lock.origin.store(TOUCHED, Ordering::Release);
+    }
+}
+
+// Values of a lock record's `origin`.
+const TOUCHED: u64 = 0;
+const INITIALISED: u64 = 1;
+const REPLACING: u64 = 2;
+
+/// Stacks that locks were initialised with, each once. A number of one lies in the trace of an object until it is first taken,
+/// so that objects which never are cost nothing.
+#[derive(Debug)]
+pub(super) struct Stacks(AtomicPtr<Kept>);
+
+/// Stacks that are kept. Objects made by further ones are named by their first use.
+const KEPT: usize = 4096;
+/// Places that are looked at for one stack.
+const PROBES: usize = 64;
+
+#[repr(C)]
+struct Kept {
+    /// Of the stack; 0 in one that is free, 1 in one that is being filled.
+    hash: AtomicU64,
+    length: AtomicU64,
+    frames: [AtomicU64; FRAMES],
+}
+
+impl Stacks {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    fn table(&self) -> Option<&[Kept]> {
+        let start = self.0.load(Ordering::Acquire);
+        // SAFETY: null or as many zeroed entries, which stay; all of them are atomics.
+        (!start.is_null()).then(|| unsafe { core::slice::from_raw_parts(start, KEPT) })
+    }
+
+    /// The number of a stack, from 1; 0 if there is no room.
+    fn keep(&self, host: &impl Host, frames: &[u64]) -> u64 {
+        if self.table().is_none() {
+            let bytes = KEPT * size_of::<Kept>();
+            let fresh = host.zeroed(bytes);
+            if fresh.is_null() {
+                return 0;
+            }
+            if self.0.compare_exchange(null_mut(), fresh.cast(), Ordering::AcqRel, Relaxed).is_err() {
+                // SAFETY: made just now, and nobody has seen it.
+                unsafe { host.give_back(fresh, bytes) };
+            }
+        }
+        let Some(table) = self.table() else { return 0 };
+        let hash = hash_of(frames).max(2);
+        for number in (0..PROBES).map(|probe| (hash as usize + probe) % KEPT) {
+            let kept = &table[number];
+            let found = kept.hash.load(Ordering::Acquire);
+            if found == hash {
+                return number as u64 + 1;
+            }
+            if found == 0 && kept.hash.compare_exchange(0, 1, Ordering::Acquire, Relaxed).is_ok() {
+                kept.length.store(frames.len() as u64, Relaxed);
+                for (word, &frame) in kept.frames.iter().zip(frames) {
+                    word.store(frame, Relaxed);
+                }
+                kept.hash.store(hash, Ordering::Release);
+                return number as u64 + 1;
+            }
+        }
+        0
+    }
+
+    /// Copies a stack of this number, and says how long it is. `None` if the number is no stack's: an object that was never
+    /// initialised may say anything.
+    fn get(&self, number: u64, to: &mut [u64; FRAMES]) -> Option<usize> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        let kept = self.table()?.get(index).filter(|kept| kept.hash.load(Ordering::Acquire) > 1)?;
+        for (frame, word) in to.iter_mut().zip(&kept.frames) {
+            *frame = word.load(Relaxed);
+        }
+        Some((kept.length.load(Relaxed) as usize).min(FRAMES))
+    }
+}
+
+/// FNV-1a over words: Fowler, Noll and Vo.
+fn hash_of(frames: &[u64]) -> u64 {
+    frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
+        let hash = (hash ^ frame).wrapping_mul(0x0100_0000_01b3);
+        hash ^ hash >> 29
+    })
 }
 
 fn remembered(address: usize) -> usize {

@@ -58,6 +58,8 @@ impl<H: Host> Recorder<H> {
         let mut lock = trace.lock();
         if lock == 0 {
             lock = self.register(t, trace, what, address);
+        } else {
+            self.prefer_smaller_stack(lock);
         }
         if let Some(pair) = t.find(key_of(lock, mode)) {
             return Some(pair.into()); // merged locks share a pair

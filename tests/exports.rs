@@ -27,6 +27,8 @@ const NAMES: &[&str] = &[
     "cnd_signal",
     "cnd_timedwait",
     "cnd_wait",
+    "dlopen",
+    "dlsym",
     "mtx_destroy",
     "mtx_init",
     "mtx_lock",

@@ -243,6 +243,12 @@ fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
 }
 
 #[test]
+fn lock_functions_got_by_handle_and_bound_deeply() {
+    let plugin = Source { options: &["-shared", "-fPIC"], ..Source::program("handles_plugin.c") }.compile();
+    passes(&compiled("handles.c"), &[], &[plugin.to_str().expect("a path in UTF-8")]);
+}
+
+#[test]
 fn all_keys_are_the_programs() {
     passes(&compiled("keys.c"), &[], &[]);
 }

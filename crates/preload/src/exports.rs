@@ -21,6 +21,10 @@ macro_rules! export {
                 naked_asm!(concat!("mov x", stringify!($arguments), ", x30"), "b {}", sym $function);
             }
         )+)*
+
+        /// The exported names, and what is there.
+        pub(crate) static EXPORTED: &[(&str, unsafe extern "C-unwind" fn())] =
+            &[$($((stringify!($name), $name),)+)*];
     };
 }
 

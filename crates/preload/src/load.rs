@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::tag::Deciding;
 use crate::undisturbed::{hold_back, let_through};
-use crate::{arena, cancellation, config, misuse, real, recorder, rwlock, state, tally, thread};
+use crate::{arena, cancellation, config, handles, misuse, real, recorder, rwlock, state, tally, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
 static DONE: AtomicBool = AtomicBool::new(false);
@@ -36,6 +36,7 @@ unsafe extern "C" {
 
 extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     real::look_up_all();
+    handles::look_up();
     cancellation::find_word();
     // SAFETY: this runs first of all constructors, so that the process has one thread. The C library has not noted its
     // environment yet, and will note the same.

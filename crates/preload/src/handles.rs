@@ -1,0 +1,139 @@
+//! Lock functions that a program gets by other ways than its imports: by a library's handle, as foreign function interfaces
+//! do, and in a plug-in that is loaded with `RTLD_DEEPBIND`. A lock that is ours here and glibc's there would be no lock.
+//!
+//! `dlsym` with a handle of glibc answers with our function, where glibc's would have been found. `dlopen` leaves
+//! `RTLD_DEEPBIND` out, so that a plug-in is bound as others are: to what comes first in the process. Both go on to glibc by a
+//! jump, since glibc looks at the address that they return to.
+
+use core::arch::naked_asm;
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::transmute;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::exports::EXPORTED;
+
+static DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// The version of both since they are part of the C library itself.
+const VERSION: &CStr = c"GLIBC_2.34";
+
+/// Looks both up, so that no call has to.
+pub(crate) fn look_up() {
+    find_dlopen();
+    find_dlsym();
+}
+
+extern "C" fn find_dlopen() -> *mut c_void {
+    find(&DLOPEN, c"dlopen")
+}
+
+extern "C" fn find_dlsym() -> *mut c_void {
+    find(&DLSYM, c"dlsym")
+}
+
+fn find(function: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = function.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: both end with a zero. This function is not one that stands here for glibc's.
+    let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), VERSION.as_ptr()) };
+    function.store(found, Ordering::Relaxed);
+    found
+}
+
+/// `dlopen`, without the flag.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlopen() {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "and esi, {flags}",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {find}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        flags = const !libc::RTLD_DEEPBIND,
+        find = sym find_dlopen,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "mov w9, {flag}",
+        "bic w1, w1, w9",
+        "stp x0, x1, [sp, #-32]!",
+        "str x30, [sp, #16]",
+        "bl {find}",
+        "mov x16, x0",
+        "ldr x30, [sp, #16]",
+        "ldp x0, x1, [sp], #32",
+        "br x16",
+        flag = const libc::RTLD_DEEPBIND,
+        find = sym find_dlopen,
+    );
+}
+
+/// `dlsym`. The two handles that are none, `RTLD_DEFAULT` and `RTLD_NEXT`, are glibc's matter: they mean what the caller sees.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym() {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "lea rax, [rdi + 1]",
+        "cmp rax, 1",
+        "jbe 2f",
+        "jmp {by_handle}",
+        "2:",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {find}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        by_handle = sym by_handle,
+        find = sym find_dlsym,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "add x9, x0, #1",
+        "cmp x9, #1",
+        "b.ls 2f",
+        "b {by_handle}",
+        "2:",
+        "stp x0, x1, [sp, #-32]!",
+        "str x30, [sp, #16]",
+        "bl {find}",
+        "mov x16, x0",
+        "ldr x30, [sp, #16]",
+        "ldp x0, x1, [sp], #32",
+        "br x16",
+        by_handle = sym by_handle,
+        find = sym find_dlsym,
+    );
+}
+
+/// The function of a library, or ours where that is the one behind ours. Another library that stands in for the locks too,
+/// behind this one, gets what it asks for.
+unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    // SAFETY: glibc's function of this name; the arguments are passed on, and the caller's name ends with a zero.
+    unsafe {
+        let dlsym = transmute::<*mut c_void, Dlsym>(find_dlsym());
+        let found = dlsym(handle, name);
+        if found.is_null() {
+            return found;
+        }
+        let wanted = CStr::from_ptr(name).to_bytes();
+        match EXPORTED.iter().find(|(exported, _)| exported.as_bytes() == wanted) {
+            Some(&(_, ours)) if dlsym(libc::RTLD_NEXT, name) == found => ours as *mut c_void,
+            _ => found,
+        }
+    }
+}

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     lock: Option<Swaps>,
 
     /// A lock for one site: a static lock's symbol, or the function that makes or first takes the lock; with +OFFSET
-    /// where a profile prints one. All others stay the C library's, or what --lock says. May be given several times
+    /// or @STACK where a profile prints one. All others stay the C library's, or what --lock says. May be given several times
     #[arg(long, value_name = "SITE=NAME", value_parser = parse_site)]
     only: Vec<(String, String)>,
 

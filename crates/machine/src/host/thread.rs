@@ -2,9 +2,9 @@
 //!
 //! A thread's block lives in memory that is never unmapped, so that a successor may touch a node whose thread has
 //! ended. Blocks are numbered and used again: a thread's end is not noticed, since that would take one of the few keys that
-//! programs have for their own data; when blocks run out, those are taken whose owners the kernel no longer knows. The thread finds its block through initial-exec thread-local storage,
-//! declared in assembly, since the compiler offers no such model on stable: three instructions, no call, usable
-//! in a preloaded library before any constructor has run.
+//! programs have for their own data; when blocks run out, those are taken whose owners the kernel no longer knows. The
+//! thread finds its block through initial-exec thread-local storage, declared in assembly, since the compiler offers no
+//! such model on stable: three instructions, no call, usable in a preloaded library before any constructor has run.
 
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
@@ -183,6 +183,7 @@ pub fn current() -> &'static Block {
 
 #[cold]
 fn adopt_block() -> &'static Block {
+    TAKEN.fetch_add(1, Ordering::Relaxed);
     let reclaimed = || if reclaim_blocks() { pop_free_block() } else { None };
     let block = pop_free_block().or_else(reclaimed).unwrap_or_else(new_block);
     // SAFETY: null or a block, which is never unmapped.
@@ -193,8 +194,9 @@ fn adopt_block() -> &'static Block {
     block.taking.store(0, Ordering::Relaxed); // its former owner may have ended in a signal handler
     // SAFETY: the thread's own cell.
     unsafe { (*current_block()).set(core::ptr::from_ref(block).cast_mut()) };
-    let (thread, process) = identity();
-    block.owner_process.store(process, Ordering::Relaxed);
+    // SAFETY: a system call without arguments, which does not fail.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    block.owner_process.store(PROCESS.load(Ordering::Relaxed), Ordering::Relaxed);
     block.owner.store(thread, Ordering::Release);
     block
 }
@@ -268,22 +270,22 @@ const FEWEST: u32 = 8;
 /// The process in which a thread looks through them, 0 while none does. In a child of a fork the parent's does not exist.
 static RECLAIMING: AtomicU32 = AtomicU32::new(0);
 
-/// The calling thread's identifier, and its process's.
-fn identity() -> (u32, u32) {
-    // SAFETY: system calls without arguments, which do not fail.
-    unsafe { (libc::syscall(libc::SYS_gettid) as u32, libc::getpid() as u32) }
-}
+/// This process, as of the last look; 0 before the first, and its parent in a child of a fork that has not looked yet. Kept
+/// since sandboxes may end a process that asks; only the look itself does.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Frees the blocks of threads that have ended. False if it is too early to look, or another thread does.
 ///
 /// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody gives it back.
-/// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier.
+/// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier. Nor are
+/// those few that were taken before the first look.
 #[cold]
 fn reclaim_blocks() -> bool {
-    if TAKEN.fetch_add(1, Ordering::Relaxed) + 1 < ENOUGH.load(Ordering::Relaxed) {
+    if TAKEN.load(Ordering::Relaxed) < ENOUGH.load(Ordering::Relaxed) {
         return false;
     }
-    let (_, process) = identity();
+    // SAFETY: no preconditions.
+    let process = unsafe { libc::getpid() } as u32;
     let busy = RECLAIMING.load(Ordering::Relaxed);
     if busy == process
         || RECLAIMING.compare_exchange(busy, process, Ordering::Acquire, Ordering::Relaxed).is_err()
@@ -310,6 +312,7 @@ fn reclaim_blocks() -> bool {
             in_use += 1;
         }
     }
+    PROCESS.store(process, Ordering::Relaxed);
     TAKEN.store(0, Ordering::Relaxed);
     ENOUGH.store(in_use.max(FEWEST), Ordering::Relaxed);
     RECLAIMING.store(0, Ordering::Release);

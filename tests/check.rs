@@ -1,6 +1,6 @@
 //! A counterexample can be run again by the command that is printed with it.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const CLIENT: [&str; 8] = ["--client", "exclusive", "--threads", "2", "--acquisitions", "1", "--model", "ra"];
 
@@ -45,4 +45,96 @@ fn the_printed_command_shows_what_is_wrong_again() {
     assert_eq!(output.status.code(), Some(2), "{as_it_is}: {told}");
     assert!(told.contains("they part at step") || told.contains("nothing is wrong"), "{told}");
     assert!(violation(&told).is_none(), "{told}");
+}
+
+#[test]
+fn a_size_that_was_not_reached_is_not_verified() {
+    let arguments =
+        ["k42", "--client", "exclusive", "--threads", "4", "--acquisitions", "4", "--model", "ra"];
+    let output = check(arguments.into_iter().chain(["--time-limit", "1ms", "--json"]));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let locks: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let exploration = &locks[0]["explorations"][0];
+    assert_eq!((&exploration["verdict"], &exploration["threads"]), (&"out of time".into(), &4.into()));
+    assert_eq!(exploration["complete"], false);
+    assert!(exploration["smaller"].is_array(), "{exploration}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_said_at_once() {
+    for (arguments, said) in [
+        (&["mxs"][..], "'mcs'"),
+        (&["mcs", "--client", "exclusiv"], "'exclusive'"),
+        (&["mcs", "--model", "rra"], "sc, tso, pso, ra"),
+        (&["mcs", "--acquisitions", "0"], "0 is not in 1.."),
+        (&["mcs", "--threads", "0"], "0 is not in 1.."),
+        (&["mcs", "--time-limit", "3 parsecs"], "there are ms, s, m and h"),
+        (&["mcs", "--weaken", "McsQueue::acquire.swap=sideways"], "acq_rel"),
+    ] {
+        let output = check(arguments.iter().copied());
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+    let unknown = check(["mcs", "--weaken", "McsQueue::acquire.swp=acquire"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown).contains("did you mean `McsQueue::acquire.swap=acquire`"), "{}", text(&unknown));
+}
+
+/// Each kind of client finds a mistake that it is there for.
+#[test]
+fn every_client_finds_its_mistake() {
+    for (lock, mistake, client, size) in [
+        ("tas", "Tas::release.store=dropped", "exclusive", [2, 1]),
+        ("ticket", "Ticket::try_acquire.compare_exchange=succeeds", "tried", [2, 1]),
+        ("mcs", "Mcs::try_acquire.give_node=dropped", "tried", [3, 1]),
+        ("clh-timed", "ClhTimed::leave.store#2=dropped", "timed", [3, 1]),
+        ("osq", "Queued::leave.store=dropped", "timed", [3, 1]),
+        ("ttas", "Ttas::acquire_or.limit=unlimited", "given-up", [2, 1]),
+        ("rw-naive", "RwNaive::acquire_shared_or.limit=unlimited", "given-up", [2, 1]),
+        ("rw-naive", "RwNaive::join.fetch_sub=dropped", "tried-shared", [2, 1]),
+        ("rw-naive", "RwNaive::join.fetch_sub=dropped", "readers-leave", [2, 1]),
+        ("rw-queued", "RwQueued::wait_shared.fetch_add=one-more", "meeting", [3, 1]),
+        ("ticket4", "Ticket4::acquire.fetch_add=one-more", "wrapping", [2, 1]),
+        ("osq", "Osq::release.store=dropped", "many", [2, 1]),
+        ("qspin", "Qspin::queue_up.wait=not-waited", "nameless", [3, 1]),
+        ("osq", "Osq::append.limit=unlimited", "nameless-holder", [2, 1]),
+        ("osq", "Osq::acquire_or.limit=unlimited", "nameless-leaver", [2, 1]),
+        ("mcs", "Mcs::acquire.set=dropped", "passed-on", [2, 1]),
+        ("lockref", "LockRef::add_locked.fetch_add=dropped", "dying", [2, 1]),
+        ("lockref", "LockRef::change_unlocked.compare_exchange=succeeds", "not-last", [2, 1]),
+        ("lockref", "LockRef::change_unlocked.compare_exchange=dropped", "many-references", [2, 1]),
+    ] {
+        let [threads, acquisitions] = size.map(|size| size.to_string());
+        let size = ["--threads", &threads, "--acquisitions", &acquisitions, "--model", "ra"];
+        let output = check([lock, "--weaken", mistake, "--client", client].into_iter().chain(size));
+        assert_eq!(output.status.code(), Some(1), "{lock} {mistake} {client}: {}", text(&output));
+    }
+}
+
+/// Whether a process has its own handler for Ctrl-C by now.
+fn listens(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+#[test]
+fn what_is_finished_is_printed_after_ctrl_c() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.md");
+    command.args(["check", "--all", "--mutate", "--write"]).arg(&page);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend runs");
+    while !listens(child.id()) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("cut short after") && text.contains("explorations were not begun"), "{text}");
+    let page = std::fs::read_to_string(page).expect("the page is written");
+    assert!(page.contains("**cut short**"), "{page}");
 }

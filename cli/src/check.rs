@@ -1,17 +1,21 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
 mod clients;
+mod mutants;
 mod page;
 mod plan;
-mod weaken;
+mod sites;
 
 use crate::page::Page;
-use anyhow::{Context, bail, ensure};
-use checker::checked::Accessed;
-use checker::{Counterexample, Model, Script, replay};
+use crate::{interrupt, progress};
+use anyhow::{Context, ensure};
+use checker::{Counterexample, Model, Mutation, Script, replay};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clients::Client;
+use indicatif::ProgressBar;
 use locks::catalogue::{self, LOCKS, Lock};
-use plan::{Budget, Task, Verdict};
+use mutants::{Mutant, Wanted};
+use plan::{Limits, Task, Verdict};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -22,53 +26,53 @@ use workloads::client::Shape;
 /// Run a lock in every execution that a memory model allows.
 ///
 /// Small clients use the lock in all ways that it offers; every order of their steps, and every value that a read may
-/// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen; what
-/// was cut off by the time limit is "a bound". Found are: two holders, data races, waits that never end, queue
-/// nodes used after their return, and failed checks. Not explored are wake-ups for no reason.
+/// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen, in the
+/// size that was asked for; what a limit cut off is "a bound", with the largest smaller client that could be seen. Found
+/// are: two holders, data races, waits that never end, queue nodes used after their return or never returned, tries that
+/// fail on a free lock, anything left in a lock that nobody uses, and failed checks. Not explored are wake-ups for no
+/// reason.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  contend check mcs                                  # all clients, all models
-  contend check ticket --threads 3 --acquisitions 2 --model tso
-  contend check mcs --mutate                         # weaken each ordered access: is it missed?
-  contend check mcs --weaken mcs.rs:82:51=relaxed --client exclusive --threads 2 --acquisitions 1 --model ra
-  contend check --all --mutate --write docs/verification.md")]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The lock, as `contend locks` lists it
-    #[arg(value_name = "LOCK", required_unless_present = "all", conflicts_with = "all")]
-    lock: Option<String>,
+    #[arg(value_name = "LOCK", required_unless_present = "all", conflicts_with = "all", value_parser = lock_names())]
+    lock: Option<&'static Lock>,
 
     /// All locks
     #[arg(long)]
     all: bool,
 
-    /// Only this model: sc, tso, pso or ra; may be given several times. In ra a release sequence is that of C++20: later
-    /// stores of the releasing thread do not continue it, read-modify-writes of any thread do
-    #[arg(long, value_name = "MODEL")]
+    /// Only this model; may be given several times. In ra a release sequence is that of C++20: later stores of the
+    /// releasing thread do not continue it, read-modify-writes of any thread do
+    #[arg(long, value_name = "MODEL", value_parser = model_names())]
     model: Vec<Model>,
 
     /// Threads of the clients
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..checker::MAX_THREADS as u64).map(|threads| threads as usize))]
     threads: Option<usize>,
 
     /// How often each thread goes for the lock
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     acquisitions: Option<u32>,
 
-    /// Only this client: exclusive, tried, timed, cancelled, shared, nested, passed-on, parked or references
-    #[arg(long, value_name = "CLIENT", value_parser = Client::named)]
+    /// Only this client
+    #[arg(long, value_name = "CLIENT", value_parser = client_names())]
     client: Option<Client>,
 
-    /// Seconds for all explorations together; a smaller client is tried when a large one takes too much of them
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    seconds: u64,
+    /// Time for the whole command, as 90s, 14m or 2h: an exploration that would take too much of it is cut off, and
+    /// reported as a bound; a smaller client is tried in its place. Small explorations, half a second each, are done
+    /// even when the time is up. Numbers of executions, of states and memory are bounded, too
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = time_limit, alias = "seconds")]
+    time_limit: Duration,
 
-    /// Weaken every ordered access of the lock, one at a time, and see whether a client fails under release-acquire
+    /// Make every access of the lock weaker by one ordering, and wrong in one way, one at a time, and see whether a client
+    /// fails under release-acquire
     #[arg(long)]
     mutate: bool,
 
-    /// Weaken one access: FILE:LINE:COLUMN=ORDERING
-    #[arg(long, value_name = "SITE=ORDERING", conflicts_with = "mutate")]
-    weaken: Option<weaken::Site>,
+    /// Make one access weaker, or wrong: FUNCTION.OPERATION or FILE:LINE:COLUMN, and what it becomes; `--mutate` lists all
+    #[arg(long, value_name = "SITE=CHANGE", conflicts_with = "mutate")]
+    weaken: Option<Wanted>,
 
     /// Run the execution again that a counterexample ends with
     #[arg(long, value_name = "STRING", requires = "client")]
@@ -83,82 +87,168 @@ pub(crate) struct Args {
     write: Option<PathBuf>,
 }
 
+const AFTER_HELP: &str = "\
+Exit status: 0 when all was verified, 1 when something is wrong, 2 when there is no such thing to check, 3 when nothing is wrong in what was seen but a limit cut \
+off some client of the size that was asked for, 130 when Ctrl-C cut the command short (what is finished is printed).
+
+Examples:
+  contend check mcs                                  # all clients, all models
+  contend check ticket --threads 3 --acquisitions 2 --model tso
+  contend check mcs --mutate                         # break each access: is it missed?
+  contend check mcs --weaken McsQueue::acquire.swap=acquire --client exclusive --threads 2 --acquisitions 1 --model ra
+  contend check --all --mutate --time-limit 20m --write docs/verification.md";
+
+/// The status of a command that asks for what there is not, such as an execution that is none of this code.
+const USAGE: u8 = 2;
+
+/// The status of a command that saw nothing wrong, and not all.
+const BOUND: u8 = 3;
+
+fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {
+    let names = PossibleValuesParser::new(LOCKS.iter().map(|lock| lock.name));
+    names.map(|name| catalogue::find(&name).expect("one of the names"))
+}
+
+fn model_names() -> impl TypedValueParser<Value = Model> {
+    let names = PossibleValuesParser::new(Model::ALL.map(Model::name));
+    names.map(|name| name.parse().expect("one of the names"))
+}
+
+fn client_names() -> impl TypedValueParser<Value = Client> {
+    let names = PossibleValuesParser::new(Client::all().map(Client::name));
+    names.map(|name| Client::all().find(|client| client.name() == name).expect("one of the names"))
+}
+
+/// Reads a time with its unit; without one it is in seconds.
+fn time_limit(text: &str) -> Result<Duration, String> {
+    let (number, unit) =
+        text.split_at(text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).len());
+    let unit = match unit {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "ms" => 0.001,
+        _ => return Err(format!("no unit is called {unit:?}; there are ms, s, m and h")),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit);
+    let seconds = seconds.filter(|seconds| (0.0..=1e7).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time such as 90s, 14m or 2h".to_owned())
+}
+
 /// What was found out about one lock.
 struct Checked {
     lock: &'static Lock,
     verdicts: Vec<Verdict>,
-    mutants: Vec<weaken::Mutant>,
+    mutants: Vec<Mutant>,
 }
 
 /// Runs `contend check`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let locks = match &args.lock {
-        None => LOCKS.iter().collect(),
-        Some(name) => match catalogue::find(name) {
-            Some(lock) => vec![lock],
-            None => bail!("no lock is called {name:?}: `contend locks` lists them"),
-        },
+    let locks = args.lock.map_or_else(|| LOCKS.iter().collect(), |lock| vec![lock]);
+    let mutation = match args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose() {
+        Ok(mutation) => mutation,
+        Err(unknown) => {
+            eprintln!("contend: {unknown}");
+            return Ok(ExitCode::from(USAGE));
+        }
     };
-    if let Some(threads) = args.threads {
-        let most = checker::MAX_THREADS - 1;
-        ensure!((1..=most).contains(&threads), "--threads {threads}: 1 to {most} threads can be checked");
-    }
     if let Some(script) = &args.replay {
-        return run_again(args, locks[0], script);
+        return run_again(args, locks[0], script, mutation);
     }
     let file = args.write.as_deref().map(Page::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, args)).collect::<Vec<_>>();
     ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
-    let mutants = |&lock: &&'static Lock| if args.mutate { weaken::all(lock) } else { Vec::new() };
-    let mutants = locks.iter().map(mutants).collect::<Vec<_>>();
-    let left = Duration::from_secs(args.seconds).saturating_sub(started.elapsed());
-    let budget = Budget::new(left, tasks.len());
-    let mut verdicts = tasks
+    interrupt::keep();
+    let bar = progress::bar(tasks.len(), "{elapsed}  {wide_msg}");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mutants = if args.mutate { judge_mutants(&locks, args.time_limit, &bar) } else { Vec::new() };
+    let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()), tasks.len());
+    let verdicts = tasks
         .into_par_iter()
         .with_max_len(1)
         .map(|task| {
-            let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
-            let verdict = task.judge(&budget, mutation);
-            budget.done();
-            Ok(verdict)
+            bar.set_message(task.to_string());
+            let verdict = task.judge(&limits, mutation);
+            limits.done();
+            bar.inc(1);
+            verdict
         })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let mut all = Vec::new();
-    for (lock, mutants) in locks.into_iter().zip(mutants) {
-        let (of_lock, rest) = verdicts.into_iter().partition(|verdict| verdict.task.lock.name == lock.name);
-        verdicts = rest;
-        all.push(Checked { lock, verdicts: of_lock, mutants });
+        .collect::<Vec<_>>();
+    bar.finish_and_clear();
+    let mut all = locks
+        .into_iter()
+        .map(|lock| Checked { lock, verdicts: Vec::new(), mutants: Vec::new() })
+        .collect::<Vec<_>>();
+    let of = |all: &mut Vec<Checked>, name: &str| {
+        all.iter().position(|one| one.lock.name == name).expect("one of the locks")
+    };
+    for verdict in verdicts {
+        let at = of(&mut all, verdict.task.lock.name);
+        all[at].verdicts.push(verdict);
     }
-    let failed = all.iter().any(|one| one.verdicts.iter().any(Verdict::is_wrong));
+    for mutant in mutants {
+        let at = of(&mut all, mutant.of);
+        all[at].mutants.push(mutant);
+    }
+    let cut_short = interrupt::came();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all.iter().map(Checked::json).collect::<Vec<_>>())?);
     } else {
         all.iter().for_each(|one| print!("{}", page::text(one, args)));
-        println!("{:.1} s", started.elapsed().as_secs_f64());
+        println!(
+            "{}{:.1} s",
+            if cut_short { "cut short after " } else { "" },
+            started.elapsed().as_secs_f64()
+        );
     }
     if let (Some(file), Some(path)) = (file, &args.write) {
-        // Why a survivor is left stands beside the page, one access a line.
+        // Why a survivor is left stands beside the page, one mutant a line.
         let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
-        file.write(&page::markdown(&all, &arguments, started.elapsed()))?;
+        file.write(&page::markdown(&all, &arguments, args, started.elapsed()))?;
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let verdicts = || all.iter().flat_map(|one| &one.verdicts);
+    Ok(if verdicts().any(Verdict::is_wrong) {
+        ExitCode::FAILURE
+    } else if cut_short {
+        ExitCode::from(interrupt::CUT_SHORT)
+    } else if verdicts().all(Verdict::is_verified) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(BOUND)
+    })
 }
 
-/// The exit status of a replay that shows nothing wrong, or is no execution of this code.
-const NOT_THIS_CODE: u8 = 2;
+/// Judges all mutants of these locks, for which there are two thirds of the time.
+fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> Vec<Mutant> {
+    let limits = Limits::new(time * 2 / 3, 1);
+    bar.set_message("looking for the accesses of locks");
+    let pending = locks.par_iter().flat_map_iter(|lock| mutants::all(lock)).collect::<Vec<_>>();
+    bar.inc_length(pending.len() as u64);
+    let judged = pending.par_iter().with_max_len(1).map(|mutant| {
+        bar.set_message(mutant.name());
+        let judged = mutant.judge(&limits);
+        bar.inc(1);
+        judged
+    });
+    judged.collect()
+}
 
-fn run_again(args: &Args, lock: &'static Lock, script: &Script) -> anyhow::Result<ExitCode> {
+fn run_again(
+    args: &Args,
+    lock: &'static Lock,
+    script: &Script,
+    mutation: Option<Mutation>,
+) -> anyhow::Result<ExitCode> {
     let task =
         plan::tasks(lock, args).into_iter().next().context("the lock cannot do what this client does")?;
-    let mutation = args.weaken.as_ref().map(|site| site.mutation(task)).transpose()?;
     let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
                 found with";
     let report = match replay(task.model, script.clone(), mutation, &|| task.run()) {
         Ok(report) => report,
         Err(divergence) => {
             eprintln!("contend: {task}: {divergence}; {hint}");
-            return Ok(ExitCode::from(NOT_THIS_CODE));
+            return Ok(ExitCode::from(USAGE));
         }
     };
     match report.counterexample {
@@ -168,7 +258,7 @@ fn run_again(args: &Args, lock: &'static Lock, script: &Script) -> anyhow::Resul
         }
         None => {
             eprintln!("contend: nothing is wrong in this execution of {task}; {hint}");
-            Ok(ExitCode::from(NOT_THIS_CODE))
+            Ok(ExitCode::from(USAGE))
         }
     }
 }
@@ -178,7 +268,7 @@ impl Checked {
         json!({
             "lock": self.lock.name,
             "explorations": self.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
-            "mutants": self.mutants.iter().map(weaken::Mutant::json).collect::<Vec<_>>(),
+            "mutants": self.mutants.iter().map(Mutant::json).collect::<Vec<_>>(),
         })
     }
 }
@@ -195,12 +285,30 @@ fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
     )
 }
 
-/// The accesses that stand in the source of a lock.
-fn of_locks(accesses: Vec<Accessed>) -> impl Iterator<Item = Accessed> {
-    accesses.into_iter().filter(|access| access.site.file().replace('\\', "/").contains("locks/src/"))
-}
-
 /// Every client that suits a lock.
 fn clients_of(lock: &Lock) -> impl Iterator<Item = Client> + '_ {
     Client::all().filter(|client| client.suits(lock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("90", 90.0), ("90s", 90.0), ("1.5m", 90.0), ("2h", 7200.0), ("250ms", 0.25)]
+        {
+            assert_eq!(time_limit(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for text in ["", "m", "-1s", "5 parsecs", "1e300", "NaN"] {
+            assert!(time_limit(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_sites_in_help_texts_are_accesses_of_the_lock() {
+        assert!(AFTER_HELP.contains(mutants::EXAMPLE));
+        let lock = catalogue::find("mcs").expect("the lock of the examples");
+        mutants::EXAMPLE.parse::<Wanted>().expect("it is well formed").mutation(lock).expect("it is there");
+    }
 }

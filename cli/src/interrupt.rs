@@ -37,6 +37,11 @@ pub(crate) fn came() -> bool {
     CAME.load(Ordering::Relaxed)
 }
 
+/// What is set when the command is interrupted, for whoever looks often.
+pub(crate) fn flag() -> &'static AtomicBool {
+    &CAME
+}
+
 /// Says on standard error that what was printed is not all, if so, and gives the exit code: `otherwise` if the command
 /// came to its end.
 pub(crate) fn exit_code(finished: &str, otherwise: ExitCode) -> ExitCode {

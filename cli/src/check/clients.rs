@@ -1,58 +1,76 @@
-//! The clients that a lock is checked with: those that every machine runs, and two that only checking needs.
+//! The clients that a lock is checked with: those that every machine runs, and those that only checking needs.
 
 use checker::Checked;
-use locks::catalogue::{self, Lock, Visitor};
+use checker::checked::{nodes_out, without_names};
+use locks::catalogue::{self, Family, Lock, Visitor};
 use locks::{Anderson, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::Relaxed;
-use machine::{Home, Integer, Limit, Machine, Placed, PlainCell, Plan, Word};
-use workloads::client::{self, Kind, Shape};
+use machine::{Home, Integer, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
+use workloads::client::{self, Chosen, Kind, Shape, Wrong};
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
     /// As on every machine.
     Of(Kind),
+    /// Attempts that may give up, or tries, with a thread whose queue nodes have no names.
+    Nameless,
+    /// [`Kind::GivenUp`] with a holder whose queue nodes have no names.
+    NamelessHolder,
+    /// [`Kind::GivenUp`] where those of the waiter that gives up have none.
+    NamelessLeaver,
     /// Threads park until another one has something for them, as on a condition variable.
     Parked,
     /// An object whose count of references stands beside its lock.
     References,
+    /// An object that is marked dead unless somebody has a reference.
+    Dying,
+    /// References that are dropped unless they are the last.
+    NotLast,
+    /// Room for one reference more.
+    ManyReferences,
 }
 
 impl Client {
+    const OWN: [Self; 8] = [
+        Self::Nameless,
+        Self::NamelessHolder,
+        Self::NamelessLeaver,
+        Self::Parked,
+        Self::References,
+        Self::Dying,
+        Self::NotLast,
+        Self::ManyReferences,
+    ];
+
     /// Every one.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        Kind::ALL.into_iter().map(Self::Of).chain([Self::Parked, Self::References])
+        Kind::ALL.into_iter().map(Self::Of).chain(Self::OWN)
     }
 
     /// What it is called on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Of(Kind::Exclusive) => "exclusive",
-            Self::Of(Kind::Tried) => "tried",
-            Self::Of(Kind::Timed) => "timed",
-            Self::Of(Kind::Cancelled) => "cancelled",
-            Self::Of(Kind::Shared) => "shared",
-            Self::Of(Kind::Nested) => "nested",
-            Self::Of(Kind::PassedOn) => "passed-on",
+            Self::Of(kind) => kind.name(),
+            Self::Nameless => "nameless",
+            Self::NamelessHolder => "nameless-holder",
+            Self::NamelessLeaver => "nameless-leaver",
             Self::Parked => "parked",
             Self::References => "references",
+            Self::Dying => "dying",
+            Self::NotLast => "not-last",
+            Self::ManyReferences => "many-references",
         }
-    }
-
-    /// Reads the name of a client.
-    pub(super) fn named(name: &str) -> Result<Self, String> {
-        Self::all().find(|client| client.name() == name).ok_or_else(|| {
-            let names = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
-            format!("no client is called {name:?}; there are {names}")
-        })
     }
 
     /// Whether the lock can do that.
     pub(super) fn suits(self, lock: &Lock) -> bool {
         match self {
             Self::Of(kind) => kind.suits(lock),
+            Self::Nameless => lock.family == Family::Queue && lock.tries,
+            Self::NamelessHolder | Self::NamelessLeaver => lock.family == Family::Queue && lock.timed,
             Self::Parked => true,
-            Self::References => lock.name == "lockref",
+            Self::References | Self::Dying | Self::NotLast | Self::ManyReferences => lock.name == "lockref",
         }
     }
 
@@ -61,17 +79,30 @@ impl Client {
         self == Self::Of(Kind::Exclusive)
     }
 
-    /// Runs it once on the checked machine.
-    pub(super) fn run(self, lock: &str, shape: Shape) -> Result<(), String> {
+    /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
+    pub(super) fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
         let run = match self {
             Self::Parked => return parked_at(lock, shape),
             Self::References => Some(client::references::<Checked>(shape)),
-            Self::Of(kind) if lock == "anderson" => Some(with_few_slots(kind, shape)),
-            Self::Of(kind) => client::run::<Checked>(lock, kind, shape),
+            Self::Dying => Some(client::dying::<Checked>(shape)),
+            Self::NotLast => Some(client::not_last::<Checked>(shape)),
+            Self::ManyReferences => Some(client::many_references::<Checked>(shape)),
+            Self::Nameless => {
+                without_names(0);
+                run_kind(if lock.timed { Kind::Timed } else { Kind::Tried }, lock, shape)
+            }
+            Self::NamelessHolder | Self::NamelessLeaver => {
+                without_names(usize::from(self == Self::NamelessLeaver));
+                run_kind(Kind::GivenUp, lock, shape)
+            }
+            Self::Of(kind) => run_kind(kind, lock, shape),
         };
-        match run {
-            Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
-            None => Err(format!("{lock} has no such client")),
+        run.ok_or_else(|| format!("{} has no such client", lock.name))?.map_err(|wrong| wrong.to_string())?;
+        match nodes_out() {
+            0 => Ok(()),
+            nodes => Err(format!(
+                "nobody uses the lock any more, but {nodes} of its queue nodes are not back in their pool"
+            )),
         }
     }
 }
@@ -80,21 +111,19 @@ impl Client {
 /// which is what its orderings are for.
 type FewSlots = Anderson<Checked, 2>;
 
-fn with_few_slots(kind: Kind, shape: Shape) -> Result<machine::Run, client::Wrong> {
-    match kind {
-        Kind::Tried => client::tried::<FewSlots, Checked>(shape),
-        Kind::Nested => client::nested::<FewSlots, Checked>(shape),
-        Kind::PassedOn => client::passed_on::<FewSlots, Checked>(shape),
-        _ => client::exclusive::<FewSlots, Checked>(shape),
+fn run_kind(kind: Kind, lock: &Lock, shape: Shape) -> Option<Result<Run, Wrong>> {
+    if lock.name == "anderson" {
+        return Chosen { kind, shape }.tried::<FewSlots>(lock);
     }
+    client::run::<Checked>(lock.name, kind, shape)
 }
 
-fn parked_at(lock: &str, shape: Shape) -> Result<(), String> {
-    if lock == "anderson" {
+fn parked_at(lock: &Lock, shape: Shape) -> Result<(), String> {
+    if lock.name == "anderson" {
         return parked::<FewSlots>(shape);
     }
-    let known = catalogue::visit::<Checked, _>(lock, Park(shape));
-    known.unwrap_or_else(|| Err(format!("no lock is called {lock:?}")))
+    let known = catalogue::visit::<Checked, _>(lock.name, Park(shape));
+    known.unwrap_or_else(|| Err(format!("no lock is called {:?}", lock.name)))
 }
 
 /// What a lock protects while threads wait for it on another word.
@@ -125,9 +154,13 @@ fn parked<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
         }
     });
     match counter.things.get() {
-        0 => Ok(()),
-        left => Err(format!("{left} things were brought and not taken")),
+        0 => {}
+        left => return Err(format!("{left} things were brought and not taken")),
     }
+    counter.lock.acquire();
+    // SAFETY: acquired above.
+    unsafe { counter.lock.release() };
+    if counter.lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
 }
 
 fn take_one<L: RawLock<Checked>>(counter: &Counter<L>) {

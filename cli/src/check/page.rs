@@ -1,123 +1,170 @@
 //! The results as text and as a page.
 
 use super::clients::Client;
-use super::plan::Verdict;
+use super::mutants::{Fate, Mutant};
+use super::plan::{Explored, Verdict};
 use super::{Args, Checked, tell};
+use crate::interrupt;
 use std::time::Duration;
-use workloads::client::Kind;
+use workloads::client::{Kind, Shape};
 
 /// For the terminal.
 pub(super) fn text(checked: &Checked, args: &Args) -> String {
     let mut text = format!("{}\n", checked.lock.name);
-    for verdict in &checked.verdicts {
-        let (many, left, of) = verdict.size();
-        text += &format!(
-            "  {:4} {:10} {:6} {many:>10} {of:10}, {left:>10} {}, {:7.2} s  {}\n",
-            verdict.task.model.name(),
-            verdict.task.client.name(),
-            size(verdict),
-            if of == "states" { "merged" } else { "pruned" },
-            verdict.elapsed.as_secs_f64(),
-            verdict.word(),
-        );
-        for cut_off in &verdict.bounds {
-            text += &format!("       {cut_off}\n");
-        }
-        if let Some(found) = &verdict.found {
-            let weakened = args.weaken.as_ref().map(ToString::to_string);
-            text += &tell(&verdict.task, found, weakened.as_deref());
+    for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun) {
+        for (number, explored) in verdict.all().enumerate() {
+            let (many, left, of) = explored.size();
+            let (model, client) = if number == 0 {
+                (verdict.task.model.name(), verdict.task.client.name())
+            } else {
+                ("", "  smaller")
+            };
+            text += &format!(
+                "  {model:4} {client:15} {:6} {many:>10} {of:10}, {left:>10} {}, {:7.2} s  {}\n",
+                size(explored.shape),
+                if of == "states" { "merged" } else { "pruned" },
+                explored.elapsed.as_secs_f64(),
+                explored.word(),
+            );
+            if let Some((task, found)) = &explored.found {
+                let weakened = args.weaken.as_ref().map(ToString::to_string);
+                text += &tell(task, found, weakened.as_deref());
+            }
         }
     }
-    let killed = checked.mutants.iter().filter(|mutant| mutant.killed.is_some()).count();
+    let not_begun = checked.verdicts.iter().filter(|verdict| !verdict.asked.begun).count();
+    if not_begun > 0 {
+        text += &format!("  {not_begun} explorations were not begun\n");
+    }
     if !checked.mutants.is_empty() {
-        text += &format!("  {killed} of {} mutants are found\n", checked.mutants.len());
+        text += &format!("  {}\n", summary(checked.mutants.iter()));
     }
     for mutant in &checked.mutants {
-        let fate = mutant.killed.as_ref().map_or_else(
-            || if mutant.bounds > 0 { "survives, within bounds".to_owned() } else { "survives".to_owned() },
-            |killed| format!("{} in {}", killed.violation, killed.client),
-        );
-        text += &format!("    {:34} {:16} {:8} {fate}\n", mutant.name, mutant.operation, mutant.from);
-        if let (Some(killed), true) = (&mutant.killed, args.lock.is_some()) {
-            text += &killed.table;
-        }
+        text += &format!("    {:52} {:21} {}\n", mutant.name, mutant.place, mutant.fate());
     }
     text
 }
 
-fn size(verdict: &Verdict) -> String {
-    format!("{} × {}", verdict.task.shape.threads, verdict.task.shape.rounds)
+fn size(shape: Shape) -> String {
+    format!("{} × {}", shape.threads, shape.rounds)
+}
+
+/// How many mutants were found.
+fn summary<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> String {
+    let (mut found, mut all, mut not_judged) = ([0; 2], [0; 2], 0);
+    for mutant in mutants {
+        let kind = usize::from(mutant.to.is_of_ordering());
+        all[kind] += 1;
+        found[kind] += usize::from(mutant.is_found());
+        not_judged += usize::from(matches!(mutant.fate, Fate::NotJudged));
+    }
+    let rest = if not_judged == 0 { String::new() } else { format!("; {not_judged} were not judged") };
+    format!(
+        "{} of {} weakened orderings and {} of {} mutants of logic are found{rest}",
+        found[1], all[1], found[0], all[0]
+    )
 }
 
 /// For `docs/verification.md`.
-pub(super) fn markdown(all: &[Checked], arguments: &str, elapsed: Duration) -> String {
-    let mut page = String::from(
+pub(super) fn markdown(all: &[Checked], arguments: &str, args: &Args, elapsed: Duration) -> String {
+    let minutes = args.time_limit.as_secs_f64() / 60.0;
+    let mut page = format!(
         "# Verification\n\n\
-         Written by `contend check --all --mutate --write docs/verification.md`; [checking.md](checking.md) explains \
-         how to read it.\n\n\
+         Written by `contend check --all --mutate --time-limit {minutes}m --write docs/verification.md`; \
+         [checking.md](checking.md) explains how to read it.\n\n\
          Every lock runs with small clients, of so many threads × acquisitions each, in every execution that a memory \
          model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that there are \
          more\nstates than an exploration remembers, which is so on every computer; *out of time* that the time limit came \
-         first.\nExecutions that end in a wait which another execution goes on from are counted as \
-         pruned.\n\n",
+         first. Then the\nnext rows are smaller clients that were tried in its place. Executions that end in a \
+         wait which another execution goes\non from are counted as pruned.\n\n\
+         At the end of every execution of every client the lock is used once more: a try succeeds, one on the held lock \
+         fails, two\nreaders share it, a writer does not; then its words are those of a free lock, and every queue node \
+         is back in its pool.\n\n"
     );
-    page += &format!("All of it took {:.0} s on this computer.\n\n## Exclusion\n\n", elapsed.as_secs_f64());
+    let cut_short = if interrupt::came() { "It was **cut short** after" } else { "All of it took" };
+    page += &format!("{cut_short} {:.0} s on this computer.\n\n", elapsed.as_secs_f64());
+    let verdicts = || all.iter().flat_map(|checked| &checked.verdicts);
+    let count = |of: fn(&Verdict) -> bool| verdicts().filter(|verdict| of(verdict)).count();
+    let (verified, wrong) = (count(Verdict::is_verified), count(Verdict::is_wrong));
+    page += &format!(
+        "{verified} of {} explorations are verified in the size that was asked for, {wrong} are wrong, {} are bounds.\n\n\
+         ## Exclusion\n\n",
+        verdicts().count(),
+        verdicts().count() - verified - wrong,
+    );
     page += "| lock | model | client | size | gone through | pruned or merged | seconds | verdict |\n\
              |---|---|---|---|--:|--:|--:|---|\n";
-    for checked in all {
-        for verdict in &checked.verdicts {
-            page += &row(checked.lock.name, verdict);
-        }
+    for verdict in verdicts() {
+        verdict.all().for_each(|explored| page += &row(verdict, explored));
     }
-    let plain = all.iter().flat_map(|checked| &checked.verdicts);
     let mut hardest =
-        plain.filter(|verdict| verdict.task.client == Client::Of(Kind::Exclusive)).collect::<Vec<_>>();
-    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.elapsed));
+        verdicts().filter(|verdict| verdict.task.client == Client::Of(Kind::Exclusive)).collect::<Vec<_>>();
+    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.asked.elapsed));
     page += "\nThe hardest plain clients:\n\n";
     for verdict in hardest.iter().take(12) {
-        let (many, _, of) = verdict.size();
-        let seconds = verdict.elapsed.as_secs_f64();
-        page += &format!("- {}: {many} {of}, {seconds:.1} s, {}\n", verdict.task, verdict.word());
+        let (many, _, of) = verdict.asked.size();
+        let seconds = verdict.asked.elapsed.as_secs_f64();
+        page += &format!("- {}: {many} {of}, {seconds:.1} s, {}\n", verdict.task, verdict.asked.word());
     }
     page += "\n## Mutants\n\n\
-             Every acquire, release, acq_rel and seq_cst access is made weaker, one at a time, without a change of the \
-             source, and\njudged under release-acquire. A survivor is an ordering that no client here needs; that is \
-             a finding, and no proof that\nthe ordering is not needed.\n\n\
-             | lock | access | operation | from | found as | by, or why it is left |\n|---|---|---|---|---|---|\n";
-    for checked in all {
-        for mutant in &checked.mutants {
-            let argument = arguments.lines().filter_map(|line| line.split_once(','));
-            let mut argument =
-                argument.filter(|(access, _)| *access == mutant.name).map(|(_, why)| why.trim_matches('"'));
-            let (found, by) = match &mutant.killed {
-                Some(killed) => (killed.violation.to_owned(), killed.client.clone()),
-                None => {
-                    let seen = if mutant.bounds > 0 { "survives, some clients cut off" } else { "survives" };
-                    (format!("**{seen}**"), argument.next_back().unwrap_or("not argued yet").to_owned())
-                }
-            };
-            page += &format!(
-                "| {} | `{}` | {} | {} | {found} | {by} |\n",
-                checked.lock.name, mutant.name, mutant.operation, mutant.from
-            );
-        }
+             Every acquire, release, acq_rel and seq_cst access is made weaker, and every access is made wrong in each \
+             way of the\nfollowing, one at a time, without a change of the source, and judged under release-acquire: a \
+             write, a wake-up or the return\nof a node is left out (*dropped*), writes *one-more* or *one-less*, sets or \
+             clears the *next-bit*, *reads-one-more*,\n*reads-one-less* or *reads-zero*, takes a failed exchange for a \
+             success (*succeeds*) or the other way round (*fails*); a\nwait has its condition *negated*, is *not-waited* \
+             for, or has its limit taken away (*unlimited*). A survivor is a change that\nno client here notices; that is \
+             a finding, and no proof that it makes no difference.\n\n\
+             | lock | access | change | found as | by, or why it is left |\n|---|---|---|---|---|\n";
+    let arguments = Argument::read_all(arguments);
+    for mutant in all.iter().flat_map(|checked| &checked.mutants) {
+        let (found, by) = match &mutant.fate {
+            Fate::Found { client, violation } => ((*violation).to_owned(), client.as_str()),
+            Fate::NotJudged => ("not judged".to_owned(), "no time was left"),
+            Fate::Survives { .. } => {
+                let why = arguments.iter().find(|argument| argument.is_about(mutant));
+                (format!("**{}**", mutant.fate()), why.map_or("not argued yet", |argument| &argument.why))
+            }
+        };
+        let (access, _) = mutant.name.split_once('=').unwrap_or((&mutant.name, ""));
+        let (from, to) = (mutant.from, mutant.to.name());
+        let change = if mutant.to.is_of_ordering() { format!("{from} → {to}") } else { to.to_owned() };
+        page += &format!("| {} | `{access}` | {change} | {found} | {by} |\n", mutant.of);
     }
-    let all_mutants = all.iter().flat_map(|checked| &checked.mutants).collect::<Vec<_>>();
-    let killed = all_mutants.iter().filter(|mutant| mutant.killed.is_some()).count();
-    page += &format!("\n{killed} of {} mutants are found.\n", all_mutants.len());
+    page += &format!("\n{}.\n", summary(all.iter().flat_map(|checked| &checked.mutants)));
     page
 }
 
-fn row(lock: &str, verdict: &Verdict) -> String {
-    let bounds = verdict.bounds.iter().map(|cut_off| format!("; {cut_off}"));
-    let (many, left, of) = verdict.size();
+fn row(verdict: &Verdict, explored: &Explored) -> String {
+    let (many, left, of) = explored.size();
     format!(
-        "| {lock} | {} | {} | {} | {many} {of} | {left} | {:.2} | {}{} |\n",
+        "| {} | {} | {} | {} | {many} {of} | {left} | {:.2} | {} |\n",
+        verdict.task.lock.name,
         verdict.task.model,
         verdict.task.client.name(),
-        size(verdict),
-        verdict.elapsed.as_secs_f64(),
-        verdict.word(),
-        bounds.collect::<String>(),
+        size(explored.shape),
+        explored.elapsed.as_secs_f64(),
+        explored.word(),
     )
+}
+
+/// Why a surviving mutant is left: a line of `survivors.csv`. An empty lock stands for all locks that have the access.
+#[derive(serde::Deserialize)]
+struct Argument {
+    lock: String,
+    access: String,
+    change: String,
+    why: String,
+}
+
+impl Argument {
+    fn read_all(text: &str) -> Vec<Self> {
+        csv::Reader::from_reader(text.as_bytes()).into_deserialize().filter_map(Result::ok).collect()
+    }
+
+    fn is_about(&self, mutant: &Mutant) -> bool {
+        let mut changes = self.change.split(' ');
+        (self.lock.is_empty() || self.lock == mutant.of)
+            && mutant.name.strip_prefix(&self.access).is_some_and(|rest| rest.starts_with('='))
+            && changes.any(|change| change == mutant.to.name())
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::clients::Client;
+use crate::interrupt;
 use checker::{Bound, Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ const EXECUTIONS_TO_SHORTEN: u64 = 50_000;
 impl Task {
     /// Runs the client once on the checked machine.
     pub(super) fn run(&self) -> Result<(), String> {
-        self.client.run(self.lock.name, self.shape)
+        self.client.run(self.lock, self.shape)
     }
 
     pub(super) fn explore(&self, exploration: &Exploration) -> checker::Report {
@@ -40,60 +41,65 @@ impl Task {
     }
 
     /// Explores the client: every execution, and every state where executions are too many. Where states are too many
-    /// too, smaller clients, down to the first that can be seen whole.
-    pub(super) fn judge(mut self, budget: &Budget, mutation: Option<Mutation>) -> Verdict {
-        let mut bounds = Vec::new();
-        loop {
-            for search in [Search::Executions, Search::States] {
-                let by_executions = search == Search::Executions;
-                let exploration = Exploration {
-                    mutation,
-                    search,
-                    alike: self.client.is_alike(),
-                    most_executions: by_executions.then_some(MOST_EXECUTIONS),
-                    most_states: Some(MOST_STATES),
-                    most_time: Some(if by_executions { budget.left() } else { budget.share() }),
-                    ..Exploration::of(self.model)
-                };
-                let report = self.explore(&exploration);
-                let verdict = |task, found, bounds: &Vec<_>| Verdict {
-                    task,
-                    search,
-                    counts: report.counts,
-                    elapsed: report.elapsed,
-                    bound: report.bound,
-                    found,
-                    bounds: bounds.clone(),
-                };
-                if report.is_verified() {
-                    return verdict(self, None, &bounds);
-                }
-                if let Some(found) = report.counterexample.clone() {
-                    let (task, found) = self.minimise(mutation, found);
-                    return verdict(task, Some(found), &bounds);
-                }
-                if search == Search::States {
-                    let bound = report.bound.expect("neither verified nor wrong");
-                    bounds.push(CutOff { shape: self.shape, counts: report.counts, bound });
-                    if smaller(self.shape).is_none() {
-                        return verdict(self, None, &bounds);
-                    }
-                }
+    /// too, smaller clients besides, down to the first that can be seen whole.
+    pub(super) fn judge(self, limits: &Limits, mutation: Option<Mutation>) -> Verdict {
+        let asked = self.judge_size(self.shape, limits, mutation);
+        let mut verdict = Verdict { task: self, asked, smaller: Vec::new() };
+        let mut shape = self.shape;
+        while let (false, Some(less)) = (verdict.last().is_settled(), smaller(shape)) {
+            if limits.are_over() {
+                break;
             }
-            self.shape = smaller(self.shape).expect("looked for above");
+            shape = less;
+            verdict.smaller.push(self.judge_size(shape, limits, mutation));
         }
+        verdict
+    }
+
+    fn judge_size(self, shape: Shape, limits: &Limits, mutation: Option<Mutation>) -> Explored {
+        let task = Self { shape, ..self };
+        let begun = !interrupt::came();
+        let mut explored = None;
+        for search in [Search::Executions, Search::States] {
+            let by_executions = search == Search::Executions;
+            let exploration = Exploration {
+                mutation,
+                search,
+                alike: self.client.is_alike(),
+                most_executions: by_executions.then_some(MOST_EXECUTIONS),
+                most_states: Some(MOST_STATES),
+                most_time: Some(if by_executions { limits.left() } else { limits.share() }),
+                ..limits.exploration(self.model)
+            };
+            let report = task.explore(&exploration);
+            let found = report.counterexample.map(|found| task.minimise(limits, mutation, found));
+            let now = Explored {
+                shape,
+                search,
+                counts: report.counts,
+                elapsed: report.elapsed,
+                bound: report.bound,
+                found,
+                begun,
+            };
+            if explored.insert(now).is_settled() {
+                break;
+            }
+        }
+        explored.expect("explored in two ways")
     }
 
     /// The smallest client that fails in the same way, and in it the shortest execution.
-    pub(super) fn minimise(
+    fn minimise(
         self,
+        limits: &Limits,
         mutation: Option<Mutation>,
         found: Counterexample,
     ) -> (Self, Counterexample) {
         let limited = Exploration {
             mutation,
             most_executions: Some(EXECUTIONS_TO_SHORTEN),
-            ..Exploration::of(self.model)
+            ..limits.exploration(self.model)
         };
         let (mut task, mut best) = (self, found);
         for (threads, rounds) in [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)] {
@@ -132,13 +138,13 @@ const LEAST_LEFT: Duration = Duration::from_millis(500);
 /// What an exploration gets of the time at least.
 const LEAST_SHARE: Duration = Duration::from_secs(5);
 
-/// The time for everything, shared by those who still want some: what one leaves over, the others have.
-pub(super) struct Budget {
+/// What the whole command may take, shared by its explorations: what one leaves over, the others have.
+pub(super) struct Limits {
     until: Instant,
     waiting: AtomicUsize,
 }
 
-impl Budget {
+impl Limits {
     /// So much time for so many explorations.
     pub(super) fn new(all: Duration, explorations: usize) -> Self {
         Self { until: Instant::now() + all, waiting: AtomicUsize::new(explorations) }
@@ -147,6 +153,16 @@ impl Budget {
     /// One exploration less.
     pub(super) fn done(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more may be begun.
+    pub(super) fn are_over(&self) -> bool {
+        interrupt::came() || Instant::now() >= self.until
+    }
+
+    /// An exploration that ends when the command is to.
+    pub(super) fn exploration(&self, model: Model) -> Exploration {
+        Exploration { stop: Some(interrupt::flag()), ..Exploration::of(model) }
     }
 
     fn left(&self) -> Duration {
@@ -162,45 +178,25 @@ impl Budget {
     }
 }
 
-/// What came of an exploration.
-pub(super) struct Verdict {
-    /// What was explored in the end.
-    pub(super) task: Task,
+/// What came of a client of one size.
+pub(super) struct Explored {
+    pub(super) shape: Shape,
     /// What was gone through.
-    pub(super) search: Search,
+    search: Search,
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
     /// What ended the exploration before everything was seen.
-    pub(super) bound: Option<Bound>,
-    pub(super) found: Option<Counterexample>,
-    /// Larger clients that were too much.
-    pub(super) bounds: Vec<CutOff>,
+    bound: Option<Bound>,
+    /// What was wrong, in the smallest client that shows it.
+    pub(super) found: Option<(Task, Counterexample)>,
+    /// False when the command was to end before.
+    pub(super) begun: bool,
 }
 
-/// A client that was not gone through.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CutOff {
-    pub(super) shape: Shape,
-    pub(super) counts: Counts,
-    pub(super) bound: Bound,
-}
-
-impl fmt::Display for CutOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { threads, rounds } = self.shape;
-        write!(f, "{threads} × {rounds} ")?;
-        match self.bound {
-            // How far it came by then says something about the computer only.
-            Bound::Time => write!(f, "ran out of time"),
-            Bound::Unfollowed => write!(f, "has executions that were not followed to their end"),
-            Bound::Executions | Bound::States => write!(f, "was cut off after {} states", self.counts.states),
-        }
-    }
-}
-
-impl Verdict {
-    pub(super) const fn is_wrong(&self) -> bool {
-        self.found.is_some()
+impl Explored {
+    /// Nothing more can come of it.
+    fn is_settled(&self) -> bool {
+        self.bound.is_none() || self.found.is_some()
     }
 
     /// How much was gone through, and what of it was left early.
@@ -216,29 +212,27 @@ impl Verdict {
     /// In a word.
     pub(super) fn word(&self) -> &'static str {
         match &self.found {
-            Some(found) => found.violation.name(),
+            Some((_, found)) => found.violation.name(),
             None if self.bound.is_none() => "verified",
+            None if !self.begun => "not begun",
             None if self.bound == Some(Bound::Time) => "out of time",
             None => "a bound",
         }
     }
 
-    pub(super) fn json(&self) -> Value {
-        let shape = |shape: Shape| json!({ "threads": shape.threads, "acquisitions": shape.rounds });
+    fn json(&self) -> Value {
         json!({
-            "client": self.task.client.name(),
-            "model": self.task.model.name(),
-            "threads": self.task.shape.threads,
-            "acquisitions": self.task.shape.rounds,
+            "threads": self.shape.threads,
+            "acquisitions": self.shape.rounds,
             "by": if self.search == Search::States { "states" } else { "executions" },
             "executions": self.counts,
             "seconds": self.elapsed.as_secs_f64(),
             "complete": self.bound.is_none() && self.found.is_none(),
+            "limit": self.bound.map(limit_name),
             "verdict": self.word(),
-            "bounds": self.bounds.iter().map(|cut| {
-                json!({ "client": shape(cut.shape), "executions": cut.counts, "limit": limit_name(cut.bound) })
-            }).collect::<Vec<_>>(),
-            "counterexample": self.found.as_ref().map(|found| json!({
+            "counterexample": self.found.as_ref().map(|(task, found)| json!({
+                "threads": task.shape.threads,
+                "acquisitions": task.shape.rounds,
                 "violation": found.violation.to_string(),
                 "steps": found.rows.iter().map(|row| json!({
                     "thread": row.thread, "step": row.step, "state": row.state, "site": row.site,
@@ -246,6 +240,43 @@ impl Verdict {
                 "replay": found.script.to_string(),
             })),
         })
+    }
+}
+
+/// What came of a task.
+pub(super) struct Verdict {
+    pub(super) task: Task,
+    /// Of the size that was asked for: this is the verdict.
+    pub(super) asked: Explored,
+    /// Smaller clients, which were tried because that one took too long.
+    pub(super) smaller: Vec<Explored>,
+}
+
+impl Verdict {
+    fn last(&self) -> &Explored {
+        self.smaller.last().unwrap_or(&self.asked)
+    }
+
+    /// Every size that was explored, the one that was asked for first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Explored> {
+        std::iter::once(&self.asked).chain(&self.smaller)
+    }
+
+    pub(super) fn is_wrong(&self) -> bool {
+        self.all().any(|explored| explored.found.is_some())
+    }
+
+    /// Whether the size that was asked for was seen whole, with nothing wrong in it.
+    pub(super) const fn is_verified(&self) -> bool {
+        self.asked.bound.is_none() && self.asked.found.is_none()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut json = self.asked.json();
+        json["client"] = self.task.client.name().into();
+        json["model"] = self.task.model.name().into();
+        json["smaller"] = self.smaller.iter().map(Explored::json).collect();
+        json
     }
 }
 
@@ -280,12 +311,8 @@ fn sizes(client: Client, model: Model, args: &Args) -> Vec<(usize, u32)> {
     match (client, model) {
         (Client::Of(Kind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
         (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
-        // Two of three threads share; two threads already nest.
-        (Client::Of(Kind::Shared), _) => vec![(3, 1), (2, 2)],
-        // A third thread waits behind one that leaves, or is woken in its stead.
-        (Client::Of(Kind::Timed | Kind::Cancelled | Kind::PassedOn) | Client::Parked, _) => {
-            vec![(3, 1), (2, 2)]
-        }
-        _ => vec![(2, 2)],
+        (Client::Of(Kind::Nested), _) => vec![(2, 2)],
+        // With three threads somebody waits behind whoever leaves; in a second round what was left shows.
+        _ => vec![(3, 1), (2, 2)],
     }
 }

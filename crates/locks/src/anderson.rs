@@ -82,6 +82,25 @@ unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
         let (slot, granted) = self.slot(after);
         slot.store(granted, Release); // [1] to the next acquirer
     }
+
+    fn is_idle(&self) -> bool {
+        let next = self.next.word.load(Relaxed);
+        let granted = |number| {
+            let (slot, granted) = self.slot(number);
+            slot.load(Relaxed) == granted
+        };
+        next == self.entered.word.load(Relaxed)
+            && (0..SLOTS as u32).all(|slot| granted(slot) == (slot as usize == next as usize % SLOTS))
+    }
+
+    const WRAPS: bool = true;
+
+    fn near_wrap(&self) {
+        self.slots[0].word.store(1, Relaxed);
+        self.slots[SLOTS - 1].word.store(1, Relaxed);
+        self.next.word.store(u32::MAX, Relaxed);
+        self.entered.word.store(u32::MAX, Relaxed);
+    }
 }
 
 impl<M: Machine, const SLOTS: usize> FairLock<M> for Anderson<M, SLOTS> {}

@@ -138,6 +138,14 @@ struct Waiter<'a, M: Machine> {
 impl<M: Machine> BlockingWord<M> {
     pub(crate) const NEW: Self = Self { word: M::U32::ZERO };
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == 0
+    }
+
+    pub(crate) fn near_full(&self) {
+        self.word.store(MOST_READERS & READERS, Relaxed);
+    }
+
     #[inline]
     pub(crate) fn acquire(&self) {
         if !self.take_when_free() {

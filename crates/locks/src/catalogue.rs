@@ -53,6 +53,10 @@ pub struct Lock {
     pub timed: bool,
     /// Readers share it.
     pub shared: bool,
+    /// It counts acquisitions in words that wrap around.
+    pub wraps: bool,
+    /// Past some number of readers it lets no other in.
+    pub bounds_readers: bool,
 }
 
 /// Somebody who wants to use a lock by its name, with its type. Each lock calls the most able of the functions that
@@ -70,6 +74,18 @@ pub trait Visitor<M: Machine> {
     fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output;
     /// A reader-writer lock whose waiters can give up.
     fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Self::Output;
+}
+
+macro_rules! bounds_readers {
+    (shared $type:ident) => {
+        <$type<machine::Native> as RawRwLock<machine::Native>>::BOUNDS_READERS
+    };
+    (timed_shared $type:ident) => {
+        bounds_readers!(shared $type)
+    };
+    ($exclusive:ident $type:ident) => {
+        false
+    };
 }
 
 macro_rules! catalogue {
@@ -91,6 +107,8 @@ macro_rules! catalogue {
             tries: abilities::$ability.tries,
             timed: abilities::$ability.timed,
             shared: abilities::$ability.shared,
+            wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
+            bounds_readers: bounds_readers!($ability $type),
         }),*];
 
         // A lock is as large whatever its waiters do while they wait, so that one size stands for both.

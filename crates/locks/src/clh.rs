@@ -107,6 +107,10 @@ unsafe impl<M: Machine> RawLock<M> for Clh<M> {
             unsafe { node.release(&self.tail) };
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.tail.load(Relaxed).is_null()
+    }
 }
 
 impl<M: Machine> FairLock<M> for Clh<M> {}

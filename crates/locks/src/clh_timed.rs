@@ -89,6 +89,10 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
             node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.tail.load(Relaxed).is_null()
+    }
 }
 
 impl<M: Machine> FairLock<M> for ClhTimed<M> {}

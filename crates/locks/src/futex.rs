@@ -37,6 +37,10 @@ unsafe impl<M: Machine> RawLock<M> for Futex<M> {
     unsafe fn release(&self) {
         self.word.release();
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.is_idle()
+    }
 }
 
 // SAFETY: true only after such an entry.

@@ -93,6 +93,10 @@ unsafe impl<M: Machine> RawLock<M> for Hclh<M> {
             unsafe { node.release(&self.global.tail) };
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.local.iter().chain([&self.global]).all(|cluster| cluster.tail.load(Relaxed).is_null())
+    }
 }
 
 // SAFETY: true only after such an entry.

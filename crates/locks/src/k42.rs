@@ -107,6 +107,10 @@ unsafe impl<M: Machine> RawLock<M> for K42<M> {
         // SAFETY: a linked waiter waits on its node until the store below.
         unsafe { &*successor }.tail.store(null_mut(), Release); // [4] to the successor
     }
+
+    fn is_idle(&self) -> bool {
+        self.node.tail.load(Relaxed).is_null()
+    }
 }
 
 impl<M: Machine> FairLock<M> for K42<M> {}

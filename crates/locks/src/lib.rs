@@ -82,6 +82,7 @@ mod rw;
 mod rw_naive;
 mod rw_queued;
 pub mod serves;
+pub mod source;
 pub mod spinning;
 mod tas;
 mod tas_backoff;
@@ -137,6 +138,17 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// # Safety
     /// The lock is held exclusively, and whoever acquired it takes this for its release.
     unsafe fn release(&self);
+
+    /// Whether nothing is left in the lock's words of those who have used it. For checks, while nobody uses the lock.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Whether the lock counts acquisitions in words that wrap around.
+    const WRAPS: bool = false;
+
+    /// Brings the lock, which nobody has used yet, to just before its counters wrap around. For checks.
+    fn near_wrap(&self) {}
 
     /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
     /// have effects outside the machine. A `body` that panics leaves the lock held.
@@ -197,6 +209,12 @@ pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// Whether the lock is held exclusively. Certain for whoever holds it, one way or the other; for others as of some
     /// moment ago.
     fn is_exclusive(&self) -> bool;
+
+    /// Whether there is a number of readers past which no other is let in.
+    const BOUNDS_READERS: bool = false;
+
+    /// Counts so many readers in the lock, which nobody has used yet, that one more is the last. For checks.
+    fn near_full(&self) {}
 }
 
 /// A reader-writer lock whose waiters can give up; its exclusive side is that of [`TimedLock`].

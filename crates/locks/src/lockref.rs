@@ -120,21 +120,24 @@ impl<M: Machine> LockRef<M> {
     }
 
     /// Takes a reference, on top of one that the caller or somebody on its behalf has. Gives the new count.
+    ///
+    /// # Panics
+    /// When 2³¹ − 1 references are out, which can only be forgotten ones.
     #[inline]
     pub fn get(&self) -> i32 {
-        self.change(|count| Some(count + 1)).unwrap_or_default()
+        self.change(|count| count.checked_add(1)).expect("more references than can be counted")
     }
 
-    /// Takes a reference unless there is none, or the object is dead.
+    /// Takes a reference unless there is none, the object is dead, or no more can be counted.
     #[inline]
     pub fn get_not_zero(&self) -> bool {
-        self.change(|count| (count > 0).then_some(count + 1)).is_some()
+        self.change(|count| if count > 0 { count.checked_add(1) } else { None }).is_some()
     }
 
-    /// Takes a reference unless the object is dead.
+    /// Takes a reference unless the object is dead, or no more can be counted.
     #[inline]
     pub fn get_not_dead(&self) -> bool {
-        self.change(|count| (count >= 0).then_some(count + 1)).is_some()
+        self.change(|count| if count >= 0 { count.checked_add(1) } else { None }).is_some()
     }
 
     /// Drops a reference unless it is the last one: then it is kept, the caller holds the lock, and the answer is
@@ -178,6 +181,11 @@ unsafe impl<M: Machine> RawLock<M> for LockRef<M> {
     #[inline]
     unsafe fn release(&self) {
         self.word.store_part(HELD_PART, 0, Release); // [1] to the next acquirer
+    }
+
+    /// The lock, that is; references may be out.
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) & u64::from(u32::MAX) == 0
     }
 }
 

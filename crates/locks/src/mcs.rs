@@ -177,6 +177,10 @@ unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
         // SAFETY: released above, so that it is in no queue.
         unsafe { M::give_node(node) };
     }
+
+    fn is_idle(&self) -> bool {
+        !self.queue.is_held()
+    }
 }
 
 impl<M: Machine> FairLock<M> for Mcs<M> {}

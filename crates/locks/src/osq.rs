@@ -229,6 +229,10 @@ unsafe impl<M: Machine> RawLock<M> for Osq<M> {
             name => Queued { tail: &self.tail, name, node: unsafe { named::<M>(name) } }.release(),
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.tail.load(Relaxed) == FREE
+    }
 }
 
 // SAFETY: true only after such an entry.

@@ -149,6 +149,10 @@ unsafe impl<M: Machine> RawLock<M> for Qspin<M> {
     unsafe fn release(&self) {
         self.word.store_part(LOCKED_PART, 0, Release); // [1] to the pending waiter, the head, or a newcomer
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == 0
+    }
 }
 
 // SAFETY: true only after such an entry.

@@ -38,6 +38,10 @@ unsafe impl<M: Machine> RawLock<M> for Rw<M> {
     unsafe fn release(&self) {
         self.word.release();
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.is_idle()
+    }
 }
 
 // SAFETY: true only after such an entry.
@@ -71,6 +75,12 @@ unsafe impl<M: Machine> RawRwLock<M> for Rw<M> {
     #[inline]
     unsafe fn release_shared(&self) {
         self.word.release_shared();
+    }
+
+    const BOUNDS_READERS: bool = true;
+
+    fn near_full(&self) {
+        self.word.near_full();
     }
 
     #[inline]

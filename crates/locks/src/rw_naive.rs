@@ -59,6 +59,10 @@ unsafe impl<M: Machine> RawLock<M> for RwNaive<M> {
     unsafe fn release(&self) {
         self.word.fetch_sub(WRITER, Release); // [1] to whoever enters next
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == 0
+    }
 }
 
 // SAFETY: true only after such an entry.
@@ -96,6 +100,12 @@ unsafe impl<M: Machine> RawRwLock<M> for RwNaive<M> {
     #[inline]
     unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
+    }
+
+    const BOUNDS_READERS: bool = true;
+
+    fn near_full(&self) {
+        self.word.store(FULL - READER, Relaxed);
     }
 
     #[inline]

@@ -108,6 +108,16 @@ unsafe impl<M: Machine> RawLock<M> for RwQueued<M> {
     unsafe fn release(&self) {
         self.word.store_part(WRITER_PART, 0, Release); // [1] to whoever enters next
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == 0 && self.queue.is_idle()
+    }
+
+    const WRAPS: bool = true;
+
+    fn near_wrap(&self) {
+        self.queue.near_wrap();
+    }
 }
 
 // SAFETY: true only after such an entry.
@@ -145,6 +155,12 @@ unsafe impl<M: Machine> RawRwLock<M> for RwQueued<M> {
     #[inline]
     unsafe fn release_shared(&self) {
         self.word.fetch_sub(READER, Release); // [2] to the next writer
+    }
+
+    const BOUNDS_READERS: bool = true;
+
+    fn near_full(&self) {
+        self.word.store(FULL - READER, Relaxed);
     }
 
     #[inline]

@@ -11,7 +11,7 @@
 //! Order: none; a waiter may be bypassed without bound. Any thread may release.
 //! Source: Anderson 1990.
 
-use machine::Ordering::{Acquire, Release};
+use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Limit, Machine, Patient, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
@@ -38,6 +38,10 @@ unsafe impl<M: Machine> RawLock<M> for Tas<M> {
     #[inline]
     unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == FREE
     }
 }
 

@@ -11,7 +11,7 @@
 //! Order: none; late comers, whose delays are short, go before those who have waited. Any thread may release.
 //! Source: Anderson 1990.
 
-use machine::Ordering::{Acquire, Release};
+use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Limit, Machine, Patient, Word};
 
 use crate::backoff::Backoff;
@@ -39,6 +39,10 @@ unsafe impl<M: Machine> RawLock<M> for TasBackoff<M> {
     #[inline]
     unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
+    }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == FREE
     }
 }
 

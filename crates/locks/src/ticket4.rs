@@ -60,6 +60,17 @@ unsafe impl<M: Machine> RawLock<M> for Ticket4<M> {
         let mine = serving(self.word.load(Relaxed)); // only the holder writes that half
         self.word.store_part(SERVING, mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
+
+    fn is_idle(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        serving(word) == next(word)
+    }
+
+    const WRAPS: bool = true;
+
+    fn near_wrap(&self) {
+        self.word.store(u32::MAX, Relaxed);
+    }
 }
 
 impl<M: Machine> FairLock<M> for Ticket4<M> {}

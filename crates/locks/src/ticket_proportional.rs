@@ -57,6 +57,17 @@ unsafe impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportiona
         let mine = self.serving.load(Relaxed); // only the holder writes it: no read-modify-write
         self.serving.store(mine.wrapping_add(1), Release); // [1] to the next acquirer
     }
+
+    fn is_idle(&self) -> bool {
+        self.next.load(Relaxed) == self.serving.load(Relaxed)
+    }
+
+    const WRAPS: bool = true;
+
+    fn near_wrap(&self) {
+        self.next.store(u32::MAX, Relaxed);
+        self.serving.store(u32::MAX, Relaxed);
+    }
 }
 
 impl<M: Machine, const UNIT_CYCLES: u64> FairLock<M> for TicketProportional<M, UNIT_CYCLES> {}

@@ -43,6 +43,10 @@ unsafe impl<M: Machine> RawLock<M> for Ttas<M> {
     unsafe fn release(&self) {
         self.word.store(FREE, Release); // [1] to the next acquirer
     }
+
+    fn is_idle(&self) -> bool {
+        self.word.load(Relaxed) == FREE
+    }
 }
 
 // SAFETY: true only after such an entry.

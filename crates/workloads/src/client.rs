@@ -11,12 +11,16 @@
 //! assert_eq!(run.expect("mcs is in the catalogue and nests").expect("it excludes").acquisitions(), 8 * 20 * 3);
 //! ```
 
+mod references;
+
+pub use references::{dying, many_references, not_last, references};
+
 use core::fmt;
 
 use locks::catalogue::{self, Lock, Visitor};
-use locks::{LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Deadline, Event, Home, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
+use machine::{Deadline, Event, GaveUp, Home, Integer, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,35 +33,84 @@ pub enum Kind {
     Timed,
     /// The same with attempts that another thread calls off.
     Cancelled,
+    /// A holder keeps the lock until a waiter has given up; others wait meanwhile.
+    GivenUp,
     /// Every third thread writes, the others read, twice nested.
     Shared,
+    /// Tries on both sides while others read and write.
+    TriedShared,
+    /// Readers that give up at a deadline while others read and write.
+    ReadersLeave,
+    /// Writers that give up at a deadline while others read and write.
+    WritersLeave,
+    /// Readers that stay inside until all of them are.
+    Meeting,
+    /// A lock with so many readers that one more is the last to be let in.
+    Full,
     /// Three locks held at once, released in another order.
     Nested,
+    /// A thread that already holds as many locks as its pool has named nodes, among others that do not.
+    Many,
     /// One thread acquires, the next one releases.
     PassedOn,
+    /// A lock whose counters are about to wrap around.
+    Wrapping,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 15] = [
         Self::Exclusive,
         Self::Tried,
         Self::Timed,
         Self::Cancelled,
+        Self::GivenUp,
         Self::Shared,
+        Self::TriedShared,
+        Self::ReadersLeave,
+        Self::WritersLeave,
+        Self::Meeting,
+        Self::Full,
         Self::Nested,
+        Self::Many,
         Self::PassedOn,
+        Self::Wrapping,
     ];
+
+    /// What commands and tables call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Tried => "tried",
+            Self::Timed => "timed",
+            Self::Cancelled => "cancelled",
+            Self::GivenUp => "given-up",
+            Self::Shared => "shared",
+            Self::TriedShared => "tried-shared",
+            Self::ReadersLeave => "readers-leave",
+            Self::WritersLeave => "writers-leave",
+            Self::Meeting => "meeting",
+            Self::Full => "full",
+            Self::Nested => "nested",
+            Self::Many => "many",
+            Self::PassedOn => "passed-on",
+            Self::Wrapping => "wrapping",
+        }
+    }
 
     /// Whether the lock can do that.
     #[must_use]
     pub fn suits(self, lock: &Lock) -> bool {
         match self {
             Self::Exclusive | Self::Nested => true,
-            Self::Tried => lock.tries,
-            Self::Timed | Self::Cancelled => lock.timed,
-            Self::Shared => lock.shared,
+            Self::Tried | Self::Many => lock.tries,
+            Self::Timed | Self::Cancelled | Self::GivenUp => lock.timed,
+            Self::Shared | Self::TriedShared | Self::Meeting => lock.shared,
+            Self::ReadersLeave | Self::WritersLeave => lock.shared && lock.timed,
+            Self::Full => lock.bounds_readers,
             Self::PassedOn => lock.any_thread_releases,
+            Self::Wrapping => lock.wraps,
         }
     }
 }
@@ -86,16 +139,47 @@ pub enum Wrong {
         /// Which thread.
         thread: usize,
     },
+    /// A thread was let in while another one held the lock until the first had given up.
+    LetIn {
+        /// Which thread.
+        thread: usize,
+    },
+    /// Nobody uses the lock any more, but it cannot be taken at once.
+    NotFree {
+        /// Whether it was to be shared.
+        shared: bool,
+    },
+    /// A try succeeded although the lock was held.
+    NotHeld {
+        /// Whether it was held by readers.
+        shared: bool,
+    },
+    /// Nobody uses the lock any more, but its words are not those of a free lock.
+    NotIdle,
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let side = |shared| if shared { "shared" } else { "exclusive" };
+        match *self {
             Self::Lost { ran, counted } => {
                 write!(to, "{ran} critical sections ran, but their counter says {counted}")
             }
             Self::NotAlone { thread } => {
                 write!(to, "thread {thread} saw another one inside its critical section")
+            }
+            Self::LetIn { thread } => {
+                write!(to, "thread {thread} was let in while another one held the lock")
+            }
+            Self::NotFree { shared } => {
+                let side = side(shared);
+                write!(to, "nobody uses the lock any more, but an attempt to take it ({side}) fails")
+            }
+            Self::NotHeld { shared } => {
+                write!(to, "a try succeeded although the lock was held ({})", side(shared))
+            }
+            Self::NotIdle => {
+                write!(to, "nobody uses the lock any more, but something of its users is left in it")
             }
         }
     }
@@ -108,52 +192,152 @@ pub fn run<M: Machine>(lock: &str, kind: Kind, shape: Shape) -> Option<Result<Ru
     catalogue::visit::<M, _>(lock, Chosen { kind, shape })?
 }
 
-/// Runs the client that was chosen, if the visited lock has the ability.
-struct Chosen {
-    kind: Kind,
-    shape: Shape,
+/// The client that was chosen, as a visitor: it gives none for a lock that cannot do what the client does.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// What its threads do.
+    pub kind: Kind,
+    /// How big it is.
+    pub shape: Shape,
+}
+
+impl Chosen {
+    fn of_raw<L: RawLock<M>, M: Machine>(&self, lock: &Lock, end: End<L>) -> Option<Result<Run, Wrong>> {
+        Some(match self.kind {
+            Kind::Exclusive => exclusively::<L, M>(self.shape, end),
+            Kind::Nested => nesting::<L, M>(self.shape, end),
+            Kind::PassedOn if lock.any_thread_releases => passing_on::<L, M>(self.shape, end),
+            _ => return None,
+        })
+    }
+
+    fn of_tried<L: TryLock<M>, M: Machine>(&self, lock: &Lock, end: End<L>) -> Option<Result<Run, Wrong>> {
+        Some(match self.kind {
+            Kind::Tried => trying::<L, M>(self.shape, end),
+            Kind::Many => many::<L, M>(self.shape, end),
+            Kind::Wrapping if lock.wraps => wrapping::<L, M>(self.shape, end),
+            _ => return self.of_raw::<L, M>(lock, end),
+        })
+    }
+
+    fn of_timed<L: TimedLock<M>, M: Machine>(
+        &self,
+        lock: &Lock,
+        end: End<L>,
+        gives_up: Attempts<'_, L, M>,
+    ) -> Option<Result<Run, Wrong>> {
+        Some(match self.kind {
+            Kind::Timed => with_deadlines::<L, M>(self.shape, end),
+            Kind::Cancelled => called_off::<L, M>(self.shape, end),
+            Kind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
+            _ => return self.of_tried::<L, M>(lock, end),
+        })
+    }
+
+    fn of_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(&self) -> Option<Result<Run, Wrong>> {
+        Some(match self.kind {
+            Kind::Shared => sharing::<L, M>(self.shape, ends_shared),
+            Kind::TriedShared => tried_shared::<L, M>(self.shape),
+            Kind::Meeting => meeting::<L, M>(self.shape),
+            _ => return None,
+        })
+    }
 }
 
 impl<M: Machine> Visitor<M> for Chosen {
     type Output = Option<Result<Run, Wrong>>;
 
     fn exclusive<L: RawLock<M>>(self, lock: &Lock) -> Self::Output {
-        match self.kind {
-            Kind::Exclusive => Some(exclusive::<L, M>(self.shape)),
-            Kind::Nested => Some(nested::<L, M>(self.shape)),
-            Kind::PassedOn if lock.any_thread_releases => Some(passed_on::<L, M>(self.shape)),
-            _ => None,
-        }
+        self.of_raw::<L, M>(lock, ends_free)
     }
 
     fn tried<L: TryLock<M>>(self, lock: &Lock) -> Self::Output {
-        match self.kind {
-            Kind::Tried => Some(tried::<L, M>(self.shape)),
-            _ => Visitor::<M>::exclusive::<L>(self, lock),
-        }
+        self.of_tried::<L, M>(lock, ends_tried)
     }
 
     fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output {
-        match self.kind {
-            Kind::Timed => Some(timed::<L, M>(self.shape)),
-            Kind::Cancelled => Some(cancelled::<L, M>(self.shape)),
-            _ => Visitor::<M>::tried::<L>(self, lock),
-        }
+        self.of_timed::<L, M>(lock, ends_tried, &[L::acquire_or])
     }
 
     fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
-        match self.kind {
-            Kind::Shared => Some(shared::<L, M>(self.shape)),
-            _ => Visitor::<M>::tried::<L>(self, lock),
+        if self.kind == Kind::Full && lock.bounds_readers {
+            let waits = |lock: &L, _| {
+                lock.acquire_shared(false);
+                true
+            };
+            return Some(full::<L, M>(self.shape, waits));
         }
+        self.of_shared::<L, M>().or_else(|| self.of_tried::<L, M>(lock, ends_shared))
     }
 
     fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Self::Output {
         match self.kind {
-            Kind::Shared => Some(shared::<L, M>(self.shape)),
-            _ => Visitor::<M>::timed::<L>(self, lock),
+            Kind::ReadersLeave => Some(readers_leave::<L, M>(self.shape)),
+            Kind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
+            Kind::Full if lock.bounds_readers => {
+                let may_leave = |lock: &L, turn| lock.acquire_shared_or(false, deadline(turn / 2)).is_ok();
+                Some(full::<L, M>(self.shape, may_leave))
+            }
+            _ => self.of_shared::<L, M>().or_else(|| {
+                let gives_up: Attempts<'_, L, M> =
+                    &[L::acquire_or, |lock, limit| lock.acquire_shared_or(false, limit)];
+                self.of_timed::<L, M>(lock, ends_shared, gives_up)
+            }),
         }
     }
+}
+
+/// What is asked of a lock that nobody uses any more, so that every call returns at once.
+type End<L> = fn(&L) -> Result<(), Wrong>;
+
+/// The ways in which a waiter of a lock can give up.
+type Attempts<'a, L, M> = &'a [fn(&L, Limit<'_, M>) -> Result<(), GaveUp>];
+
+fn ends_idle<L: RawLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle) }
+}
+
+fn ends_free<L: RawLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    lock.acquire();
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    ends_idle(lock)
+}
+
+/// A try on the free lock succeeds, one on the held lock fails, and then nothing is left of anybody.
+fn ends_tried<L: TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    if !lock.try_acquire() {
+        return Err(Wrong::NotFree { shared: false });
+    }
+    if lock.try_acquire() {
+        return Err(Wrong::NotHeld { shared: false });
+    }
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    ends_free(lock)
+}
+
+/// The same for both sides; two readers are let in, and a writer only without them.
+fn ends_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    if !(lock.try_acquire_shared(false) && lock.try_acquire_shared(false)) {
+        return Err(Wrong::NotFree { shared: true });
+    }
+    for _ in 0..2 {
+        if lock.try_acquire() {
+            return Err(Wrong::NotHeld { shared: true });
+        }
+        // SAFETY: acquired above.
+        unsafe { lock.release_shared() };
+    }
+    if !lock.try_acquire() {
+        return Err(Wrong::NotFree { shared: false });
+    }
+    if lock.try_acquire_shared(false) || lock.try_acquire_shared(true) {
+        return Err(Wrong::NotHeld { shared: false });
+    }
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    ends_tried(lock)
 }
 
 /// A lock and what it protects: two cells that are equal whenever nobody is inside.
@@ -213,6 +397,18 @@ impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
 }
 
 impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
+    /// Announces an attempt to share that may fail; true if it did not.
+    fn attempt_shared(&self, attempt: impl FnOnce(&L) -> bool) -> bool {
+        M::note(Event::Acquiring { lock: self.address() });
+        let got = attempt(&self.lock);
+        M::note(if got {
+            Event::Acquired { lock: self.address(), shared: true }
+        } else {
+            Event::GaveUp { lock: self.address() }
+        });
+        got
+    }
+
     fn acquire_shared(&self, reads_already: bool) {
         M::note(Event::Acquiring { lock: self.address() });
         self.lock.acquire_shared(reads_already);
@@ -229,28 +425,38 @@ impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
 /// What a thread tells when the run is over.
 struct Told<M: Machine> {
     touches: M::Cell<u64>,
-    disturbed: M::Cell<u8>,
+    wrong: M::Cell<u8>,
 }
 
-/// Runs `rounds` on every thread; it gives how often it was inside, and whether always alone. Then adds up.
+/// Runs `rounds` on every thread; it gives how often it was inside, and whether always alone. Then adds up, and looks
+/// whether the locks can be used as ever.
 fn add_up<L: RawLock<M>, M: Machine>(
     shape: Shape,
     guarded: &[Placed<Guarded<L, M>, M>],
+    end: End<L>,
     rounds: impl Fn(usize) -> Inside + Sync,
 ) -> Result<Run, Wrong> {
-    let told = || Told::<M> { touches: M::Cell::ZERO, disturbed: M::Cell::ZERO };
+    let told = || Told::<M> { touches: M::Cell::ZERO, wrong: M::Cell::ZERO };
     let told = (0..shape.threads).map(|_| Placed::<_, M>::new(told(), Home::FirstTouch)).collect::<Vec<_>>();
     let run = M::run(&Plan::threads(shape.threads), &|thread| {
         let inside = rounds(thread);
         told[thread].touches.set(inside.touches);
-        told[thread].disturbed.set(u8::from(inside.disturbed));
+        told[thread].wrong.set(u8::from(inside.disturbed) | u8::from(inside.let_in) << 1);
     });
-    if let Some(thread) = told.iter().position(|told| told.disturbed.get() != 0) {
-        return Err(Wrong::NotAlone { thread });
+    for (thread, told) in told.iter().enumerate() {
+        match told.wrong.get() {
+            0 => {}
+            2 => return Err(Wrong::LetIn { thread }),
+            _ => return Err(Wrong::NotAlone { thread }),
+        }
     }
     let ran = told.iter().map(|told| told.touches.get()).sum();
     let counted = guarded.iter().map(|guarded| guarded.count.get()).sum();
-    if ran == counted { Ok(run) } else { Err(Wrong::Lost { ran, counted }) }
+    if ran != counted {
+        return Err(Wrong::Lost { ran, counted });
+    }
+    guarded.iter().try_for_each(|guarded| end(&guarded.lock))?;
+    Ok(run)
 }
 
 /// What one thread saw of its critical sections.
@@ -258,12 +464,21 @@ fn add_up<L: RawLock<M>, M: Machine>(
 struct Inside {
     touches: u64,
     disturbed: bool,
+    /// It got the lock while another thread had it.
+    let_in: bool,
 }
 
 impl Inside {
     fn touch<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
         self.touches += 1;
         self.disturbed |= !guarded.touch();
+    }
+
+    /// One critical section with its acquisition and release.
+    fn write<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
+        guarded.acquire();
+        self.touch(guarded);
+        guarded.release();
     }
 
     fn look<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
@@ -274,17 +489,16 @@ impl Inside {
 /// Acquire, touch, release.
 ///
 /// # Errors
-/// [`Wrong`] when the lock does not exclude; the same holds for every client below.
+/// [`Wrong`] when the lock does not exclude, or cannot be used as ever when all have left; the same holds for every
+/// client below.
 pub fn exclusive<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
-    add_up(shape, &guarded, |_| {
-        let mut inside = Inside::default();
-        for _ in 0..shape.rounds {
-            guarded[0].acquire();
-            inside.touch(&guarded[0]);
-            guarded[0].release();
-        }
-        inside
+    exclusively::<L, M>(shape, ends_free)
+}
+
+fn exclusively<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    attempts::<L, M>(shape, end, |_, _, guarded| {
+        guarded.acquire();
+        true
     })
 }
 
@@ -293,31 +507,56 @@ pub fn exclusive<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> 
 /// # Errors
 /// As [`exclusive`].
 pub fn tried<L: TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    attempts::<L, M>(shape, |thread, round, guarded| {
-        if (thread + round as usize).is_multiple_of(2) {
-            guarded.acquire();
-            return true;
-        }
-        guarded.attempt(|lock| lock.try_acquire())
-    })
+    trying::<L, M>(shape, ends_tried)
+}
+
+fn trying<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    attempts::<L, M>(shape, end, every_other_is_a_try)
+}
+
+fn every_other_is_a_try<L: TryLock<M>, M: Machine>(
+    thread: usize,
+    round: u32,
+    guarded: &Guarded<L, M>,
+) -> bool {
+    if (thread + round as usize).is_multiple_of(2) {
+        guarded.acquire();
+        return true;
+    }
+    guarded.attempt(TryLock::try_acquire)
+}
+
+/// [`tried`] with a lock whose counters are about to wrap around.
+fn wrapping<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    let guarded = Guarded::<L, M>::placed();
+    guarded.lock.near_wrap();
+    attempts_at(shape, &[guarded], end, every_other_is_a_try)
 }
 
 /// How long the waiters of [`timed`] wait, in nanoseconds, from the impatient to the patient.
 const WAITS_NS: [u64; 4] = [0, 1_000, 20_000, 300_000];
+
+/// The limit of the `attempt`-th timed attempt.
+fn deadline<M: Machine>(attempt: usize) -> Limit<'static, M> {
+    Limit::at(Deadline::after_ns::<M>(WAITS_NS[attempt % WAITS_NS.len()]))
+}
 
 /// Every other attempt gives up at a deadline, some of them at once.
 ///
 /// # Errors
 /// As [`exclusive`].
 pub fn timed<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    attempts::<L, M>(shape, |thread, round, guarded| {
+    with_deadlines::<L, M>(shape, ends_tried)
+}
+
+fn with_deadlines<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    attempts::<L, M>(shape, end, |thread, round, guarded| {
         let turn = thread + round as usize;
         if turn.is_multiple_of(2) {
             guarded.acquire();
             return true;
         }
-        let limit = Limit::at(Deadline::after_ns::<M>(WAITS_NS[turn / 2 % WAITS_NS.len()]));
-        guarded.attempt(|lock| lock.acquire_or(limit).is_ok())
+        guarded.attempt(|lock| lock.acquire_or(deadline(turn / 2)).is_ok())
     })
 }
 
@@ -326,10 +565,12 @@ pub fn timed<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 /// # Errors
 /// As [`exclusive`].
 pub fn cancelled<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let cancels = (0..shape.threads)
-        .map(|_| Placed::<M::U32, M>::new(Word::ZERO, Home::FirstTouch))
-        .collect::<Vec<_>>();
-    attempts::<L, M>(shape, |thread, _, guarded| {
+    called_off::<L, M>(shape, ends_tried)
+}
+
+fn called_off<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    let cancels = words::<M>(shape.threads);
+    attempts::<L, M>(shape, end, |thread, _, guarded| {
         let own = &*cancels[thread];
         let got = guarded.attempt(|lock| lock.acquire_or(Limit::cancelled_by(own)).is_ok());
         if got {
@@ -341,13 +582,27 @@ pub fn cancelled<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong
     })
 }
 
+/// So many words that threads tell each other something by.
+fn words<M: Machine>(count: usize) -> Vec<Placed<M::U32, M>> {
+    (0..count).map(|_| Placed::new(Word::ZERO, Home::FirstTouch)).collect()
+}
+
 /// `attempt` says whether the lock was acquired; if so it is used and released.
 fn attempts<L: RawLock<M>, M: Machine>(
     shape: Shape,
+    end: End<L>,
     attempt: impl Fn(usize, u32, &Guarded<L, M>) -> bool + Sync,
 ) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
-    add_up(shape, &guarded, |thread| {
+    attempts_at(shape, &[Guarded::<L, M>::placed()], end, attempt)
+}
+
+fn attempts_at<L: RawLock<M>, M: Machine>(
+    shape: Shape,
+    guarded: &[Placed<Guarded<L, M>, M>; 1],
+    end: End<L>,
+    attempt: impl Fn(usize, u32, &Guarded<L, M>) -> bool + Sync,
+) -> Result<Run, Wrong> {
+    add_up(shape, guarded, end, |thread| {
         let mut inside = Inside::default();
         for round in 0..shape.rounds {
             if attempt(thread, round, &guarded[0]) {
@@ -359,20 +614,55 @@ fn attempts<L: RawLock<M>, M: Machine>(
     })
 }
 
+/// The first thread holds the lock until the second has given up, in each way in which it can. All others acquire.
+fn given_up<L: TimedLock<M>, M: Machine>(
+    shape: Shape,
+    end: End<L>,
+    gives_up: Attempts<'_, L, M>,
+) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    let object = &guarded[0];
+    let (held, left) = (&words::<M>(1)[0], &words::<M>(1)[0]);
+    add_up(shape, &guarded, end, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.rounds {
+            if thread == 1 {
+                M::spin_until(&**held, Relaxed, |held| held >= round);
+                for attempt in gives_up {
+                    inside.let_in |=
+                        object.attempt(|lock| attempt(lock, deadline(round as usize - 1)).is_ok());
+                }
+                left.store(round, Relaxed);
+                continue;
+            }
+            object.acquire();
+            inside.touch(object);
+            if thread == 0 && shape.threads > 1 {
+                held.store(round, Relaxed);
+                M::spin_until(&**left, Relaxed, |left| left == round);
+            }
+            object.release();
+        }
+        inside
+    })
+}
+
 /// Every third thread writes. The others read, and read again while they do, whatever writer waits.
 ///
 /// # Errors
 /// As [`exclusive`].
 pub fn shared<L: RawRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    sharing::<L, M>(shape, ends_free)
+}
+
+fn sharing<L: RawRwLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
     let guarded = [Guarded::<L, M>::placed()];
     let guarded_one = &guarded[0];
-    add_up(shape, &guarded, |thread| {
+    add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
         for _ in 0..shape.rounds {
             if thread % 3 == 0 {
-                guarded_one.acquire();
-                inside.touch(guarded_one);
-                guarded_one.release();
+                inside.write(guarded_one);
             } else {
                 guarded_one.acquire_shared(false);
                 inside.look(guarded_one);
@@ -387,6 +677,131 @@ pub fn shared<L: RawRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     })
 }
 
+/// What a thread of a reader-writer client does in a round, of which it gets the number.
+type Turn<L, M> = fn(usize, &Guarded<L, M>, &mut Inside);
+
+/// Each thread does one of these in a round, by turns.
+fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
+    shape: Shape,
+    turns: [Turn<L, M>; TURNS],
+) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    add_up(shape, &guarded, ends_shared, |thread| {
+        let mut inside = Inside::default();
+        for round in 0..shape.rounds as usize {
+            turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
+        }
+        inside
+    })
+}
+
+fn writes<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &Guarded<L, M>, inside: &mut Inside) {
+    inside.write(guarded);
+}
+
+fn reads<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &Guarded<L, M>, inside: &mut Inside) {
+    guarded.acquire_shared(false);
+    inside.look(guarded);
+    guarded.release_shared();
+}
+
+/// Tries on both sides, with a writer and a reader there.
+fn tried_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let tries: Turn<L, M> = |_, guarded, inside| {
+        if guarded.attempt_shared(|lock| lock.try_acquire_shared(false)) {
+            inside.look(guarded);
+            guarded.release_shared();
+        }
+        if guarded.attempt(TryLock::try_acquire) {
+            inside.touch(guarded);
+            guarded.release();
+        }
+    };
+    by_turns::<L, M, 3>(shape, [writes, tries, reads])
+}
+
+/// A reader that may give up, with a writer and a patient reader.
+fn readers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let may_leave: Turn<L, M> = |turn, guarded, inside| {
+        if guarded.attempt_shared(|lock| lock.acquire_shared_or(false, deadline(turn / 3)).is_ok()) {
+            inside.look(guarded);
+            guarded.release_shared();
+        }
+    };
+    by_turns::<L, M, 3>(shape, [writes, may_leave, reads])
+}
+
+/// A writer that may give up between readers, who must not wait for it then.
+fn writers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let may_leave: Turn<L, M> = |turn, guarded, inside| {
+        if guarded.attempt(|lock| lock.acquire_or(deadline(turn / 4)).is_ok()) {
+            inside.touch(guarded);
+            guarded.release();
+        }
+    };
+    by_turns::<L, M, 4>(shape, [reads, may_leave, reads, writes])
+}
+
+/// Readers stay inside until all of them are, which a lock that lets them in one at a time never sees. With three
+/// threads and more the last one writes first, so that the readers queue up behind a holder.
+fn meeting<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    let object = &guarded[0];
+    let (held, met) = (&words::<M>(1)[0], &words::<M>(1)[0]);
+    let readers = if shape.threads < 3 { shape.threads } else { shape.threads - 1 };
+    add_up(shape, &guarded, ends_shared, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.rounds {
+            let all_met = |met| met >= readers as u32 * round;
+            if thread == readers {
+                object.acquire();
+                held.store(round, Relaxed);
+                inside.touch(object);
+                object.release();
+                M::spin_until(&**met, Relaxed, all_met);
+                continue;
+            }
+            if readers < shape.threads {
+                M::spin_until(&**held, Relaxed, |held| held >= round);
+            }
+            object.acquire_shared(false);
+            inside.look(object);
+            met.fetch_add(1, Relaxed);
+            M::spin_until(&**met, Relaxed, all_met);
+            object.release_shared();
+        }
+        inside
+    })
+}
+
+/// Attempts to share a lock that has room for one reader more, so that readers exclude each other.
+fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    let object = &guarded[0];
+    object.lock.near_full();
+    let end = |lock: &L| {
+        if !lock.try_acquire_shared(false) {
+            return Err(Wrong::NotFree { shared: true });
+        }
+        let one_too_many = lock.try_acquire_shared(false);
+        if one_too_many { Err(Wrong::NotHeld { shared: true }) } else { Ok(()) }
+    };
+    add_up(shape, &guarded, end, |thread| {
+        let mut inside = Inside::default();
+        for round in 0..shape.rounds as usize {
+            let turn = thread + round;
+            let got = object.attempt_shared(|lock| {
+                if turn.is_multiple_of(2) { wait(lock, turn) } else { lock.try_acquire_shared(false) }
+            });
+            if got {
+                inside.touch(object);
+                object.release_shared();
+            }
+        }
+        inside
+    })
+}
+
 /// How many locks [`nested`] holds at once.
 const NESTED: usize = 3;
 
@@ -395,8 +810,12 @@ const NESTED: usize = 3;
 /// # Errors
 /// As [`exclusive`].
 pub fn nested<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    nesting::<L, M>(shape, ends_free)
+}
+
+fn nesting<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
     let guarded = [(); NESTED].map(|()| Guarded::<L, M>::placed());
-    add_up(shape, &guarded, |thread| {
+    add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
         for round in 0..shape.rounds as usize {
             for one in &guarded {
@@ -411,69 +830,62 @@ pub fn nested<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     })
 }
 
-/// An object with a reference count. The first thread publishes it under the lock; all use it while they have a
-/// reference; whoever drops the last one finds itself holding the lock, and takes the object down.
-///
-/// # Errors
-/// [`Wrong`] when somebody used an object that was not up, or it went down other than once.
-pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+/// The first thread holds so many locks of its own that its next queue node has no name, and then goes for the lock
+/// that all use, by acquisition and by try.
+fn many<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    let own = (0..M::NAMED_NODES).map(|_| Guarded::<L, M>::placed()).collect::<Vec<_>>();
+    let guarded = [Guarded::<L, M>::placed()];
     let object = &guarded[0];
-    add_up(shape, &guarded, |thread| {
+    add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        if thread == 0 {
-            object.acquire();
-            object.count.set(1);
-            object.copy.set(1);
-            object.lock.add_locked(1);
-            object.release();
-        }
         for round in 0..shape.rounds {
-            let first = thread == 0 && round == 0;
-            if !first && !object.lock.get_not_zero() {
+            if thread != 0 {
+                object.acquire();
+                inside.touch(object);
+                object.release();
                 continue;
             }
-            inside.disturbed |= object.count.get() != 1 || object.copy.get() != 1;
-            if !object.lock.put_or_lock() {
+            own.iter().for_each(|one| one.lock.acquire());
+            if every_other_is_a_try(thread, round, object) {
                 inside.touch(object);
-                object.count.set(1);
-                object.lock.mark_dead();
-                // SAFETY: `put_or_lock` has acquired it.
-                unsafe { object.lock.release() };
+                object.release();
             }
+            // SAFETY: acquired above.
+            own.iter().for_each(|one| unsafe { one.lock.release() });
         }
         inside
     })
 }
 
-/// Threads in pairs: the first acquires and touches, the second releases. An odd thread left over does both.
+/// Threads in pairs: the first acquires and touches, the second releases, while the first may come again already. An
+/// odd thread left over does both.
 ///
 /// # Errors
 /// As [`exclusive`].
 pub fn passed_on<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    passing_on::<L, M>(shape, ends_free)
+}
+
+fn passing_on<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
     let guarded = [Guarded::<L, M>::placed()];
     let guarded_one = &guarded[0];
-    let batons = (0..shape.threads.div_ceil(2))
-        .map(|_| Placed::<M::U32, M>::new(Word::ZERO, Home::FirstTouch))
-        .collect::<Vec<_>>();
-    add_up(shape, &guarded, |thread| {
+    let batons = words::<M>(shape.threads.div_ceil(2));
+    add_up(shape, &guarded, end, |thread| {
         let baton = &*batons[thread / 2];
         let mut inside = Inside::default();
-        for _ in 0..shape.rounds {
+        for round in 1..=shape.rounds {
             if thread % 2 == 1 {
-                M::spin_until(baton, Acquire, |held| held == 1); // [1] from the pair's first
+                M::spin_until(baton, Acquire, |held| held >= round); // [1] from the pair's first
                 guarded_one.release();
-                baton.store(0, Release); // [2] to the pair's first
                 continue;
             }
             guarded_one.acquire();
             inside.touch(guarded_one);
             if thread + 1 == shape.threads {
                 guarded_one.release();
-                continue;
+            } else {
+                baton.store(round, Release); // [1] to the pair's second
             }
-            baton.store(1, Release); // [1] to the pair's second
-            M::spin_until(baton, Acquire, |held| held == 0); // [2] from the pair's second
         }
         inside
     })

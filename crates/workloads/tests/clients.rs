@@ -1,9 +1,10 @@
 //! Every lock with every client that suits it, from two threads to many more than cores.
 
-use contend_workloads::client::{self, Kind, Shape, Wrong};
-use locks::catalogue::LOCKS;
-use locks::{RawLock, RawRwLock, TimedLock, TryLock};
-use machine::{GaveUp, Limit, Machine, Native, Patient};
+use contend_workloads::client::{self, Chosen, Kind, Shape, Wrong};
+use locks::catalogue::{self, LOCKS, Visitor};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::Ordering::{Acquire, Release};
+use machine::{GaveUp, Limit, Machine, Native, Patient, Word};
 
 fn runs<M: Machine>(threads: &[usize], attempts: u32) {
     for lock in LOCKS {
@@ -76,22 +77,64 @@ unsafe impl RawRwLock<Patient> for Open {
     }
 }
 
-#[test]
-fn a_lock_that_does_not_exclude_is_caught_by_every_client() {
-    let shape = Shape { threads: 4, rounds: 20_000 };
-    for kind in Kind::ALL {
-        let client = match kind {
-            Kind::Exclusive => client::exclusive::<Open, Patient>,
-            Kind::Tried => client::tried::<Open, Patient>,
-            Kind::Timed => client::timed::<Open, Patient>,
-            Kind::Cancelled => client::cancelled::<Open, Patient>,
-            Kind::Shared => client::shared::<Open, Patient>,
-            Kind::Nested => client::nested::<Open, Patient>,
-            Kind::PassedOn => client::passed_on::<Open, Patient>,
-        };
-        let wrong = (0..500).find_map(|_| client(shape).err());
-        let wrong =
-            wrong.unwrap_or_else(|| panic!("{kind:?}: five hundred runs excluded each other by chance"));
-        assert!(matches!(wrong, Wrong::Lost { .. } | Wrong::NotAlone { .. }), "{kind:?}: {wrong}");
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl TimedRwLock<Patient> for Open {
+    fn acquire_shared_or(&self, _: bool, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+        Ok(())
     }
+}
+
+#[test]
+fn a_lock_that_does_not_exclude_is_caught_by_what_its_sections_see() {
+    let shape = Shape { threads: 4, rounds: 20_000 };
+    let clients = [
+        client::exclusive::<Open, Patient>,
+        client::tried::<Open, Patient>,
+        client::timed::<Open, Patient>,
+        client::cancelled::<Open, Patient>,
+        client::shared::<Open, Patient>,
+        client::nested::<Open, Patient>,
+        client::passed_on::<Open, Patient>,
+    ];
+    for (number, client) in clients.into_iter().enumerate() {
+        let seen = |wrong: &Wrong| matches!(wrong, Wrong::Lost { .. } | Wrong::NotAlone { .. });
+        let wrong = (0..500).find_map(|_| client(shape).err().filter(seen));
+        assert!(wrong.is_some(), "client {number}: five hundred runs excluded each other by chance");
+    }
+}
+
+#[test]
+fn a_lock_that_does_not_exclude_is_caught_by_every_client_at_its_end() {
+    let shape = Shape { threads: 2, rounds: 1 };
+    let rw = catalogue::find("rw").expect("a lock with every ability");
+    let lock = catalogue::Lock { wraps: true, ..*rw };
+    for kind in Kind::ALL {
+        let ran = Visitor::<Patient>::timed_shared::<Open>(Chosen { kind, shape }, &lock);
+        let wrong = ran.expect("it has every ability").expect_err("it lets everybody in");
+        assert!(!matches!(wrong, Wrong::NotFree { .. } | Wrong::NotIdle), "{kind:?}: {wrong}");
+    }
+}
+
+/// A lock that does its work and leaves something behind.
+struct Littering(<Patient as Machine>::U32, <Patient as Machine>::U32);
+
+// SAFETY: it excludes.
+unsafe impl RawLock<Patient> for Littering {
+    const NEW: Self = Self(Word::ZERO, Word::ZERO);
+    fn acquire(&self) {
+        Patient::spin_rmw(&self.0, |word| word.swap(1, Acquire) == 0);
+    }
+    unsafe fn release(&self) {
+        self.0.store(0, Release);
+        self.1.store(1, Release);
+    }
+    fn is_idle(&self) -> bool {
+        self.1.load(Acquire) == 0
+    }
+}
+
+#[test]
+fn what_is_left_behind_is_caught() {
+    let ran = client::exclusive::<Littering, Patient>(Shape { threads: 2, rounds: 1 });
+    assert!(matches!(ran, Err(Wrong::NotIdle)), "{ran:?}");
 }

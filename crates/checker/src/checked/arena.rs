@@ -187,6 +187,11 @@ impl Arena {
         (self.at(self.pools[known].start + number * LINE_BYTES), locations)
     }
 
+    /// The flags by which pools know whether somebody has a node.
+    pub(super) fn taken(&self) -> impl Iterator<Item = LocationId> {
+        self.pools.iter().flat_map(|pools| &pools.nodes).flatten().map(|node| node.taken)
+    }
+
     /// The locations of the node at an address.
     pub(super) fn node_of(&mut self, address: usize) -> NodeLocations {
         let offset = address.wrapping_sub(self.memory.as_ptr() as usize);

@@ -9,10 +9,11 @@ mod threads;
 mod turns;
 mod words;
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 pub use counterexample::{Counterexample, Row};
-pub use mutation::{Accessed, Mutation, Operation};
+pub use mutation::{Accessed, Change, Mutation, Operation, ordering_name};
 pub use threads::Checked;
 pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
@@ -40,7 +41,7 @@ pub enum Search {
 pub struct Exploration {
     /// The memory model.
     pub model: Model,
-    /// An access of the lock to be made weaker.
+    /// An access of the lock to be made weaker, or wrong.
     pub mutation: Option<Mutation>,
     /// Stop after so many executions.
     pub most_executions: Option<u64>,
@@ -50,7 +51,9 @@ pub struct Exploration {
     /// Stop after so long. How far an exploration comes by then depends on the computer and on what else it does;
     /// the other limits end it at the same place everywhere.
     pub most_time: Option<Duration>,
-    /// Note down every ordered access.
+    /// Stop when this is set.
+    pub stop: Option<&'static AtomicBool>,
+    /// Note down every access.
     pub note_accesses: bool,
     /// What it goes through.
     pub search: Search,
@@ -68,6 +71,7 @@ impl Exploration {
             most_executions: None,
             most_states: None,
             most_time: None,
+            stop: None,
             note_accesses: false,
             search: Search::Executions,
             alike: false,
@@ -81,6 +85,7 @@ impl Exploration {
         state.most_executions = self.most_executions.unwrap_or(u64::MAX);
         state.most_states = self.most_states.unwrap_or(MOST_STATES).min(MOST_STATES);
         state.until = self.most_time.map(|time| now + time);
+        state.stop = self.stop;
         state
     }
 }
@@ -112,7 +117,7 @@ pub struct Report {
     pub elapsed: Duration,
     /// The first execution that was wrong.
     pub counterexample: Option<Counterexample>,
-    /// Every ordered access of the client, if asked for.
+    /// Every access of the client, if asked for.
     pub accesses: Vec<Accessed>,
 }
 
@@ -178,6 +183,23 @@ pub fn replay(
     let mut parted = None;
     let report = report_or(Session::new(state, Some(script)), client, Instant::now(), &mut parted);
     parted.map_or(Ok(report), Err)
+}
+
+/// How many queue nodes are out of their pools, for a client that looks whether all were given back, after its run.
+///
+/// # Panics
+/// Outside an exploration.
+#[must_use]
+pub fn nodes_out() -> usize {
+    session::session().nodes_out()
+}
+
+/// For a client before its run: the queue nodes of this thread have no names, as past the pool's size.
+///
+/// # Panics
+/// Outside an exploration.
+pub fn without_names(thread: usize) {
+    session::session().with(|state| state.nameless = Some(thread));
 }
 
 fn report(session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {

@@ -1,13 +1,13 @@
-//! Weakening one access of a lock without editing its source.
+//! Mutants: one access of a lock made weaker, or made wrong, without editing the lock's source.
 
 use std::fmt;
 use std::panic::Location as Site;
 
-use machine::Ordering;
+use machine::{Ordering, Plain};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)] // named as the functions of words and machines
+#[allow(missing_docs)] // named as the functions of words, cells and machines
 pub enum Operation {
     Load,
     Store,
@@ -18,8 +18,14 @@ pub enum Operation {
     FetchAnd,
     FetchOr,
     StorePart,
+    Get,
+    Set,
     Fence,
     Wait,
+    /// The limit of a wait or a sleep.
+    Limit,
+    Wake,
+    GiveNode,
 }
 
 impl Operation {
@@ -36,8 +42,13 @@ impl Operation {
             Self::FetchAnd => "fetch_and",
             Self::FetchOr => "fetch_or",
             Self::StorePart => "store_part",
+            Self::Get => "get",
+            Self::Set => "set",
             Self::Fence => "fence",
             Self::Wait => "wait",
+            Self::Limit => "limit",
+            Self::Wake => "wake",
+            Self::GiveNode => "give_node",
         }
     }
 }
@@ -49,30 +60,193 @@ pub struct Accessed {
     pub site: &'static Site<'static>,
     /// What.
     pub operation: Operation,
-    /// How; of a compare-and-exchange, when it succeeds.
+    /// How; of a compare-and-exchange, when it succeeds. Relaxed where an operation has none.
     pub ordering: Ordering,
+    /// It is about the address of something, so that a value of its own making would lead nowhere.
+    pub is_address: bool,
+}
+
+/// What a mutant does differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The access has this ordering. A fence that becomes relaxed is taken out.
+    To(Ordering),
+    /// Nothing is written, woken or given back.
+    Dropped,
+    /// One more is written or added.
+    OneMore,
+    /// One less is written or added.
+    OneLess,
+    /// The bit above is set or cleared.
+    NextBit,
+    /// One more is read than there is.
+    ReadsOneMore,
+    /// One less is read than there is.
+    ReadsOneLess,
+    /// Zero is read, which is what a word holds before anybody has written it.
+    ReadsZero,
+    /// A compare-and-exchange that failed says that it succeeded.
+    Succeeds,
+    /// A compare-and-exchange that succeeded says that it failed.
+    Fails,
+    /// A wait ends when its condition does not hold.
+    Negated,
+    /// A wait ends at its first look.
+    NotWaited,
+    /// A wait has no limit.
+    Unlimited,
+}
+
+impl Change {
+    const ALL: [Self; 16] = [
+        Self::To(Ordering::Relaxed),
+        Self::To(Ordering::Acquire),
+        Self::To(Ordering::Release),
+        Self::To(Ordering::AcqRel),
+        Self::Dropped,
+        Self::OneMore,
+        Self::OneLess,
+        Self::NextBit,
+        Self::ReadsOneMore,
+        Self::ReadsOneLess,
+        Self::ReadsZero,
+        Self::Succeeds,
+        Self::Fails,
+        Self::Negated,
+        Self::NotWaited,
+        Self::Unlimited,
+    ];
+
+    /// What it is called on the command line and in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::To(ordering) => ordering_name(ordering),
+            Self::Dropped => "dropped",
+            Self::OneMore => "one-more",
+            Self::OneLess => "one-less",
+            Self::NextBit => "next-bit",
+            Self::ReadsOneMore => "reads-one-more",
+            Self::ReadsOneLess => "reads-one-less",
+            Self::ReadsZero => "reads-zero",
+            Self::Succeeds => "succeeds",
+            Self::Fails => "fails",
+            Self::Negated => "negated",
+            Self::NotWaited => "not-waited",
+            Self::Unlimited => "unlimited",
+        }
+    }
+
+    /// The change of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|change| change.name() == name)
+    }
+
+    /// The names of all.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().map(Self::name)
+    }
+
+    /// Whether it makes an ordering weaker and leaves the logic as it is.
+    #[must_use]
+    pub const fn is_of_ordering(self) -> bool {
+        matches!(self, Self::To(_))
+    }
+
+    /// What is written instead of a value.
+    pub(crate) fn written(of: Option<Self>, value: u64) -> u64 {
+        match of {
+            Some(Self::OneMore) => value.wrapping_add(1),
+            Some(Self::OneLess) => value.wrapping_sub(1),
+            _ => value,
+        }
+    }
+
+    /// What is read instead of a value.
+    pub(crate) fn read<V: Plain>(of: Option<Self>, value: u64) -> V {
+        V::from_bits(match of {
+            Some(Self::ReadsOneMore) => value.wrapping_add(1),
+            Some(Self::ReadsOneLess) => value.wrapping_sub(1),
+            Some(Self::ReadsZero) => 0,
+            _ => value,
+        })
+    }
+
+    /// What a wait takes for the answer of its condition.
+    pub(crate) fn accepted(of: Option<Self>, accepted: bool, is_zero: bool, is_address: bool) -> bool {
+        match of {
+            // Whoever waits for an address follows it: a wait for another one than null does not give null.
+            Some(Self::Negated) => !(accepted || is_address && is_zero),
+            Some(Self::NotWaited) => true,
+            _ => accepted,
+        }
+    }
+}
+
+/// The ordering's name in commands.
+#[must_use]
+pub const fn ordering_name(ordering: Ordering) -> &'static str {
+    match ordering {
+        Ordering::Relaxed => "relaxed",
+        Ordering::Acquire => "acquire",
+        Ordering::Release => "release",
+        Ordering::AcqRel => "acq_rel",
+        _ => "seq_cst",
+    }
 }
 
 impl Accessed {
-    pub(crate) fn same(&self, other: &Self) -> bool {
+    /// Whether both are one access of the source.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
         self.operation == other.operation
             && self.ordering == other.ordering
             && (std::ptr::eq(self.site, other.site) || self.site == other.site)
     }
 
-    /// The access made weaker by one step, in every way there is.
+    /// The access made weaker by one step, and made wrong, in every way there is.
     #[must_use]
     pub fn mutations(&self) -> Vec<Mutation> {
+        let orderings = self.weaker().iter().map(|&ordering| Change::To(ordering));
+        orderings.chain(self.wrong()).map(|to| Mutation { of: *self, to }).collect()
+    }
+
+    fn weaker(&self) -> &'static [Ordering] {
         use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-        let weaker: &[Ordering] = match (self.ordering, self.operation) {
+        match (self.ordering, self.operation) {
             (SeqCst, Operation::Load | Operation::Wait) => &[Acquire],
             (SeqCst, Operation::Store | Operation::StorePart) => &[Release],
             (SeqCst, _) => &[AcqRel],
             (AcqRel, _) => &[Acquire, Release],
             (Acquire | Release, _) => &[Relaxed],
             _ => &[],
+        }
+    }
+
+    fn wrong(&self) -> Vec<Change> {
+        use Change::{
+            Dropped, Fails, Negated, NextBit, NotWaited, OneLess, OneMore, ReadsOneLess, ReadsOneMore,
+            ReadsZero, Succeeds, Unlimited,
         };
-        weaker.iter().map(|&to| Mutation { of: *self, to }).collect()
+        let all: &[Change] = match self.operation {
+            Operation::Load => &[ReadsOneMore, ReadsOneLess, ReadsZero],
+            Operation::Store | Operation::StorePart => &[Dropped, OneMore, OneLess],
+            Operation::Swap | Operation::FetchAdd | Operation::FetchSub => {
+                &[Dropped, OneMore, OneLess, ReadsOneMore, ReadsOneLess, ReadsZero]
+            }
+            Operation::CompareExchange => &[Dropped, OneMore, OneLess, Succeeds, Fails],
+            Operation::FetchAnd | Operation::FetchOr => {
+                &[Dropped, NextBit, ReadsOneMore, ReadsOneLess, ReadsZero]
+            }
+            Operation::Get => &[ReadsZero],
+            Operation::Set | Operation::Wake | Operation::GiveNode => &[Dropped],
+            Operation::Wait => &[Negated, NotWaited],
+            Operation::Limit => &[Unlimited],
+            Operation::Fence => &[],
+        };
+        let leads_nowhere = [OneMore, OneLess, ReadsOneMore, ReadsOneLess, NotWaited];
+        all.iter().copied().filter(|change| !(self.is_address && leads_nowhere.contains(change))).collect()
     }
 }
 
@@ -84,29 +258,24 @@ impl fmt::Display for Accessed {
     }
 }
 
-/// One access made weaker. A fence that becomes relaxed is taken out.
+/// One access made weaker, or wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
     /// Which access.
     pub of: Accessed,
     /// What it becomes.
-    pub to: Ordering,
+    pub to: Change,
 }
 
 impl Mutation {
     #[inline]
-    pub(crate) fn applies(
-        &self,
-        operation: Operation,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) -> bool {
-        self.of.site.line() == site.line() && self.of.same(&Accessed { site, operation, ordering })
+    pub(crate) fn applies(&self, access: &Accessed) -> bool {
+        self.of.site.line() == access.site.line() && self.of.same(access)
     }
 }
 
 impl fmt::Display for Mutation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} → {:?}", self.of, self.to)
+        write!(f, "{} → {}", self.of, self.to.name())
     }
 }

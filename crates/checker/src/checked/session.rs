@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location as Site, catch_unwind, resume_unwind};
 use std::ptr::{NonNull, null};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use machine::{Deadline, Event as Note, Ordering, Plain, Plan, Run};
 
-use super::arena::Arena;
+use super::arena::{Arena, NodeLocations};
 use super::engine::Engine;
-use super::mutation::{Accessed, Mutation, Operation};
+use super::mutation::{Accessed, Change, Mutation, Operation};
 use super::turns::{Snapshot, Waiting};
 use super::{Bound, Search};
 use crate::explorer::{Access, Explorer, Stop};
@@ -192,6 +193,10 @@ pub(super) struct State {
     room: Option<MutexGuard<'static, ()>>,
     /// Only executions with fewer events are wanted.
     pub(super) fewer_than: Option<usize>,
+    /// Whoever wants the exploration to stop sets it.
+    pub(super) stop: Option<&'static AtomicBool>,
+    /// The thread whose nodes have no names.
+    pub(super) nameless: Option<usize>,
 }
 
 /// The session of this thread. The reference is good for as long as the client runs: nobody keeps it longer.
@@ -257,6 +262,8 @@ impl State {
             bound: None,
             room: None,
             fewer_than: None,
+            stop: None,
+            nameless: None,
         }
     }
 
@@ -266,7 +273,10 @@ impl State {
             return true;
         }
         let (all, states) = (engine.counts().all(), engine.states());
-        let is_late = || self.until.is_some_and(|until| Instant::now() >= until);
+        let is_late = || {
+            self.until.is_some_and(|until| Instant::now() >= until)
+                || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        };
         let bound = if all >= self.most_executions {
             Some(Bound::Executions)
         } else if states >= self.most_states {
@@ -323,23 +333,21 @@ impl State {
         self.settled[location as usize] = value;
     }
 
-    /// The ordering of an access after the mutation, which is also where accesses are noted down.
+    /// How an access is done after the mutation: its ordering, and what else the mutation changes. This is also where
+    /// accesses are noted down.
     #[inline]
-    fn ordering(
-        &mut self,
-        operation: Operation,
-        ordering: Ordering,
-        site: &'static Site<'static>,
-    ) -> Ordering {
-        if let Some(accesses) = &mut self.accesses {
-            let access = Accessed { site, operation, ordering };
-            if !accesses.iter().any(|other| other.same(&access)) {
-                accesses.push(access);
-            }
+    fn mutated(&mut self, access: Accessed) -> (Ordering, Option<Change>) {
+        if let Some(accesses) = &mut self.accesses
+            && !accesses.iter().any(|other| other.same(&access))
+        {
+            accesses.push(access);
         }
         match &self.mutation {
-            Some(mutation) if mutation.applies(operation, ordering, site) => mutation.to,
-            _ => ordering,
+            Some(mutation) if mutation.applies(&access) => match mutation.to {
+                Change::To(ordering) => (ordering, None),
+                change => (access.ordering, Some(change)),
+            },
+            _ => (access.ordering, None),
         }
     }
 
@@ -409,7 +417,7 @@ impl Session {
             self.with(|state| {
                 state.arena.reset_main();
                 state.settled.fill(0);
-                state.thread = None;
+                (state.thread, state.nameless) = (None, None);
             });
             let wrong = match catch_unwind(AssertUnwindSafe(client)) {
                 Ok(Ok(())) => None,
@@ -444,15 +452,22 @@ impl Session {
         self.with(|state| state.thread)
     }
 
-    /// The ordering of an access after the mutation.
+    /// How an access is done after the mutation: its ordering, and what else the mutation changes.
     #[inline]
-    pub(super) fn ordering(
+    pub(super) fn mutated(
         &self,
         operation: Operation,
         ordering: Ordering,
         site: &'static Site<'static>,
-    ) -> Ordering {
-        self.with(|state| state.ordering(operation, ordering, site))
+        is_address: bool,
+    ) -> (Ordering, Option<Change>) {
+        self.with(|state| state.mutated(Accessed { site, operation, ordering, is_address }))
+    }
+
+    /// What a mutation changes of something that has no ordering.
+    #[inline]
+    pub(super) fn change(&self, operation: Operation, site: &'static Site<'static>) -> Option<Change> {
+        self.mutated(operation, Ordering::Relaxed, site, false).1
     }
 
     /// Asks until there is an answer; does not return when the thread does not go on.
@@ -962,25 +977,49 @@ impl Session {
     }
 
     pub(super) fn take_node(&self, of: TypeId, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
-        let thread = self.thread().expect("only threads take nodes");
+        // No thread has the last number, so that the client's own may use its pool.
+        let thread = self.thread().unwrap_or(MAX_THREADS - 1);
         for index in 0..super::arena::POOL_NODES {
             let (node, locations) = self.with(|state| state.arena.node(of, thread, index));
-            let (_, taken) = self.load_hidden(locations.taken, Ordering::Acquire, site, None);
-            if taken == 0 {
-                self.store_hidden(locations.taken, 1, Ordering::Relaxed, site);
-                self.mark_node(locations.life, Kind::Take, site);
-                let named = index < super::arena::NAMED_NODES;
+            if self.claim(locations, site) {
+                let nameless = self.with(|state| state.nameless == Some(thread));
+                let is_named = index < super::arena::NAMED_NODES && !nameless;
                 let name = thread * super::arena::NAMED_NODES + index;
-                return (node, named.then_some(name as u32));
+                return (node, is_named.then_some(name as u32));
             }
         }
         panic!("thread {thread} holds more than {} queue nodes at once", super::arena::POOL_NODES);
     }
 
+    /// Takes a node unless somebody has it.
+    fn claim(&self, node: NodeLocations, site: &'static Site<'static>) -> bool {
+        if self.thread().is_none() {
+            return self.with(|state| {
+                let is_free = state.settled(node.taken) == 0;
+                state.settle(node.taken, 1);
+                is_free
+            });
+        }
+        let (_, taken) = self.load_hidden(node.taken, Ordering::Acquire, site, None);
+        if taken == 0 {
+            self.store_hidden(node.taken, 1, Ordering::Relaxed, site);
+            self.mark_node(node.life, Kind::Take, site);
+        }
+        taken == 0
+    }
+
     pub(super) fn give_node(&self, address: usize, site: &'static Site<'static>) {
         let locations = self.with(|state| state.arena.node_of(address));
+        if self.thread().is_none() {
+            return self.settle(locations.taken, 0);
+        }
         self.mark_node(locations.life, Kind::Give, site);
         self.store_hidden(locations.taken, 0, Ordering::Release, site);
+    }
+
+    /// How many nodes are out of their pools while the client's own thread runs alone.
+    pub(super) fn nodes_out(&self) -> usize {
+        self.with(|state| state.arena.taken().filter(|&taken| state.settled(taken) != 0).count())
     }
 }
 

@@ -11,7 +11,7 @@ use machine::{
 };
 
 use super::arena::NAMED_NODES;
-use super::mutation::Operation;
+use super::mutation::{Change, Operation};
 use super::session::{Reads, Session, bits, session};
 use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
@@ -23,9 +23,27 @@ use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 #[derive(Clone, Copy, Debug)]
 pub struct Checked;
 
-/// Whether a value of a word is what a wait wants.
-fn wanted<V: Plain>(ready: &mut dyn FnMut(V) -> bool) -> impl FnMut(u64) -> bool {
-    move |value| ready(V::from_bits(value))
+/// Whether a value of a word is what a wait wants, after the mutation.
+fn wanted<V: Plain>(change: Option<Change>, ready: &mut dyn FnMut(V) -> bool) -> impl FnMut(u64) -> bool {
+    move |value| {
+        let is_zero = value == 0;
+        Change::accepted(change, ready(V::from_bits(value)), is_zero, is_address::<V>())
+    }
+}
+
+/// Whether values of this type are addresses.
+fn is_address<V: Plain>() -> bool {
+    std::any::type_name::<V>().starts_with('*')
+}
+
+/// The limit of a wait after the mutation.
+fn limited<'a>(
+    session: &Session,
+    limit: Limit<'a, Checked>,
+    site: &'static Site<'static>,
+) -> Limit<'a, Checked> {
+    let unlimited = has_limit(limit) && session.change(Operation::Limit, site) == Some(Change::Unlimited);
+    if unlimited { Limit::NONE } else { limit }
 }
 
 fn address_of<W: Word>(word: &W) -> usize {
@@ -102,7 +120,7 @@ unsafe impl Machine for Checked {
     #[track_caller]
     fn fence(ordering: Ordering) {
         let (session, site) = (session(), Site::caller());
-        match session.ordering(Operation::Fence, ordering, site) {
+        match session.mutated(Operation::Fence, ordering, site, false).0 {
             Ordering::Relaxed => {} // taken out by a mutation
             ordering => session.fence(ordering, site),
         }
@@ -129,8 +147,8 @@ unsafe impl Machine for Checked {
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
         let (session, site) = (session(), Site::caller());
-        let ordering = session.ordering(Operation::Wait, ordering, site);
-        let mut ready = wanted(&mut ready);
+        let (ordering, change) = session.mutated(Operation::Wait, ordering, site, is_address::<W::Value>());
+        let (limit, mut ready) = (limited(session, limit, site), wanted(change, &mut ready));
         let filter: Option<&mut dyn FnMut(u64) -> bool> =
             if has_limit(limit) { None } else { Some(&mut ready) };
         let (read, value) = session.load(address_of(word), ordering, site, filter);
@@ -147,14 +165,17 @@ unsafe impl Machine for Checked {
         limit: Limit<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
         let (session, site) = (session(), Site::caller());
-        let first_ordering = session.ordering(Operation::Wait, first_ordering, site);
+        let limit = limited(session, limit, site);
+        let (first_ordering, change) =
+            session.mutated(Operation::Wait, first_ordering, site, is_address::<A::Value>());
         let (first_read, value) = session.load(address_of(first), first_ordering, site, None);
-        if first_ready(A::Value::from_bits(value)) {
+        if wanted(change, &mut first_ready)(value) {
             return Ok(Which::First(A::Value::from_bits(value)));
         }
-        let second_ordering = session.ordering(Operation::Wait, second_ordering, site);
+        let (second_ordering, change) =
+            session.mutated(Operation::Wait, second_ordering, site, is_address::<B::Value>());
         let (second_read, value) = session.load(address_of(second), second_ordering, site, None);
-        if second_ready(B::Value::from_bits(value)) {
+        if wanted(change, &mut second_ready)(value) {
             return Ok(Which::Second(B::Value::from_bits(value)));
         }
         let reads = Reads::of(&[first_read, second_read]);
@@ -168,8 +189,10 @@ unsafe impl Machine for Checked {
         mut attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp> {
         let site = Site::caller();
+        let change = session().change(Operation::Wait, site);
+        let limit = limited(session(), limit, site);
         loop {
-            match session().attempt(|| attempt(word)) {
+            match session().attempt(|| Change::accepted(change, attempt(word), false, false)) {
                 Ok(()) => return Ok(()),
                 Err(Some(reads)) => {
                     let what = "repeats a read-modify-write that finds the same";
@@ -212,6 +235,7 @@ unsafe impl Machine for Checked {
     #[track_caller]
     fn sleep_while(word: &CheckedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
         let (session, site) = (session(), Site::caller());
+        let limit = limited(session, limit, site);
         let (address, expected) = (address_of(word), bits(expected));
         let Some(thread) = session.thread() else { return Slept::Changed };
         let (relaxed, found_changed) = (Ordering::Relaxed, session.choose(2, site) == 1);
@@ -264,7 +288,7 @@ unsafe impl Machine for Checked {
     #[track_caller]
     fn wake(word: *const CheckedU32, count: u32) -> u32 {
         let (session, site) = (session(), Site::caller());
-        if session.thread().is_none() {
+        if session.change(Operation::Wake, site) == Some(Change::Dropped) || session.thread().is_none() {
             return 0;
         }
         let queue = session.queue_of(word as usize);
@@ -295,7 +319,10 @@ unsafe impl Machine for Checked {
 
     #[track_caller]
     unsafe fn give_node<T: Node<Self>>(node: &'static T) {
-        session().give_node(std::ptr::from_ref(node) as usize, Site::caller());
+        let (session, site) = (session(), Site::caller());
+        if session.change(Operation::GiveNode, site) != Some(Change::Dropped) {
+            session.give_node(std::ptr::from_ref(node) as usize, site);
+        }
     }
 
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {

@@ -1,0 +1,259 @@
+//! Making one access of a lock weaker, or wrong, to see whether a client fails.
+
+use super::clients_of;
+use super::plan::{Limits, Task};
+use super::sites::{self, Site, place};
+use crate::{interrupt, names};
+use checker::checked::{Accessed, Change, ordering_name};
+use checker::{Bound, Exploration, Model, Mutation};
+use locks::catalogue::Lock;
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use workloads::client::{Kind, Shape};
+
+/// A site that is named in help texts and messages.
+pub(super) const EXAMPLE: &str = "McsQueue::acquire.swap=acquire";
+
+/// An access, by its name or its place, and what becomes of it: `McsQueue::acquire.swap=acquire`.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    site: String,
+    to: Change,
+}
+
+/// As `--weaken` takes it.
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.site, self.to.name())
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((site, change)) = text.split_once('=') else {
+            return Err(format!("expected SITE=CHANGE, as {EXAMPLE}"));
+        };
+        let to = Change::named(change).ok_or_else(|| {
+            let names = Change::names().collect::<Vec<_>>().join(", ");
+            format!("no change is called {change:?}; there are {names}")
+        })?;
+        Ok(Self { site: site.to_owned(), to })
+    }
+}
+
+impl Wanted {
+    /// The mutation, if a client of the lock has such an access.
+    ///
+    /// # Errors
+    /// What there is, and the nearest of it.
+    pub(super) fn mutation(&self, lock: &'static Lock) -> Result<Mutation, names::Unknown> {
+        let sites = Judged::of(lock).sites;
+        let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
+        let found = sites.iter().filter(here).flat_map(|site| site.access.mutations());
+        match found.into_iter().find(|mutation| mutation.to == self.to) {
+            Some(mutation) => Ok(mutation),
+            None => {
+                let all = sites.iter().flat_map(|site| {
+                    site.access.mutations().into_iter().map(|mutation| name(site, mutation.to))
+                });
+                let all = all.collect::<Vec<_>>();
+                let listed = format!("{} has\n  {}", lock.name, all.join("\n  "));
+                let all = all.iter().map(String::as_str);
+                Err(names::unknown("access", &self.to_string(), all, &listed))
+            }
+        }
+    }
+}
+
+/// As `--weaken` takes it.
+fn name(site: &Site, to: Change) -> String {
+    format!("{}={}", site.name, to.name())
+}
+
+/// A lock's accesses, and the clients that judge its mutants, the quick ones first.
+struct Judged {
+    sites: Vec<Site>,
+    judges: Vec<Task>,
+}
+
+/// Executions in which accesses are looked for.
+const EXECUTIONS_FOR_ACCESSES: u64 = 3_000;
+
+impl Judged {
+    fn of(lock: &'static Lock) -> Self {
+        let (mut accesses, mut judges) = (Vec::<Accessed>::new(), Vec::new());
+        for task in all_judges(lock) {
+            let exploration = Exploration {
+                note_accesses: true,
+                most_executions: Some(EXECUTIONS_FOR_ACCESSES),
+                stop: Some(interrupt::flag()),
+                ..Exploration::of(Model::Ra)
+            };
+            let report = task.explore(&exploration);
+            accesses.extend(&report.accesses);
+            // A client that fails without a mutation says nothing of one.
+            if report.counterexample.is_none() && report.bound != Some(Bound::Unfollowed) {
+                judges.push((report.elapsed, task));
+            }
+        }
+        // The plain client says most plainly what is wrong; after it the quick ones.
+        let is_plain = |task: &Task| {
+            task.client == super::Client::Of(Kind::Exclusive) && task.shape == Shape { threads: 2, rounds: 1 }
+        };
+        judges.sort_by_key(|(elapsed, task)| (!is_plain(task), *elapsed));
+        let judges = judges.into_iter().map(|(_, task)| task).collect();
+        Self { sites: sites::of_locks(accesses), judges }
+    }
+}
+
+fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
+    [(2, 1), (2, 2), (3, 1)].into_iter().flat_map(move |(threads, rounds)| {
+        let shape = Shape { threads, rounds };
+        clients_of(lock)
+            // Two threads already fill the nested client.
+            .filter(move |client| threads == 2 || *client != super::Client::Of(Kind::Nested))
+            .map(move |client| Task { lock, client, shape, model: Model::Ra })
+    })
+}
+
+/// Executions in which a client looks for a mutant: a number and no time, so that the same ones are found everywhere.
+const EXECUTIONS_FOR_A_MUTANT: u64 = 50_000;
+
+/// How long all clients try to find a mutant.
+const FOR_A_MUTANT: Duration = Duration::from_secs(20);
+
+/// What became of a mutant.
+pub(super) struct Mutant {
+    pub(super) of: &'static str,
+    pub(super) operation: &'static str,
+    pub(super) from: &'static str,
+    pub(super) to: Change,
+    /// As `--weaken` takes it.
+    pub(super) name: String,
+    /// Where the access stands today.
+    pub(super) place: String,
+    pub(super) fate: Fate,
+}
+
+/// How a mutant was found, or not.
+pub(super) enum Fate {
+    /// By this client, as this.
+    Found { client: String, violation: &'static str },
+    /// Clients saw nothing wrong; of some, the limit cut off so many explorations.
+    Survives { bounds: usize },
+    /// There was no time for it.
+    NotJudged,
+}
+
+/// A mutant that is still to be judged.
+pub(super) struct Pending {
+    lock: &'static Lock,
+    judges: std::sync::Arc<[Task]>,
+    mutation: Mutation,
+    name: String,
+}
+
+/// What a client found that never comes to its end.
+const ENDLESS: &str = "no end";
+
+/// All mutants of a lock.
+pub(super) fn all(lock: &'static Lock) -> Vec<Pending> {
+    let Judged { sites, judges } = Judged::of(lock);
+    let judges = std::sync::Arc::<[Task]>::from(judges);
+    let of_site = |site: &Site| {
+        let pending = |mutation: Mutation| Pending {
+            lock,
+            judges: judges.clone(),
+            mutation,
+            name: name(site, mutation.to),
+        };
+        site.access.mutations().into_iter().map(pending).collect::<Vec<_>>()
+    };
+    sites.iter().flat_map(of_site).collect()
+}
+
+impl Pending {
+    pub(super) fn name(&self) -> String {
+        format!("{} with {}", self.lock.name, self.name)
+    }
+
+    /// Looks for a client that fails.
+    pub(super) fn judge(&self, limits: &Limits) -> Mutant {
+        Mutant {
+            of: self.lock.name,
+            operation: self.mutation.of.operation.name(),
+            from: ordering_name(self.mutation.of.ordering),
+            to: self.mutation.to,
+            name: self.name.clone(),
+            place: place(&self.mutation.of),
+            fate: self.fate(limits),
+        }
+    }
+
+    fn fate(&self, limits: &Limits) -> Fate {
+        let until = Instant::now() + FOR_A_MUTANT;
+        let mut bounds = 0;
+        for task in self.judges.iter() {
+            let left = until.saturating_duration_since(Instant::now());
+            if limits.are_over() {
+                return Fate::NotJudged;
+            }
+            let exploration = Exploration {
+                mutation: Some(self.mutation),
+                most_executions: Some(EXECUTIONS_FOR_A_MUTANT),
+                most_time: Some(left),
+                ..limits.exploration(task.model)
+            };
+            let report = task.explore(&exploration);
+            let Shape { threads, rounds } = task.shape;
+            let client = || format!("{} {threads} × {rounds}", task.client.name());
+            match &report.counterexample {
+                Some(found) => {
+                    return Fate::Found { client: client(), violation: found.violation.name() };
+                }
+                None if report.bound == Some(Bound::Unfollowed) => {
+                    return Fate::Found { client: client(), violation: ENDLESS };
+                }
+                None => bounds += usize::from(!report.complete),
+            }
+        }
+        Fate::Survives { bounds }
+    }
+}
+
+impl Mutant {
+    pub(super) const fn is_found(&self) -> bool {
+        matches!(self.fate, Fate::Found { .. })
+    }
+
+    /// In words.
+    pub(super) fn fate(&self) -> String {
+        match &self.fate {
+            Fate::Found { client, violation } => format!("{violation} in {client}"),
+            Fate::Survives { bounds: 0 } => "survives".to_owned(),
+            Fate::Survives { bounds } => format!("survives, {bounds} clients cut off"),
+            Fate::NotJudged => "not judged".to_owned(),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let killed = match &self.fate {
+            Fate::Found { client, violation } => json!({ "client": client, "violation": violation }),
+            _ => Value::Null,
+        };
+        json!({
+            "weaken": self.name,
+            "place": self.place,
+            "operation": self.operation,
+            "from": self.from,
+            "change": self.to.name(),
+            "killed": killed,
+            "bounds": match self.fate { Fate::Survives { bounds } => bounds, _ => 0 },
+            "judged": !matches!(self.fate, Fate::NotJudged),
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Accesses of locks, by names that stay when lines move: the function, the operation, and which of several.
+
+use checker::checked::Accessed;
+use locks::source;
+use std::path::Path;
+
+/// An access of a lock with what it is called.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) access: Accessed,
+    /// As `McsQueue::acquire.swap`, or `K42::release.load#2` for a second one in that function.
+    pub(super) name: String,
+}
+
+/// What locks have for checks alone: no mistake in it would be one of the lock.
+const FOR_CHECKS: [&str; 3] = ["::is_idle", "::near_wrap", "::near_full"];
+
+/// The accesses among these that stand in the source of a lock, each once, by their places, with their names.
+pub(super) fn of_locks(accesses: impl IntoIterator<Item = Accessed>) -> Vec<Site> {
+    let mut all: Vec<(Accessed, String)> = Vec::new();
+    for access in accesses {
+        let Some(text) = text_of(access.site.file(), source::PLACE) else { continue };
+        let function = function_at(text, access.site.line());
+        let is_of_checks = FOR_CHECKS.iter().any(|name| function.ends_with(name));
+        if !is_of_checks && !all.iter().any(|(other, _)| other.same(&access)) {
+            all.push((access, format!("{function}.{}", access.operation.name())));
+        }
+    }
+    all.sort_by_key(|(access, _)| (access.site.file(), access.site.line(), access.site.column()));
+    let number = |index: usize| {
+        let (access, plain) = &all[index];
+        let before = all[..index].iter().filter(|(other, name)| {
+            name == plain && other.site.file() == access.site.file() && other.site != access.site
+        });
+        before.count() + 1
+    };
+    let name = |index: usize| match number(index) {
+        1 => all[index].1.clone(),
+        number => format!("{}#{number}", all[index].1),
+    };
+    (0..all.len()).map(|index| Site { access: all[index].0, name: name(index) }).collect()
+}
+
+/// Where an access stands, as tables of counterexamples show it.
+pub(super) fn place(access: &Accessed) -> String {
+    let file = Path::new(access.site.file()).file_name().unwrap_or_default().to_string_lossy();
+    format!("{file}:{}:{}", access.site.line(), access.site.column())
+}
+
+/// The text of a lock's file, if `file` is one: it lies in the directory that the locks were compiled in, which one
+/// crate may know by its whole path and another by the end of it.
+fn text_of(file: &str, place: &str) -> Option<&'static str> {
+    let (file, place) = (Path::new(file), Path::new(place));
+    let (here, locks) = (file.parent()?, place.parent()?);
+    let name = file.file_name()?.to_str()?;
+    let known = source::FILES.iter().find(|(known, _)| *known == name);
+    known.filter(|_| here.ends_with(locks) || locks.ends_with(here)).map(|(_, text)| *text)
+}
+
+/// The function that a line stands in, with the type that it belongs to.
+fn function_at(text: &str, line: u32) -> String {
+    let (mut of, mut function) = (None, "");
+    for line in text.lines().take(line as usize) {
+        if let Some(header) = line.strip_prefix("unsafe ").unwrap_or(line).strip_prefix("impl") {
+            of = Some(type_of(header));
+        }
+        if let Some((before, after)) = line.split_once("fn ") {
+            let qualifiers = ["pub", "pub(crate)", "pub(super)", "const", "unsafe"];
+            if before.split_whitespace().all(|word| qualifiers.contains(&word)) {
+                function = identifier(after);
+                of = of.filter(|_| line.starts_with(' '));
+            }
+        }
+    }
+    of.map_or_else(|| function.to_owned(), |of| format!("{of}::{function}"))
+}
+
+/// The type that the header of an `impl` names, without its parameters.
+fn type_of(header: &str) -> &str {
+    let mut depth = 0_usize;
+    let end = header.char_indices().find(|&(_, character)| {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && character == ' '
+    });
+    let rest = end.map_or(header, |(at, _)| &header[at..]);
+    identifier(rest.split_once(" for ").map_or(rest, |(_, of)| of).trim_start())
+}
+
+fn identifier(text: &str) -> &str {
+    text.split(|character: char| !(character.is_alphanumeric() || character == '_')).next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locks_are_found_wherever_they_were_compiled() {
+        let registry = "/home/u/.cargo/registry/src/index.crates.io-1/contend-locks-0.1.0/src";
+        for (file, place) in [
+            ("crates/locks/src/mcs.rs".to_owned(), "crates/locks/src/source.rs".to_owned()),
+            ("/build/crates/locks/src/mcs.rs".to_owned(), "crates/locks/src/source.rs".to_owned()),
+            (format!("{registry}/mcs.rs"), format!("{registry}/source.rs")),
+            ("vendor/contend-locks/src/mcs.rs".to_owned(), "vendor/contend-locks/src/source.rs".to_owned()),
+        ] {
+            assert!(text_of(&file, &place).is_some_and(|text| text.contains("McsQueue")), "{file} {place}");
+        }
+        let elsewhere = ["crates/workloads/src/mcs.rs", "crates/locks/src/unknown.rs", "mcs/src.rs", ""];
+        for file in elsewhere {
+            assert!(text_of(file, "crates/locks/src/source.rs").is_none(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_named_by_its_function_and_the_type_of_that() {
+        let text = "fn free() {\n    1;\n}\n\nunsafe impl<M: Machine, const N: usize> RawLock<M> for Lock<M, N> {\n    \
+                    #[inline]\n    unsafe fn release(&self) {\n        2;\n    }\n}\n\nimpl<M: Machine> Queue<'_, M> \
+                    {\n    pub(crate) const fn own(&self) {\n        // a fn of its own\n        3;\n    }\n}\n";
+        assert_eq!(function_at(text, 2), "free");
+        assert_eq!(function_at(text, 8), "Lock::release");
+        assert_eq!(function_at(text, 15), "Queue::own");
+    }
+}

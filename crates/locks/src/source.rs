@@ -1,0 +1,59 @@
+//! The text of the locks, for those who judge single accesses: an access is known by its place in a file, which tells
+//! here in which function it stands.
+
+/// Where this file was when the locks were compiled; the others stand beside it.
+pub const PLACE: &str = file!();
+
+/// The name and the text of every file that locks are written in.
+pub const FILES: &[(&str, &str)] = &[
+    ("anderson.rs", include_str!("anderson.rs")),
+    ("backoff.rs", include_str!("backoff.rs")),
+    ("blocking.rs", include_str!("blocking.rs")),
+    ("clh.rs", include_str!("clh.rs")),
+    ("clh_timed.rs", include_str!("clh_timed.rs")),
+    ("futex.rs", include_str!("futex.rs")),
+    ("hclh.rs", include_str!("hclh.rs")),
+    ("k42.rs", include_str!("k42.rs")),
+    ("lockref.rs", include_str!("lockref.rs")),
+    ("mcs.rs", include_str!("mcs.rs")),
+    ("osq.rs", include_str!("osq.rs")),
+    ("qspin.rs", include_str!("qspin.rs")),
+    ("rw.rs", include_str!("rw.rs")),
+    ("rw_naive.rs", include_str!("rw_naive.rs")),
+    ("rw_queued.rs", include_str!("rw_queued.rs")),
+    ("tas.rs", include_str!("tas.rs")),
+    ("tas_backoff.rs", include_str!("tas_backoff.rs")),
+    ("ticket.rs", include_str!("ticket.rs")),
+    ("ticket4.rs", include_str!("ticket4.rs")),
+    ("ticket_proportional.rs", include_str!("ticket_proportional.rs")),
+    ("ticket_selftuning.rs", include_str!("ticket_selftuning.rs")),
+    ("ttas.rs", include_str!("ttas.rs")),
+    ("ttas_backoff.rs", include_str!("ttas_backoff.rs")),
+    ("upgradable.rs", include_str!("upgradable.rs")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+
+    #[test]
+    fn no_file_that_a_lock_may_be_written_in_is_missing() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        for entry in std::fs::read_dir(directory).expect("the sources").flatten() {
+            let name = entry.file_name().into_string().expect("a plain name");
+            let around = [
+                "lib.rs",
+                "api.rs",
+                "catalogue.rs",
+                "prelude.rs",
+                "refused.rs",
+                "serves.rs",
+                "source.rs",
+                "spinning.rs",
+            ];
+            let known = FILES.iter().any(|(file, _)| *file == name);
+            assert!(known || around.contains(&name.as_str()) || !name.ends_with(".rs"), "{name}");
+        }
+    }
+}

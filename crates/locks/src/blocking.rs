@@ -208,7 +208,12 @@ impl<M: Machine> BlockingWord<M> {
         while let Some(entered) = want.enter(state, Standing::Newcomer) {
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 // [1] from the last release
-                Ok(_) => return true,
+                Ok(_) => {
+                    if want != Want::Exclusive && entered & READERS_SLEEP != 0 {
+                        self.wake_readers();
+                    }
+                    return true;
+                }
                 Err(now) => state = now,
             }
         }

@@ -68,7 +68,11 @@ impl Task {
                 alike: self.client.is_alike(),
                 most_executions: by_executions.then_some(MOST_EXECUTIONS),
                 most_states: Some(MOST_STATES),
-                most_time: Some(if by_executions { limits.left() } else { limits.share() }),
+                most_time: Some(if by_executions {
+                    limits.left()
+                } else {
+                    limits.share().min(limits.left())
+                }),
                 ..limits.exploration(self.model)
             };
             let report = task.explore(&exploration);

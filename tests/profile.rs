@@ -47,12 +47,12 @@ fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(of_lock).unwrap_or_else(|| panic!("no row {name} in {report:#}"))
 }
 
-/// The locks of `injected.c` and their names in a profile. The one on the heap is named by the function that takes it;
-/// `with_table_lock` counts as a wrapper of a lock, so that is its caller.
+/// The locks of `injected.c` and their names in a profile. The one on the heap is named by the function that makes it;
+/// `make_table_lock` counts as a wrapper of a lock, so that is its caller.
 const NAMES: [(&str, &str); 4] = [
     ("hot_lock", "hot_lock"),
     ("cold_lock", "cold_lock"),
-    ("table_lock", "work"),
+    ("table_lock", "main"),
     ("index_lock", "index_lock"),
 ];
 

@@ -204,6 +204,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             return Ok(());
         }
         let mut round = P::round();
+        round.by_attempts();
         let mut watch = Watch::new(limit, &mut round);
         loop {
             if watch.reached(&mut round) {

@@ -20,6 +20,8 @@ pub struct Round {
     cancellable: bool,
     /// The futex bits of the value that ends the wait; zero if it is not known.
     channel: u32,
+    /// A sleep needs a bound: what it rests on was read after the look that failed.
+    bounded: bool,
     /// The last pause went through the scheduler, so that any time may have passed.
     rescheduled: bool,
 }
@@ -29,6 +31,13 @@ impl Round {
     #[inline]
     pub(super) fn limit(&mut self, deadline: Option<Deadline>, cancellable: bool) {
         (self.deadline, self.cancellable) = (deadline, cancellable);
+    }
+
+    /// Bounds the sleeps of a wait by attempts. The word is loaded after an attempt has failed, so that the value slept on may be
+    /// one with which the next attempt would succeed, and whose writer found no sleeper yet.
+    #[inline]
+    pub(super) fn by_attempts(&mut self) {
+        self.bounded = true;
     }
 
     /// Whether any time may have passed in the last pause, so that a deadline has to be looked at now.
@@ -118,7 +127,8 @@ impl Patience for Spinning {
 /// look, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
 /// running thread of the process. So either the writer sees the count, or the kernel, which compares the word before it
 /// lets the sleeper sleep, sees the write; and a sleep needs no bound. It has one, which doubles from sleep to sleep of a
-/// wait, in two cases: where the kernel refuses the barrier, and on a word of 64 bits, of which the kernel compares half.
+/// wait, in three cases: where the kernel refuses the barrier; on a word of 64 bits, of which the kernel compares half; and in
+/// a wait by attempts, which do not tell what they read.
 ///
 /// A wait with a deadline does not yield: a thread that yields comes back behind all others, one that sleeps is woken at
 /// its deadline.
@@ -217,7 +227,7 @@ impl Sleeping {
         let sleepers = sleepers_at(at as usize);
         sleepers.fetch_add(1, Ordering::SeqCst);
         let doublings = if futex::fence_everyone() {
-            (size_of::<W>() == 8).then_some(DOUBLINGS)
+            (size_of::<W>() == 8 || round.bounded).then_some(DOUBLINGS)
         } else {
             Some(DOUBLINGS_WITHOUT_BARRIER)
         };

@@ -46,11 +46,11 @@ pub(crate) struct Args {
     force: bool,
 
     /// Operations that the program does, so that figures are for one of them
-    #[arg(long, value_name = "N", conflicts_with = "ops_regex")]
+    #[arg(long, value_name = "N", conflicts_with = "ops_regex", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
 
     /// Take the operations from the program's output: the number in the first group of the last match
-    #[arg(long, value_name = "RE")]
+    #[arg(long, value_name = "RE", value_parser = regex_with_a_group)]
     ops_regex: Option<Regex>,
 
     /// Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact
@@ -72,6 +72,15 @@ pub(crate) struct Args {
 }
 
 /// A rate as the number of pairs of which one is timed.
+fn regex_with_a_group(text: &str) -> Result<Regex, String> {
+    let regex = Regex::new(text).map_err(|error| error.to_string())?;
+    // The whole match counts as a group.
+    match regex.captures_len() {
+        2.. => Ok(regex),
+        _ => Err(format!("put the number of operations into a group, such as in `{text} ([0-9]+)`")),
+    }
+}
+
 fn parse_rate(text: &str) -> Result<u32, String> {
     let refusal = || format!("`{text}` is no rate: give a part of all pairs, such as 1, 1/16 or 0.01");
     let part = match text.split_once('/') {
@@ -257,5 +266,12 @@ mod tests {
             let refusal = parse_rate(text).unwrap_err();
             assert!(refusal.contains(text) && refusal.contains("1/16"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn operations_need_a_group() {
+        assert!(regex_with_a_group("updates: ([0-9]+)").is_ok());
+        assert!(regex_with_a_group("updates: [0-9]+").unwrap_err().contains("group"));
+        assert!(regex_with_a_group("updates: (").is_err());
     }
 }

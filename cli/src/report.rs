@@ -103,12 +103,11 @@ fn header(table: &LockTable) -> String {
     let counted = |count: u64, one: &str, many: &str| {
         format!("{} {}", grouped(count), if count == 1 { one } else { many })
     };
-    let _ = write!(
-        lines,
-        "{} in {} ",
-        counted(h.threads, "thread", "threads"),
-        counted(h.processes, "process", "processes")
-    );
+    let processes = counted(h.processes, "process", "processes");
+    let _ = match h.threads {
+        0 => write!(lines, "No thread called a pthread lock function; {processes} "),
+        threads => write!(lines, "{} in {processes} ", counted(threads, "thread", "threads")),
+    };
     let all = if h.cores > 0 { format!(" of {}", h.cores) } else { String::new() };
     let _ = if h.cpu_ns > 0.0 {
         writeln!(
@@ -146,7 +145,7 @@ fn header(table: &LockTable) -> String {
         1 => "on every pair".to_owned(),
         n => format!("on one pair in {}, at random", grouped(n)),
     };
-    let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns / h.cpu_ns } else { 0.0 };
+    let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns.max(0.0) / h.cpu_ns + 0.0 } else { 0.0 };
     let _ = writeln!(
         lines,
         "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share:.1} % of \

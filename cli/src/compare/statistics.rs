@@ -118,7 +118,7 @@ struct Ranks {
     apart: bool,
 }
 
-/// The rank-sum test. Exact for samples of up to [`EXACT`] values, else by the normal approximation; ties count half, and
+/// The rank-sum test. Exact for samples of up to `EXACT` values, else by the normal approximation; ties count half, and
 /// are rounded so that they never make a difference more certain.
 fn rank_sum(first: &[f64], second: &[f64]) -> Ranks {
     /// Above this many values in a sample, the normal approximation is good to a thousandth.

@@ -65,6 +65,9 @@ fn visit_text(symbol: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
     let mut before: Option<&[u8]> = None;
     visit(symbol, &mut |part| {
         if before.is_some() {
+            if matches!(part, Part::Name(name) if is_hash_of_rust(name)) {
+                return;
+            }
             each(b"::");
         }
         let class = before.unwrap_or_default();
@@ -86,6 +89,12 @@ fn visit_text(symbol: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         each(name);
         before = Some(name);
     })
+}
+
+/// Whether this part of a name is what Rust's older mangling appends to it: `h` and 16 hexadecimal digits, another with each
+/// compiler.
+fn is_hash_of_rust(name: &[u8]) -> bool {
+    matches!(name, [b'h', digits @ ..] if digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// The short name of a symbol; displays as nothing where there is none.
@@ -376,6 +385,7 @@ mod tests {
         for (symbol, name) in [
             ("main", "main"),
             ("_ZL5cache", "cache"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             ("copy.constprop.0", "copy"),
             ("pthread_create@@GLIBC_2.34", "pthread_create"),
             ("_Z3fooi", "foo"),

@@ -68,6 +68,7 @@ enum Subcommands {
 
 fn main() -> ExitCode {
     die_of_closed_pipes();
+    explain_unwritable_output();
     let result = match Command::parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(&args),
@@ -105,4 +106,20 @@ fn main() -> ExitCode {
 fn die_of_closed_pipes() {
     // SAFETY: before any thread; the default action needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Makes an error of what `println!` panics with where standard output takes no more, as on a full disk: every command
+/// prints by it.
+fn explain_unwritable_output() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        match text.and_then(|text| text.strip_prefix("failed printing to stdout: ")) {
+            Some(why) => {
+                eprintln!("contend: cannot write to standard output: {why}");
+                std::process::exit(1);
+            }
+            None => others(panic),
+        }
+    }));
 }

@@ -214,8 +214,8 @@ fn family(of_catalogue: locks::catalogue::Family) -> Family {
         locks::catalogue::Family::Ticket => Family::Ticket,
         locks::catalogue::Family::BackOff => Family::BackOff,
         locks::catalogue::Family::Queue => Family::Queue,
-        // What sleeps among contend's locks stays away from the lock's line and is woken one at a time.
-        locks::catalogue::Family::Blocking => Family::StayAway,
+        // What sleeps among contend's locks backs off from the lock's line and is woken one at a time.
+        locks::catalogue::Family::Blocking => Family::BackOff,
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Locks by name, with commas between them
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', default_value = "ticket,mcs", value_parser = lock)]
     lock: Vec<&'static str>,
-    /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter stays away for each one ahead of
+    /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter backs off for each one ahead of
     /// it, from far too small to far too large
     #[arg(long, conflicts_with_all = ["lock", "svg", "trace"])]
     sweep_back_off: bool,

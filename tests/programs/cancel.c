@@ -152,7 +152,7 @@ static void plain_cases(int how, const char *name) {
     await_inside(&room);
     MUST(pthread_mutex_lock(&room.mutex));
     MUST(pthread_cancel(thread));
-    nap_ns(20 * MS);
+    sleep_ns(20 * MS);
     printf("%s | cancelled while the mutex is held | -> %s\n", name, room.checked ? "handler without it" : "handler waits");
     MUST(pthread_mutex_unlock(&room.mutex));
     cancelled = join_cancelled(thread);
@@ -163,7 +163,7 @@ static void plain_cases(int how, const char *name) {
     MUST(pthread_create(&thread, NULL, disabled, &room));
     await_inside(&room);
     MUST(pthread_cancel(thread));
-    nap_ns(5 * MS);
+    sleep_ns(5 * MS);
     MUST(pthread_mutex_lock(&room.mutex));
     room.tokens = 1;
     MUST(pthread_cond_signal(&room.cond));
@@ -300,7 +300,7 @@ static void locks_are_no_points(void) {
         while (!calling) sched_yield();
         blocked(&calling, caller_tid);
         MUST(pthread_cancel(thread));
-        nap_ns(10 * MS);
+        sleep_ns(10 * MS);
         MUST(all[i].unlock());
         bool cancelled = join_cancelled(thread);
         printf("%s | cancelled while it waits | -> %s, then %s\n", all[i].name, got_lock ? "got the lock" : "gave up",

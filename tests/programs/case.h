@@ -98,7 +98,7 @@ MAYBE_UNUSED static struct timespec from_now(clockid_t clock, int64_t delta_ns) 
     return (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
 }
 
-MAYBE_UNUSED static void nap_ns(int64_t ns) {
+MAYBE_UNUSED static void sleep_ns(int64_t ns) {
     struct timespec left = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
@@ -179,7 +179,7 @@ MAYBE_UNUSED static int64_t time_on_core_ns(pid_t tid) {
 MAYBE_UNUSED static bool blocked(_Atomic int *calling, pid_t tid) {
     int64_t begun_ns = time_on_core_ns(tid);
     for (int looks = 0, asleep = 0; *calling == 1 && asleep < 3; looks++) {
-        nap_ns(MS);
+        sleep_ns(MS);
         asleep = thread_state(tid) == 'S' ? asleep + 1 : 0;
         if (begun_ns < 0 ? looks == 400 : time_on_core_ns(tid) - begun_ns > 100 * MS) break;
     }

@@ -41,8 +41,8 @@ int main(int argc, char **argv) {
         arrived = 0;
         for (size_t i = 0; i < COUNT(locks); i++) MUST(locks[i].take(locks[i].object));
         struct team *team = assemble(2 * COUNT(locks), wait_for);
-        while (arrived < 2 * (int)COUNT(locks)) nap_ns(MS);
-        nap_ns(5 * MS);
+        while (arrived < 2 * (int)COUNT(locks)) sleep_ns(MS);
+        sleep_ns(5 * MS);
         long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
         CHECK(pid >= 0);
         if (pid == 0) {

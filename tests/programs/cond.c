@@ -170,7 +170,7 @@ static void expires(struct room *room, const char *kind) {
         MUST(pthread_mutex_lock(&room->mutex));
         early = room->waiting == 0;
         if (!early) {
-            nap_ns(patience_ns + 10 * MS);
+            sleep_ns(patience_ns + 10 * MS);
             printf("%s | %s | expired while the mutex is held -> %s\n", names[room->how], kind,
                    waiters[0].calling ? "waits for the mutex" : "returned without it");
         }
@@ -200,11 +200,11 @@ static int try_during_wait(void *argument) {
     struct tryer *tryer = argument;
     int error = EBUSY;
     for (int i = 0; error == EBUSY && (tryer->depth == 1 || i < 20); i++) {
-        nap_ns(MS / 2);
+        sleep_ns(MS / 2);
         error = trylock(&tryer->room->mutex);
     }
     if (error == 0) MUST(unlock(&tryer->room->mutex));
-    for (tryer->tried = 1; !tryer->over; nap_ns(MS / 2)) MUST(pthread_cond_signal(&tryer->room->cond));
+    for (tryer->tried = 1; !tryer->over; sleep_ns(MS / 2)) MUST(pthread_cond_signal(&tryer->room->cond));
     return error;
 }
 

@@ -63,7 +63,7 @@ int main(void) {
     MUST(pthread_mutex_unlock(&early_recursive));
     CHECK(pthread_mutex_unlock(&early_recursive) == EPERM);
     struct team *team = assemble(3, work);
-    nap_ns(MS);
+    sleep_ns(MS);
     MUST(pthread_mutex_unlock(&mutex));
     MUST(pthread_rwlock_unlock(&rwlock));
     disperse(team);

@@ -54,7 +54,7 @@ static struct team *queue_up(const struct lock *lock) {
         while (waiters[i].calling == 0) sched_yield();
         if (lock != &locks[1]) blocked(&waiters[i].calling, waiters[i].tid);
     }
-    if (lock == &locks[1]) nap_ns(2 * MS); // a spinning waiter may never sleep
+    if (lock == &locks[1]) sleep_ns(2 * MS); // a spinning waiter may never sleep
     return team;
 }
 
@@ -153,7 +153,7 @@ static void from_the_queue(long children) {
     for (long i = 0; i < (children + 3) / 4; i++) {
         MUST(pthread_mutex_lock(&handed));
         struct team *team = assemble(4, fork_when_handed);
-        nap_ns(MS);
+        sleep_ns(MS);
         MUST(pthread_mutex_unlock(&handed));
         disperse(team);
     }
@@ -169,7 +169,7 @@ static void *be_busy(void *number) {
     for (long i = (long)number; !over; i++) {
         MUST(pthread_mutex_lock(&theirs));
         MUST(i % 2 == 0 ? pthread_rwlock_wrlock(&their_rwlock) : pthread_rwlock_rdlock(&their_rwlock));
-        if (i % 16 == 0) nap_ns(10000);
+        if (i % 16 == 0) sleep_ns(10000);
         MUST(pthread_rwlock_unlock(&their_rwlock));
         MUST(pthread_mutex_unlock(&theirs));
         MUST(pthread_mutex_lock(&signalled));

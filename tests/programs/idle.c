@@ -64,14 +64,14 @@ static void test(long threads, int64_t wait_ns) {
     open_gate = false;
     if (object != CONDITION) take(object == READ ? WRITE : object);
     struct team *team = assemble(threads, wait_once);
-    while (arrived < threads) nap_ns(MS);
+    while (arrived < threads) sleep_ns(MS);
     // Until they are asleep: where a machine is busy that takes seconds, and is no part of the measurement. Waiters that wake
     // again and again never pass, however often they are measured.
     int64_t begun, used, give_up = now_ns(CLOCK_MONOTONIC) + 20000 * MS;
     for (;;) {
         begun = now_ns(CLOCK_MONOTONIC);
         used = cpu_ns();
-        nap_ns(wait_ns);
+        sleep_ns(wait_ns);
         begun = now_ns(CLOCK_MONOTONIC) - begun;
         used = cpu_ns() - used;
         if (used * 20 < begun) break;

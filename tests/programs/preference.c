@@ -34,7 +34,7 @@ static _Atomic int met;
 static int read_and_meet(void *object) {
     // By trying first: who gets in that way has to let the others know, too.
     if (pthread_rwlock_tryrdlock(object) != 0) MUST(pthread_rwlock_rdlock(object));
-    for (met++; met < 3;) nap_ns(MS);
+    for (met++; met < 3;) sleep_ns(MS);
     return unlock(object);
 }
 

@@ -62,8 +62,8 @@ static void read_all_again(void) {
     for (int i = 0; i < LOCKS; i++) MUST(pthread_rwlock_rdlock(&locks[i]));
     arrived = 0;
     struct team *team = assemble(LOCKS, write_one);
-    while (arrived < LOCKS) nap_ns(MS);
-    nap_ns(10 * MS);
+    while (arrived < LOCKS) sleep_ns(MS);
+    sleep_ns(10 * MS);
     for (int i = 0; i < LOCKS; i++) MUST(pthread_rwlock_rdlock(&locks[i]));
     for (int i = LOCKS - 1; i >= 0; i--) MUST(pthread_rwlock_tryrdlock(&locks[i]));
     for (int times = 0; times < 3; times++)

@@ -243,7 +243,7 @@ static void between_processes(const struct kind *kind) {
         page->cell = 1;
         _exit(error != 0 ? error : unlock(&page->lock));
     }
-    nap_ns(20 * MS);
+    sleep_ns(20 * MS);
     CHECK(page->cell == 0);
     MUST(unlock(&page->lock));
     int status;

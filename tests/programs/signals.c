@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
     while (now_ns(CLOCK_MONOTONIC) < end) {
         for (size_t t = 0; t < COUNT(all); t++)
             for (long i = 0; i < all[t]->size; i++) MUST(pthread_kill(all[t]->members[i].thread, SIGUSR1));
-        nap_ns(MS / 5);
+        sleep_ns(MS / 5);
     }
     over = true;
     MUST(pthread_cond_broadcast(&cond));

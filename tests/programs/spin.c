@@ -58,7 +58,7 @@ static void between_processes(const char *kind, int shared) {
         _exit(error != 0 ? error : unlock(spin));
     }
     while (page->cell == 0) sched_yield();
-    nap_ns(5 * MS);
+    sleep_ns(5 * MS);
     CHECK(page->cell == 1);
     MUST(unlock(spin));
     int status;

@@ -159,7 +159,7 @@ static void run(void *(*body)(void *), void *argument, const char *name) {
 static void *release_later(void *argument) {
     MUST(pthread_mutex_lock(&held));
     sem_post(argument);
-    nap_ns(30 * MS);
+    sleep_ns(30 * MS);
     MUST(pthread_mutex_unlock(&held));
     return NULL;
 }

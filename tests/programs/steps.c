@@ -154,7 +154,7 @@ static void *fight(void *unused) {
         of_fought_for++;
         under_fought_for++;
         MUST(pthread_mutex_unlock(&fought_for));
-        if (i % 8 == 0) nap_ns(MS / 20);
+        if (i % 8 == 0) sleep_ns(MS / 20);
     }
     return unused;
 }

@@ -30,7 +30,7 @@ static void signals_go_by(long threads, long signals) {
     struct sigaction action = {.sa_handler = on_signal};
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     struct team *team = assemble(threads, wait_long);
-    while (waiting < threads) nap_ns(MS);
+    while (waiting < threads) sleep_ns(MS);
     MUST(pthread_mutex_lock(&mutex)); // all of them wait now
     MUST(pthread_mutex_unlock(&mutex));
     for (long i = 0; i < signals; i++) {
@@ -38,7 +38,7 @@ static void signals_go_by(long threads, long signals) {
         MUST(pthread_kill(team->members[i % threads].thread, SIGUSR1));
         while (handled == before) sched_yield();
     }
-    nap_ns(20 * MS);
+    sleep_ns(20 * MS);
     if (returned != 0) fail("%ld waits returned after %ld signals", (long)returned, signals);
     MUST(pthread_mutex_lock(&mutex));
     leave = true;
@@ -59,7 +59,7 @@ static void mutexes_are_busy(void) {
         leave = false;
         waiting = 0;
         struct team *team = assemble(2, wait_long);
-        while (waiting < 2) nap_ns(MS);
+        while (waiting < 2) sleep_ns(MS);
         MUST(pthread_mutex_lock(&mutex));
         CHECK(pthread_mutex_destroy(&mutex) == EBUSY); // held, too
         MUST(pthread_mutex_unlock(&mutex));

@@ -4,7 +4,7 @@
 //! its range the middle four fifths.
 
 use locks::{RawLock, Ticket};
-use machine::{Clock, Integer, Limit, Machine, Native, Ordering, PlainCell, Plan, Word};
+use machine::{Clock, Integer, Machine, Native, Ordering, PlainCell, Plan, Timeout, Word};
 use report::Spread;
 use std::sync::Mutex;
 
@@ -227,7 +227,7 @@ pub(crate) fn wake_ns(cores: [u32; 2]) -> Vec<f64> {
             } else {
                 asleep.0.store(turn, Ordering::Release);
                 while word.0.load(Ordering::Acquire) != turn {
-                    Native::sleep_while(&word.0, turn - 1, Limit::NONE);
+                    Native::sleep_while(&word.0, turn - 1, Timeout::NONE);
                 }
                 mine.push(now_ns().saturating_sub(called_ns.0.load(Ordering::Relaxed)) as f64);
             }
@@ -252,7 +252,7 @@ pub(crate) fn context_switch_ns(core: u32) -> Vec<f64> {
                 loop {
                     match word.0.load(Ordering::Acquire) {
                         value if value == turn => break,
-                        value => drop(Native::sleep_while(&word.0, value, Limit::NONE)),
+                        value => drop(Native::sleep_while(&word.0, value, Timeout::NONE)),
                     }
                 }
                 word.0.store(turn + 1, Ordering::Release);

@@ -5,7 +5,7 @@ use checker::checked::{nodes_out, without_names};
 use locks::catalogue::{self, Family, Lock, Visitor};
 use locks::{Anderson, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::Relaxed;
-use machine::{Home, Integer, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
+use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 use workloads::client::{self, Chosen, Kind, Shape, Wrong};
 
 /// What the threads of a client do.
@@ -169,7 +169,7 @@ fn take_one<L: RawLock<Checked>>(counter: &Counter<L>) {
         let news = counter.news.load(Relaxed);
         // SAFETY: acquired above.
         unsafe { counter.lock.release() };
-        Checked::sleep_while(&counter.news, news, Limit::NONE);
+        Checked::sleep_while(&counter.news, news, Timeout::NONE);
         counter.lock.acquire();
     }
     counter.things.set(counter.things.get() - 1);

@@ -117,7 +117,7 @@ impl Measured {
                 family.name(),
                 match family {
                     Family::Blocking => "wake-up",
-                    Family::StayAway => "pause between two looks",
+                    Family::BackOffThenSleep => "pause between two polls",
                     Family::Queue => "transfer",
                     Family::Ticket | Family::TestAndSet | Family::BackOff => "waiter",
                 },
@@ -352,7 +352,10 @@ pub(super) mod tests {
     fn a_prediction_has_the_lock_as_it_is_first_and_no_family_twice() {
         let prediction = predict_lock(&lock(), &alternatives(&[]).unwrap(), &target(64)).unwrap();
         let names: Vec<_> = prediction.predictions.iter().map(|named| named.name.as_str()).collect();
-        assert_eq!(names, ["blocking as it is", "stay-away", "test-and-set", "back-off", "ticket", "queue"]);
+        assert_eq!(
+            names,
+            ["blocking as it is", "back-off-then-sleep", "test-and-set", "back-off", "ticket", "queue"]
+        );
         assert!(prediction.predictions[0].as_it_is);
         assert!(prediction.curves().all(|curve| curve.at(64).is_some()));
     }

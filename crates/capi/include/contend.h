@@ -40,7 +40,7 @@ int contend_tas_timedlock(contend_tas_t *lock, const struct timespec *at);
 int contend_tas_clocklock(contend_tas_t *lock, int clock, const struct timespec *at);
 int contend_tas_unlock(contend_tas_t *lock);
 
-/* tas_backoff: swap at once, stay away twice as long after each failure.
+/* tas_backoff: swap at once, back off twice as long after each failure.
    Anderson 1990. Fairness: none; late comers are favoured. */
 typedef struct contend_tas_backoff {
     uint32_t contend_private[1];
@@ -62,7 +62,7 @@ int contend_ttas_timedlock(contend_ttas_t *lock, const struct timespec *at);
 int contend_ttas_clocklock(contend_ttas_t *lock, int clock, const struct timespec *at);
 int contend_ttas_unlock(contend_ttas_t *lock);
 
-/* ttas_backoff: look, stay away twice as long after each failure, swap when free.
+/* ttas_backoff: look, back off twice as long after each failure, swap when free.
    Anderson 1990. Fairness: none; late comers are favoured. */
 typedef struct contend_ttas_backoff {
     uint32_t contend_private[1];
@@ -91,7 +91,7 @@ int contend_ticket4_lock(contend_ticket4_t *lock);
 int contend_ticket4_trylock(contend_ticket4_t *lock);
 int contend_ticket4_unlock(contend_ticket4_t *lock);
 
-/* ticket_proportional: a ticket lock whose waiters stay away in proportion to their distance.
+/* ticket_proportional: a ticket lock whose waiters back off in proportion to their distance.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
 typedef struct contend_ticket_proportional {
     uint64_t contend_private[1];
@@ -100,7 +100,7 @@ int contend_ticket_proportional_lock(contend_ticket_proportional_t *lock);
 int contend_ticket_proportional_trylock(contend_ticket_proportional_t *lock);
 int contend_ticket_proportional_unlock(contend_ticket_proportional_t *lock);
 
-/* ticket_selftuning: a ticket lock whose waiters learn how long to stay away.
+/* ticket_selftuning: a ticket lock whose waiters learn how long to back off.
    van Riel 2012-13. Fairness: first in, first out. */
 typedef struct contend_ticket_selftuning {
     uint64_t contend_private[1];
@@ -242,7 +242,7 @@ int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
 int contend_rw_queued_unlock(contend_rw_queued_t *lock);
 int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
 
-/* futex: a mutex that stays away while the lock is hot, then sleeps.
+/* futex: a mutex that backs off while the lock is hot, then sleeps.
    Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
 typedef struct contend_futex {
     uint32_t contend_private[1];

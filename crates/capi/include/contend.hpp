@@ -115,13 +115,13 @@ public:
 /// swap until the word was free; every attempt takes the line.
 using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
 
-/// swap at once, stay away twice as long after each failure.
+/// swap at once, back off twice as long after each failure.
 using tas_backoff = detail::timed<contend_tas_backoff_t, contend_tas_backoff_lock, contend_tas_backoff_unlock, contend_tas_backoff_trylock, contend_tas_backoff_clocklock>;
 
 /// read until the word is free, then swap; all waiters rush at a release.
 using ttas = detail::timed<contend_ttas_t, contend_ttas_lock, contend_ttas_unlock, contend_ttas_trylock, contend_ttas_clocklock>;
 
-/// look, stay away twice as long after each failure, swap when free.
+/// look, back off twice as long after each failure, swap when free.
 using ttas_backoff = detail::timed<contend_ttas_backoff_t, contend_ttas_backoff_lock, contend_ttas_backoff_unlock, contend_ttas_backoff_trylock, contend_ttas_backoff_clocklock>;
 
 /// draw a number, wait until it is served; all waiters watch one word.
@@ -130,10 +130,10 @@ using ticket = detail::tried<contend_ticket_t, contend_ticket_lock, contend_tick
 /// the ticket lock with 16-bit numbers in one word.
 using ticket4 = detail::tried<contend_ticket4_t, contend_ticket4_lock, contend_ticket4_unlock, contend_ticket4_trylock>;
 
-/// a ticket lock whose waiters stay away in proportion to their distance.
+/// a ticket lock whose waiters back off in proportion to their distance.
 using ticket_proportional = detail::tried<contend_ticket_proportional_t, contend_ticket_proportional_lock, contend_ticket_proportional_unlock, contend_ticket_proportional_trylock>;
 
-/// a ticket lock whose waiters learn how long to stay away.
+/// a ticket lock whose waiters learn how long to back off.
 using ticket_selftuning = detail::tried<contend_ticket_selftuning_t, contend_ticket_selftuning_lock, contend_ticket_selftuning_unlock, contend_ticket_selftuning_trylock>;
 
 /// an array of slots; every waiter watches its own.
@@ -169,7 +169,7 @@ using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrloc
 /// a reader-writer spin lock whose waiters queue up at a ticket lock.
 using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
 
-/// a mutex that stays away while the lock is hot, then sleeps.
+/// a mutex that backs off while the lock is hot, then sleeps.
 using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_unlock, contend_futex_trylock, contend_futex_clocklock>;
 
 /// a reader-writer lock that sleeps; fair to writers, lets a reader read again.

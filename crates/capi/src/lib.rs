@@ -17,7 +17,7 @@ mod time;
 use core::ffi::c_int;
 
 use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Limit, Patient};
+use machine::{Patient, Timeout};
 
 use time::{Timespec, deadline};
 
@@ -32,12 +32,12 @@ fn busy_unless(taken: bool) -> c_int {
 unsafe fn timed<G>(
     clock: c_int,
     at: *const Timespec,
-    acquire: impl FnOnce(Limit<'static, Patient>) -> Result<(), G>,
+    acquire: impl FnOnce(Timeout<'static, Patient>) -> Result<(), G>,
 ) -> c_int {
     // SAFETY: passed on.
     match unsafe { deadline(clock, at) } {
         None => libc::EINVAL,
-        Some(deadline) => acquire(Limit::at(deadline)).map_or(libc::ETIMEDOUT, |()| 0),
+        Some(deadline) => acquire(Timeout::at(deadline)).map_or(libc::ETIMEDOUT, |()| 0),
     }
 }
 

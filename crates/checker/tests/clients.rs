@@ -4,7 +4,7 @@ use contend_checker::checked::Operation;
 use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explore};
 use locks::{RawLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Clock, Deadline, Home, Integer, Limit, Machine, Part, Placed, PlainCell, Plan, Slept, Word};
+use machine::{Clock, Deadline, Home, Integer, Machine, Part, Placed, PlainCell, Plan, Slept, Timeout, Word};
 use workloads::client::{self, Kind, Shape};
 
 type U32 = <Checked as Machine>::U32;
@@ -33,7 +33,7 @@ fn park_and_unpark(model: Model, wakes: bool) -> Report {
                 return;
             }
             while letterbox.full.load(Acquire) == 0 {
-                Checked::sleep_while(&letterbox.full, 0, Limit::NONE);
+                Checked::sleep_while(&letterbox.full, 0, Timeout::NONE);
             }
             assert_eq!(letterbox.letter.get(), 7);
         });
@@ -60,8 +60,8 @@ fn a_sleeper_with_a_deadline_ends_in_both_ways() {
                 word.store(1, Release);
                 Checked::wake(&raw const *word, 1);
             } else {
-                let limit = Limit::at(Deadline::after_ns::<Checked>(1));
-                let slept = Checked::sleep_while(&word, 0, limit);
+                let timeout = Timeout::at(Deadline::after_ns::<Checked>(1));
+                let slept = Checked::sleep_while(&word, 0, timeout);
                 ends.lock().expect("not poisoned").push(slept);
             }
         });
@@ -247,11 +247,11 @@ fn who_gave_up_at_a_deadline_finds_that_it_has_passed() {
         let words = placed::<[U32; 2]>([Word::ZERO, Word::ZERO]);
         Checked::run(&Plan::threads(2), &|thread| {
             let deadline = Deadline::after_ns::<Checked>(1_000);
-            let limit = Limit::at(deadline);
+            let timeout = Timeout::at(deadline);
             let word = &words[0];
             let gave_up = match thread {
-                0 => Checked::spin_until_or(word, Acquire, limit, |value| value == 1).is_err(),
-                _ => Checked::sleep_while(&words[1], 0, limit) == Slept::GaveUp,
+                0 => Checked::spin_until_or(word, Acquire, timeout, |value| value == 1).is_err(),
+                _ => Checked::sleep_while(&words[1], 0, timeout) == Slept::GaveUp,
             };
             assert!(!gave_up || deadline.passed::<Checked>());
         });

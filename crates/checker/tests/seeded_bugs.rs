@@ -4,7 +4,7 @@
 use contend_checker::{Checked, Exploration, Model, Report, Violation, explore, replay};
 use locks::{RawLock, RawRwLock, TryLock};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Integer, Limit, Machine, Node, PlainCell, Word};
+use machine::{Integer, Machine, Node, PlainCell, Timeout, Word};
 use workloads::client::{self, Shape};
 
 type U32 = <Checked as Machine>::U32;
@@ -213,7 +213,7 @@ unsafe impl<const FORGETS: bool> RawLock<Checked> for FutexMutex<FORGETS> {
             } else if self.word.swap(mark, Acquire) == 0 {
                 return;
             }
-            Checked::sleep_while(&self.word, 2, Limit::NONE);
+            Checked::sleep_while(&self.word, 2, Timeout::NONE);
             slept = true;
         }
     }

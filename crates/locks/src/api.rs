@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use lock_api::{GuardSend, RawMutex};
-use machine::{Deadline, Limit, Machine, Patient};
+use machine::{Deadline, Machine, Patient, Timeout};
 
 use crate::{
     DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock,
@@ -137,7 +137,7 @@ unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_or(Limit::at(deadline)).is_ok()
+        self.0.acquire_or(Timeout::at(deadline)).is_ok()
     }
 }
 
@@ -258,7 +258,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     }
 
     fn try_lock_shared_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_shared_or(false, Limit::at(deadline)).is_ok()
+        self.0.acquire_shared_or(false, Timeout::at(deadline)).is_ok()
     }
 
     fn try_lock_exclusive_for(&self, wait: Duration) -> bool {
@@ -266,7 +266,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     }
 
     fn try_lock_exclusive_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_or(Limit::at(deadline)).is_ok()
+        self.0.acquire_or(Timeout::at(deadline)).is_ok()
     }
 }
 
@@ -277,7 +277,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
     }
 
     fn try_lock_upgradable_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_upgradable_or(Limit::at(deadline)).is_ok()
+        self.0.acquire_upgradable_or(Timeout::at(deadline)).is_ok()
     }
 
     unsafe fn try_upgrade_for(&self, wait: Duration) -> bool {
@@ -287,7 +287,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
 
     unsafe fn try_upgrade_until(&self, deadline: Deadline) -> bool {
         // SAFETY: by the caller.
-        unsafe { self.0.upgrade_or(Limit::at(deadline)) }.is_ok()
+        unsafe { self.0.upgrade_or(Timeout::at(deadline)) }.is_ok()
     }
 }
 
@@ -298,6 +298,6 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockRecursiveTimed for
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_shared_or(true, Limit::at(deadline)).is_ok()
+        self.0.acquire_shared_or(true, Timeout::at(deadline)).is_ok()
     }
 }

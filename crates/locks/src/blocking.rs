@@ -22,7 +22,7 @@
 //!    wakes everybody: those readers can be in, and no other release is bound to come that would let them know.
 //! 5. What waiters do to the word they do once: no two of them can keep each other from falling asleep.
 //!
-//! A waiter first stays away for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
+//! A waiter first backs off for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
 //! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: once it
 //! has waited for 1 ms, been woken, and looked in vain, it is let in before any newcomer. A writer that waits for
@@ -32,7 +32,7 @@
 //! `sync.Mutex` (2016) and WebKit's locks (2016).
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Clock, GaveUp, Integer, Limit, Machine, Slept, Word};
+use machine::{Clock, GaveUp, Integer, Machine, Slept, Timeout, Word};
 
 const WRITER: u32 = 1;
 const WAKING: u32 = 1 << 1;
@@ -49,9 +49,9 @@ const MOST_READERS: u32 = READERS / 2;
 /// How long a waiter may be bypassed, in nanoseconds.
 const BYPASS_NS: u64 = 1_000_000;
 
-/// Cycles that a waiter stays away from an exclusively held lock, look by look, before it sleeps: each several times
+/// Cycles that a waiter backs off from an exclusively held lock, look by look, before it sleeps: each several times
 /// what a hand-over between cores costs.
-const STAY_AWAY_CYCLES: [u64; 4] = [1_500, 3_000, 6_000, 12_000];
+const BACK_OFF_CYCLES: [u64; 4] = [1_500, 3_000, 6_000, 12_000];
 
 /// The same for a waiter that newcomers cannot bypass.
 const NEXT_CYCLES: [u64; 4] = [100, 300, 1_000, 3_000];
@@ -87,8 +87,8 @@ impl Want {
 
     /// The state after entering, if the state allows that.
     #[inline]
-    fn enter(self, state: u32, standing: Standing) -> Option<u32> {
-        let barred = state & RESERVED != 0 && standing == Standing::Newcomer;
+    fn enter(self, state: u32, waiter_state: WaiterState) -> Option<u32> {
+        let barred = state & RESERVED != 0 && waiter_state == WaiterState::Newcomer;
         let entered = match self {
             Self::Exclusive if is_held(state) || barred => return None,
             Self::Exclusive => state | WRITER,
@@ -98,13 +98,13 @@ impl Want {
             }
             Self::Shared | Self::SharedAgain => state + READER,
         };
-        Some(standing.leave(entered))
+        Some(waiter_state.leave(entered))
     }
 }
 
 /// What a waiter has done so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum WaiterState {
     /// Nothing.
     Newcomer,
     /// Reserved: it may pass `RESERVED`.
@@ -113,8 +113,8 @@ enum Standing {
     Slept,
 }
 
-impl Standing {
-    /// The state once a waiter of this standing waits no more.
+impl WaiterState {
+    /// The state once a waiter in this state waits no more.
     #[inline]
     const fn leave(self, state: u32) -> u32 {
         match self {
@@ -130,7 +130,7 @@ struct Waiter<'a, M: Machine> {
     room: &'a BlockingWord<M>,
     word: &'a M::U32,
     want: Want,
-    standing: Standing,
+    waiter_state: WaiterState,
     /// Since when it has waited, on the monotonic clock; known once it goes to sleep.
     since_ns: Option<u64>,
 }
@@ -154,8 +154,8 @@ impl<M: Machine> BlockingWord<M> {
     }
 
     #[inline]
-    pub(crate) fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, limit) }
+    pub(crate) fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, timeout) }
     }
 
     #[inline]
@@ -171,23 +171,27 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     pub(crate) fn acquire_shared(&self, reads_already: bool) {
         let want = Want::shared(reads_already);
-        if !self.come_in(want) {
+        if !self.enter(want) {
             self.wait_for_ever(want);
         }
     }
 
     #[inline]
-    pub(crate) fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    pub(crate) fn acquire_shared_or(
+        &self,
+        reads_already: bool,
+        timeout: Timeout<'_, M>,
+    ) -> Result<(), GaveUp> {
         let want = Want::shared(reads_already);
-        if self.come_in(want) { Ok(()) } else { self.wait(want, limit) }
+        if self.enter(want) { Ok(()) } else { self.wait(want, timeout) }
     }
 
     /// Comes in at once and looks afterwards: one line transfer where a load and a swap would be two. False when it had
     /// to leave again.
     #[inline]
-    fn come_in(&self, want: Want) -> bool {
+    fn enter(&self, want: Want) -> bool {
         let before = self.word.fetch_add(READER, Acquire); // [1] from the last exclusive release
-        if want.enter(before, Standing::Newcomer).is_none() {
+        if want.enter(before, WaiterState::Newcomer).is_none() {
             self.release_shared();
             return false;
         }
@@ -205,7 +209,7 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     fn try_enter(&self, want: Want) -> bool {
         let mut state = self.word.load(Relaxed);
-        while let Some(entered) = want.enter(state, Standing::Newcomer) {
+        while let Some(entered) = want.enter(state, WaiterState::Newcomer) {
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 // [1] from the last release
                 Ok(_) => {
@@ -310,27 +314,27 @@ impl<M: Machine> BlockingWord<M> {
         }
     }
 
-    /// A function of its own, so that a lock taken at once makes no limit.
+    /// A function of its own, so that a lock taken at once makes no timeout.
     #[cold]
     #[inline(never)]
     fn wait_for_ever(&self, want: Want) {
-        let _: Result<(), GaveUp> = self.wait(want, Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.wait(want, Timeout::NONE); // never gives up
     }
 
     #[cold]
     #[inline(never)]
-    fn wait(&self, want: Want, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        Waiter { room: self, word: &self.word, want, standing: Standing::Newcomer, since_ns: None }
-            .wait(limit)
+    fn wait(&self, want: Want, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        Waiter { room: self, word: &self.word, want, waiter_state: WaiterState::Newcomer, since_ns: None }
+            .wait(timeout)
     }
 }
 
 impl<M: Machine> Waiter<'_, M> {
-    fn wait(mut self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn wait(mut self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         loop {
             let Some(state) = self.look_in() else { return Ok(()) };
-            if limit.cancel.is_some_and(|cancel| cancel.load(Relaxed) != 0)
-                || limit.deadline.is_some_and(|deadline| deadline.passed::<M>())
+            if timeout.cancel.is_some_and(|cancel| cancel.load(Relaxed) != 0)
+                || timeout.deadline.is_some_and(|deadline| deadline.passed::<M>())
             {
                 self.give_up();
                 return Err(GaveUp);
@@ -338,7 +342,7 @@ impl<M: Machine> Waiter<'_, M> {
             if state & RESERVED == 0 && self.is_overdue() {
                 self.reserve();
             } else {
-                self.sleep(state, limit);
+                self.sleep(state, timeout);
             }
         }
     }
@@ -346,14 +350,14 @@ impl<M: Machine> Waiter<'_, M> {
     /// Looks a few times with growing pauses; none once it has entered, else the state last seen.
     fn look_in(&mut self) -> Option<u32> {
         let mut state = self.word.load(Relaxed);
-        for look in 0..STAY_AWAY_CYCLES.len() {
+        for look in 0..BACK_OFF_CYCLES.len() {
             state = self.enter(state).err()?;
             let drains = self.want == Want::Exclusive && state & WRITER == 0;
             if drains && state & RESERVED == 0 {
                 self.reserve();
             }
-            let is_next = drains || self.standing != Standing::Newcomer && state & RESERVED != 0;
-            M::delay(if is_next { NEXT_CYCLES[look] } else { STAY_AWAY_CYCLES[look] });
+            let is_next = drains || self.waiter_state != WaiterState::Newcomer && state & RESERVED != 0;
+            M::delay(if is_next { NEXT_CYCLES[look] } else { BACK_OFF_CYCLES[look] });
             state = self.word.load(Relaxed);
         }
         self.enter(state).err()
@@ -361,7 +365,7 @@ impl<M: Machine> Waiter<'_, M> {
 
     /// Enters from `state` or, when it changes meanwhile, from what it has become.
     fn enter(&self, mut state: u32) -> Result<(), u32> {
-        while let Some(entered) = self.want.enter(state, self.standing) {
+        while let Some(entered) = self.want.enter(state, self.waiter_state) {
             // [1] from the last exclusive release; a writer also [2] from the readers' releases
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
@@ -378,8 +382,8 @@ impl<M: Machine> Waiter<'_, M> {
 
     /// Bars newcomers, since this waiter must not be bypassed any more.
     fn reserve(&mut self) {
-        if self.standing == Standing::Newcomer {
-            self.standing = Standing::Reserved;
+        if self.waiter_state == WaiterState::Newcomer {
+            self.waiter_state = WaiterState::Reserved;
         }
         self.word.fetch_or(RESERVED, Relaxed);
     }
@@ -390,11 +394,11 @@ impl<M: Machine> Waiter<'_, M> {
     }
 
     /// Sleeps until it is worth looking again.
-    fn sleep(&mut self, state: u32, limit: Limit<'_, M>) {
+    fn sleep(&mut self, state: u32, timeout: Timeout<'_, M>) {
         if !is_held(state) {
             // Reserved for a thread that is awake: there would be nobody to end a sleep.
             let over = |now| now & RESERVED == 0 || is_held(now);
-            let _ = M::spin_until_or(self.word, Relaxed, limit, over);
+            let _ = M::spin_until_or(self.word, Relaxed, timeout, over);
             return;
         }
         let sleeping = if self.want == Want::Exclusive { SLEEPING } else { SLEEPING | READERS_SLEEP };
@@ -403,20 +407,22 @@ impl<M: Machine> Waiter<'_, M> {
             return;
         }
         self.since_ns.get_or_insert_with(|| M::clock_ns(Clock::Monotonic));
-        let _: Slept = M::sleep_while(self.word, asleep, limit);
-        self.standing = Standing::Slept;
+        let _: Slept = M::sleep_while(self.word, asleep, timeout);
+        self.waiter_state = WaiterState::Slept;
     }
 
-    /// Leaves. What this waiter held back, and a wake-up that it may have had, go to the next one.
+    /// Leaves. What this waiter reserved, and a wake-up that it may have had, go to the next one.
     #[cold]
     fn give_up(&self) {
-        if self.standing == Standing::Newcomer {
+        if self.waiter_state == WaiterState::Newcomer {
             return;
         }
         // Writes even where nothing changes: a plain load may find the state of before the wake-up, since being woken
         // orders nothing, and the wake-up would be lost. What a read-modify-write finds is the last of all.
         let mut state = self.word.load(Relaxed);
-        while let Err(now) = self.word.compare_exchange(state, self.standing.leave(state), Relaxed, Relaxed) {
+        while let Err(now) =
+            self.word.compare_exchange(state, self.waiter_state.leave(state), Relaxed, Relaxed)
+        {
             state = now;
         }
         // A writer's release wakes the next one; without a writer nobody may be about to.

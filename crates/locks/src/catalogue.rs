@@ -18,7 +18,7 @@ pub enum Family {
     TestAndSet,
     /// Every waiter reads one word: the hand-over grows with half the waiters on average.
     Ticket,
-    /// Waiters stay away from the word for a while.
+    /// Waiters back off from the word for a while.
     BackOff,
     /// Every waiter watches a word of its own: the hand-over is constant.
     Queue,
@@ -160,7 +160,7 @@ catalogue! {
         any_thread_releases: true,
     }
     "tas-backoff": timed TasBackoff {
-        summary: "swap at once, stay away twice as long after each failure",
+        summary: "swap at once, back off twice as long after each failure",
         source: "Anderson 1990",
         family: BackOff,
         fairness: "none; late comers are favoured",
@@ -178,7 +178,7 @@ catalogue! {
         any_thread_releases: true,
     }
     "ttas-backoff": timed TtasBackoff {
-        summary: "look, stay away twice as long after each failure, swap when free",
+        summary: "look, back off twice as long after each failure, swap when free",
         source: "Anderson 1990",
         family: BackOff,
         fairness: "none; late comers are favoured",
@@ -205,7 +205,7 @@ catalogue! {
         any_thread_releases: true,
     }
     "ticket-proportional": tried TicketProportional {
-        summary: "a ticket lock whose waiters stay away in proportion to their distance",
+        summary: "a ticket lock whose waiters back off in proportion to their distance",
         source: "Mellor-Crummey and Scott 1991",
         family: BackOff,
         fairness: "first in, first out",
@@ -214,7 +214,7 @@ catalogue! {
         any_thread_releases: true,
     }
     "ticket-selftuning": tried TicketSelfTuning {
-        summary: "a ticket lock whose waiters learn how long to stay away",
+        summary: "a ticket lock whose waiters learn how long to back off",
         source: "van Riel 2012-13",
         family: BackOff,
         fairness: "first in, first out",
@@ -322,7 +322,7 @@ catalogue! {
         any_thread_releases: true,
     }
     "futex": timed Futex {
-        summary: "a mutex that stays away while the lock is hot, then sleeps",
+        summary: "a mutex that backs off while the lock is hot, then sleeps",
         source: "Drepper 2011; Go sync.Mutex 2016",
         family: Blocking,
         fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",

@@ -18,7 +18,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Clock, Deadline, GaveUp, Limit, Machine, Node, Patient, PlainCell, Word};
+use machine::{Clock, Deadline, GaveUp, Machine, Node, Patient, PlainCell, Timeout, Word};
 
 use crate::{FairLock, RawLock, TimedLock, TryLock};
 
@@ -72,7 +72,7 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -102,14 +102,14 @@ unsafe impl<M: Machine> TryLock<M> for ClhTimed<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         // The tail does not tell: its node may be a released one. So queue up, look, and leave at once.
-        self.acquire_or(Limit::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
+        self.acquire_or(Timeout::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
     }
 }
 
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let node = M::take_node::<TimedNode<M>>().node;
         node.state.store(WAITING, Relaxed);
         let own = core::ptr::from_ref(node).cast_mut();
@@ -118,7 +118,7 @@ unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
         // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
         while let Some(before) = unsafe { predecessor.as_ref() } {
             // [2] from the predecessor's release or leave
-            let state = M::spin_until_or(&before.state, Acquire, limit, |state| state != WAITING);
+            let state = M::spin_until_or(&before.state, Acquire, timeout, |state| state != WAITING);
             match state {
                 Err(GaveUp) => {
                     self.leave(node, before);

@@ -12,7 +12,7 @@
 //! Order: whoever comes first; a waiter is bypassed for at most 1 ms for each that waits. Any thread may release.
 //! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
 
-use machine::{GaveUp, Limit, Machine, Patient};
+use machine::{GaveUp, Machine, Patient, Timeout};
 
 use crate::blocking::BlockingWord;
 use crate::{RawLock, TimedLock, TryLock};
@@ -54,7 +54,7 @@ unsafe impl<M: Machine> TryLock<M> for Futex<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for Futex<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_or(limit)
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire_or(timeout)
     }
 }

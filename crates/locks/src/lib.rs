@@ -117,7 +117,7 @@ pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 pub use upgradable::Upgradable;
 
-pub use machine::{Clock, Deadline, GaveUp, Limit, Machine, Native, Patient};
+pub use machine::{Clock, Deadline, GaveUp, Machine, Native, Patient, Timeout};
 
 /// A lock that one thread at a time holds.
 ///
@@ -179,11 +179,11 @@ pub trait FairLock<M: Machine>: RawLock<M> {}
 /// # Safety
 /// As [`RawLock`]: `Ok` is a way in.
 pub unsafe trait TimedLock<M: Machine>: TryLock<M> {
-    /// Waits until the caller holds the lock or the limit is reached.
+    /// Waits until the caller holds the lock or the timeout is reached.
     ///
     /// # Errors
-    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+    /// [`GaveUp`] at the timeout; the lock is as if the caller had never come.
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp>;
 }
 
 /// A lock that readers share; its exclusive side is that of [`RawLock`].
@@ -222,11 +222,11 @@ pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
 /// # Safety
 /// As [`RawRwLock`]: `Ok` is a way in.
 pub unsafe trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
-    /// Waits until the caller shares the lock or the limit is reached.
+    /// Waits until the caller shares the lock or the timeout is reached.
     ///
     /// # Errors
-    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
-    fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+    /// [`GaveUp`] at the timeout; the lock is as if the caller had never come.
+    fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp>;
 }
 
 /// A reader-writer lock whose writer can become a reader.
@@ -290,20 +290,20 @@ pub unsafe trait UpgradableLock<M: Machine>: DowngradeLock<M> {
 /// # Safety
 /// As [`UpgradableLock`]: `Ok` is a way in.
 pub unsafe trait TimedUpgradableLock<M: Machine>: UpgradableLock<M> + TimedRwLock<M> {
-    /// Waits until the caller is the upgradable reader or the limit is reached.
+    /// Waits until the caller is the upgradable reader or the timeout is reached.
     ///
     /// # Errors
-    /// [`GaveUp`] at the limit; the lock is as if the caller had never come.
-    fn acquire_upgradable_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+    /// [`GaveUp`] at the timeout; the lock is as if the caller had never come.
+    fn acquire_upgradable_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp>;
 
     /// Turns the upgradable hold into the exclusive one when the readers have left.
     ///
     /// # Errors
-    /// [`GaveUp`] at the limit; the hold is upgradable as before.
+    /// [`GaveUp`] at the timeout; the hold is upgradable as before.
     ///
     /// # Safety
     /// As [`upgrade`](UpgradableLock::upgrade), if it says `Ok`.
-    unsafe fn upgrade_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp>;
+    unsafe fn upgrade_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp>;
 }
 
 /// `Default` and `Debug` of the locks: free, and a name without a state, which would be one of the past.

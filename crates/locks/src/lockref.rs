@@ -13,7 +13,7 @@
 //! Source: Linux 3.12 `lib/lockref.c`.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{GaveUp, Integer, Limit, Machine, Part, Patient, Word};
+use machine::{GaveUp, Integer, Machine, Part, Patient, Timeout, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -175,7 +175,7 @@ unsafe impl<M: Machine> RawLock<M> for LockRef<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -200,10 +200,10 @@ unsafe impl<M: Machine> TryLock<M> for LockRef<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for LockRef<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         // Each turn that does not end the loop is one in which another thread got the lock. [1] from release
         while self.word.fetch_or(HELD, Acquire) & HELD != 0 {
-            M::spin_until_or(&self.word, Relaxed, limit, |word| word & HELD == 0)?;
+            M::spin_until_or(&self.word, Relaxed, timeout, |word| word & HELD == 0)?;
         }
         Ok(())
     }

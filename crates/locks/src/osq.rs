@@ -23,7 +23,7 @@
 use core::ptr::null_mut;
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Node, Patient, PlainCell, TakenNode, Which, Word};
+use machine::{GaveUp, Machine, Node, Patient, PlainCell, TakenNode, Timeout, Which, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -169,12 +169,12 @@ impl<M: Machine> Queued<'_, M> {
 
 impl<M: Machine> Osq<M> {
     /// Puts the node at the end of the queue and gives the name of the one before.
-    fn append(&self, queued: &Queued<'_, M>, limit: Limit<'_, M>) -> Result<u32, GaveUp> {
+    fn append(&self, queued: &Queued<'_, M>, timeout: Timeout<'_, M>) -> Result<u32, GaveUp> {
         queued.node.next.store(null_mut(), Relaxed);
         let mut tail = self.tail.load(Relaxed);
         loop {
             if tail == NAMELESS {
-                tail = M::spin_until_or(&self.tail, Relaxed, limit, |tail| tail != NAMELESS)?;
+                tail = M::spin_until_or(&self.tail, Relaxed, timeout, |tail| tail != NAMELESS)?;
             }
             queued.node.before.store(tail, Relaxed);
             // [1] from the release that freed the lock; publishes the node to the next in the queue
@@ -186,8 +186,8 @@ impl<M: Machine> Osq<M> {
     }
 
     /// Waits in the queue.
-    fn wait(&self, queued: &Queued<'_, M>, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        let before = match self.append(queued, limit) {
+    fn wait(&self, queued: &Queued<'_, M>, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        let before = match self.append(queued, timeout) {
             Ok(before) => before,
             Err(GaveUp) => {
                 // SAFETY: in no queue.
@@ -200,7 +200,7 @@ impl<M: Machine> Osq<M> {
         }
         // SAFETY: the tail was the name of the predecessor, which waits for this link.
         unsafe { named::<M>(before) }.next.store(queued.own(), Release); // [2] to the predecessor
-        let granted = M::spin_until_or(&queued.node.before, Acquire, limit, |before| before == GRANTED); // [3] from it
+        let granted = M::spin_until_or(&queued.node.before, Acquire, timeout, |before| before == GRANTED); // [3] from it
         if granted.is_err() && queued.leave() { Err(GaveUp) } else { Ok(()) }
     }
 
@@ -216,7 +216,7 @@ unsafe impl<M: Machine> RawLock<M> for Osq<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -257,17 +257,17 @@ unsafe impl<M: Machine> TryLock<M> for Osq<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for Osq<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
         let name = match name {
             Some(name) => {
-                self.wait(&Queued { tail: &self.tail, name: name + 1, node }, limit)?;
+                self.wait(&Queued { tail: &self.tail, name: name + 1, node }, timeout)?;
                 name + 1
             }
             None => {
                 // SAFETY: in no queue.
                 unsafe { M::give_node(node) };
-                M::spin_rmw_or(&self.tail, limit, |_| self.take_when_free(NAMELESS))?;
+                M::spin_rmw_or(&self.tail, timeout, |_| self.take_when_free(NAMELESS))?;
                 NAMELESS
             }
         };

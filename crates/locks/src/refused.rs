@@ -43,7 +43,7 @@
 //! ```
 //!
 //! ```
-//! use contend_locks::{GaveUp, Limit, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+//! use contend_locks::{GaveUp, Timeout, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 //! struct Open;
 //! // SAFETY: nobody uses it.
 //! unsafe impl RawLock<Patient> for Open {
@@ -59,7 +59,7 @@
 //! }
 //! // SAFETY: nobody uses it.
 //! unsafe impl TimedLock<Patient> for Open {
-//!     fn acquire_or(&self, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+//!     fn acquire_or(&self, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
 //!         Ok(())
 //!     }
 //! }
@@ -76,7 +76,7 @@
 //! }
 //! // SAFETY: nobody uses it.
 //! unsafe impl TimedRwLock<Patient> for Open {
-//!     fn acquire_shared_or(&self, _: bool, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+//!     fn acquire_shared_or(&self, _: bool, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
 //!         Ok(())
 //!     }
 //! }
@@ -85,7 +85,7 @@
 //! The same for the other abilities:
 //!
 //! ```compile_fail,E0200
-//! use contend_locks::{GaveUp, Limit, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+//! use contend_locks::{GaveUp, Timeout, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 //! struct Open;
 //! // SAFETY: nobody uses it.
 //! unsafe impl RawLock<Patient> for Open {
@@ -100,7 +100,7 @@
 //!     }
 //! }
 //! impl TimedLock<Patient> for Open {
-//!     fn acquire_or(&self, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+//!     fn acquire_or(&self, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
 //!         Ok(())
 //!     }
 //! }

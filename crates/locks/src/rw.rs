@@ -13,7 +13,7 @@
 //! is let in whatever waits. Any thread may release either side.
 //! Source: Courtois, Heymans and Parnas 1971 (fair to writers); the word is that of [`Futex`](crate::Futex).
 
-use machine::{GaveUp, Limit, Machine, Patient};
+use machine::{GaveUp, Machine, Patient, Timeout};
 
 use crate::blocking::BlockingWord;
 use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
@@ -55,8 +55,8 @@ unsafe impl<M: Machine> TryLock<M> for Rw<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for Rw<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_or(limit)
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire_or(timeout)
     }
 }
 
@@ -100,7 +100,7 @@ unsafe impl<M: Machine> DowngradeLock<M> for Rw<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedRwLock<M> for Rw<M> {
     #[inline]
-    fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_shared_or(reads_already, limit)
+    fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.word.acquire_shared_or(reads_already, timeout)
     }
 }

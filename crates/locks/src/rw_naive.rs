@@ -11,7 +11,7 @@
 //! Source: the reader-writer spin locks of Linux before 3.16.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Integer, Limit, Machine, Patient, Word};
+use machine::{GaveUp, Integer, Machine, Patient, Timeout, Word};
 
 use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
@@ -52,7 +52,7 @@ unsafe impl<M: Machine> RawLock<M> for RwNaive<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -76,10 +76,10 @@ unsafe impl<M: Machine> TryLock<M> for RwNaive<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for RwNaive<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         // Each turn that does not end the loop is one in which another thread came in.
         while !self.take_when_free() {
-            M::spin_until_or(&self.word, Relaxed, limit, |word| word == 0)?;
+            M::spin_until_or(&self.word, Relaxed, timeout, |word| word == 0)?;
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ unsafe impl<M: Machine> TimedLock<M> for RwNaive<M> {
 unsafe impl<M: Machine> RawRwLock<M> for RwNaive<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
-        let _: Result<(), GaveUp> = self.acquire_shared_or(reads_already, Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_shared_or(reads_already, Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -125,9 +125,9 @@ unsafe impl<M: Machine> DowngradeLock<M> for RwNaive<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedRwLock<M> for RwNaive<M> {
     #[inline]
-    fn acquire_shared_or(&self, _reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_shared_or(&self, _reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         while !self.join() {
-            M::spin_until_or(&self.word, Relaxed, limit, |word| word & BARRED == 0)?;
+            M::spin_until_or(&self.word, Relaxed, timeout, |word| word & BARRED == 0)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Patient, Word};
+use machine::{GaveUp, Machine, Patient, Timeout, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -56,7 +56,7 @@ unsafe impl<M: Machine> TryLock<M> for Tas<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for Tas<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        M::spin_rmw_or(&self.word, limit, |word| word.swap(HELD, Acquire) == FREE) // [1] from release
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        M::spin_rmw_or(&self.word, timeout, |word| word.swap(HELD, Acquire) == FREE) // [1] from release
     }
 }

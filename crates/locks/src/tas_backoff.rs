@@ -1,6 +1,6 @@
 //! Test-and-set lock with bounded exponential back-off, swapping at once.
 //!
-//! A waiter never reads: it swaps, and after each failure stays away twice as long as before. Compare
+//! A waiter never reads: it swaps, and after each failure backs off twice as long as before. Compare
 //! [`TtasBackoff`](crate::TtasBackoff), which looks before it swaps.
 //!
 //! | `word` | set by    | meaning |
@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Patient, Word};
+use machine::{GaveUp, Machine, Patient, Timeout, Word};
 
 use crate::backoff::Backoff;
 use crate::{RawLock, TimedLock, TryLock};
@@ -33,7 +33,7 @@ unsafe impl<M: Machine> RawLock<M> for TasBackoff<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -57,12 +57,12 @@ unsafe impl<M: Machine> TryLock<M> for TasBackoff<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for TasBackoff<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         if self.try_acquire() {
             return Ok(());
         }
         let mut backoff = Backoff::new();
-        M::spin_rmw_or(&self.word, limit, |word| {
+        M::spin_rmw_or(&self.word, timeout, |word| {
             M::delay(backoff.grow());
             word.swap(HELD, Acquire) == FREE // [1] from release
         })

@@ -1,6 +1,6 @@
 //! Ticket lock with proportional back-off.
 //!
-//! A waiter knows how many are ahead of it, and stays away for that many times the cost of one critical section
+//! A waiter knows how many are ahead of it, and backs off for that many times the cost of one critical section
 //! with its hand-over. Too small a constant brings all waiters back to the line too soon; too large a one lets the
 //! lock stand idle until its next owner looks.
 //!
@@ -32,7 +32,7 @@ pub struct TicketProportional<M: Machine = Patient, const UNIT_CYCLES: u64 = CYC
 const _: () = assert!(size_of::<TicketProportional>() == 8);
 
 impl<M: Machine, const UNIT_CYCLES: u64> TicketProportional<M, UNIT_CYCLES> {
-    /// How long a waiter with number `mine` stays away when `now` is served.
+    /// How long a waiter with number `mine` backs off when `now` is served.
     #[inline]
     fn patience(mine: u32, now: u32) -> Poll {
         match mine.wrapping_sub(now) {

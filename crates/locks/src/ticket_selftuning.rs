@@ -57,7 +57,7 @@ impl Delay {
         Self((self.0 - (self.0 >> OVERSLEPT_SHIFT)).max(SHORTEST))
     }
 
-    /// How long to stay away with so many waiters ahead.
+    /// How long to back off with so many waiters ahead.
     fn cycles(self, waiters_ahead: u32) -> u64 {
         ((u64::from(self.0) * u64::from(waiters_ahead)) >> FRACTION_BITS) * CYCLES_PER_LOOP
     }

@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Patient, Word};
+use machine::{GaveUp, Machine, Patient, Timeout, Word};
 
 use crate::{RawLock, TimedLock, TryLock};
 
@@ -61,10 +61,10 @@ unsafe impl<M: Machine> TryLock<M> for Ttas<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for Ttas<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         while self.word.swap(HELD, Acquire) != FREE {
             // [1] from release
-            M::spin_until_or(&self.word, Relaxed, limit, |word| word == FREE)?;
+            M::spin_until_or(&self.word, Relaxed, timeout, |word| word == FREE)?;
         }
         Ok(())
     }

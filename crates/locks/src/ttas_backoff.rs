@@ -1,6 +1,6 @@
 //! Test-and-test-and-set lock with bounded exponential back-off.
 //!
-//! A waiter reads, and stays away twice as long after each look that finds the lock held; it swaps only when it has
+//! A waiter reads, and backs off twice as long after each look that finds the lock held; it swaps only when it has
 //! seen it free. Compare [`TasBackoff`](crate::TasBackoff), which swaps at once.
 //!
 //! | `word` | set by    | meaning |
@@ -12,7 +12,7 @@
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{GaveUp, Limit, Machine, Patient, Poll, Word};
+use machine::{GaveUp, Machine, Patient, Poll, Timeout, Word};
 
 use crate::backoff::Backoff;
 use crate::{RawLock, TimedLock, TryLock};
@@ -33,7 +33,7 @@ unsafe impl<M: Machine> RawLock<M> for TtasBackoff<M> {
 
     #[inline]
     fn acquire(&self) {
-        let _: Result<(), GaveUp> = self.acquire_or(Limit::NONE); // never gives up
+        let _: Result<(), GaveUp> = self.acquire_or(Timeout::NONE); // never gives up
     }
 
     #[inline]
@@ -58,11 +58,11 @@ unsafe impl<M: Machine> TryLock<M> for TtasBackoff<M> {
 // SAFETY: `Ok` only after such an entry.
 unsafe impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let mut backoff = Backoff::new();
         // Each turn that does not end the loop is one in which another thread got the lock. [1] from release
         while self.word.swap(HELD, Acquire) != FREE {
-            M::poll_or(&self.word, Relaxed, limit, |word| match word {
+            M::poll_or(&self.word, Relaxed, timeout, |word| match word {
                 FREE => Poll::Ready,
                 _ => Poll::BackOff(backoff.grow()),
             })?;

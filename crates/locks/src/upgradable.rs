@@ -16,7 +16,7 @@
 //! Order: that of the gate among writers and upgradable readers, that of the lock between the one of them that has come
 //! through and readers. Any thread may release.
 
-use machine::{GaveUp, Limit, Machine};
+use machine::{GaveUp, Machine, Timeout};
 
 use crate::{
     DowngradeLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock, TryLock,
@@ -93,9 +93,9 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, G: TryLock<M>, M: Machine> TryLock<M> 
 // SAFETY: `Ok` only if the lock said so.
 unsafe impl<L: RawRwLock<M> + TimedLock<M>, G: TimedLock<M>, M: Machine> TimedLock<M> for Upgradable<L, G> {
     #[inline]
-    fn acquire_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.gate.acquire_or(limit)?;
-        if self.enter::<M>(self.lock.acquire_or(limit).is_ok()) { Ok(()) } else { Err(GaveUp) }
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.gate.acquire_or(timeout)?;
+        if self.enter::<M>(self.lock.acquire_or(timeout).is_ok()) { Ok(()) } else { Err(GaveUp) }
     }
 }
 
@@ -126,8 +126,8 @@ unsafe impl<L: RawRwLock<M>, G: RawLock<M>, M: Machine> RawRwLock<M> for Upgrada
 // SAFETY: `Ok` only if the lock said so.
 unsafe impl<L: TimedRwLock<M>, G: TimedLock<M>, M: Machine> TimedRwLock<M> for Upgradable<L, G> {
     #[inline]
-    fn acquire_shared_or(&self, reads_already: bool, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.lock.acquire_shared_or(reads_already, limit)
+    fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.lock.acquire_shared_or(reads_already, timeout)
     }
 }
 
@@ -205,15 +205,19 @@ where
     G: TimedLock<M>,
     M: Machine,
 {
-    fn acquire_upgradable_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
-        self.gate.acquire_or(limit)?;
-        if self.enter::<M>(self.lock.acquire_shared_or(false, limit).is_ok()) { Ok(()) } else { Err(GaveUp) }
+    fn acquire_upgradable_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.gate.acquire_or(timeout)?;
+        if self.enter::<M>(self.lock.acquire_shared_or(false, timeout).is_ok()) {
+            Ok(())
+        } else {
+            Err(GaveUp)
+        }
     }
 
-    unsafe fn upgrade_or(&self, limit: Limit<'_, M>) -> Result<(), GaveUp> {
+    unsafe fn upgrade_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         // SAFETY: an upgradable reader shares the lock.
         unsafe { self.lock.release_shared() };
-        let upgraded = self.lock.acquire_or(limit);
+        let upgraded = self.lock.acquire_or(timeout);
         if upgraded.is_err() {
             self.lock.acquire_shared(true); // nobody writes or waits to, and it has just read
         }

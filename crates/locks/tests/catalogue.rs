@@ -4,7 +4,7 @@ use contend_locks as locks;
 
 use locks::catalogue::{LOCKS, Lock, Visitor, visit};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Deadline, Home, Limit, Machine, Native, Patient, Placed, PlainCell, Plan};
+use machine::{Deadline, Home, Machine, Native, Patient, Placed, PlainCell, Plan, Timeout};
 
 /// A lock and what it protects.
 struct Guarded<L, M: Machine> {
@@ -77,16 +77,16 @@ fn tries<L: TryLock<M>, M: Machine>() {
 
 fn times_out<L: TimedLock<M>, M: Machine>() {
     let guarded = Guarded::<L, M>::placed();
-    let past = Limit::at(Deadline { clock: machine::Clock::Monotonic, at_ns: 0 });
+    let past = Timeout::at(Deadline { clock: machine::Clock::Monotonic, at_ns: 0 });
     guarded.lock.acquire();
     assert!(guarded.lock.acquire_or(past).is_err());
-    assert!(guarded.lock.acquire_or(Limit::at(Deadline::after_ns::<M>(2_000_000))).is_err());
+    assert!(guarded.lock.acquire_or(Timeout::at(Deadline::after_ns::<M>(2_000_000))).is_err());
     let cancel = Placed::<M::U32, M>::new(machine::Word::ZERO, Home::FirstTouch);
     machine::Word::store(&*cancel, 1, machine::Ordering::Relaxed);
-    assert!(guarded.lock.acquire_or(Limit::cancelled_by(&*cancel)).is_err());
+    assert!(guarded.lock.acquire_or(Timeout::cancelled_by(&*cancel)).is_err());
     // SAFETY: acquired above.
     unsafe { guarded.lock.release() };
-    // A free lock is taken whatever the limit.
+    // A free lock is taken whatever the timeout.
     assert!(guarded.lock.acquire_or(past).is_ok());
     // SAFETY: acquired above.
     unsafe { guarded.lock.release() };
@@ -101,7 +101,7 @@ fn survives_a_storm_of_cancellations<L: TimedLock<M>, M: Machine>() {
     let run = M::run(&Plan::threads(8), &|thread| {
         for round in 0..60_u64 {
             let wait_ns = (thread as u64 * 7_919 + round * 104_729) % 60_000;
-            if guarded.lock.acquire_or(Limit::at(Deadline::after_ns::<M>(wait_ns))).is_ok() {
+            if guarded.lock.acquire_or(Timeout::at(Deadline::after_ns::<M>(wait_ns))).is_ok() {
                 M::note(machine::Event::Operation);
                 guarded.touch();
                 M::delay(20_000);

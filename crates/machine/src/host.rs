@@ -21,8 +21,8 @@ pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 
 use crate::{
-    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
-    THREAD_MEMORY, TakenNode, Topology, Which, Word, never_gives_up,
+    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, THREAD_MEMORY,
+    TakenNode, Timeout, Topology, Which, Word, never_gives_up,
 };
 
 /// This computer, with a way of waiting.
@@ -46,28 +46,28 @@ impl<P: Patience> Copy for Host<P> {}
 /// through the scheduler.
 const POLLS_PER_CLOCK: u32 = 32;
 
-/// Checks a limit now and then while a wait goes on.
+/// Checks a timeout now and then while a wait goes on.
 struct Watch<'a, P: Patience> {
-    limit: Limit<'a, Host<P>>,
+    timeout: Timeout<'a, Host<P>>,
     polls: u32,
 }
 
 impl<'a, P: Patience> Watch<'a, P> {
     #[inline]
-    fn new(limit: Limit<'a, Host<P>>, round: &mut Round) -> Self {
-        round.limit(limit.deadline, limit.cancel.is_some());
-        Self { limit, polls: 0 }
+    fn new(timeout: Timeout<'a, Host<P>>, round: &mut Round) -> Self {
+        round.timeout(timeout.deadline, timeout.cancel.is_some());
+        Self { timeout, polls: 0 }
     }
 
     #[inline]
     fn reached(&mut self, round: &mut Round) -> bool {
         let rescheduled = round.was_rescheduled();
-        if let Some(cancel) = self.limit.cancel
+        if let Some(cancel) = self.timeout.cancel
             && cancel.load(Ordering::Relaxed) != 0
         {
             return true;
         }
-        let Some(deadline) = self.limit.deadline else { return false };
+        let Some(deadline) = self.timeout.deadline else { return false };
         self.polls = self.polls.wrapping_add(1);
         (rescheduled || self.polls % POLLS_PER_CLOCK == 1) && deadline.passed::<Host<P>>()
     }
@@ -79,10 +79,10 @@ impl<P: Patience> Host<P> {
         mut round: Round,
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
-        let mut watch = Watch::new(limit, &mut round);
+        let mut watch = Watch::new(timeout, &mut round);
         loop {
             let value = word.load(ordering);
             if ready(value) {
@@ -100,10 +100,10 @@ impl<P: Patience> Host<P> {
         mut round: Round,
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
-        let mut watch = Watch::new(limit, &mut round);
+        let mut watch = Watch::new(timeout, &mut round);
         loop {
             let value = word.load(ordering);
             let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
@@ -153,10 +153,10 @@ unsafe impl<P: Patience> Machine for Host<P> {
     fn spin_until_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
-        Self::spin(P::round(), word, ordering, limit, ready)
+        Self::spin(P::round(), word, ordering, timeout, ready)
     }
 
     #[inline]
@@ -167,17 +167,17 @@ unsafe impl<P: Patience> Machine for Host<P> {
         ready: impl FnMut(W::Value) -> bool,
     ) -> W::Value {
         let round = P::round_for(last.to_bits() as u32);
-        never_gives_up(Self::spin(round, word, ordering, Limit::NONE, ready))
+        never_gives_up(Self::spin(round, word, ordering, Timeout::NONE, ready))
     }
 
     #[inline]
     fn spin_until_any_or<A: Word, B: Word>(
         (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
         let mut round = P::round();
-        let mut watch = Watch::new(limit, &mut round);
+        let mut watch = Watch::new(timeout, &mut round);
         loop {
             let value = first.load(first_ordering);
             if first_ready(value) {
@@ -197,7 +197,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     #[inline]
     fn spin_rmw_or<W: Word>(
         word: &W,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp> {
         if attempt(word) {
@@ -205,7 +205,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
         }
         let mut round = P::round();
         round.by_attempts();
-        let mut watch = Watch::new(limit, &mut round);
+        let mut watch = Watch::new(timeout, &mut round);
         loop {
             if watch.reached(&mut round) {
                 return Err(GaveUp);
@@ -233,10 +233,10 @@ unsafe impl<P: Patience> Machine for Host<P> {
     fn poll_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
-        Self::look_and_back_off(P::round(), word, ordering, limit, next)
+        Self::look_and_back_off(P::round(), word, ordering, timeout, next)
     }
 
     #[inline]
@@ -247,11 +247,16 @@ unsafe impl<P: Patience> Machine for Host<P> {
         next: impl FnMut(W::Value) -> Poll,
     ) -> W::Value {
         let round = P::round_for(last.to_bits() as u32);
-        never_gives_up(Self::look_and_back_off(round, word, ordering, Limit::NONE, next))
+        never_gives_up(Self::look_and_back_off(round, word, ordering, Timeout::NONE, next))
     }
 
-    fn sleep_while(word: &HostU32<P>, expected: u32, limit: Limit<'_, Self>) -> Slept {
-        futex::sleep_while(word.as_atomic(), expected, limit.deadline, limit.cancel.map(HostU32::as_atomic))
+    fn sleep_while(word: &HostU32<P>, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
+        futex::sleep_while(
+            word.as_atomic(),
+            expected,
+            timeout.deadline,
+            timeout.cancel.map(HostU32::as_atomic),
+        )
     }
 
     fn wake(word: *const HostU32<P>, count: u32) -> u32 {

@@ -24,7 +24,7 @@ pub use core::sync::atomic::Ordering;
 pub use host::{Host, Native, Patient};
 pub use memory::{Home, LINE_BYTES, Node, Placed, THREAD_MEMORY, TakenNode};
 pub use run::{Counts, Event, Place, Plan, Run, Topology};
-pub use wait::{Clock, Deadline, GaveUp, Limit, Poll, Slept, Which};
+pub use wait::{Clock, Deadline, GaveUp, Poll, Slept, Timeout, Which};
 pub use word::{Integer, Part, Plain, PlainCell, Word};
 
 use core::alloc::Layout;
@@ -44,7 +44,7 @@ use core::ptr::NonNull;
 /// | [`spin_until_any`] | polite spin on two lines | parked on either line                | an assumption  |
 /// | [`sleep_while`]  | futex                      | parked, pays the wake-up             | blocked        |
 ///
-/// Those with a [`Limit`] give up at a deadline or when a cancel word becomes non-zero.
+/// Those with a [`Timeout`] give up at a deadline or when a cancel word becomes non-zero.
 ///
 /// [`spin_until`]: Machine::spin_until
 /// [`spin_rmw`]: Machine::spin_rmw
@@ -86,20 +86,20 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Watches `word` until `ready` accepts a value read from it with `ordering`; gives that value.
     ///
     /// # Errors
-    /// [`GaveUp`] when `limit` was reached first. A wait whose condition holds at once never gives up.
+    /// [`GaveUp`] when `timeout` was reached first. A wait whose condition holds at once never gives up.
     #[track_caller]
     fn spin_until_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp>;
 
-    /// [`Machine::spin_until_or`] without a limit.
+    /// [`Machine::spin_until_or`] without a timeout.
     #[inline]
     #[track_caller]
     fn spin_until<W: Word>(word: &W, ordering: Ordering, ready: impl FnMut(W::Value) -> bool) -> W::Value {
-        never_gives_up(Self::spin_until_or(word, ordering, Limit::NONE, ready))
+        never_gives_up(Self::spin_until_or(word, ordering, Timeout::NONE, ready))
     }
 
     /// [`Machine::spin_until`] where it is known that the write which ends the wait is one of the value `last`: a machine
@@ -119,22 +119,22 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Watches two words; says which one's condition held first, the first of the two when both do.
     ///
     /// # Errors
-    /// [`GaveUp`] when `limit` was reached first.
+    /// [`GaveUp`] when `timeout` was reached first.
     #[track_caller]
     fn spin_until_any_or<A: Word, B: Word>(
         first: (&A, Ordering, impl FnMut(A::Value) -> bool),
         second: (&B, Ordering, impl FnMut(B::Value) -> bool),
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp>;
 
-    /// [`Machine::spin_until_any_or`] without a limit.
+    /// [`Machine::spin_until_any_or`] without a timeout.
     #[inline]
     #[track_caller]
     fn spin_until_any<A: Word, B: Word>(
         first: (&A, Ordering, impl FnMut(A::Value) -> bool),
         second: (&B, Ordering, impl FnMut(B::Value) -> bool),
     ) -> Which<A::Value, B::Value> {
-        never_gives_up(Self::spin_until_any_or(first, second, Limit::NONE))
+        never_gives_up(Self::spin_until_any_or(first, second, Timeout::NONE))
     }
 
     /// Repeats `attempt`, a read-modify-write of `word`, until it says that it succeeded.
@@ -144,39 +144,39 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// [`Patient`] sleeps on any other value.
     ///
     /// # Errors
-    /// [`GaveUp`] when `limit` was reached first.
+    /// [`GaveUp`] when `timeout` was reached first.
     #[track_caller]
     fn spin_rmw_or<W: Word>(
         word: &W,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp>;
 
-    /// [`Machine::spin_rmw_or`] without a limit.
+    /// [`Machine::spin_rmw_or`] without a timeout.
     #[inline]
     #[track_caller]
     fn spin_rmw<W: Word>(word: &W, attempt: impl FnMut(&W) -> bool) {
-        never_gives_up(Self::spin_rmw_or(word, Limit::NONE, attempt));
+        never_gives_up(Self::spin_rmw_or(word, Timeout::NONE, attempt));
     }
 
     /// Reads `word` with `ordering`, asks `next` what to do with the value, and backs off as told: a back-off
     /// sleeps its whole delay and does not wake when the line is invalidated. Gives the value that ended it.
     ///
     /// # Errors
-    /// [`GaveUp`] when `limit` was reached first.
+    /// [`GaveUp`] when `timeout` was reached first.
     #[track_caller]
     fn poll_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp>;
 
-    /// [`Machine::poll_or`] without a limit.
+    /// [`Machine::poll_or`] without a timeout.
     #[inline]
     #[track_caller]
     fn poll<W: Word>(word: &W, ordering: Ordering, next: impl FnMut(W::Value) -> Poll) -> W::Value {
-        never_gives_up(Self::poll_or(word, ordering, Limit::NONE, next))
+        never_gives_up(Self::poll_or(word, ordering, Timeout::NONE, next))
     }
 
     /// [`Machine::poll`] where it is known that the write which ends the wait is one of the value `last`.
@@ -192,10 +192,10 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         Self::poll(word, ordering, next)
     }
 
-    /// Sleeps while `word` holds `expected`, until a [`wake`](Machine::wake) of the word or the limit. May return
+    /// Sleeps while `word` holds `expected`, until a [`wake`](Machine::wake) of the word or the timeout. May return
     /// early for no reason, so the caller looks at the word again.
     #[track_caller]
-    fn sleep_while(word: &Self::U32, expected: u32, limit: Limit<'_, Self>) -> Slept;
+    fn sleep_while(word: &Self::U32, expected: u32, timeout: Timeout<'_, Self>) -> Slept;
 
     /// Wakes at most `count` sleepers of the word at this address and says how many. Only the address is used: the
     /// word may be gone by now, as after a release that let the next owner free the lock.
@@ -235,7 +235,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// `name` came with a node of this machine and this type.
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T;
 
-    /// Memory of the calling thread alone, for what its waits have learned, such as how long to stay away; zero at
+    /// Memory of the calling thread alone, for what its waits have learned, such as how long to back off; zero at
     /// first, later what a former thread left there. A lock makes do without where a machine has none.
     #[must_use]
     fn thread_memory() -> Option<&'static [Self::Cell<u64>; THREAD_MEMORY]> {
@@ -278,6 +278,6 @@ pub unsafe trait Machine: Sized + Copy + 'static {
 fn never_gives_up<T>(waited: Result<T, GaveUp>) -> T {
     match waited {
         Ok(value) => value,
-        Err(GaveUp) => unreachable!("a wait without a limit gave up"),
+        Err(GaveUp) => unreachable!("a wait without a timeout gave up"),
     }
 }

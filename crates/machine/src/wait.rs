@@ -56,14 +56,14 @@ impl From<std::time::SystemTime> for Deadline {
 }
 
 /// When a wait gives up.
-pub struct Limit<'a, M: Machine> {
+pub struct Timeout<'a, M: Machine> {
     /// Gives up once this has passed.
     pub deadline: Option<Deadline>,
     /// Gives up once this word is not zero.
     pub cancel: Option<&'a M::U32>,
 }
 
-impl<M: Machine> Limit<'_, M> {
+impl<M: Machine> Timeout<'_, M> {
     /// Waits for ever.
     pub const NONE: Self = Self { deadline: None, cancel: None };
 
@@ -74,7 +74,7 @@ impl<M: Machine> Limit<'_, M> {
     }
 }
 
-impl<'a, M: Machine> Limit<'a, M> {
+impl<'a, M: Machine> Timeout<'a, M> {
     /// Gives up once `word` is not zero.
     #[must_use]
     pub const fn cancelled_by(word: &'a M::U32) -> Self {
@@ -82,15 +82,15 @@ impl<'a, M: Machine> Limit<'a, M> {
     }
 }
 
-impl<M: Machine> Clone for Limit<'_, M> {
+impl<M: Machine> Clone for Timeout<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine> Copy for Limit<'_, M> {}
+impl<M: Machine> Copy for Timeout<'_, M> {}
 
-/// A wait ended at its limit, not because its condition held.
+/// A wait ended at its timeout, not because its condition held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaveUp;
 

@@ -2,8 +2,8 @@
 
 use contend_machine as machine;
 use machine::{
-    Clock, Deadline, GaveUp, Home, Integer, Limit, Machine, Native, Node, Ordering::*, Part, Patient, Placed,
-    PlainCell, Plan, Poll, Slept, Which, Word,
+    Clock, Deadline, GaveUp, Home, Integer, Machine, Native, Node, Ordering::*, Part, Patient, Placed,
+    PlainCell, Plan, Poll, Slept, Timeout, Which, Word,
 };
 
 struct TestNode<M: Machine>(M::U64);
@@ -26,9 +26,9 @@ fn a_part_outside_the_word_is_refused() {
     word.store_part(Part::Half(2), 1, Release);
 }
 
-/// A wait that is already over does not look at its limit.
+/// A wait that is already over does not look at its timeout.
 fn waits_that_hold_at_once_succeed<M: Machine>() {
-    let past = Limit::<M>::at(Deadline { clock: Clock::Monotonic, at_ns: 0 });
+    let past = Timeout::<M>::at(Deadline { clock: Clock::Monotonic, at_ns: 0 });
     let word = M::U32::ZERO;
     assert_eq!(M::spin_until_or(&word, Acquire, past, |value| value == 0), Ok(0));
     assert_eq!(M::spin_rmw_or(&word, past, |word| word.swap(1, Acquire) == 0), Ok(()));
@@ -36,7 +36,7 @@ fn waits_that_hold_at_once_succeed<M: Machine>() {
 }
 
 fn waits_give_up_at_their_limit<M: Machine>() {
-    let soon = || Limit::<M>::at(Deadline::after_ns::<M>(3_000_000));
+    let soon = || Timeout::<M>::at(Deadline::after_ns::<M>(3_000_000));
     let word = M::U32::ZERO;
     assert_eq!(M::spin_until_or(&word, Acquire, soon(), |value| value == 1), Err(GaveUp));
     assert_eq!(M::spin_rmw_or(&word, soon(), |_| false), Err(GaveUp));
@@ -46,15 +46,15 @@ fn waits_give_up_at_their_limit<M: Machine>() {
     assert_eq!(both, Err(GaveUp));
     assert_eq!(M::sleep_while(&word, 0, soon()), Slept::GaveUp);
     let realtime = Deadline { clock: Clock::Realtime, at_ns: M::clock_ns(Clock::Realtime) + 3_000_000 };
-    assert_eq!(M::sleep_while(&word, 0, Limit::at(realtime)), Slept::GaveUp);
+    assert_eq!(M::sleep_while(&word, 0, Timeout::at(realtime)), Slept::GaveUp);
 
     let cancel = M::U32::ZERO;
     cancel.store(1, Relaxed);
     assert_eq!(
-        M::spin_until_or(&word, Acquire, Limit::cancelled_by(&cancel), |value| value == 1),
+        M::spin_until_or(&word, Acquire, Timeout::cancelled_by(&cancel), |value| value == 1),
         Err(GaveUp)
     );
-    assert_eq!(M::sleep_while(&word, 0, Limit::cancelled_by(&cancel)), Slept::GaveUp);
+    assert_eq!(M::sleep_while(&word, 0, Timeout::cancelled_by(&cancel)), Slept::GaveUp);
 }
 
 /// One thread waits in every way for what the other writes, with more pairs than cores.
@@ -86,7 +86,7 @@ fn writes_end_waits<M: Machine>() {
                     }
                     _ => {
                         while there.load(Acquire) != round {
-                            M::sleep_while(there, round - 1, Limit::NONE);
+                            M::sleep_while(there, round - 1, Timeout::NONE);
                         }
                     }
                 }

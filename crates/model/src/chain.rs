@@ -204,7 +204,7 @@ mod tests {
         assert!(chain.basins().is_none());
     }
 
-    /// Runs `cores` cores that stay away for `outside()` and a server whose rate follows the number waiting.
+    /// Runs `cores` cores that back off for `outside()` and a server whose rate follows the number waiting.
     fn simulated_throughput(
         times: &[f64],
         transitions: u32,

@@ -17,14 +17,14 @@ pub enum Family {
     Queue,
     /// Waiters sleep, and every release wakes one.
     Blocking,
-    /// Waiters leave the lock's line alone: they look seldom, then sleep, and one at a time is woken.
-    StayAway,
+    /// Waiters leave the lock's line alone: they poll seldom, then sleep, and one at a time is woken.
+    BackOffThenSleep,
 }
 
 impl Family {
     /// Every family, in the order of the list of locks.
     pub const ALL: [Self; 6] =
-        [Self::Blocking, Self::StayAway, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
+        [Self::Blocking, Self::BackOffThenSleep, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
 
     /// The family's name.
     pub fn name(self) -> &'static str {
@@ -34,7 +34,7 @@ impl Family {
             Self::BackOff => "back-off",
             Self::Queue => "queue",
             Self::Blocking => "blocking",
-            Self::StayAway => "stay-away",
+            Self::BackOffThenSleep => "back-off-then-sleep",
         }
     }
 
@@ -46,7 +46,7 @@ impl Family {
             "back-off" | "backoff" | "proportional" | "exponential" => Self::BackOff,
             "queue" | "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Self::Queue,
             "blocking" | "glibc" | "mutex" | "rwlock" => Self::Blocking,
-            "stay-away" | "futex" | "rw" => Self::StayAway,
+            "back-off-then-sleep" | "futex" | "rw" => Self::BackOffThenSleep,
             _ => return None,
         })
     }
@@ -180,9 +180,9 @@ pub enum Handover {
     /// This is `blocking.rs` of contend's locks (a waiter looks with growing pauses, then sleeps; wake-ups one at a time, as
     /// in Go's `sync.Mutex` of 2016). Dice, "Malthusian locks" (EuroSys 2017), measures why it helps: a lock is busy with few
     /// cores, and the others only cost.
-    StayAway {
-        /// From one look of the waiters that are awake to the next.
-        look: f64,
+    BackOffThenSleep {
+        /// From one poll of the waiters that are awake to the next.
+        poll: f64,
     },
 }
 
@@ -195,7 +195,7 @@ impl Handover {
             Self::BackOff { .. } => Family::BackOff,
             Self::Queue { .. } => Family::Queue,
             Self::Blocking { .. } => Family::Blocking,
-            Self::StayAway { .. } => Family::StayAway,
+            Self::BackOffThenSleep { .. } => Family::BackOffThenSleep,
         }
     }
 
@@ -208,7 +208,7 @@ impl Handover {
             Self::BackOff { delay, .. } => Self::BackOff { waiter_cost: cost, delay },
             Self::Queue { .. } => Self::Queue { transfer: cost },
             Self::Blocking { barging, .. } => Self::Blocking { wake: cost, barging },
-            Self::StayAway { .. } => Self::StayAway { look: cost },
+            Self::BackOffThenSleep { .. } => Self::BackOffThenSleep { poll: cost },
         }
     }
 
@@ -230,9 +230,9 @@ impl Handover {
                 let arrivals_while_waking = wake * f64::from(crowd.away) / crowd.outside;
                 if barging { wake / (1.0 + arrivals_while_waking) } else { wake }
             }
-            Self::StayAway { look } => {
-                let arrivals_between_looks = look * f64::from(crowd.away + 1) / crowd.outside;
-                look / (1.0 + arrivals_between_looks)
+            Self::BackOffThenSleep { poll } => {
+                let arrivals_between_polls = poll * f64::from(crowd.away + 1) / crowd.outside;
+                poll / (1.0 + arrivals_between_polls)
             }
         }
     }
@@ -241,7 +241,7 @@ impl Handover {
     /// waiter is next: where arrivals go ahead of sleepers too, the release has woken one on another core.
     pub(crate) fn returns(&self, crowd: Crowd) -> f64 {
         match *self {
-            Self::StayAway { .. } if crowd.at_lock > 1 => {
+            Self::BackOffThenSleep { .. } if crowd.at_lock > 1 => {
                 (self.time(crowd, Reading::default()) / crowd.outside).min(1.0)
             }
             _ => 0.0,
@@ -263,8 +263,8 @@ impl Handover {
             Self::Blocking { wake, .. } => {
                 not_negative("the time to wake a waiter", wake)?;
             }
-            Self::StayAway { look } => {
-                not_negative("the time between two looks", look)?;
+            Self::BackOffThenSleep { poll } => {
+                not_negative("the time between two polls", poll)?;
             }
         }
         Ok(())
@@ -297,7 +297,7 @@ mod tests {
             Handover::BackOff { waiter_cost: 9.0, delay: 50.0 },
             Handover::Queue { transfer: 9.0 },
             Handover::Blocking { wake: 9.0, barging: true },
-            Handover::StayAway { look: 9.0 },
+            Handover::BackOffThenSleep { poll: 9.0 },
         ] {
             assert_eq!(handover.time(crowd(1), Reading::Waiters), 0.0);
             assert!(handover.time(crowd(2), Reading::Waiters) > 0.0);
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
-        let lock = Handover::StayAway { look: 3000.0 };
+        let lock = Handover::BackOffThenSleep { poll: 3000.0 };
         let crowd = |at_lock, away| Crowd { at_lock, away, outside: 100.0 };
         assert!((lock.time(crowd(2, 0), Reading::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
         assert!((lock.returns(crowd(2, 0)) - 30.0 / 31.0).abs() < 1e-9);

@@ -119,7 +119,7 @@ impl LockModel {
     /// The solved chain of `cores` cores.
     ///
     /// The share of acquisitions that follow another core's comes from the chain itself: a core that waited follows
-    /// another core for certain (unless who releases may come back first, as [`Handover::StayAway`] says), and one that
+    /// another core for certain (unless who releases may come back first, as [`Handover::BackOffThenSleep`] says), and one that
     /// found the lock free follows itself once in n, each core being as likely to come next. Section and share depend on each other; the chain is solved again until they agree.
     ///
     /// # Errors
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_that_stay_away_leave_the_lock_to_the_core_that_has_its_data() {
+    fn waiters_that_back_off_leave_the_lock_to_the_core_that_has_its_data() {
         let lock = |handover| LockModel {
             outside: 100.0,
             service: Service { same: 50.0, other: 250.0 },
@@ -335,9 +335,12 @@ mod tests {
             reading: Reading::Waiters,
         };
         let at = |handover| lock(handover).at(2).unwrap();
-        let stay_away = at(Handover::StayAway { look: 3000.0 });
-        assert!(stay_away.speedup > 0.85 && stay_away.speedup < 1.1, "{stay_away:?}");
-        assert!(stay_away.from_other < 0.3, "{stay_away:?}");
+        let back_off_then_sleep = at(Handover::BackOffThenSleep { poll: 3000.0 });
+        assert!(
+            back_off_then_sleep.speedup > 0.85 && back_off_then_sleep.speedup < 1.1,
+            "{back_off_then_sleep:?}"
+        );
+        assert!(back_off_then_sleep.from_other < 0.3, "{back_off_then_sleep:?}");
         assert!(at(Handover::Blocking { wake: 5000.0, barging: true }).speedup < 0.3);
     }
 
@@ -351,7 +354,7 @@ mod tests {
                     Family::BackOff => Handover::BackOff { waiter_cost: cost, delay },
                     Family::Queue => Handover::Queue { transfer: cost },
                     Family::Blocking => Handover::Blocking { wake: cost, barging },
-                    Family::StayAway => Handover::StayAway { look: cost },
+                    Family::BackOffThenSleep => Handover::BackOffThenSleep { poll: cost },
                 }
             });
         let readers =
@@ -391,7 +394,7 @@ mod tests {
         #[test]
         fn a_dearer_waiter_never_helps(lock in any_lock(), cores in 1u32..200, cost in 0.0..1e6f64, more in 1.0..100.0f64) {
             // One that looks more seldom leaves the lock to the core that has its data.
-            prop_assume!(lock.handover.family() != Family::StayAway);
+            prop_assume!(lock.handover.family() != Family::BackOffThenSleep);
             let at = |cost| LockModel { handover: lock.handover.with_cost(cost), ..lock }.at(cores).unwrap().throughput;
             prop_assert!(at(cost * more) <= at(cost) * (1.0 + 1e-6));
         }

@@ -124,12 +124,12 @@ const UNSEEN_LINES: Range = Range { low: 0.0, likely: 1.0, high: 8.0 };
 /// nearly all of it was waiting: the difference of two means is no surer.
 const LEAST_OUTSIDE: f64 = 0.01;
 
-/// How long a waiter that stays away is awake before it sleeps, ns: the pauses of `STAY_AWAY_CYCLES` in `blocking.rs` of
+/// How long a waiter that backs off is awake before it sleeps, ns: the pauses of `BACK_OFF_CYCLES` in `blocking.rs` of
 /// contend's locks, 22,500 cycles together, at 4, 3 and 2 GHz.
-const STAY_AWAY_NS: Range = Range { low: 5_625.0, likely: 7_500.0, high: 11_250.0 };
+const BACK_OFF_BEFORE_SLEEP_NS: Range = Range { low: 5_625.0, likely: 7_500.0, high: 11_250.0 };
 
 /// How often it looks meanwhile. It looks once more when it has been woken.
-const STAY_AWAY_LOOKS: f64 = 4.0;
+const POLLS_BEFORE_SLEEP: f64 = 4.0;
 
 /// What a prediction is made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -279,9 +279,11 @@ impl Parameters {
                 let wake = self.wake_ns.unwrap_or_else(|| costs.wake_ns()).at(end);
                 Handover::Blocking { wake, barging: true }
             }
-            Family::StayAway => {
+            Family::BackOffThenSleep => {
                 let wake = costs.wake_ns().at(end);
-                Handover::StayAway { look: (STAY_AWAY_NS.at(end) + wake) / (STAY_AWAY_LOOKS + 1.0) }
+                Handover::BackOffThenSleep {
+                    poll: (BACK_OFF_BEFORE_SLEEP_NS.at(end) + wake) / (POLLS_BEFORE_SLEEP + 1.0),
+                }
             }
         };
         LockModel {

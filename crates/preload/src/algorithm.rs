@@ -9,7 +9,7 @@ use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 use machine::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use machine::host::fence_running_threads;
-use machine::{Deadline, GaveUp, Integer, Limit, Machine, Patient, Word};
+use machine::{Deadline, GaveUp, Integer, Machine, Patient, Timeout, Word};
 
 type Action = unsafe fn(*const u8);
 type Attempt = unsafe fn(*const u8) -> bool;
@@ -288,7 +288,7 @@ impl<L: TimedLock<Patient>> Serve for Timed<L> {
     }
 
     fn acquire_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_or(Limit::at(deadline)).is_ok()
+        self.0.acquire_or(Timeout::at(deadline)).is_ok()
     }
 
     #[inline]
@@ -310,7 +310,7 @@ impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
     }
 
     fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool {
-        self.0.acquire_shared_or(again, Limit::at(deadline)).is_ok()
+        self.0.acquire_shared_or(again, Timeout::at(deadline)).is_ok()
     }
 
     #[inline]
@@ -359,7 +359,7 @@ fn attempt_until(lock: usize, deadline: Deadline, mut attempt: impl FnMut() -> b
         let until = sooner(deadline, FIRST_SLEEP_NS << doublings);
         // Whichever it is, another attempt follows.
         let _: Result<u32, GaveUp> =
-            Patient::spin_until_or(releases, Acquire, Limit::at(until), |now| now != seen);
+            Patient::spin_until_or(releases, Acquire, Timeout::at(until), |now| now != seen);
     }
     false
 }
@@ -389,8 +389,8 @@ fn sooner(deadline: Deadline, ns: u64) -> Deadline {
 }
 
 /// Sleeps so long, or until the deadline where that is sooner. No cancellation point; errno stays.
-pub(crate) fn nap(ns: u64, deadline: Option<Deadline>) {
+pub(crate) fn sleep(ns: u64, deadline: Option<Deadline>) {
     let end = deadline.map_or_else(|| Deadline::after_ns::<Patient>(ns), |deadline| sooner(deadline, ns));
     let nobody_writes_this = <Patient as Machine>::U32::ZERO;
-    Patient::sleep_while(&nobody_writes_this, 0, Limit::at(end));
+    Patient::sleep_while(&nobody_writes_this, 0, Timeout::at(end));
 }

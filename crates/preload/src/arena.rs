@@ -22,7 +22,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::recorder::Trace;
-use crate::tag::Deciding;
+use crate::tag::Initialisation;
 
 /// Slots at most, a power of two. Also the bound of what an index must be able to say.
 pub(crate) const SLOTS: usize = 1 << 17;
@@ -147,7 +147,7 @@ fn at(number: usize) -> *mut u8 {
 /// A slot for the object at this address, with a state of zeros: the one that an object there had, or a free one. `None`, and
 /// counted, when there is none.
 ///
-/// The caller alone decides about the object: see [`Deciding`].
+/// The caller alone decides about the object: see [`Initialisation`].
 #[cold]
 pub(crate) fn claim(address: usize) -> Option<Reference> {
     let Some(number) = find_or_insert(address) else {
@@ -168,8 +168,8 @@ pub(crate) fn claim(address: usize) -> Option<Reference> {
 
 /// The object at this address, which has this reference, is gone. Nothing if it never had a slot of its own.
 #[cold]
-pub(crate) fn give_back(reference: Reference, address: usize) {
-    Deciding::alone(|_| {
+pub(crate) fn release(reference: Reference, address: usize) {
+    Initialisation::alone(|_| {
         if reference.is_of(address) {
             free(reference.number());
         }
@@ -179,7 +179,7 @@ pub(crate) fn give_back(reference: Reference, address: usize) {
 /// The glibc spin lock at this address is gone.
 #[cold]
 pub(crate) fn forget(address: usize) {
-    Deciding::alone(|_| {
+    Initialisation::alone(|_| {
         if let Some(number) = find(address) {
             free(number);
         }
@@ -201,7 +201,7 @@ fn free(number: usize) {
 #[inline]
 pub(crate) fn trace(address: usize) -> Option<&'static Trace> {
     let full = || USED.load(Ordering::Relaxed) as usize == SLOTS && FREE.load(Ordering::Relaxed) == 0;
-    let insert = || if full() { None } else { Deciding::alone(|_| find_or_insert(address)) };
+    let insert = || if full() { None } else { Initialisation::alone(|_| find_or_insert(address)) };
     let number = find(address).or_else(insert)?;
     Some(&slot(number).trace)
 }

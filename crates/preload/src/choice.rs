@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, Shared};
 use crate::arena::{self, Reference};
 use crate::recorder::{self, Kind, Refusal};
 use crate::site;
-use crate::tag::{Deciding, Owner, Tag};
+use crate::tag::{Initialisation, Owner, Tag};
 use crate::tally;
 
 /// Algorithms for one kind of object at most: the one for all, and one for each site.
@@ -70,7 +70,7 @@ impl Choice {
 }
 
 /// What the configuration says of one kind of object.
-pub(crate) struct Standing {
+pub(crate) struct KindChoices {
     what: Kind,
     choices: UnsafeCell<[Choice; CHOICES]>,
     /// Choices made.
@@ -84,13 +84,13 @@ pub(crate) struct Standing {
 }
 
 // SAFETY: the choices are written before any object is ours, by the constructor; an object's tag publishes them.
-unsafe impl Sync for Standing {}
+unsafe impl Sync for KindChoices {}
 
-pub(crate) static MUTEXES: Standing = Standing::new(Kind::Mutex);
-pub(crate) static RWLOCKS: Standing = Standing::new(Kind::Rwlock);
-pub(crate) static SPINS: Standing = Standing::new(Kind::Spin);
+pub(crate) static MUTEXES: KindChoices = KindChoices::new(Kind::Mutex);
+pub(crate) static RWLOCKS: KindChoices = KindChoices::new(Kind::Rwlock);
+pub(crate) static SPINS: KindChoices = KindChoices::new(Kind::Spin);
 
-impl Standing {
+impl KindChoices {
     const fn new(what: Kind) -> Self {
         Self {
             what,
@@ -168,7 +168,7 @@ impl Standing {
             Owner::Wanted(number) => Some(number),
             decided => return decided,
         };
-        Deciding::alone(|_| {
+        Initialisation::alone(|_| {
             if let decided @ (Owner::Ours(_) | Owner::Glibc) = tag.owner() {
                 return decided;
             }

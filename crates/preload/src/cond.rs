@@ -267,7 +267,7 @@ impl Cond {
         while waiters != DESTROYING {
             // SAFETY: the machine's word is four bytes of memory that the object has.
             let word = unsafe { &*self.waiters_word() };
-            Patient::sleep_while(word, waiters as u32, machine::Limit::NONE);
+            Patient::sleep_while(word, waiters as u32, machine::Timeout::NONE);
             waiters = self.waiters.load(Acquire) & WAITERS;
         }
         self.waiters.fetch_and(!WAITERS, Relaxed);

@@ -12,7 +12,7 @@ use locks::serves::{KINDS, Kind};
 use pthread::environment;
 
 use crate::algorithm::{self, Algorithm};
-use crate::choice::{Choice, IN_ARENA, MUTEXES, RWLOCKS, SPINS, Standing};
+use crate::choice::{Choice, IN_ARENA, KindChoices, MUTEXES, RWLOCKS, SPINS};
 use crate::{arena, mutex, recorder, rwlock, site, tally};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -53,7 +53,7 @@ fn add(name: &str, kind: Kind) -> Option<u8> {
     if !kind.takes(algorithm.shared.is_some()) {
         return None;
     }
-    let (standing, places): (&Standing, &[_]) = match kind {
+    let (standing, places): (&KindChoices, &[_]) = match kind {
         Kind::Mutex if recorder::enabled() => (&MUTEXES, &mutex::PLACES_RECORDED),
         Kind::Mutex => (&MUTEXES, &mutex::PLACES),
         Kind::Rwlock => (&RWLOCKS, &rwlock::PLACES),

@@ -18,7 +18,7 @@
 //! | `thread`    | what is kept for each thread                                                         |
 //! | `site`, `symbols` | locks and call sites that the configuration names                              |
 //! | `unwind`    | the return addresses on the stack                                                    |
-//! | `undisturbed` | sections that neither a signal handler nor a cancellation may interrupt          |
+//! | `signals_blocked` | sections that neither a signal handler nor a cancellation may interrupt          |
 //! | `config`, `load` | the environment; what happens at load, fork and exit                            |
 //! | `tally`     | counters that the launcher reads at the end                                          |
 //! | `real`      | glibc's own functions                                                                |
@@ -42,6 +42,7 @@ mod mutex;
 mod real;
 mod recorder;
 mod rwlock;
+mod signals_blocked;
 mod site;
 mod spin;
 mod state;
@@ -50,5 +51,4 @@ mod tag;
 mod tally;
 mod thread;
 mod time;
-mod undisturbed;
 mod unwind;

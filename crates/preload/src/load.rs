@@ -4,8 +4,8 @@ use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
-use crate::tag::Deciding;
-use crate::undisturbed::{hold_back, let_through};
+use crate::signals_blocked::{block_signals, unblock_signals};
+use crate::tag::Initialisation;
 use crate::{arena, cancellation, config, handles, misuse, real, recorder, rwlock, state, tally, thread};
 
 /// Whether the configuration is known. Objects that are used before stay glibc's.
@@ -61,8 +61,8 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
 /// run in it before [`forked`] has.
 extern "C" fn about_to_fork() {
     let thread = thread::current();
-    thread.before_fork.set(hold_back());
-    Deciding::begin();
+    thread.before_fork.set(block_signals());
+    Initialisation::begin();
     thread.forking.set(true);
 }
 
@@ -70,8 +70,8 @@ extern "C" fn about_to_fork() {
 extern "C" fn has_forked() {
     let thread = thread::current();
     thread.forking.set(false);
-    Deciding::end();
-    let_through(thread.before_fork.get());
+    Initialisation::end();
+    unblock_signals(thread.before_fork.get());
 }
 
 /// In the child.
@@ -79,11 +79,11 @@ extern "C" fn forked() {
     let thread = thread::current();
     thread.forking.set(false);
     if state::is_noticed() {
-        Deciding::end(); // a handler that ran before this one used a lock
+        Initialisation::end(); // a handler that ran before this one used a lock
     } else {
         child_begins();
     }
-    let_through(thread.before_fork.get());
+    unblock_signals(thread.before_fork.get());
 }
 
 /// What a child does before its first use of a lock: in the handler above, or in a lock call of a child that the program made
@@ -92,7 +92,7 @@ extern "C" fn forked() {
 #[inline(never)]
 pub(crate) fn child_begins() {
     let thread = thread::current();
-    Deciding::end();
+    Initialisation::end();
     state::next_generation();
     recorder::forked_child(&thread.recorded);
     // SAFETY: the calling thread holds them.

@@ -31,7 +31,7 @@ use crate::arena::{self, Reference};
 use crate::choice::{Choice, IN_ARENA, MUTEXES, claim_slot};
 use crate::recorder::{self, Kind, Mode, Refusal, Trace};
 use crate::state::{Entered, Patience, State};
-use crate::tag::{Deciding, Owner, Tag};
+use crate::tag::{Initialisation, Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::time::Time;
 use crate::{load, misuse, real};
@@ -152,7 +152,7 @@ impl Mutex {
     #[cold]
     #[inline(never)]
     fn find_own_slot(&self) {
-        Deciding::alone(|_| {
+        Initialisation::alone(|_| {
             let held = self.owner.load(Relaxed) != 0;
             if let Some(own) = self.reference().moved_to(self.address(), held) {
                 self.near[0].store(own.0, Release); // [1] to `reference`: the slot is a free lock
@@ -531,7 +531,7 @@ impl Mutex {
             return libc::EBUSY;
         }
         if choice.offset == IN_ARENA {
-            arena::give_back(self.reference(), self.address());
+            arena::release(self.reference(), self.address());
         }
         if recorder::enabled() {
             recorder::destroyed(&self.trace);

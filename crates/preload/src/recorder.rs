@@ -31,7 +31,7 @@ pub(crate) use profile::format::Refusal;
 pub(crate) use profile::record::{Kind, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
-use crate::undisturbed::undisturbed;
+use crate::signals_blocked::with_signals_blocked;
 
 static RECORDER: Recorder<Linux> = Recorder::new(Linux);
 
@@ -132,7 +132,7 @@ pub(crate) fn page() -> *mut u8 {
 /// [`page`] made it, and it is not used any more.
 pub(crate) unsafe fn give_page_back(page: *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe { RECORDER.host().give_back(page, PAGE as usize) };
+    unsafe { RECORDER.host().free(page, PAGE as usize) };
 }
 
 /// The calling thread is about to end.
@@ -144,7 +144,7 @@ pub(crate) fn thread_ends(t: &PerThread) {
 /// The process is about to exit.
 #[cold]
 pub(crate) fn process_ends() {
-    undisturbed(|| maps::record(&RECORDER));
+    with_signals_blocked(|| maps::record(&RECORDER));
     RECORDER.process_ends();
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn forked_child(t: &PerThread) {
         count_unrecorded(header);
     }
     // SAFETY: `zeroed` made it, and the slices are not used any more.
-    unsafe { RECORDER.host().give_back(texts, 2 * TEXT) };
+    unsafe { RECORDER.host().free(texts, 2 * TEXT) };
 }
 
 fn count_unrecorded(header: &Header) {

@@ -32,7 +32,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
-use machine::{GaveUp, Integer, Limit, Machine, Patient, Word};
+use machine::{GaveUp, Integer, Machine, Patient, Timeout, Word};
 
 use crate::arena::{self, Reference};
 use crate::choice::{Choice, IN_ARENA, RWLOCKS, claim_slot};
@@ -101,7 +101,7 @@ impl Writers {
         self.0.fetch_sub(1, Relaxed);
     }
 
-    fn wait_for_none(&self, limit: Limit<'_, Patient>) -> Result<(), GaveUp> {
+    fn wait_for_none(&self, limit: Timeout<'_, Patient>) -> Result<(), GaveUp> {
         Patient::spin_until_or(&self.0, Relaxed, limit, |word| Self::waiting(word) == 0).map(drop)
     }
 }
@@ -242,8 +242,8 @@ impl Rwlock {
         let limit = match patience {
             _ if !self.writers.any() => return state.enter_shared::<RECORD>(patience, false),
             Patience::Try => return Err(libc::EBUSY),
-            Patience::Wait => Limit::NONE,
-            Patience::Until(time) => Limit::at(time.deadline().ok_or(libc::EINVAL)?),
+            Patience::Wait => Timeout::NONE,
+            Patience::Until(time) => Timeout::at(time.deadline().ok_or(libc::EINVAL)?),
         };
         let started = RECORD.then(recorder::stamp);
         self.writers.wait_for_none(limit).map_err(|GaveUp| libc::ETIMEDOUT)?;
@@ -422,7 +422,7 @@ impl Rwlock {
         };
         thread::current().reads.forget(self.address());
         if choice.offset == IN_ARENA {
-            arena::give_back(self.reference(), self.address());
+            arena::release(self.reference(), self.address());
         }
         // As glibc's, a lock that was destroyed while free is a fresh one.
         self.near.iter().chain([&self.handed_on]).for_each(|word| word.store(0, Relaxed));

@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use pthread::site::{FRAMES, LIMIT, Site as Written, Stack, Which};
 
 use crate::recorder::Kind;
+use crate::signals_blocked::with_signals_blocked;
 use crate::symbols::Found;
 use crate::tally;
-use crate::undisturbed::undisturbed;
 use crate::unwind::{self, module_of};
 
 /// No choice for this kind of object.
@@ -77,7 +77,7 @@ pub(crate) fn choice(what: Kind, object: usize, caller: usize) -> Option<u8> {
     if sites.is_empty() {
         return None;
     }
-    undisturbed(|| chosen_at(sites, what, object).or_else(|| chosen_by_stack(sites, what, caller)))
+    with_signals_blocked(|| chosen_at(sites, what, object).or_else(|| chosen_by_stack(sites, what, caller)))
 }
 
 /// What the site says in which this address lies.

@@ -20,7 +20,7 @@ use crate::arena::{self, Reference, Slot};
 use crate::choice::{CHOICES, Choice, SPINS, claim_slot};
 use crate::recorder::{self, Kind, Mode, Refusal, Trace};
 use crate::state::{Patience, State};
-use crate::tag::Deciding;
+use crate::tag::Initialisation;
 use crate::{misuse, real, thread};
 
 const OURS: u32 = 1 << 30;
@@ -89,7 +89,7 @@ impl Spin {
     #[cold]
     #[inline(never)]
     fn find_own_slot(&self) -> Option<Ours> {
-        Deciding::alone(|_| {
+        Initialisation::alone(|_| {
             let ours = self.ours()?;
             if let Some(own) = ours.reference.moved_to(self.address(), false) {
                 let value = self.0.load(Relaxed) & !SLOT | own.0;
@@ -113,7 +113,7 @@ impl Spin {
             if wanted.is_none() {
                 SPINS.not_chosen();
             }
-            if let Some(value) = wanted.and_then(|number| Deciding::alone(|_| self.place(number))) {
+            if let Some(value) = wanted.and_then(|number| Initialisation::alone(|_| self.place(number))) {
                 self.0.store(value, Relaxed);
                 return 0;
             }
@@ -222,7 +222,7 @@ impl Spin {
         match self.ours() {
             Some(ours) if ours.reference.is_of(self.address()) => {
                 recorder::destroyed(&ours.slot().trace);
-                arena::give_back(ours.reference, self.address());
+                arena::release(ours.reference, self.address());
             }
             None if recorder::enabled() => {
                 if let Some(trace) = arena::known_trace(self.address()) {

@@ -18,9 +18,9 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use machine::{Deadline, Patient};
 
-use crate::algorithm::nap;
+use crate::algorithm::sleep;
 use crate::choice::Choice;
-use crate::tag::Deciding;
+use crate::tag::Initialisation;
 use crate::time::Time;
 use crate::{load, recorder};
 
@@ -210,9 +210,9 @@ impl<'a> State<'a> {
     #[cold]
     #[inline(never)]
     fn take_after_fork(self, side: impl Side, patience: Patience) -> Entered {
-        const NAP_NS: u64 = 100_000;
+        const SLEEP_NS: u64 = 100_000;
         generation(); // notices a child's beginning
-        let attempt = || Deciding::alone(|_| side.try_acquire(&self));
+        let attempt = || Initialisation::alone(|_| side.try_acquire(&self));
         let started = recorder::stamp();
         if attempt() {
             self.generation.store(generation(), Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl<'a> State<'a> {
             if deadline.is_some_and(|deadline| deadline.passed::<Patient>()) {
                 return Err(libc::ETIMEDOUT);
             }
-            nap(NAP_NS, deadline);
+            sleep(SLEEP_NS, deadline);
         }
         // The object is of this generation now.
         match deadline {
@@ -276,7 +276,7 @@ impl<'a> State<'a> {
     #[cold]
     #[inline(never)]
     pub(crate) fn wipe(self) {
-        Deciding::alone(|_| {
+        Initialisation::alone(|_| {
             for offset in (0..self.choice.algorithm.bytes).step_by(8).rev() {
                 // SAFETY: the promise of `State::new`.
                 unsafe { &*self.at.add(offset).cast::<AtomicU64>() }.store(0, Ordering::Release);

@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use machine::{Machine, Patient};
 
-use crate::algorithm::nap;
+use crate::algorithm::sleep;
+use crate::signals_blocked::with_signals_blocked;
 use crate::thread;
-use crate::undisturbed::undisturbed;
 
 /// Two bytes of an object that glibc does not use. They say whose the object's state is.
 ///
@@ -17,7 +17,7 @@ use crate::undisturbed::undisturbed;
 /// | `c0NN`     | ours, with choice NN of its kind                                            |
 /// | `c1NN`     | undecided, but the place that initialised it wants choice NN                |
 ///
-/// A tag leaves an undecided value once, under [`Deciding`], and goes back to undecided when the object is destroyed
+/// A tag leaves an undecided value once, under [`Initialisation`], and goes back to undecided when the object is destroyed
 /// or initialised. Any other value is rubbish in memory that was never initialised, and counts as undecided.
 #[repr(transparent)]
 pub(crate) struct Tag(AtomicU16);
@@ -75,18 +75,18 @@ impl Tag {
     }
 }
 
-/// The right to decide about objects, of one thread at a time. Decisions are rare and short: once an object.
-pub(crate) struct Deciding(());
+/// The right to initialise the ownership of objects (ours, or left to glibc), of one thread at a time: rare and short, once an object.
+pub(crate) struct Initialisation(());
 
 /// 1 while a thread decides.
 static DECIDING: AtomicU32 = AtomicU32::new(0);
 
-impl Deciding {
+impl Initialisation {
     /// Runs `body` with the right to decide. It must wait for nothing: whoever decides next waits for it.
     ///
-    /// Undisturbed, since a signal handler may try a lock, and would wait for ever for the decision that it interrupts.
+    /// Signals are blocked, since a signal handler may try a lock, and would wait for ever for the decision that it interrupts.
     pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
-        undisturbed(|| {
+        with_signals_blocked(|| {
             if thread::current().forking.get() {
                 return body(&Self(())); // in a fork handler: the thread has the right until the fork is over
             }
@@ -97,10 +97,10 @@ impl Deciding {
         })
     }
 
-    /// Waits until nobody decides, and keeps it so until [`Deciding::end`]. The caller is undisturbed.
+    /// Waits until nobody decides, and keeps it so until [`Initialisation::end`]. The caller has blocked signals and cancellation.
     pub(crate) fn begin() {
         const YIELDS: u32 = 100;
-        const NAP_NS: u64 = 50_000;
+        const SLEEP_NS: u64 = 50_000;
         let mut looks = 0;
         while DECIDING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             looks += 1;
@@ -109,7 +109,7 @@ impl Deciding {
                 // SAFETY: no arguments; never fails on Linux, so that errno stays.
                 unsafe { libc::sched_yield() };
             } else {
-                nap(NAP_NS, None); // a thread of higher priority than the one that decides never yields to it
+                sleep(SLEEP_NS, None); // a thread of higher priority than the one that decides never yields to it
             }
         }
     }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use libc::{pthread_attr_t, pthread_t};
 
 use crate::cancellation::with_cleanup;
-use crate::undisturbed::Before;
+use crate::signals_blocked::Before;
 use crate::{real, recorder};
 
 /// Read locks that a thread can hold at once and have them known by address.

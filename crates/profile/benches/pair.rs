@@ -31,7 +31,7 @@ impl Host for Bare {
     fn zeroed(&self, bytes: usize) -> *mut u8 {
         Box::leak(vec![Page([0; 4096]); bytes.div_ceil(4096)].into_boxed_slice()).as_mut_ptr().cast()
     }
-    unsafe fn give_back(&self, _start: *mut u8, _bytes: usize) {}
+    unsafe fn free(&self, _start: *mut u8, _bytes: usize) {}
     fn stack(&self, _frames: &mut [u64; FRAMES]) -> usize {
         0
     }
@@ -45,7 +45,7 @@ impl Host for Bare {
         false
     }
 
-    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_signals_blocked<R>(&self, body: impl FnOnce() -> R) -> R {
         body()
     }
 }

@@ -15,7 +15,7 @@
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
 //!
 //! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, room
-//! for histograms) is done with signals held back. On the common path a handler's call is a whole one inside the
+//! for histograms) is done with signals blocked. On the common path a handler's call is a whole one inside the
 //! interrupted one: it may find that one's pair half counted, and the pair of another lock, if it needs it, it makes. So a
 //! table that is replaced by a larger one stays, since an interrupted search may go on in it.
 //!
@@ -116,7 +116,7 @@ pub trait Host: Grow {
     ///
     /// # Safety
     /// `start` and `bytes` are those of an earlier call, and the memory is not used any more.
-    unsafe fn give_back(&self, start: *mut u8, bytes: usize);
+    unsafe fn free(&self, start: *mut u8, bytes: usize);
     /// Writes the caller's stack, innermost first, without the recorder's own frames; returns how many there are.
     fn stack(&self, frames: &mut [u64; FRAMES]) -> usize;
     /// The calling thread's identifier and name.
@@ -127,7 +127,7 @@ pub trait Host: Grow {
     fn gone(&self, tid: u32) -> bool;
     /// Runs `body` where neither a signal handler nor a cancellation can interrupt the thread: a handler may come to the
     /// recorder too, and must not find a thread's table half changed.
-    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R;
+    fn with_signals_blocked<R>(&self, body: impl FnOnce() -> R) -> R;
 }
 
 const MOVED: u64 = 1;

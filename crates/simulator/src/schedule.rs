@@ -74,7 +74,7 @@ impl Engine {
         self.leave_core(core);
     }
 
-    /// A wait's limit.
+    /// A wait's timeout.
     pub(crate) fn limit_reached(&mut self, thread: u32, wait: u32) {
         let waiting = &mut self.threads[thread as usize];
         if waiting.wait != wait {

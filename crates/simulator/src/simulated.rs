@@ -5,8 +5,8 @@ use std::panic::{Location, resume_unwind};
 use std::ptr::NonNull;
 
 use machine::{
-    Clock, Event as Note, GaveUp, Home, LINE_BYTES, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll,
-    Run, Slept, THREAD_MEMORY, TakenNode, Topology, Which, Word,
+    Clock, Event as Note, GaveUp, Home, LINE_BYTES, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run,
+    Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
 
 use crate::engine::{Activity, Engine, Event, Failure, NOBODY, catch_up, suspend};
@@ -38,19 +38,19 @@ fn advance(time: Time) {
     unsafe { pass(current(), time) };
 }
 
-/// Whether a wait's limit is reached; reading the cancel word is an access like any other.
+/// Whether a wait's timeout is reached; reading the cancel word is an access like any other.
 #[track_caller]
-fn reached(limit: &Limit<'_, Simulated>) -> bool {
-    let cancelled = limit.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed) != 0);
-    cancelled || limit.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
+fn reached(timeout: &Timeout<'_, Simulated>) -> bool {
+    let cancelled = timeout.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed) != 0);
+    cancelled || timeout.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
 }
 
 /// Watches the words at these addresses until it is time to look again; true if the only one has been looked at.
-fn watch(addresses: &[usize], limit: &Limit<'_, Simulated>) -> bool {
+fn watch(addresses: &[usize], timeout: &Timeout<'_, Simulated>) -> bool {
     let engine = current();
     let mut lines = [0; 3];
     let mut count = 0;
-    let cancel = limit.cancel.map(|cancel| std::ptr::from_ref(cancel) as usize);
+    let cancel = timeout.cancel.map(|cancel| std::ptr::from_ref(cancel) as usize);
     for &address in addresses.iter().chain(&cancel) {
         let line = engine!().line_of(address);
         if !lines[..count].contains(&line) {
@@ -58,7 +58,7 @@ fn watch(addresses: &[usize], limit: &Limit<'_, Simulated>) -> bool {
             count += 1;
         }
     }
-    let deadline = limit.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+    let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.
     unsafe { wait_for_lines(engine, &lines[..count], deadline) }
 }
@@ -95,11 +95,11 @@ unsafe impl Machine for Simulated {
     fn spin_until_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
         let address = std::ptr::from_ref(word) as usize;
-        let limited = limit.cancel.is_some() || limit.deadline.is_some();
+        let limited = timeout.cancel.is_some() || timeout.deadline.is_some();
         let mut value = word.load(ordering);
         if ready(value) {
             return Ok(value);
@@ -115,10 +115,10 @@ unsafe impl Machine for Simulated {
             return Ok(value);
         }
         loop {
-            if reached(&limit) {
+            if reached(&timeout) {
                 return Err(GaveUp);
             }
-            value = if watch(&[address], &limit) { peek(word) } else { word.load(ordering) };
+            value = if watch(&[address], &timeout) { peek(word) } else { word.load(ordering) };
             if ready(value) {
                 return Ok(value);
             }
@@ -129,7 +129,7 @@ unsafe impl Machine for Simulated {
     fn spin_until_any_or<A: Word, B: Word>(
         (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
         let addresses = [std::ptr::from_ref(first) as usize, std::ptr::from_ref(second) as usize];
         loop {
@@ -141,24 +141,24 @@ unsafe impl Machine for Simulated {
             if second_ready(value) {
                 return Ok(Which::Second(value));
             }
-            if reached(&limit) {
+            if reached(&timeout) {
                 return Err(GaveUp);
             }
-            watch(&addresses, &limit);
+            watch(&addresses, &timeout);
         }
     }
 
     #[track_caller]
     fn spin_rmw_or<W: Word>(
         word: &W,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp> {
         loop {
             if attempt(word) {
                 return Ok(());
             }
-            if reached(&limit) {
+            if reached(&timeout) {
                 return Err(GaveUp);
             }
             advance(engine!().hardware.pause);
@@ -169,13 +169,13 @@ unsafe impl Machine for Simulated {
     fn poll_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
         loop {
             let value = word.load(ordering);
             let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
-            if reached(&limit) {
+            if reached(&timeout) {
                 return Err(GaveUp);
             }
             match cycles {
@@ -186,18 +186,18 @@ unsafe impl Machine for Simulated {
     }
 
     #[track_caller]
-    fn sleep_while(word: &SimulatedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
+    fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         advance(engine!().hardware.system_call);
         if word.load(Ordering::SeqCst) != expected {
             return Slept::Changed;
         }
-        if reached(&limit) {
+        if reached(&timeout) {
             return Slept::GaveUp;
         }
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
-        let deadline = limit.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
-        let timed_out = sleep(address, deadline, limit.cancel.is_some());
-        if timed_out && limit.cancel.is_none() || reached(&limit) { Slept::GaveUp } else { Slept::Woken }
+        let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+        let timed_out = sleep(address, deadline, timeout.cancel.is_some());
+        if timed_out && timeout.cancel.is_none() || reached(&timeout) { Slept::GaveUp } else { Slept::Woken }
     }
 
     #[track_caller]
@@ -346,8 +346,8 @@ fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
     thread.wait = thread.wait.wrapping_add(1);
     let wait = thread.wait;
     let check = cancellable.then_some(now + CANCEL_CHECK);
-    if let Some(limit) = [deadline, check].into_iter().flatten().min() {
-        engine.push(limit.max(now), Event::Timer(current_thread, wait));
+    if let Some(timeout) = [deadline, check].into_iter().flatten().min() {
+        engine.push(timeout.max(now), Event::Timer(current_thread, wait));
     }
     engine.leave_core(core);
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.

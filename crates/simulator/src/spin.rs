@@ -1,4 +1,4 @@
-//! Waiting on one word without a limit: the engine makes the polls for the waiter.
+//! Waiting on one word without a timeout: the engine makes the polls for the waiter.
 //!
 //! The waiter's coroutine sleeps meanwhile, with its condition in the engine's hands, and goes on when that holds.
 //! What the polls cost, and in which order everything happens, is the same as if the coroutine made them itself.

@@ -9,7 +9,7 @@ mod common;
 use common::{M, count, hardware, with_slices};
 use contend_simulator::Simulation;
 use locks::{Futex, Mcs, RawLock, Ticket};
-use machine::{Clock, Deadline, Home, Integer, Limit, Machine, Ordering::Relaxed, Placed, Plan, Word};
+use machine::{Clock, Deadline, Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Timeout, Word};
 
 type U32 = <M as Machine>::U32;
 
@@ -42,8 +42,8 @@ fn limits() {
             let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
             let given_up = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
             M::run(&Plan::threads(3), &|_| {
-                let limit = Limit::at(Deadline { clock: Clock::Monotonic, at_ns: 500 });
-                if M::spin_until_or(&*word, Relaxed, limit, |value| value == 1).is_err() {
+                let timeout = Timeout::at(Deadline { clock: Clock::Monotonic, at_ns: 500 });
+                if M::spin_until_or(&*word, Relaxed, timeout, |value| value == 1).is_err() {
                     given_up.fetch_add(1, Relaxed);
                 }
             });

@@ -142,7 +142,7 @@ fn a_switch_and_a_wake_up_cost_what_the_machine_says() {
             M::run(&Plan::threads(2), &|thread| {
                 if thread == 0 {
                     while word.load(Relaxed) == 0 {
-                        M::sleep_while(&word, 0, machine::Limit::NONE);
+                        M::sleep_while(&word, 0, machine::Timeout::NONE);
                     }
                 } else {
                     M::delay(20_000);

@@ -6,8 +6,8 @@ use common::{M, TWO_SOCKETS, count, hardware, hardware_with, with_slices};
 use contend_simulator as simulator;
 use locks::{RawLock, Ticket};
 use machine::{
-    Deadline, Event, GaveUp, Home, Integer, Limit, Machine, Ordering::*, Placed, PlainCell, Plan, Poll, Run,
-    Slept, Which, Word,
+    Deadline, Event, GaveUp, Home, Integer, Machine, Ordering::*, Placed, PlainCell, Plan, Poll, Run, Slept,
+    Timeout, Which, Word,
 };
 use simulator::{Hardware, Options, Reason, Report, Simulation};
 use workloads::Load;
@@ -175,7 +175,7 @@ fn every_way_of_waiting_ends_with_the_write() {
                         }
                         _ => {
                             while there.load(Acquire) != round {
-                                M::sleep_while(there, round - 1, Limit::NONE);
+                                M::sleep_while(there, round - 1, Timeout::NONE);
                             }
                         }
                     }
@@ -206,7 +206,7 @@ fn waits_give_up_at_their_limit() {
                     cancel.store(1, Relaxed);
                     return;
                 }
-                let soon = || Limit::<M>::at(Deadline::after_ns::<M>(3_000));
+                let soon = || Timeout::<M>::at(Deadline::after_ns::<M>(3_000));
                 assert_eq!(M::spin_until_or(word, Acquire, soon(), |value| value == 1), Err(GaveUp));
                 assert_eq!(M::spin_rmw_or(word, soon(), |_| false), Err(GaveUp));
                 assert_eq!(M::poll_or(word, Acquire, soon(), |_| Poll::BackOff(100)), Err(GaveUp));
@@ -215,8 +215,8 @@ fn waits_give_up_at_their_limit() {
                 assert_eq!(both, Err(GaveUp));
                 assert_eq!(M::sleep_while(word, 0, soon()), Slept::GaveUp);
                 assert!(M::clock_ns(machine::Clock::Monotonic) < 100_000);
-                assert_eq!(M::sleep_while(word, 7, Limit::NONE), Slept::Changed);
-                let cancelled = Limit::cancelled_by(cancel);
+                assert_eq!(M::sleep_while(word, 7, Timeout::NONE), Slept::Changed);
+                let cancelled = Timeout::cancelled_by(cancel);
                 assert_eq!(M::spin_until_or(word, Acquire, cancelled, |value| value == 1), Err(GaveUp));
                 while M::sleep_while(word, 0, cancelled) != Slept::GaveUp {}
             })

@@ -20,7 +20,7 @@ use core::fmt;
 use locks::catalogue::{self, Lock, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Deadline, Event, GaveUp, Home, Integer, Limit, Machine, Placed, PlainCell, Plan, Run, Word};
+use machine::{Deadline, Event, GaveUp, Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -280,7 +280,7 @@ impl<M: Machine> Visitor<M> for Chosen {
             }
             _ => self.of_shared::<L, M>().or_else(|| {
                 let gives_up: Attempts<'_, L, M> =
-                    &[L::acquire_or, |lock, limit| lock.acquire_shared_or(false, limit)];
+                    &[L::acquire_or, |lock, timeout| lock.acquire_shared_or(false, timeout)];
                 self.of_timed::<L, M>(lock, ends_shared, gives_up)
             }),
         }
@@ -291,7 +291,7 @@ impl<M: Machine> Visitor<M> for Chosen {
 type End<L> = fn(&L) -> Result<(), Wrong>;
 
 /// The ways in which a waiter of a lock can give up.
-type Attempts<'a, L, M> = &'a [fn(&L, Limit<'_, M>) -> Result<(), GaveUp>];
+type Attempts<'a, L, M> = &'a [fn(&L, Timeout<'_, M>) -> Result<(), GaveUp>];
 
 fn ends_idle<L: RawLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
     if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle) }
@@ -536,9 +536,9 @@ fn wrapping<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run,
 /// How long the waiters of [`timed`] wait, in nanoseconds, from the impatient to the patient.
 const WAITS_NS: [u64; 4] = [0, 1_000, 20_000, 300_000];
 
-/// The limit of the `attempt`-th timed attempt.
-fn deadline<M: Machine>(attempt: usize) -> Limit<'static, M> {
-    Limit::at(Deadline::after_ns::<M>(WAITS_NS[attempt % WAITS_NS.len()]))
+/// The timeout of the `attempt`-th timed attempt.
+fn deadline<M: Machine>(attempt: usize) -> Timeout<'static, M> {
+    Timeout::at(Deadline::after_ns::<M>(WAITS_NS[attempt % WAITS_NS.len()]))
 }
 
 /// Every other attempt gives up at a deadline, some of them at once.
@@ -572,7 +572,7 @@ fn called_off<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<
     let cancels = words::<M>(shape.threads);
     attempts::<L, M>(shape, end, |thread, _, guarded| {
         let own = &*cancels[thread];
-        let got = guarded.attempt(|lock| lock.acquire_or(Limit::cancelled_by(own)).is_ok());
+        let got = guarded.attempt(|lock| lock.acquire_or(Timeout::cancelled_by(own)).is_ok());
         if got {
             cancels[(thread + 1) % shape.threads].store(1, Relaxed);
         } else {

@@ -4,7 +4,7 @@ use contend_workloads::client::{self, Chosen, Kind, Shape, Wrong};
 use locks::catalogue::{self, LOCKS, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Release};
-use machine::{GaveUp, Limit, Machine, Native, Patient, Word};
+use machine::{GaveUp, Machine, Native, Patient, Timeout, Word};
 
 fn runs<M: Machine>(threads: &[usize], attempts: u32) {
     for lock in LOCKS {
@@ -60,7 +60,7 @@ unsafe impl TryLock<Patient> for Open {
 
 // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
 unsafe impl TimedLock<Patient> for Open {
-    fn acquire_or(&self, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+    fn acquire_or(&self, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
         Ok(())
     }
 }
@@ -79,7 +79,7 @@ unsafe impl RawRwLock<Patient> for Open {
 
 // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
 unsafe impl TimedRwLock<Patient> for Open {
-    fn acquire_shared_or(&self, _: bool, _: Limit<'_, Patient>) -> Result<(), GaveUp> {
+    fn acquire_shared_or(&self, _: bool, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
         Ok(())
     }
 }

@@ -22,8 +22,8 @@ pub enum Operation {
     Set,
     Fence,
     Wait,
-    /// The limit of a wait or a sleep.
-    Limit,
+    /// The timeout of a wait or a sleep.
+    Timeout,
     Wake,
     GiveNode,
 }
@@ -46,7 +46,7 @@ impl Operation {
             Self::Set => "set",
             Self::Fence => "fence",
             Self::Wait => "wait",
-            Self::Limit => "limit",
+            Self::Timeout => "timeout",
             Self::Wake => "wake",
             Self::GiveNode => "give_node",
         }
@@ -93,7 +93,7 @@ pub enum Change {
     Negated,
     /// A wait ends at its first look.
     NotWaited,
-    /// A wait has no limit.
+    /// A wait has no timeout.
     Unlimited,
 }
 
@@ -242,7 +242,7 @@ impl Accessed {
             Operation::Get => &[ReadsZero],
             Operation::Set | Operation::Wake | Operation::GiveNode => &[Dropped],
             Operation::Wait => &[Negated, NotWaited],
-            Operation::Limit => &[Unlimited],
+            Operation::Timeout => &[Unlimited],
             Operation::Fence => &[],
         };
         let leads_nowhere = [OneMore, OneLess, ReadsOneMore, ReadsOneLess, NotWaited];

@@ -6,8 +6,8 @@ use std::panic::Location as Site;
 use std::ptr::NonNull;
 
 use machine::{
-    Clock, Event, GaveUp, Home, Limit, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
-    TakenNode, Topology, Which, Word,
+    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, TakenNode,
+    Timeout, Topology, Which, Word,
 };
 
 use super::arena::NAMED_NODES;
@@ -36,33 +36,34 @@ fn is_address<V: Plain>() -> bool {
     std::any::type_name::<V>().starts_with('*')
 }
 
-/// The limit of a wait after the mutation.
-fn limited<'a>(
+/// The timeout of a wait after the mutation.
+fn with_mutated_timeout<'a>(
     session: &Session,
-    limit: Limit<'a, Checked>,
+    timeout: Timeout<'a, Checked>,
     site: &'static Site<'static>,
-) -> Limit<'a, Checked> {
-    let unlimited = has_limit(limit) && session.change(Operation::Limit, site) == Some(Change::Unlimited);
-    if unlimited { Limit::NONE } else { limit }
+) -> Timeout<'a, Checked> {
+    let unlimited =
+        has_timeout(timeout) && session.change(Operation::Timeout, site) == Some(Change::Unlimited);
+    if unlimited { Timeout::NONE } else { timeout }
 }
 
 fn address_of<W: Word>(word: &W) -> usize {
     std::ptr::from_ref(word) as usize
 }
 
-/// A wait found nothing that it wants: gives up if the limit may be reached, or waits.
+/// A wait found nothing that it wants: gives up if the timeout may be reached, or waits.
 fn give_up_or_wait(
     session: &Session,
-    limit: Limit<'_, Checked>,
+    timeout: Timeout<'_, Checked>,
     mut reads: Reads,
     site: &'static Site<'static>,
     what: &'static str,
 ) -> GaveUp {
-    if limit.deadline.is_some() {
-        session.has_passed(limit.deadline);
+    if timeout.deadline.is_some() {
+        session.has_passed(timeout.deadline);
         return GaveUp;
     }
-    if let Some(cancel) = limit.cancel {
+    if let Some(cancel) = timeout.cancel {
         let (read, cancelled) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
         if cancelled != 0 {
             return GaveUp;
@@ -72,8 +73,8 @@ fn give_up_or_wait(
     session.wait(reads, false, what)
 }
 
-fn has_limit(limit: Limit<'_, Checked>) -> bool {
-    limit.deadline.is_some() || limit.cancel.is_some()
+fn has_timeout(timeout: Timeout<'_, Checked>) -> bool {
+    timeout.deadline.is_some() || timeout.cancel.is_some()
 }
 
 /// The sleepers of a futex word, first come first: four bits a thread, the first in the lowest ones.
@@ -143,29 +144,29 @@ unsafe impl Machine for Checked {
     fn spin_until_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
         let (session, site) = (session(), Site::caller());
         let (ordering, change) = session.mutated(Operation::Wait, ordering, site, is_address::<W::Value>());
-        let (limit, mut ready) = (limited(session, limit, site), wanted(change, &mut ready));
+        let (timeout, mut ready) = (with_mutated_timeout(session, timeout, site), wanted(change, &mut ready));
         let filter: Option<&mut dyn FnMut(u64) -> bool> =
-            if has_limit(limit) { None } else { Some(&mut ready) };
+            if has_timeout(timeout) { None } else { Some(&mut ready) };
         let (read, value) = session.load(address_of(word), ordering, site, filter);
         if ready(value) {
             return Ok(W::Value::from_bits(value));
         }
-        Err(give_up_or_wait(session, limit, Reads::of(&[read]), site, "waits for another value of a word"))
+        Err(give_up_or_wait(session, timeout, Reads::of(&[read]), site, "waits for another value of a word"))
     }
 
     #[track_caller]
     fn spin_until_any_or<A: Word, B: Word>(
         (first, first_ordering, mut first_ready): (&A, Ordering, impl FnMut(A::Value) -> bool),
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
         let (session, site) = (session(), Site::caller());
-        let limit = limited(session, limit, site);
+        let timeout = with_mutated_timeout(session, timeout, site);
         let (first_ordering, change) =
             session.mutated(Operation::Wait, first_ordering, site, is_address::<A::Value>());
         let (first_read, value) = session.load(address_of(first), first_ordering, site, None);
@@ -179,28 +180,28 @@ unsafe impl Machine for Checked {
             return Ok(Which::Second(B::Value::from_bits(value)));
         }
         let reads = Reads::of(&[first_read, second_read]);
-        Err(give_up_or_wait(session, limit, reads, site, "waits for another value of two words"))
+        Err(give_up_or_wait(session, timeout, reads, site, "waits for another value of two words"))
     }
 
     #[track_caller]
     fn spin_rmw_or<W: Word>(
         word: &W,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp> {
         let site = Site::caller();
         let change = session().change(Operation::Wait, site);
-        let limit = limited(session(), limit, site);
+        let timeout = with_mutated_timeout(session(), timeout, site);
         loop {
             match session().attempt(|| Change::accepted(change, attempt(word), false, false)) {
                 Ok(()) => return Ok(()),
                 Err(Some(reads)) => {
                     let what = "repeats a read-modify-write that finds the same";
-                    return Err(give_up_or_wait(session(), limit, reads, site, what));
+                    return Err(give_up_or_wait(session(), timeout, reads, site, what));
                 }
                 // A failed attempt that wrote: the next one may find something else by that.
-                Err(None) if has_limit(limit) && session().choose(2, site) == 1 => {
-                    session().has_passed(limit.deadline);
+                Err(None) if has_timeout(timeout) && session().choose(2, site) == 1 => {
+                    session().has_passed(timeout.deadline);
                     return Err(GaveUp);
                 }
                 Err(None) => {}
@@ -212,10 +213,10 @@ unsafe impl Machine for Checked {
     fn poll_or<W: Word>(
         word: &W,
         ordering: Ordering,
-        limit: Limit<'_, Self>,
+        timeout: Timeout<'_, Self>,
         mut next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
-        Self::spin_until_or(word, ordering, limit, |value| next(value) == Poll::Ready)
+        Self::spin_until_or(word, ordering, timeout, |value| next(value) == Poll::Ready)
     }
 
     /// What a futex orders is what Linux documents, and no more. The look at the word and falling asleep are one step,
@@ -233,9 +234,9 @@ unsafe impl Machine for Checked {
     /// The caller enters the queue first and looks then; executions in which the word has changed by then are left out,
     /// since they are those where the caller finds the change and does not sleep.
     #[track_caller]
-    fn sleep_while(word: &CheckedU32, expected: u32, limit: Limit<'_, Self>) -> Slept {
+    fn sleep_while(word: &CheckedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         let (session, site) = (session(), Site::caller());
-        let limit = limited(session, limit, site);
+        let timeout = with_mutated_timeout(session, timeout, site);
         let (address, expected) = (address_of(word), bits(expected));
         let Some(thread) = session.thread() else { return Slept::Changed };
         let (relaxed, found_changed) = (Ordering::Relaxed, session.choose(2, site) == 1);
@@ -254,8 +255,8 @@ unsafe impl Machine for Checked {
         if !as_expected(value) {
             session.wait(Reads::of(&[read]), true, "does not sleep");
         }
-        if has_limit(limit) && session.choose(2, site) == 1 {
-            if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
+        if has_timeout(timeout) && session.choose(2, site) == 1 {
+            if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
                 let mut cancelled = |value| value != 0;
                 let (read, value) = session.load(address_of(cancel), relaxed, site, Some(&mut cancelled));
                 if !cancelled(value) {
@@ -267,7 +268,7 @@ unsafe impl Machine for Checked {
             if !Sleepers(sleepers).has(thread) {
                 return Slept::Woken;
             }
-            session.has_passed(limit.deadline);
+            session.has_passed(timeout.deadline);
             return Slept::GaveUp;
         }
         let mut awake = |sleepers| !Sleepers(sleepers).has(thread);
@@ -276,8 +277,8 @@ unsafe impl Machine for Checked {
             return Slept::Woken;
         }
         let mut reads = Reads::of(&[Some(read)]);
-        let mut ends_by_itself = limit.deadline.is_some();
-        if let (None, Some(cancel)) = (limit.deadline, limit.cancel) {
+        let mut ends_by_itself = timeout.deadline.is_some();
+        if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
             let (read, value) = session.load(address_of(cancel), relaxed, site, None);
             ends_by_itself = value != 0;
             read.into_iter().for_each(|read| reads.push(read));

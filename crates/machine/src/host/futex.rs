@@ -32,7 +32,7 @@ pub(super) fn yield_now() {
 }
 
 /// Sleeps so long, or until a signal.
-pub(super) fn nap(ns: u64) {
+pub(super) fn sleep(ns: u64) {
     let errno = Errno::save();
     let time = timespec { tv_sec: 0, tv_nsec: ns as _ };
     // SAFETY: the raw call, because glibc's wrapper is a cancellation point; the time is read only.

@@ -29,7 +29,7 @@ pub struct Round {
 impl Round {
     /// Notes what besides its word may end the wait.
     #[inline]
-    pub(super) fn limit(&mut self, deadline: Option<Deadline>, cancellable: bool) {
+    pub(super) fn timeout(&mut self, deadline: Option<Deadline>, cancellable: bool) {
         (self.deadline, self.cancellable) = (deadline, cancellable);
     }
 
@@ -76,7 +76,7 @@ pub trait Patience: Copy + Send + Sync + 'static {
     /// The time before an attempt that [`attempt_failed`](Patience::attempt_failed) will be told of.
     fn attempt_begins() -> u64;
 
-    /// After an attempt that began at `started`: it may stay away from the word by itself, which is a part of the wait.
+    /// After an attempt that began at `started`: it may back off from the word by itself, which is a part of the wait.
     fn attempt_failed(round: &mut Round, started: u64);
 
     /// After a write of `word`, whose low bits are now these; none if they are as before.
@@ -155,8 +155,8 @@ const DOUBLINGS_WITHOUT_BARRIER: u32 = 4;
 
 /// The first nap of a wait for two words, in nanoseconds. They are for a neighbour in the middle of a few steps, so that it is
 /// long in coming only where it does not run.
-const FIRST_NAP_NS: u64 = 50_000;
-const NAP_DOUBLINGS: u32 = 5;
+const FIRST_SLEEP_NS: u64 = 50_000;
+const SLEEP_DOUBLINGS: u32 = 5;
 
 /// Sets how many pauses a wait of [`Sleeping`] makes before it yields; `u32::MAX` never yields.
 pub fn set_spin_bound(pauses: u32) {
@@ -263,7 +263,7 @@ impl Patience for Sleeping {
     #[inline]
     fn pause_between(round: &mut Round) {
         if !Self::spin_or_yield(round) {
-            futex::nap(FIRST_NAP_NS << round.bounded_sleeps.min(NAP_DOUBLINGS));
+            futex::sleep(FIRST_SLEEP_NS << round.bounded_sleeps.min(SLEEP_DOUBLINGS));
             round.bounded_sleeps += 1;
         }
     }

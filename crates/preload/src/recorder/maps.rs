@@ -62,7 +62,7 @@ pub(super) fn record(recorder: &Recorder<Linux>) {
             recorder.append(Type::BuildIds, &[ids]);
         }
         // SAFETY: `zeroed` made it, and the slices are not used any more.
-        unsafe { recorder.host().give_back(buffer.as_mut_ptr(), TEXT) };
+        unsafe { recorder.host().free(buffer.as_mut_ptr(), TEXT) };
     }
     BUSY.store(false, Ordering::Release);
 }

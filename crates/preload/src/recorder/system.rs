@@ -9,7 +9,7 @@ use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
 use super::maps;
-use crate::undisturbed::undisturbed;
+use crate::signals_blocked::with_signals_blocked;
 use crate::unwind;
 
 /// The running system.
@@ -316,7 +316,7 @@ impl Host for Linux {
         if start == libc::MAP_FAILED { null_mut() } else { start.cast() }
     }
 
-    unsafe fn give_back(&self, start: *mut u8, bytes: usize) {
+    unsafe fn free(&self, start: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise: a mapping made by `zeroed`.
         unsafe { libc::munmap(start.cast(), bytes) };
     }
@@ -361,8 +361,8 @@ impl Host for Linux {
         gone
     }
 
-    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
-        undisturbed(body)
+    fn with_signals_blocked<R>(&self, body: impl FnOnce() -> R) -> R {
+        with_signals_blocked(body)
     }
 }
 

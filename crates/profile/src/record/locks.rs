@@ -131,7 +131,7 @@ impl<H: Host> Recorder<H> {
         if !self.enabled() {
             return;
         }
-        self.host.undisturbed(|| {
+        self.host.with_signals_blocked(|| {
             let mut frames = [0; FRAMES];
             let depth = self.host.stack(&mut frames).min(FRAMES);
             let stack = self.stacks.keep(&self.host, &frames[..depth]);
@@ -209,7 +209,7 @@ impl Stacks {
             }
             if self.0.compare_exchange(null_mut(), fresh.cast(), Ordering::AcqRel, Relaxed).is_err() {
                 // SAFETY: made just now, and nobody has seen it.
-                unsafe { host.give_back(fresh, bytes) };
+                unsafe { host.free(fresh, bytes) };
             }
         }
         let Some(table) = self.table() else { return 0 };

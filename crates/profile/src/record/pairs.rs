@@ -30,7 +30,7 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        let pair = self.host.undisturbed(|| {
+        let pair = self.host.with_signals_blocked(|| {
             if t.busy.replace(true) {
                 return None;
             }
@@ -218,7 +218,7 @@ impl<H: Host> Recorder<H> {
         if taken >= budget || acquisitions < WARM << (taken * 8 / budget.max(1)) {
             return;
         }
-        self.host.undisturbed(|| self.give_histograms(header, pair));
+        self.host.with_signals_blocked(|| self.give_histograms(header, pair));
     }
 
     #[inline(never)]

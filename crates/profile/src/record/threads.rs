@@ -241,7 +241,7 @@ impl<H: Host> Recorder<H> {
         let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
         thread.waiting_since.store(0, Relaxed); // a cancelled wait
         if thread.ended_ns.load(Relaxed) == 0 {
-            self.host.undisturbed(|| self.close_thread(thread));
+            self.host.with_signals_blocked(|| self.close_thread(thread));
         }
         ended.store(1, Ordering::Release);
     }
@@ -260,7 +260,7 @@ impl<H: Host> Recorder<H> {
     #[cold]
     pub fn process_ends(&self) {
         let Some(process) = self.process() else { return };
-        self.host.undisturbed(|| self.close_threads());
+        self.host.with_signals_blocked(|| self.close_threads());
         process.clock_last_ns.store(self.host.monotonic_ns(), Relaxed);
         process.clock_last_ticks.store(H::stamp(), Relaxed);
     }

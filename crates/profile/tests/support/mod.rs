@@ -49,7 +49,7 @@ impl Host for Fake {
         // SAFETY: the layout is not empty.
         unsafe { alloc_zeroed(Layout::from_size_align(bytes, 4096).unwrap()) }
     }
-    unsafe fn give_back(&self, start: *mut u8, bytes: usize) {
+    unsafe fn free(&self, start: *mut u8, bytes: usize) {
         // SAFETY: as the caller promises.
         unsafe { dealloc(start, Layout::from_size_align(bytes, 4096).unwrap()) }
     }
@@ -69,7 +69,7 @@ impl Host for Fake {
         GONE.get()
     }
 
-    fn undisturbed<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn with_signals_blocked<R>(&self, body: impl FnOnce() -> R) -> R {
         body()
     }
 }

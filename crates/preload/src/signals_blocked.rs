@@ -3,36 +3,36 @@
 //! A handler may call a lock function: POSIX programs try locks there. Where the interrupted thread is half-way through
 //! something that the handler's call needs, the handler would wait for it for ever, or find it half done. And the system
 //! calls of opening and reading files are points of cancellation, which lock functions are not. So what is done seldom
-//! (deciding about an object, making room in a profile) is done undisturbed; what is done on every call is written so that
+//! (deciding about an object, making room in a profile) is done with signals blocked; what is done on every call is written so that
 //! a handler may come at any instruction.
 
 use core::ffi::c_int;
 
 use crate::cancellation;
 
-/// What a thread let through before it held everything back. Zeros are a thread that let everything through.
+/// What a thread had unblocked before it blocked everything. Zeros are a thread that had blocked nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Before {
     signals: SignalMask,
     cancel_state: c_int,
 }
 
-/// Runs `body` with the thread's signals held back and its cancellation off.
-pub(crate) fn undisturbed<R>(body: impl FnOnce() -> R) -> R {
-    let before = hold_back();
+/// Runs `body` with the thread's signals blocked and its cancellation off.
+pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+    let before = block_signals();
     let result = body();
-    let_through(before);
+    unblock_signals(before);
     result
 }
 
-/// Holds the calling thread's signals and its cancellation back.
-pub(crate) fn hold_back() -> Before {
+/// Blocks the signals and the cancellation of the calling thread.
+pub(crate) fn block_signals() -> Before {
     let cancel_state = cancellation::set_state(cancellation::DISABLED);
-    Before { signals: set_signal_mask(HELD_BACK), cancel_state }
+    Before { signals: set_signal_mask(BLOCKED), cancel_state }
 }
 
-/// Lets through what was let through before.
-pub(crate) fn let_through(before: Before) {
+/// Unblocks what was unblocked before.
+pub(crate) fn unblock_signals(before: Before) {
     set_signal_mask(before.signals);
     cancellation::set_state(before.cancel_state);
 }
@@ -41,8 +41,8 @@ pub(crate) fn let_through(before: Before) {
 type SignalMask = u64;
 
 /// All signals but those that an instruction raises: a program may handle faults of its own memory, in which an object of
-/// ours may lie, and one that is held back ends the process.
-const HELD_BACK: SignalMask = !(bit(libc::SIGSEGV)
+/// ours may lie, and one that is blocked ends the process.
+const BLOCKED: SignalMask = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
     | bit(libc::SIGFPE)
@@ -53,7 +53,7 @@ const fn bit(signal: c_int) -> SignalMask {
     1 << (signal - 1)
 }
 
-/// Sets which signals the calling thread holds back, and gives those that it held back before.
+/// Sets which signals the calling thread blocks, and returns those that it blocked before.
 ///
 /// By the system call itself, since the C library's function leaves the signal of a cancellation through: its handler may
 /// end the thread.

@@ -15,9 +15,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-use lock_api::{GuardSend, RawMutex};
+use lock_api::RawMutex;
 use machine::{Deadline, Machine, Patient, Timeout};
 
+use crate::deadlock::{self, Side};
 use crate::{
     DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock,
     TryLock, UpgradableLock,
@@ -65,8 +66,16 @@ pub type ArcRwLockReadGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockReadGua
 #[cfg(feature = "arc_lock")]
 pub type ArcRwLockWriteGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
 
-/// A lock as `lock_api` sees it. Its instants are [`Deadline`]s. Any thread may release a lock of this crate, so
-/// guards can be sent.
+/// Any thread may release a lock of this crate, so guards can be sent.
+#[cfg(not(feature = "deadlock_detection"))]
+type GuardMarker = lock_api::GuardSend;
+
+/// The table of holders takes the thread that acquired for the holder until the release.
+#[cfg(feature = "deadlock_detection")]
+type GuardMarker = lock_api::GuardNoSend;
+
+/// A lock as `lock_api` sees it. Its instants are [`Deadline`]s. Its guards can be sent to other threads, but for the
+/// feature `deadlock_detection`.
 pub struct Api<L, M = Patient>(L, PhantomData<fn() -> M>);
 
 impl<L: RawLock<M>, M: Machine> Api<L, M> {
@@ -74,6 +83,12 @@ impl<L: RawLock<M>, M: Machine> Api<L, M> {
     #[inline]
     pub const fn inner(&self) -> &L {
         &self.0
+    }
+
+    /// What the table of holders knows the lock by.
+    #[inline]
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 }
 
@@ -99,20 +114,21 @@ fn after<M: Machine>(wait: Duration) -> Deadline {
 unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
     const INIT: Self = Self(L::NEW, PhantomData);
-    type GuardMarker = GuardSend;
+    type GuardMarker = GuardMarker;
 
     #[inline]
     fn lock(&self) {
-        self.0.acquire();
+        deadlock::acquire(self.address(), Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.0.try_acquire()
+        deadlock::acquired(self.address(), Side::Exclusive, self.0.try_acquire())
     }
 
     #[inline]
     unsafe fn unlock(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -122,6 +138,7 @@ unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
 unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine> lock_api::RawMutexFair for Api<L, M> {
     #[inline]
     unsafe fn unlock_fair(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -137,7 +154,7 @@ unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_or(Timeout::at(deadline)).is_ok()
+        deadlock::acquired(self.address(), Side::Exclusive, self.0.acquire_or(Timeout::at(deadline)).is_ok())
     }
 }
 
@@ -145,36 +162,39 @@ unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
 unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Api<L, M> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
     const INIT: Self = Self(L::NEW, PhantomData);
-    type GuardMarker = GuardSend;
+    type GuardMarker = GuardMarker;
 
     #[inline]
     fn lock_shared(&self) {
-        self.0.acquire_shared(false);
+        let try_acquire = || self.0.try_acquire_shared(false);
+        deadlock::acquire(self.address(), Side::Shared, try_acquire, || self.0.acquire_shared(false));
     }
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.0.try_acquire_shared(false)
+        deadlock::acquired(self.address(), Side::Shared, self.0.try_acquire_shared(false))
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
         unsafe { self.0.release_shared() };
     }
 
     #[inline]
     fn lock_exclusive(&self) {
-        self.0.acquire();
+        deadlock::acquire(self.address(), Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> bool {
-        self.0.try_acquire()
+        deadlock::acquired(self.address(), Side::Exclusive, self.0.try_acquire())
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -184,12 +204,13 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Ap
 unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockRecursive for Api<L, M> {
     #[inline]
     fn lock_shared_recursive(&self) {
-        self.0.acquire_shared(true);
+        let try_acquire = || self.0.try_acquire_shared(true);
+        deadlock::acquire(self.address(), Side::SharedAgain, try_acquire, || self.0.acquire_shared(true));
     }
 
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
-        self.0.try_acquire_shared(true)
+        deadlock::acquired(self.address(), Side::Shared, self.0.try_acquire_shared(true))
     }
 }
 
@@ -199,6 +220,7 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockDow
     unsafe fn downgrade(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade() };
+        deadlock::changed(self.address(), Side::Shared);
     }
 }
 
@@ -206,30 +228,38 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockDow
 unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUpgrade for Api<L, M> {
     #[inline]
     fn lock_upgradable(&self) {
-        self.0.acquire_upgradable();
+        let try_acquire = || self.0.try_acquire_upgradable();
+        deadlock::acquire(self.address(), Side::Shared, try_acquire, || self.0.acquire_upgradable());
     }
 
     #[inline]
     fn try_lock_upgradable(&self) -> bool {
-        self.0.try_acquire_upgradable()
+        deadlock::acquired(self.address(), Side::Shared, self.0.try_acquire_upgradable())
     }
 
     #[inline]
     unsafe fn unlock_upgradable(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
         unsafe { self.0.release_upgradable() };
     }
 
     #[inline]
     unsafe fn upgrade(&self) {
+        deadlock::release(self.address());
         // SAFETY: by the caller.
-        unsafe { self.0.upgrade() };
+        let upgrade = || unsafe { self.0.upgrade() };
+        deadlock::acquire(self.address(), Side::Exclusive, || false, upgrade);
     }
 
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: by the caller.
-        unsafe { self.0.try_upgrade() }
+        let upgraded = unsafe { self.0.try_upgrade() };
+        if upgraded {
+            deadlock::changed(self.address(), Side::Exclusive);
+        }
+        upgraded
     }
 }
 
@@ -245,6 +275,7 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUp
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade_to_upgradable() };
+        deadlock::changed(self.address(), Side::Shared);
     }
 }
 
@@ -258,7 +289,8 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     }
 
     fn try_lock_shared_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_shared_or(false, Timeout::at(deadline)).is_ok()
+        let acquired = self.0.acquire_shared_or(false, Timeout::at(deadline)).is_ok();
+        deadlock::acquired(self.address(), Side::Shared, acquired)
     }
 
     fn try_lock_exclusive_for(&self, wait: Duration) -> bool {
@@ -266,7 +298,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     }
 
     fn try_lock_exclusive_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_or(Timeout::at(deadline)).is_ok()
+        deadlock::acquired(self.address(), Side::Exclusive, self.0.acquire_or(Timeout::at(deadline)).is_ok())
     }
 }
 
@@ -277,7 +309,8 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
     }
 
     fn try_lock_upgradable_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_upgradable_or(Timeout::at(deadline)).is_ok()
+        let acquired = self.0.acquire_upgradable_or(Timeout::at(deadline)).is_ok();
+        deadlock::acquired(self.address(), Side::Shared, acquired)
     }
 
     unsafe fn try_upgrade_for(&self, wait: Duration) -> bool {
@@ -287,7 +320,11 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
 
     unsafe fn try_upgrade_until(&self, deadline: Deadline) -> bool {
         // SAFETY: by the caller.
-        unsafe { self.0.upgrade_or(Timeout::at(deadline)) }.is_ok()
+        let upgraded = unsafe { self.0.upgrade_or(Timeout::at(deadline)) }.is_ok();
+        if upgraded {
+            deadlock::changed(self.address(), Side::Exclusive);
+        }
+        upgraded
     }
 }
 
@@ -298,6 +335,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockRecursiveTimed for
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Deadline) -> bool {
-        self.0.acquire_shared_or(true, Timeout::at(deadline)).is_ok()
+        let acquired = self.0.acquire_shared_or(true, Timeout::at(deadline)).is_ok();
+        deadlock::acquired(self.address(), Side::Shared, acquired)
     }
 }

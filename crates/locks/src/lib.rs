@@ -40,8 +40,8 @@
 //! [`api`] has the guards and types under the names of [`lock_api`], which is re-exported, and its features `arc_lock`,
 //! `serde` and `owning_ref` are features here. Deadlines are [`Deadline`]s, which with the feature `std` an
 //! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. There are no
-//! condition variables. Deadlocks are not detected: a guard may be sent to another thread, so that no lock knows
-//! which one it waits for.
+//! condition variables. With the feature `deadlock_detection` threads that wait for each other are found by
+//! `deadlock::check`; guards then stay with their thread, as they do in `parking_lot` without a feature.
 //!
 //! # The algorithms
 //!
@@ -59,6 +59,9 @@
 
 #![no_std]
 
+#[cfg(feature = "deadlock_detection")]
+extern crate std;
+
 pub use lock_api;
 
 mod anderson;
@@ -68,6 +71,11 @@ mod blocking;
 pub mod catalogue;
 mod clh;
 mod clh_timed;
+#[cfg(feature = "deadlock_detection")]
+pub mod deadlock;
+#[cfg(not(feature = "deadlock_detection"))]
+#[path = "deadlock_off.rs"]
+mod deadlock;
 mod futex;
 mod hclh;
 mod k42;

@@ -46,6 +46,8 @@ mod tests {
                 "lib.rs",
                 "api.rs",
                 "catalogue.rs",
+                "deadlock.rs",
+                "deadlock_off.rs",
                 "prelude.rs",
                 "refused.rs",
                 "serves.rs",

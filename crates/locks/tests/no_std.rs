@@ -93,3 +93,18 @@ fn the_locks_compile_without_the_standard_library() {
     compiles_with("");
     compiles_with("arc_lock,owning_ref,serde");
 }
+
+/// With the table of holders guards are of another type, so that the feature has a build of its own.
+#[test]
+fn deadlocks_are_found() {
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--features", "deadlock_detection", "--locked", "--quiet"])
+        .args(["--lib", "--test", "deadlocks"])
+        .arg("--target-dir")
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("deadlocks"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs, since it runs this test");
+    let told = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&told));
+}

@@ -57,7 +57,6 @@ impl DeadlockedThread {
     }
 
     /// Where it waits.
-    #[must_use]
     pub fn backtrace(&self) -> &Backtrace {
         &self.wait.backtrace
     }

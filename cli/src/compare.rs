@@ -364,8 +364,8 @@ impl Compared {
     /// How to read the table.
     fn explanation(&self, args: &Args) -> String {
         let direction = match self.metric.better() {
-            Better::Lower => "less is better",
-            Better::Higher => "more is better",
+            Better::Lower => "lower is better",
+            Better::Higher => "higher is better",
         };
         let mut text = format!(
             "{} runs each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
@@ -394,7 +394,7 @@ impl Compared {
             Metric::WallTime => "wall time s".to_owned(),
             Metric::Captured { regex, .. } => regex.as_str().to_owned(),
         };
-        let mut plot = RangePlot::new(command_line(args), axis);
+        let mut plot = RangePlot::new(command_line(args), axis, self.metric.better());
         for row in &self.rows {
             plot.row(row.lock.as_str(), row.spread());
         }

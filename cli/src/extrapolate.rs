@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Say how a measured curve goes on with more cores.
 ///
-/// FILE holds what you measured: CSV with a row for each run, cores first and throughput second (more is better; repeats
+/// FILE holds what you measured: CSV with a row for each run, cores first and throughput second (higher is better; repeats
 /// are welcome), or curves that contend wrote, as CSV or JSON. The answer is a mean of three laws (universal scalability,
 /// n log n, and the slope between the last two points), which was closer than any of them alone on the thousand curves of
 /// `contend reproduce lock-study`. The band is meant to hold the truth four times in five; with three points, one

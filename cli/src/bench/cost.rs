@@ -283,7 +283,7 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     let watch = Watch::start();
     let rows = measure(bench, &chosen, &args.common);
     let noise = watch.stop();
-    let mut plot = RangePlot::new("Acquire and release, nobody waiting", "cycles");
+    let mut plot = RangePlot::new("Acquire and release, nobody waiting", "cycles", Better::Lower);
     for row in &rows {
         plot.row(row.contender.name(), row.spread(|sample| sample.pair));
     }

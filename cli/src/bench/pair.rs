@@ -8,7 +8,8 @@ use super::limited::OVER;
 use super::timing::{Bench, Progress};
 use crate::calibrate::allowed_cores;
 use crate::compare::rounds::End;
-use crate::compare::{statistics, trial};
+use crate::compare::statistics::{self, Better};
+use crate::compare::trial;
 use crate::launch::{GLIBC, Launch, Swaps};
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Spread, Table};
@@ -253,7 +254,7 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     }
     progress.finish();
     let noise = watch.stop();
-    let mut plot = RangePlot::new("An uncontended lock of an unmodified program", "ns");
+    let mut plot = RangePlot::new("An uncontended lock of an unmodified program", "ns", Better::Lower);
     for row in &rows {
         plot.row(format!("{}: {}", row.used.name(), row.setting.name()), statistics::spread(&row.ns));
     }

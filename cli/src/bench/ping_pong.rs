@@ -7,7 +7,7 @@ use super::findings::{Drawing, Findings, Goal, Part};
 use super::timing::{Bench, Progress, Row, interleaved, stamp_cycles};
 use super::{handover, limited};
 use crate::calibrate::measure::{middle, transfer_ns};
-use crate::compare::statistics;
+use crate::compare::statistics::{self, Better};
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Table};
 use locks::catalogue::Family;
@@ -197,7 +197,7 @@ pub(crate) fn run(bench: &Bench, args: &Args) -> anyhow::Result<Findings> {
     (0..args.common.runs).for_each(|_| floors.iter_mut().for_each(Floor::run));
     let measured = measure(bench, args, &chosen, &crowds);
     let noise = watch.stop();
-    let mut plot = RangePlot::new("Hand-over between two cores", "ns");
+    let mut plot = RangePlot::new("Hand-over between two cores", "ns", Better::Lower);
     for row in measured.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
         plot.row(row.contender.name(), row.spread(|sample| sample.handover_ns));
     }

@@ -1,16 +1,7 @@
 //! Medians, ranges and ratios of runs that were interleaved. Pure.
 
+pub(crate) use report::Better;
 use report::Spread;
-
-/// Whether more or less of the metric is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Better {
-    /// Less is: a time.
-    Lower,
-    /// More is: a throughput.
-    Higher,
-}
 
 /// What the runs say of a lock beside the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,6 @@ pub mod text;
 
 pub use page::Page;
 pub use plot::{IncomparableUnits, Plot};
-pub use ranges::RangePlot;
+pub use ranges::{Better, RangePlot};
 pub use screen::Screen;
 pub use table::{Cell, Column, Spread, Table};

@@ -15,19 +15,30 @@ const LEFT: i32 = 220;
 const RIGHT: i32 = WIDTH as i32 - 40;
 const LABEL_CHARACTERS: usize = 28;
 
+/// Which values of a plot are the better ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The lower ones: times and costs.
+    Lower,
+    /// The higher ones: throughput.
+    Higher,
+}
+
 /// A plot of medians and their ranges. The axis starts at zero; a broken line marks the first row's median, which the
 /// others are compared with.
 #[derive(Debug, Clone)]
 pub struct RangePlot {
     title: String,
     axis: String,
+    better: Better,
     rows: Vec<(String, Option<Spread>)>,
 }
 
 impl RangePlot {
-    /// A plot without rows; `axis` says what the values are, with their unit.
-    pub fn new(title: impl Into<String>, axis: impl Into<String>) -> Self {
-        Self { title: title.into(), axis: axis.into(), rows: Vec::new() }
+    /// A plot without rows; `axis` says what the values are, with their unit, and `better` which way to look.
+    pub fn new(title: impl Into<String>, axis: impl Into<String>, better: Better) -> Self {
+        Self { title: title.into(), axis: axis.into(), better, rows: Vec::new() }
     }
 
     /// Adds a row; one without a value says so.
@@ -62,6 +73,12 @@ impl RangePlot {
             axis_at,
             font(15).pos(Pos::new(HPos::Center, VPos::Top)),
         ))?;
+        let (direction, at) = match self.better {
+            Better::Lower => ("◀ lower is better", Pos::new(HPos::Left, VPos::Top)),
+            Better::Higher => ("higher is better ▶", Pos::new(HPos::Right, VPos::Top)),
+        };
+        let end = if self.better == Better::Lower { LEFT } else { RIGHT };
+        area.draw(&Text::new(direction, (end, bottom + 30), font(14).pos(at)))?;
         if let Some((_, Some(reference))) = self.rows.first() {
             let x = across(reference.median);
             for y in (TOP..bottom).step_by(9) {
@@ -93,7 +110,7 @@ mod tests {
 
     #[test]
     fn rows_with_and_without_values_are_drawn() {
-        let mut plot = RangePlot::new("t <b>", "time s");
+        let mut plot = RangePlot::new("t <b>", "time s", Better::Lower);
         plot.row("glibc", Some(Spread { low: 1.0, median: 1.5, high: 4.0 }));
         plot.row("</svg><script>", None);
         plot.row("nonsense", Some(Spread { low: -1.0, median: f64::NAN, high: f64::INFINITY }));
@@ -101,6 +118,7 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 1);
         assert_eq!(svg.matches("no value").count(), 2);
         assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
-        assert!(RangePlot::new("", "").svg().contains("</svg>"));
+        assert!(svg.contains("lower is better"));
+        assert!(RangePlot::new("", "", Better::Higher).svg().contains("higher is better"));
     }
 }

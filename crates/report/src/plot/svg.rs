@@ -2,7 +2,7 @@
 
 use super::{Plot, dashes, legend};
 use crate::text::{html, prefixed, printable};
-use curve::Provenance;
+use curve::{Curve, Provenance};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::element::IntoDynElement;
 use plotters::prelude::*;
@@ -20,6 +20,9 @@ const LEGEND_WIDTH: u32 = 290;
 const LEGEND_CHARACTERS: [usize; 2] = [32, 40];
 /// At least this many points of the screen between two markers of a curve.
 const MARKER_DISTANCE: f64 = 24.0;
+
+/// With more curves that have ranges than this, each range is a bar at a marker: many bands are one grey.
+const MOST_BANDS: usize = 2;
 
 /// Okabe and Ito's colours that can be told apart by everyone, without the yellow that is lost on white.
 const COLOURS: [RGBColor; 6] = [
@@ -113,14 +116,15 @@ fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
         .axis_desc_style(font(15))
         .draw()?;
 
+    let with_ranges = plot.curves.iter().filter(|curve| has_ranges(curve)).count();
     for (index, curve) in plot.curves.iter().enumerate() {
         let at = |of: fn(&curve::Point) -> f64| -> Vec<(f64, f64)> {
             curve.points().iter().map(|point| (axis.position(point.cores), share(of(point)))).collect()
         };
         let line = at(|point| point.value);
-        if curve.points().iter().any(|point| point.low < point.high) {
-            let mut outline = at(|point| point.low);
-            outline.extend(at(|point| point.high).into_iter().rev());
+        let (lows, highs) = (at(|point| point.low), at(|point| point.high));
+        if has_ranges(curve) && with_ranges <= MOST_BANDS {
+            let outline = lows.iter().copied().chain(highs.iter().copied().rev()).collect::<Vec<_>>();
             chart.draw_series(std::iter::once(Polygon::new(outline, colour(index).mix(0.16))))?;
         }
         let style = colour(index).stroke_width(2);
@@ -132,8 +136,17 @@ fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
         };
         let (width, height) = chart.plotting_area().dim_in_pixel();
         let screen = |point: (f64, f64)| (point.0 * f64::from(width), point.1 * f64::from(height));
-        for point in apart(&line, screen) {
-            chart.plotting_area().draw(&marker(point, index, curve.provenance))?;
+        for place in apart(&line, screen) {
+            if has_ranges(curve) && with_ranges > MOST_BANDS {
+                let range =
+                    [lows[place], highs[place]].map(|(x, y)| (x, (y - line[place].1) * f64::from(height)));
+                chart.plotting_area().draw(&range_bar(
+                    line[place],
+                    range.map(|(_, y)| -y.round() as i32),
+                    index,
+                ))?;
+            }
+            chart.plotting_area().draw(&marker(line[place], index, curve.provenance))?;
         }
     }
     Ok(())
@@ -169,19 +182,35 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The points that markers are set at: the first, the last, and those between that keep their distance on screen.
-fn apart(points: &[(f64, f64)], screen: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<(f64, f64)> {
-    let mut kept: Vec<(f64, f64)> = Vec::new();
-    for (index, &point) in points.iter().enumerate() {
+/// The places of the points that markers are set at: the first, the last, and those between that keep their distance on
+/// screen.
+fn apart(points: &[(f64, f64)], screen: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<usize> {
+    let mut kept: Vec<usize> = Vec::new();
+    for (place, &point) in points.iter().enumerate() {
         let far = kept.last().is_none_or(|&last| {
-            let ((x, y), (last_x, last_y)) = (screen(point), screen(last));
+            let ((x, y), (last_x, last_y)) = (screen(point), screen(points[last]));
             (x - last_x).hypot(y - last_y) >= MARKER_DISTANCE
         });
-        if far || index + 1 == points.len() {
-            kept.push(point);
+        if far || place + 1 == points.len() {
+            kept.push(place);
         }
     }
     kept
+}
+
+fn has_ranges(curve: &Curve) -> bool {
+    curve.points().iter().any(|point| point.low < point.high)
+}
+
+/// The range of a point as a bar, where bands would lie over each other. `ends` are points of the screen below and above the
+/// value. The bars of the curves stand beside each other.
+fn range_bar<'a, C: Clone + 'a>(at: C, ends: [i32; 2], index: usize) -> DynElement<'a, SVGBackend<'a>, C> {
+    const BESIDE: [i32; 6] = [0, -3, 3, -6, 6, 9];
+    let across = BESIDE[index % BESIDE.len()];
+    let style = colour(index).mix(0.7).stroke_width(1);
+    let cap = |down: i32| PathElement::new([(across - 2, down), (across + 2, down)], style);
+    let bar = PathElement::new([(across, ends[0]), (across, ends[1])], style);
+    (EmptyElement::at(at) + bar + cap(ends[0]) + cap(ends[1])).into_dyn()
 }
 
 /// The marker of a curve: its shape says which curve, filled says measured.
@@ -233,7 +262,6 @@ pub(crate) fn shortened(label: &str, characters: usize) -> String {
 mod tests {
     use super::super::tests::collapsing;
     use super::*;
-    use curve::Curve;
 
     #[test]
     fn markup_in_names_stays_text() {
@@ -251,6 +279,15 @@ mod tests {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert_eq!(svg.matches("http").count(), 1, "the name space alone");
         assert!(!svg.contains(INK_ATTRIBUTE));
+    }
+
+    #[test]
+    fn two_ranges_are_bands_and_more_are_bars() {
+        let curves = ["a", "b", "c"].map(|label| collapsing(label, Provenance::Measured));
+        let polygons = |curves: &[Curve]| Plot::new("t", curves).unwrap().svg().matches("<polygon").count();
+        let markers = polygons(&curves[..1]) - 1;
+        assert_eq!(polygons(&curves[..2]), 2 * markers + 2);
+        assert_eq!(polygons(&curves), 3 * markers, "no band");
     }
 
     #[test]

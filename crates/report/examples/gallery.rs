@@ -1,7 +1,7 @@
 //! Draws one of each, for the eye: `cargo run -p contend-report --example gallery [DIRECTORY]` prints a table and
 //! two plots, and leaves `plot.svg`, `ranges.svg` and `page.html` in the directory.
 
-use contend_report::{Column, Page, Plot, RangePlot, Screen, Spread, Table};
+use contend_report::{Better, Column, Page, Plot, RangePlot, Screen, Spread, Table};
 use curve::{Curve, Point, Provenance, Unit};
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(directory) = std::env::args_os().nth(1) {
         let directory = Path::new(&directory);
         std::fs::write(directory.join("plot.svg"), linear.svg())?;
-        let mut ranges = RangePlot::new("kccachetest order -th 2", "time s");
+        let mut ranges = RangePlot::new("kccachetest order -th 2", "time s", Better::Lower);
         ranges.row("glibc", Some(Spread { low: 2.9, median: 3.1, high: 3.6 }));
         ranges.row("mcs", Some(Spread { low: 0.41, median: 0.43, high: 0.52 }));
         ranges.row("ticket", None);

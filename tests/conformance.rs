@@ -6,13 +6,13 @@ mod common;
 mod locks;
 
 use common::{HANG, Source, run};
-use locks::{check_recording, choices, recorded, recordings, under};
+use locks::{check_recording, choices, recorded, recordings, under, watched};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compares a program's trace to its trace on glibc, under all the choices of locks for `kinds`, and under some of them
-/// recorded.
+/// Compares a program's trace to its trace on glibc, under all the choices of locks for `kinds`, watched for a site that it does
+/// not have, and under some of the choices recorded.
 fn same_trace(program: &Path, kinds: &[&str]) {
     let oracle = run(Command::new(program), HANG);
     assert!(oracle.succeeded(), "{} on glibc alone {oracle}", program.display());
@@ -33,6 +33,7 @@ fn same_trace(program: &Path, kinds: &[&str]) {
     for lock in &choices {
         compare(under(lock, program), lock);
     }
+    compare(watched(program), "glibc, watched for a site");
     let directory = tempfile::tempdir().expect("a place for profiles");
     let file = directory.path().join("recorded.contend");
     for (lock, rate) in recordings(&choices) {

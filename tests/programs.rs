@@ -5,7 +5,7 @@ mod common;
 mod locks;
 
 use common::{CONTEND, HANG, Outcome, Source, run};
-use locks::{check_recording, choices, recorded, recordings, under};
+use locks::{check_recording, choices, recorded, recordings, under, watched};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,13 +56,6 @@ fn passes_swapped(program: &Path, kinds: &[&str], arguments: &[&str]) {
         let outcome = run(with(under(lock, program), arguments), HANG);
         assert!(is_ok(&outcome), "{} {arguments:?} under {lock}: it {outcome}", program.display());
     }
-}
-
-/// The command that runs a program whose locks stay glibc's, each looked at for a site.
-fn watched(program: &Path) -> Command {
-    let mut command = Command::new(CONTEND);
-    command.args(["run", "--only", "site_of_no_program=mcs", "--"]).arg(program);
-    command
 }
 
 fn with(mut command: Command, arguments: &[&str]) -> Command {
@@ -324,6 +317,16 @@ fn readers_and_writers_go_first_as_their_kind_says() {
     let program = compiled("preference.c");
     for threads in &thread_counts() {
         passes(&program, &["rwlock"], &[threads, "200"]);
+    }
+}
+
+#[test]
+fn writers_go_first_where_they_are_asked_to() {
+    let program = compiled("preference.c");
+    for lock in choices(&["rwlock"]).iter().filter(|lock| *lock != "glibc") {
+        let asked = under(&format!("rwlock={lock}:writers"), &program);
+        let outcome = run(with(asked, &["4", "200", "writers"]), HANG);
+        assert!(is_ok(&outcome), "{lock}: {outcome}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{interrupt, library, names};
 use anyhow::Context as _;
 use locks::serves::Kind;
 use profile::tally::SharedTally;
-use pthread::{environment, site::Site};
+use pthread::{environment, request::Request, site::Site};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -52,6 +52,11 @@ impl Swaps {
         };
         if name != GLIBC {
             let lock = known(name)?;
+            if Request::parse(name).writers_first && kind != Kind::Rwlock {
+                return Err(format!(
+                    "`:writers` says who goes first at reader-writer locks: write rwlock={name}"
+                ));
+            }
             if lock.serves(kind).is_none() {
                 return Err(format!("{name} cannot be a {}: {}", kind.name(), refusal(kind)));
             }
@@ -67,7 +72,8 @@ impl Swaps {
         }
         let lock = known(name)?;
         for kind in locks::serves::KINDS.into_iter().filter(|&kind| lock.serves(kind).is_some()) {
-            self.kinds.insert(kind.name(), name.to_owned());
+            let asked = if kind == Kind::Rwlock { name } else { lock.name };
+            self.kinds.insert(kind.name(), asked.to_owned());
         }
         Ok(())
     }
@@ -75,8 +81,7 @@ impl Swaps {
     /// Why objects of a kind are not swapped that no site names.
     pub(crate) fn why_not(&self, kind: Kind) -> String {
         let names = self.kinds.values().filter(|&name| name != GLIBC);
-        let cannot =
-            |name: &&String| locks::catalogue::find(name).is_some_and(|lock| lock.serves(kind).is_none());
+        let cannot = |name: &&String| known(name).is_ok_and(|lock| lock.serves(kind).is_none());
         match names.clone().find(cannot) {
             Some(name) if !self.kinds.contains_key(kind.name()) => format!("{name}: {}", refusal(kind)),
             _ => "no lock was chosen for them".to_owned(),
@@ -106,8 +111,16 @@ pub(crate) fn parse_site(text: &str) -> Result<(String, String), String> {
     Ok((Site::without_number(site).to_owned(), name.to_owned()))
 }
 
-fn known(name: &str) -> Result<&'static locks::catalogue::Lock, String> {
-    names::lock(name)
+/// The lock of `NAME` or `NAME:writers`.
+fn known(asked: &str) -> Result<&'static locks::catalogue::Lock, String> {
+    let Request { name, writers_first } = Request::parse(asked);
+    let lock = names::lock(name)?;
+    if writers_first && !lock.shared {
+        return Err(format!(
+            "{name} has no readers: `:writers` may follow the name of a reader-writer lock only"
+        ));
+    }
+    Ok(lock)
 }
 
 fn refusal(kind: Kind) -> &'static str {
@@ -291,6 +304,8 @@ mod tests {
         assert_eq!(kinds("ticket"), ["mutex", "spin"]);
         assert_eq!(kinds("rw"), ["mutex", "rwlock"]);
         assert_eq!(kinds("mutex=ticket, rwlock=rw"), ["mutex", "rwlock"]);
+        let named = Swaps::parse("rw:writers").unwrap().kinds;
+        assert_eq!((&*named["mutex"], &*named["rwlock"]), ("rw", "rw:writers"));
         assert!(Swaps::parse("glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
     }
@@ -302,6 +317,9 @@ mod tests {
             ("door=ticket", "mutex="),
             ("rwlock=ticket", "share"),
             ("spin=rw", "readers"),
+            ("mcs:writers", "no readers"),
+            ("mutex=rw:writers", "rwlock="),
+            ("rw:readers", "contend locks"),
             ("", "contend locks"),
         ] {
             let refusal = Swaps::parse(text).unwrap_err();

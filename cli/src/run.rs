@@ -20,10 +20,13 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   contend run --lock mcs -- ./server --threads 64
   contend run --lock mutex=ticket,rwlock=rw -- CMD
+  contend run --lock rwlock=rw:writers -- CMD      # readers wait for writers that wait
   contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
-    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind
+    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind. After the name of a
+    /// reader-writer lock, `:writers` makes readers wait for writers that wait, unless they read already; without it
+    /// that is so for the objects whose attribute asks for it. A program in which a reader waits for a reader may hang with it
     #[arg(long, value_name = "NAME|KIND=NAME,…", value_parser = Swaps::parse)]
     lock: Option<Swaps>,
 

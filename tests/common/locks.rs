@@ -79,6 +79,13 @@ pub(crate) fn under(lock: &str, program: &Path) -> Command {
     command
 }
 
+/// The command that runs a program whose locks stay glibc's, each looked at for a site.
+pub(crate) fn watched(program: &Path) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "--only", "site_of_no_program=mcs", "--"]).arg(program);
+    command
+}
+
 /// The ways in which a program is recorded once it has run under `choices`: on glibc's locks and on two of these, with
 /// times on every pair and on some.
 pub(crate) fn recordings(choices: &[String]) -> [(&str, &'static str); 4] {

@@ -112,6 +112,7 @@ static void wakes(struct room *room, const char *kind) {
     for (int i = 0; i < WAITERS; i++) start(&waiters[i], take_token, room);
     await_waiting(room, WAITERS);
     printf("%s | %s | woken before any signal -> %d\n", names[room->how], kind, woken(room));
+    report("pthread_mutex_destroy", kind, "some wait to take it back", pthread_mutex_destroy(&room->mutex));
     give(room, 1, false, kind);
     await_waiting(room, WAITERS - 1);
     printf("%s | %s | woken by one signal -> %d\n", names[room->how], kind, woken(room));

@@ -195,6 +195,13 @@ static void condition(struct room *room, const struct kind *kind, bool shared_co
         start(&other, take_token, room);
         while (!room->entered) sched_yield();
         MUST(lock(&room->mutex));
+        MUST(unlock(&room->mutex));
+        // Of a robust mutex glibc's destroy does not ask.
+        if (!kind->robust) {
+            int error = pthread_mutex_destroy(&room->mutex);
+            report("pthread_mutex_destroy", name, "one waits to take it back", error);
+        }
+        MUST(lock(&room->mutex));
         room->tokens = 1;
         report("pthread_cond_signal", name, "one waits", pthread_cond_signal(&room->cond));
         MUST(unlock(&room->mutex));

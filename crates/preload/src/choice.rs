@@ -22,6 +22,8 @@ pub(crate) struct Choice {
     pub(crate) algorithm: Algorithm,
     /// Its shared side; functions that answer nothing where it has none, which then no object uses.
     pub(crate) shared: Shared,
+    /// Readers of every object wait for writers that wait; if not, the object's kind says whether they do.
+    pub(crate) writers_first: bool,
     /// Where in the object the state lies, bytes from its start; or [`IN_ARENA`].
     pub(crate) offset: usize,
 }
@@ -58,14 +60,15 @@ impl Choice {
             shared: None,
             emulated: false,
         };
-        Self { algorithm, shared, offset: IN_ARENA }
+        Self { algorithm, shared, writers_first: false, offset: IN_ARENA }
     };
 
     /// An algorithm in an object with the given places for a state: bytes from its start, and length.
-    pub(crate) fn new(algorithm: Algorithm, places: &[(usize, usize)]) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, writers_first: bool, places: &[(usize, usize)]) -> Self {
         let fits = |&&(_, room): &&(usize, usize)| algorithm.bytes <= room && algorithm.align <= 8;
         let offset = places.iter().find(fits).map_or(IN_ARENA, |&(offset, _)| offset);
-        Self { algorithm, shared: algorithm.shared.unwrap_or(Self::NONE.shared), offset }
+        let shared = algorithm.shared.unwrap_or(Self::NONE.shared);
+        Self { algorithm, shared, writers_first, offset }
     }
 }
 

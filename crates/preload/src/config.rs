@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use locks::serves::{KINDS, Kind};
 use pthread::environment;
+use pthread::request::Request;
 
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{Choice, IN_ARENA, KindChoices, MUTEXES, RWLOCKS, SPINS};
@@ -47,9 +48,13 @@ impl Environment {
     }
 }
 
-/// A choice of the lock of this name for one kind of object; none if it cannot serve it.
-fn add(name: &str, kind: Kind) -> Option<u8> {
+/// A choice of the lock that is asked for, for one kind of object; none if it cannot serve it.
+fn add(asked: &str, kind: Kind) -> Option<u8> {
+    let Request { name, writers_first } = Request::parse(asked);
     let algorithm = algorithm::find(name)?;
+    if writers_first && algorithm.shared.is_none() {
+        return None;
+    }
     if !kind.takes(algorithm.shared.is_some()) {
         return None;
     }
@@ -61,7 +66,7 @@ fn add(name: &str, kind: Kind) -> Option<u8> {
     };
     exercise(&algorithm);
     // SAFETY: called by the constructor.
-    unsafe { standing.add(Choice::new(algorithm, places)) }
+    unsafe { standing.add(Choice::new(algorithm, writers_first, places)) }
 }
 
 /// Takes and gives a lock once, so that what an algorithm or the machine does at its first use only is done now, and not

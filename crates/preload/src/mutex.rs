@@ -466,6 +466,10 @@ impl Mutex {
             Some(choice) => self.give_up::<true>(choice),
             None => {
                 let in_part = self.glibc_holds_twice();
+                let users = self.glibc_users().filter(|_| !in_part && self.glibc_will_unlock());
+                if let Some(users) = users {
+                    users.store(users.load(Relaxed).wrapping_add(1), Relaxed);
+                }
                 match self.unlock_elsewhere() {
                     0 if in_part => Ok(GivenUp::InPart),
                     0 => Ok(GivenUp::Wholly),
@@ -495,12 +499,31 @@ impl Mutex {
                 self.waits.store(self.waits.load(Relaxed).saturating_sub(1), Relaxed);
                 Ok(entered)
             }
-            // SAFETY: the caller of the wait function says that the mutex is alive.
-            None => match unsafe { real::pthread_mutex_lock(self.object()) } {
-                0 => Ok(None),
-                error => Err(error),
-            },
+            None => {
+                // SAFETY: the caller of the wait function says that the mutex is alive.
+                let error = unsafe { real::pthread_mutex_lock(self.object()) };
+                if matches!(error, 0 | libc::EOWNERDEAD)
+                    && let Some(users) = self.glibc_users()
+                {
+                    users.store(users.load(Relaxed).wrapping_sub(1), Relaxed);
+                }
+                if error == 0 { Ok(None) } else { Err(error) }
+            }
         }
+    }
+
+    /// `__nusers` of a mutex of glibc's, which its holder writes: glibc destroys no mutex that has users, and counts those in
+    /// condition waits among them.
+    fn glibc_users(&self) -> Option<&AtomicU32> {
+        self.tag.is_glibcs().then_some(&self.near[1])
+    }
+
+    /// Whether glibc will unlock its mutex for the caller: kinds that check ask for the owner.
+    fn glibc_will_unlock(&self) -> bool {
+        let unchecked =
+            matches!(self.type_of(), NORMAL | ADAPTIVE) && self.kind.load(Relaxed) & LEFT_TO_GLIBC == 0;
+        // SAFETY: no arguments.
+        unchecked || self.near[0].load(Relaxed) == unsafe { libc::gettid() }.cast_unsigned()
     }
 
     /// Whether the recorder follows this mutex.

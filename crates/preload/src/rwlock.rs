@@ -6,7 +6,7 @@
 //! | bytes  | glibc's use                          | ours                                  | written by         |
 //! |--------|--------------------------------------|---------------------------------------|--------------------|
 //! | 0..16  | `__readers` to `__writers_futex`     | lock state of up to 16 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
-//! | 16..20 | `__pad3`                             | [`Writers`] that wait, for the non-recursive kind | they |
+//! | 16..20 | `__pad3`                             | [`Writers`] that wait, where readers wait for them | they |
 //! | 20..24 | `__pad4`                             | 1 once a thread gave up a read lock that it was not known to hold | that thread |
 //! | 24..28 | `__cur_writer`                       | identity of the writer                | the writer         |
 //! | 28..32 | `__shared`                           | as in glibc                           | nobody             |
@@ -21,7 +21,8 @@
 //!
 //! As glibc's, a lock of any kind but `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` prefers readers: they wait for a writer
 //! that is in and for none that waits, since that one may wait for them, or for a thread that waits for them. A reader of the
-//! non-recursive kind waits until no writer waits, whatever the algorithm's own order is.
+//! non-recursive kind waits until no writer waits, whatever the algorithm's own order is. So does a reader of any kind where the
+//! lock was chosen for that ([`Choice::writers_first`]), unless its thread reads under the lock already.
 //!
 //! Each thread has a list of the read locks that it holds ([`crate::thread::Reads`]), so that a write lock on top of an own read
 //! lock is refused. Once a read lock has been given up by another thread the lists are wrong about that lock, and are not
@@ -210,7 +211,9 @@ impl Rwlock {
         let (state, address) = (self.state(choice), self.address());
         match mode {
             Mode::Shared => {
-                let waited = if self.flags.load(Relaxed) == NONRECURSIVE {
+                let behind_writers = self.flags.load(Relaxed) == NONRECURSIVE
+                    || choice.writers_first && !thread.reads.may_hold(address);
+                let waited = if behind_writers {
                     self.enter_behind_writers::<RECORD>(state, patience)?
                 } else {
                     state.enter_shared::<RECORD>(patience, true)?
@@ -225,7 +228,7 @@ impl Rwlock {
                     let taken = state.enter::<RECORD>(Patience::Try).map_err(|_| own_lock)?;
                     thread.reads.forget(address);
                     taken
-                } else if self.flags.load(Relaxed) == NONRECURSIVE {
+                } else if choice.writers_first || self.flags.load(Relaxed) == NONRECURSIVE {
                     self.enter_before_readers::<RECORD>(state, patience)?
                 } else {
                     state.enter::<RECORD>(patience)?
@@ -236,7 +239,7 @@ impl Rwlock {
         }
     }
 
-    /// A reader of the non-recursive kind.
+    /// A reader that waits for writers that wait.
     #[inline(never)]
     fn enter_behind_writers<const RECORD: bool>(&self, state: State<'_>, patience: Patience) -> Entered {
         let limit = match patience {
@@ -251,7 +254,7 @@ impl Rwlock {
         Ok(started)
     }
 
-    /// A writer of the non-recursive kind.
+    /// A writer that readers wait for.
     #[inline(never)]
     fn enter_before_readers<const RECORD: bool>(&self, state: State<'_>, patience: Patience) -> Entered {
         let attempt = state.enter::<RECORD>(Patience::Try);

@@ -212,6 +212,12 @@ impl Reads {
         self.used.get() != 0 && self.line(lock).is_some()
     }
 
+    /// Whether the thread may read under this lock: it does, or it has holds that found no line.
+    #[inline]
+    pub(crate) fn may_hold(&self, lock: usize) -> bool {
+        self.more.get() != 0 || self.holds(lock)
+    }
+
     /// Counts a hold.
     #[inline]
     pub(crate) fn add(&self, lock: usize) {

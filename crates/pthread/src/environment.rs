@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 /// Lock of every mutex; [`GLIBC`] or nothing leaves them to glibc.
 pub const MUTEX: &str = "CONTEND_MUTEX";
-/// Lock of every reader-writer lock, likewise.
+/// Lock of every reader-writer lock, likewise; [`crate::request`] says how it is asked for.
 pub const RWLOCK: &str = "CONTEND_RWLOCK";
 /// Lock of every spin lock, likewise.
 pub const SPIN: &str = "CONTEND_SPIN";

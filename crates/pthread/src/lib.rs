@@ -3,6 +3,7 @@
 //! | module          | what is there                                                                          |
 //! |-----------------|----------------------------------------------------------------------------------------|
 //! | [`environment`] | the variables by which the command tells the preload library what to do                |
+//! | [`request`]     | how a lock is asked for by name                                                         |
 //! | [`symbol`]      | the name of a function or variable as it is printed, from its symbol                   |
 //! | [`wrapper`]     | which functions only wrap locking, so that their callers say more                      |
 //! | [`site`]        | how a lock is named: by its variable, or by the function and the stack that made it    |
@@ -14,6 +15,7 @@
 extern crate std;
 
 pub mod environment;
+pub mod request;
 pub mod site;
 pub mod symbol;
 pub mod wrapper;

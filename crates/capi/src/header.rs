@@ -8,6 +8,13 @@ const LICENCE: &str = "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n";
 const REMEDY: &str = "/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */\n";
 
 /// The lock's name as C has it.
+///
+/// ```
+/// use contend::header::{ability, c_name};
+///
+/// let lock = locks::catalogue::find("rw-naive").expect("the catalogue has it");
+/// assert_eq!((c_name(lock).as_str(), ability(lock)), ("rw_naive", "timed_shared"));
+/// ```
 #[must_use]
 pub fn c_name(lock: &Lock) -> String {
     lock.name.replace('-', "_")

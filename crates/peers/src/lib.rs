@@ -3,6 +3,27 @@
 //! The C library's and the standard library's are always there. With the feature `libraries` come the crates that people
 //! use, and the C and C++ libraries of Debian's packages through a function call each for acquisition and release.
 //! A peer that could not be built stays in the list and says why.
+//!
+//! ```
+//! use contend_peers::{Peer, Visitor, visit};
+//! use workloads::exclusion::Exclusion;
+//!
+//! /// Counts to three, each time in a section of its own.
+//! struct Three;
+//!
+//! impl Visitor for Three {
+//!     type Output = (u64, &'static str);
+//!
+//!     fn visit<P: Exclusion>(self, peer: &'static Peer) -> Self::Output {
+//!         let (lock, mut count) = (P::new(), 0);
+//!         (0..3).for_each(|_| lock.exclusive(|| count += 1));
+//!         (count, peer.library)
+//!     }
+//! }
+//!
+//! assert_eq!(visit("glibc-mutex", Three), Some((3, "glibc")));
+//! assert_eq!(visit("no-such-lock", Three), None);
+//! ```
 
 #[cfg(feature = "libraries")]
 mod crates;

@@ -4,6 +4,21 @@
 //! go into a [`Plot`], drawn for a terminal or as SVG. A [`Page`] holds both in one HTML file that needs nothing else.
 //! Whatever text comes in may have been chosen by a stranger (names out of a profile): none of the outputs lets it
 //! act as terminal control or markup.
+//!
+//! ```
+//! use contend_report::{Column, Plot, Screen, Spread, Table};
+//! use curve::{Curve, Point, Provenance, Unit};
+//!
+//! let mut table = Table::new([Column::text("lock", "lock"), Column::spread("section_ns", "section ns")]);
+//! table.row(["cache".into(), Spread { low: 90.0, median: 104.0, high: 210.0 }.into()]);
+//! assert!(table.terminal(Screen::wide(80)).contains("104 (90.0 to 210)"));
+//! assert_eq!(table.json()[0]["lock"], "cache");
+//!
+//! let points = [Point::exact(1, 1.0), Point::exact(2, 1.8), Point::exact(4, 1.2)];
+//! let curve = Curve::new("cache", Unit::Speedup, Provenance::Measured).with_points(points).unwrap();
+//! let plot = Plot::new("The cache on more cores", [&curve]).expect("one unit");
+//! assert!(plot.svg().contains("collapsed from 4"));
+//! ```
 
 pub mod page;
 pub mod plot;

@@ -332,28 +332,37 @@ macro_rules! common {
     )*};
 }
 
-common!(
-    Anderson<SLOTS: usize>,
-    Clh,
-    ClhTimed,
-    Futex,
-    Hclh,
-    K42,
-    LockRef,
-    Mcs,
-    McsNode,
-    McsQueue,
-    Osq,
-    Qspin,
-    Rw,
-    RwNaive,
-    RwQueued,
-    Tas,
-    TasBackoff,
-    Ticket,
-    Ticket4,
-    TicketProportional<UNIT_CYCLES: u64>,
-    TicketSelfTuning,
-    Ttas,
-    TtasBackoff,
-);
+/// Calls a macro with the name of every type of lock and of its nodes.
+macro_rules! of_each_lock {
+    ($macro:ident) => {
+        $macro!(
+            Anderson<SLOTS: usize>,
+            Clh,
+            ClhTimed,
+            Futex,
+            Hclh,
+            K42,
+            LockRef,
+            Mcs,
+            McsNode,
+            McsQueue,
+            Osq,
+            Qspin,
+            Rw,
+            RwNaive,
+            RwQueued,
+            Tas,
+            TasBackoff,
+            Ticket,
+            Ticket4,
+            TicketProportional<UNIT_CYCLES: u64>,
+            TicketSelfTuning,
+            Ttas,
+            TtasBackoff,
+        );
+    };
+}
+
+pub(crate) use of_each_lock;
+
+of_each_lock!(common);

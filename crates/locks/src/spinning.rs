@@ -20,37 +20,13 @@ pub type Mutex<T, L> = crate::api::Mutex<T, L, Native>;
 pub type RwLock<T, L> = crate::api::RwLock<T, L, Native>;
 
 macro_rules! spinning {
-    ($($lock:ident),*) => {$(
+    ($($lock:ident $(<$of:ident: $kind:ty>)?),* $(,)?) => {$(
         #[doc = concat!("[`", stringify!($lock), "`](crate::", stringify!($lock), ") that spins.")]
         pub type $lock = crate::$lock<Native>;
     )*};
 }
 
-spinning!(
-    Anderson,
-    Clh,
-    ClhTimed,
-    Futex,
-    Hclh,
-    K42,
-    LockRef,
-    Mcs,
-    McsNode,
-    McsQueue,
-    Osq,
-    Qspin,
-    Rw,
-    RwNaive,
-    RwQueued,
-    Tas,
-    TasBackoff,
-    Ticket,
-    Ticket4,
-    TicketProportional,
-    TicketSelfTuning,
-    Ttas,
-    TtasBackoff
-);
+crate::of_each_lock!(spinning);
 
 /// [`Upgradable`](crate::Upgradable) of spinning locks.
 pub type Upgradable<L = Rw, G = Futex> = crate::Upgradable<L, G>;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
-use corosensei::stack::{Stack, StackPointer};
+use coroutine::{Stack, StackPointer};
 use machine::{Home, LINE_BYTES};
 
 /// Memory that workloads and locks can allocate.

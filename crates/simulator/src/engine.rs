@@ -14,14 +14,11 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 
-#[cfg(not(miri))]
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use coroutine::{Coroutine, CoroutineResult, GivenUp, Yielder};
 use machine::{Counts, Event as Note, LINE_BYTES, Place};
 
 use crate::Time;
 use crate::arena::{Arena, ThreadStack};
-#[cfg(miri)]
-use crate::baton::{Coroutine, CoroutineResult, Yielder};
 use crate::directory::{Request, State};
 use crate::hardware::Hardware;
 use crate::holders::Holders;
@@ -29,6 +26,7 @@ use crate::legs::Legs;
 use crate::lines::{Line, Lines};
 use crate::nodes::NodePools;
 use crate::report::Totals;
+use crate::simulation::enter;
 use crate::spin::{Condition, Stage, go_on};
 use crate::stopped::{Reason, Stopped};
 use crate::trace::{Trace, What};
@@ -568,9 +566,12 @@ impl Engine {
             };
             let routine: Routine =
                 Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
+                    let _entered = enter(engine); // under Miri this is another host thread
                     (&mut (*engine).threads)[index].yielder = yielder;
                     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(index)));
-                    if let Err(payload) = caught {
+                    if let Err(payload) = caught
+                        && !payload.is::<GivenUp>()
+                    {
                         (*engine).panicked.get_or_insert(payload);
                     }
                 });

@@ -28,8 +28,6 @@
 //! out of room. Orderings cost nothing of their own.
 
 mod arena;
-#[cfg(miri)]
-mod baton;
 mod coherence;
 pub mod directory;
 mod engine;

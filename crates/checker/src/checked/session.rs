@@ -8,8 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use coroutine::{Coroutine, CoroutineResult, DefaultStack, GivenUp, Yielder};
 use machine::{Deadline, Event as Note, Ordering, Plain, Plan, Run};
 
 use super::arena::{Arena, NodeLocations};
@@ -912,14 +911,20 @@ impl Session {
         stack: DefaultStack,
         body: &(dyn Fn(usize) + Sync),
     ) -> Coroutine<(), (), (), DefaultStack> {
+        let own = std::ptr::from_ref(self);
         let run = move |yielder: &Yielder<(), ()>, ()| {
+            // Under Miri this is another host thread.
+            CURRENT.set(own);
+            QUIET.set(true);
             session().with(|state| {
                 state.yielder = yielder;
                 if let Some(waiting) = state.waiting.get_mut(thread) {
                     waiting.yielder = Some(yielder);
                 }
             });
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread))) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread)))
+                && !payload.is::<GivenUp>()
+            {
                 let message = message_of(&*payload);
                 let violation = Violation::Panic { thread: Some(thread), message };
                 session().with(|state| state.engine().violate(violation));

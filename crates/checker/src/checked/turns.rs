@@ -9,8 +9,7 @@
 
 use std::mem::MaybeUninit;
 
-use corosensei::stack::{DefaultStack, Stack};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use coroutine::{Coroutine, CoroutineResult, DefaultStack, Stack, Yielder};
 
 use super::engine::Engine;
 use super::session::{Attempt, Look, STACK_BYTES, Session, State, Time, session};

@@ -158,7 +158,7 @@ pub(super) fn retries() -> anyhow::Result<Reproduction> {
 /// Throughput near the collapse by the length of the run: a short run may end before it falls.
 pub(super) fn instability() -> anyhow::Result<Reproduction> {
     const SEEDS: u64 = 4;
-    const CORES: [u32; 5] = [32, 34, 36, 38, 40];
+    const CORES: [u32; 7] = [24, 26, 28, 29, 30, 31, 32];
     const DURATIONS_MS: [u64; 4] = [1, 4, 16, 64];
     let hardware = hardware(OPTERON)?;
     let exim = workload("exim")?;

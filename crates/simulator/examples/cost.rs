@@ -33,6 +33,11 @@ const ACCESSES: u64 = 8_000_000;
 fn main() {
     let file = model::MachineFile::parse(MACHINE).expect("a constant machine file");
     let hardware = Hardware::new(&file).expect("a machine of 1,024 cores");
+    if let [lock, cores, ms] = &std::env::args().skip(1).collect::<Vec<_>>()[..] {
+        let number = |text: &String| text.parse::<u64>().expect("a number");
+        header();
+        return row(lock, &hardware, || contended(lock, number(cores) as usize, number(ms) * 1_000_000));
+    }
     println!("By the share of accesses that the cores' own caches answer, on 8 cores:\n");
     header();
     row("all of them", &hardware, || mixed(8, ACCESSES, u64::MAX));

@@ -1,4 +1,4 @@
-//! A machine file as the simulation uses it: places, legs and costs in picoseconds.
+//! A machine file as the simulation uses it: places, latencies and costs in picoseconds.
 
 use machine::Place;
 use model::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol};
@@ -101,7 +101,7 @@ impl Hardware {
         let costs = Costs { file, coherence: &coherence };
         let cycles_per_ns = file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
         let hops = costs.hops().map_err(fail)?;
-        let (die_to_die, die_to_node) = costs.legs(&hops);
+        let (die_to_die, die_to_node) = costs.latencies(&hops);
         let local_transfer = costs.local_transfer();
         let local_read = costs.time(&coherence.local_read).unwrap_or(local_transfer / 2);
         Ok(Self {
@@ -272,7 +272,7 @@ impl Costs<'_> {
     }
 
     /// One-way times from die to die and from die to node.
-    fn legs(&self, hops: &[Vec<u32>]) -> (Vec<Vec<Time>>, Vec<Vec<Time>>) {
+    fn latencies(&self, hops: &[Vec<u32>]) -> (Vec<Vec<Time>>, Vec<Vec<Time>>) {
         let topology = &self.file.topology;
         let (sockets, dies) = (topology.sockets as usize, topology.dies_per_socket as usize);
         let (die_hop, link_hop) = (self.die_hop(), self.link_hop());
@@ -286,8 +286,9 @@ impl Costs<'_> {
         let die_to_die = all_dies
             .clone()
             .map(|a| {
-                let leg = |b: usize| if a == b { 0 } else { 2 * die_hop + sockets_apart(a / dies, b / dies) };
-                all_dies.clone().map(leg).collect()
+                let latency =
+                    |b: usize| if a == b { 0 } else { 2 * die_hop + sockets_apart(a / dies, b / dies) };
+                all_dies.clone().map(latency).collect()
             })
             .collect();
         let die_to_node = all_dies

@@ -28,20 +28,18 @@
 //! out of room. Orderings cost nothing of their own.
 
 mod arena;
-mod coherence;
+mod clock;
 pub mod directory;
 mod engine;
 pub mod hardware;
-mod holders;
-mod home;
-mod legs;
-mod lines;
+mod locks;
+mod memory;
 mod nodes;
+mod random;
 pub mod report;
-mod schedule;
+mod scheduler;
 mod simulated;
 mod simulation;
-mod spin;
 mod stopped;
 mod trace;
 mod wheel;
@@ -58,3 +56,6 @@ pub use words::{SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 
 /// Simulated time, in picoseconds.
 pub type Time = u64;
+
+/// No thread, no core, no lock.
+pub(crate) const NOBODY: u32 = u32::MAX;

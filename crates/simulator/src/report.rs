@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::engine::Engine;
-use crate::{PS_PER_NS, Time};
+use crate::Time;
 
 /// How far away a request found what it asked for; of several dies that it asked, the farthest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -67,7 +66,7 @@ impl LineCounts {
         self.die_waits += u64::from(waited > 0);
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.hits += other.hits;
         for (sum, more) in self.misses.iter_mut().zip(other.misses) {
             *sum += more;
@@ -155,23 +154,4 @@ pub struct Report {
     pub locks: Vec<LockCounts>,
     /// Of the simulation itself.
     pub totals: Totals,
-}
-
-impl Report {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let mut all_lines = LineCounts::default();
-        let mut lines = Vec::new();
-        for (address, line) in engine.lines.used() {
-            all_lines.add(&line.counts);
-            lines.push(LineReport { address, home: line.home, counts: line.counts });
-        }
-        Self {
-            seed: engine.options.seed,
-            elapsed_ns: engine.now / PS_PER_NS,
-            all_lines,
-            lines,
-            locks: engine.locks.iter().map(|lock| lock.counts).collect(),
-            totals: engine.totals,
-        }
-    }
 }

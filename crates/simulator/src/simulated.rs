@@ -9,16 +9,12 @@ use machine::{
     Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
 
-use crate::engine::{Activity, Engine, Event, Failure, NOBODY, catch_up, suspend};
-use crate::holders::Acquirer;
+use crate::engine::{Engine, Failure, catch_up, current, pass, spin, suspend, wait_for_lines};
 use crate::nodes::NAMED_NODES;
-use crate::schedule::{pass, wait_for_lines};
-use crate::simulation::{Unwound, current};
-use crate::spin::spin;
-use crate::stopped::Reason;
+use crate::simulation::Unwound;
 use crate::trace::What;
 use crate::words::{SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
-use crate::{PS_PER_NS, Time};
+use crate::{NOBODY, PS_PER_NS, Time};
 
 /// The machine of the [`Simulation`](crate::Simulation) that the caller runs in.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +41,7 @@ fn reached(timeout: &Timeout<'_, Simulated>) -> bool {
     cancelled || timeout.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
 }
 
-/// Watches the words at these addresses until it is time to look again; true if the only one has been looked at.
+/// Watches the words at these addresses until it is time to poll again; true if the only one has been polled.
 fn watch(addresses: &[usize], timeout: &Timeout<'_, Simulated>) -> bool {
     let engine = current();
     let mut lines = [0; 3];
@@ -83,11 +79,11 @@ unsafe impl Machine for Simulated {
 
     fn now() -> u64 {
         let engine = engine!();
-        engine.hardware.cycles_of_time(engine.now)
+        engine.hardware.cycles_of_time(engine.clock.now)
     }
 
     fn clock_ns(_: Clock) -> u64 {
-        engine!().now / PS_PER_NS
+        engine!().clock.now / PS_PER_NS
     }
 
     #[inline]
@@ -207,19 +203,19 @@ unsafe impl Machine for Simulated {
         settle();
         let engine = engine!();
         let address = engine.offset_of(word as usize);
-        let woken = engine.wake_sleepers(address, count);
-        engine.record(engine.current, What::Wakes { address, count: woken });
+        let woken = engine.scheduler.wake(&mut engine.clock, address, count);
+        engine.record(engine.current(), What::Wakes { address, count: woken });
         woken
     }
 
     fn thread() -> u32 {
         // The simulation's caller is number 0, which lives as long as its threads.
-        engine!().current.wrapping_add(1)
+        engine!().current().wrapping_add(1)
     }
 
     fn place() -> Place {
         let engine = engine!();
-        engine.hardware.places.get(engine.current_core as usize).copied().unwrap_or_default()
+        engine.hardware.places.get(engine.scheduler.current_core as usize).copied().unwrap_or_default()
     }
 
     fn topology() -> Topology {
@@ -229,7 +225,8 @@ unsafe impl Machine for Simulated {
     fn take_node<T: Node<Self>>() -> TakenNode<T> {
         const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
         let engine = engine!();
-        let (node, name) = engine.nodes.take(&mut engine.arena, engine.current.wrapping_add(1));
+        let thread = engine.current().wrapping_add(1);
+        let (node, name) = engine.nodes.take(&mut engine.arena, thread);
         // SAFETY: a line of zeroed memory that stays until the simulation ends, which outlives its locks; what a
         // former user left are words and cells of this machine.
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
@@ -251,7 +248,8 @@ unsafe impl Machine for Simulated {
 
     fn thread_memory() -> Option<&'static [SimulatedCell<u64>; THREAD_MEMORY]> {
         let engine = engine!();
-        let memory = engine.nodes.memory(&mut engine.arena, engine.current.wrapping_add(1));
+        let thread = engine.current().wrapping_add(1);
+        let memory = engine.nodes.memory(&mut engine.arena, thread);
         // SAFETY: zeroed memory of that size and alignment that stays until the simulation ends, which outlives its
         // locks; only cells of this machine are ever made of it.
         Some(unsafe { memory.cast::<[SimulatedCell<u64>; THREAD_MEMORY]>().as_ref() })
@@ -267,7 +265,7 @@ unsafe impl Machine for Simulated {
         let engine = engine!();
         let offset = engine.arena.lend(layout, home);
         if let Home::Node(node) = home {
-            engine.place_block(offset, layout.size(), node);
+            engine.memory.place_block(offset, layout.size(), node);
         }
         engine.arena.at(offset)
     }
@@ -280,7 +278,7 @@ unsafe impl Machine for Simulated {
 
     fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
         let engine = current();
-        assert!(engine!().current == NOBODY, "a thread of a simulated run cannot start another run");
+        assert!(engine!().current() == NOBODY, "a thread of a simulated run cannot start another run");
         let duration = plan.duration_ns.map(|ns| ns.saturating_mul(PS_PER_NS));
         match Engine::run(engine, plan.threads, plan.cores, duration, body) {
             Ok((counts, elapsed)) => Run { counts, elapsed_ns: elapsed / PS_PER_NS },
@@ -293,7 +291,7 @@ unsafe impl Machine for Simulated {
     #[inline]
     fn running() -> bool {
         let engine = engine!();
-        engine.now < engine.running_until
+        engine.is_running()
     }
 
     fn note(event: Note) {
@@ -321,7 +319,7 @@ fn peek<W: Word>(word: &W) -> W::Value {
 /// Lets everything happen that comes before the running thread's time.
 fn settle() {
     let engine = engine!();
-    if engine.current != NOBODY && engine.now >= engine.horizon {
+    if engine.current() != NOBODY && engine.clock.is_behind() {
         // SAFETY: the current simulation runs the caller, and no reference into it is kept.
         unsafe { catch_up(current()) };
     }
@@ -333,96 +331,12 @@ fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
     const CANCEL_CHECK: Time = 50_000 * PS_PER_NS;
     settle();
     let engine = engine!();
-    let current_thread = engine.current;
-    let core = engine.current_core;
-    engine.sleepers.entry(address).or_default().push_back(current_thread);
+    let current_thread = engine.current();
     engine.record(current_thread, What::Sleeps { address });
-    engine.totals.sleeps += 1;
-    let now = engine.now;
-    let thread = &mut engine.threads[current_thread as usize];
-    thread.activity = Activity::Asleep;
-    thread.asleep_at = address;
-    thread.timed_out = false;
-    thread.wait = thread.wait.wrapping_add(1);
-    let wait = thread.wait;
-    let check = cancellable.then_some(now + CANCEL_CHECK);
-    if let Some(timeout) = [deadline, check].into_iter().flatten().min() {
-        engine.push(timeout.max(now), Event::Timer(current_thread, wait));
-    }
-    engine.leave_core(core);
+    let check = cancellable.then_some(engine.clock.now + CANCEL_CHECK);
+    let timeout = [deadline, check].into_iter().flatten().min();
+    engine.scheduler.sleep(&mut engine.clock, address, timeout);
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.
     unsafe { suspend(current()) };
-    engine!().threads[current_thread as usize].timed_out
-}
-
-impl Engine {
-    /// An announcement of the running thread.
-    fn note(&mut self, event: Note) {
-        self.flush_hits();
-        let current = self.current;
-        if current == NOBODY {
-            return;
-        }
-        let (now, core) = (self.now, self.current_core);
-        let event = self.with_offset(event);
-        self.trace.record(now, core, current, What::Note(event));
-        let thread = &mut self.threads[current as usize];
-        if (self.counted_from..self.running_until).contains(&now) {
-            // What ends before or after the plan's duration belongs to no rate.
-            thread.counts.count(event);
-        }
-        match event {
-            Note::Operation => {
-                self.unproductive_events = 0;
-                thread.counted_for = NOBODY;
-            }
-            Note::Acquiring { lock } => {
-                let lock = self.lock_at(lock as u32);
-                let waiting = &mut self.locks[lock as usize];
-                waiting.waiters += 1;
-                let thread = &mut self.threads[current as usize];
-                thread.counted_for = lock;
-                thread.acquiring_since = now;
-                thread.met_others = waiting.is_held() || waiting.waiters > 1;
-            }
-            Note::GaveUp { lock } => {
-                let lock = self.lock_at(lock as u32);
-                self.locks[lock as usize].waiters = self.locks[lock as usize].waiters.saturating_sub(1);
-                self.locks[lock as usize].counts.gave_up += 1;
-                self.threads[current as usize].counted_for = NOBODY;
-            }
-            Note::Acquired { lock, shared } => {
-                self.unproductive_events = 0;
-                let lock = self.lock_at(lock as u32);
-                let thread = &mut self.threads[current as usize];
-                thread.counted_for = NOBODY;
-                thread.holding_since = now;
-                let (since, met_others) = (thread.acquiring_since, thread.met_others);
-                let by = Acquirer { thread: current, core, since, met_others };
-                let holders = self.locks[lock as usize].acquired(by, shared, now);
-                if !holders.is_empty() {
-                    let lock = self.locks[lock as usize].counts.address;
-                    self.stop = Some(Reason::Exclusion { lock, taker: current, holders });
-                }
-            }
-            Note::Releasing { lock, shared } => {
-                let lock = self.lock_at(lock as u32);
-                let held = now - self.threads[current as usize].holding_since;
-                self.locks[lock as usize].releasing(current, shared, held, now);
-                self.threads[current as usize].counted_for = lock;
-            }
-        }
-    }
-
-    /// The same event with the simulated address of its lock.
-    fn with_offset(&self, event: Note) -> Note {
-        let at = |lock| self.offset_of(lock) as usize;
-        match event {
-            Note::Acquiring { lock } => Note::Acquiring { lock: at(lock) },
-            Note::Acquired { lock, shared } => Note::Acquired { lock: at(lock), shared },
-            Note::Releasing { lock, shared } => Note::Releasing { lock: at(lock), shared },
-            Note::GaveUp { lock } => Note::GaveUp { lock: at(lock) },
-            Note::Operation => Note::Operation,
-        }
-    }
+    engine!().scheduler.thread(current_thread).timed_out
 }

@@ -1,37 +1,13 @@
 //! One simulated machine from its start to its report.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use serde_json::Value;
 
-use crate::engine::{Engine, Options};
+use crate::engine::{Engine, Options, enter};
 use crate::hardware::Hardware;
 use crate::report::Report;
 use crate::stopped::Stopped;
-
-thread_local! {
-    /// The simulation that the host thread is in.
-    static CURRENT: Cell<*mut Engine> = const { Cell::new(std::ptr::null_mut()) };
-}
-
-/// The simulation that the caller runs in.
-///
-/// # Panics
-/// Outside of any.
-#[inline]
-pub(crate) fn current() -> *mut Engine {
-    let engine = CURRENT.get();
-    if engine.is_null() {
-        outside();
-    }
-    engine
-}
-
-#[cold]
-fn outside() -> ! {
-    panic!("the simulated machine is used outside of `Simulation::run`");
-}
 
 /// A machine about to run.
 #[derive(Clone, Debug)]
@@ -42,20 +18,6 @@ pub struct Simulation {
 
 /// How a stopped simulation leaves the body that ran it.
 pub(crate) struct Unwound(pub(crate) Box<Stopped>);
-
-/// Puts the former simulation back when one ends.
-pub(crate) struct Entered(*mut Engine);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CURRENT.set(self.0);
-    }
-}
-
-/// Makes this simulation the host thread's current one.
-pub(crate) fn enter(engine: *mut Engine) -> Entered {
-    Entered(CURRENT.replace(engine))
-}
 
 impl Simulation {
     /// A simulation of this hardware with default options.
@@ -107,7 +69,7 @@ impl Simulation {
             Ok(value) => {
                 let trace =
                     if self.options.trace_records > 0 { engine.trace.to_chrome() } else { Value::Null };
-                Ok((value, Report::of(&engine), trace))
+                Ok((value, engine.report(), trace))
             }
             Err(payload) => match payload.downcast::<Unwound>() {
                 Ok(unwound) => Err(unwound.0),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::engine::{Activity, Engine};
 use crate::{PS_PER_NS, Time};
 
 /// What was wrong.
@@ -55,33 +54,6 @@ pub struct Stopped {
     pub threads: Vec<String>,
     /// The last records of each core that did anything, oldest first.
     pub last_events: Vec<(u32, Vec<String>)>,
-}
-
-impl Stopped {
-    pub(crate) fn new(engine: &Engine, reason: Reason) -> Self {
-        let doing = |index: usize| {
-            let thread = &engine.threads[index];
-            let what = match thread.activity {
-                Activity::Done => return None,
-                Activity::Running => "runs".to_owned(),
-                Activity::Ready => "waits for its core".to_owned(),
-                Activity::Watching => {
-                    let lines = &thread.watched.lines[..thread.watched.count];
-                    let lines = lines.iter().map(|line| format!("{:#x}", line * machine::LINE_BYTES as u32));
-                    format!("watches {}", lines.collect::<Vec<_>>().join(" and "))
-                }
-                Activity::Asleep => format!("sleeps on {:#x}", thread.asleep_at),
-            };
-            Some(format!("thread {index} on core {} {what}", thread.core))
-        };
-        Self {
-            reason,
-            at_ps: engine.now,
-            seed: engine.options.seed,
-            threads: (0..engine.threads.len()).filter_map(doing).collect(),
-            last_events: engine.trace.by_core(),
-        }
-    }
 }
 
 impl fmt::Display for Stopped {

@@ -7,7 +7,6 @@ use machine::{Event as Note, LINE_BYTES};
 use serde_json::{Value, json};
 
 use crate::directory::Request;
-use crate::engine::lock_of;
 use crate::{PS_PER_NS, Time};
 
 /// Records kept for each core.
@@ -155,5 +154,16 @@ impl Trace {
             }));
         }
         json!({ "displayTimeUnit": "ns", "traceEvents": events })
+    }
+}
+
+/// The lock that a note is about.
+pub(crate) fn lock_of(note: Note) -> Option<usize> {
+    match note {
+        Note::Acquiring { lock }
+        | Note::Acquired { lock, .. }
+        | Note::Releasing { lock, .. }
+        | Note::GaveUp { lock } => Some(lock),
+        Note::Operation => None,
     }
 }

@@ -6,8 +6,7 @@ use std::panic::Location;
 use machine::{Integer, Ordering, Part, Plain, PlainCell, Word};
 
 use crate::directory::Request;
-use crate::engine::access;
-use crate::simulation::current;
+use crate::engine::{access, current};
 
 /// Charges an access of the running thread to the word.
 #[inline]

@@ -2,11 +2,11 @@
 
 use machine::LINE_BYTES;
 
-use crate::Time;
+use super::requester::Queue;
 use crate::directory::{Request, State};
-use crate::engine::{NOBODY, Queue};
 use crate::hardware::MAX_CORES;
 use crate::report::LineCounts;
+use crate::{NOBODY, Time};
 
 const NO_HOME: u16 = u16::MAX;
 

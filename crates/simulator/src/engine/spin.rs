@@ -6,8 +6,11 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
+use super::{Engine, suspend};
+use crate::NOBODY;
+use crate::clock::Event;
 use crate::directory::Request;
-use crate::engine::{Activity, Engine, Event, NOBODY, suspend};
+use crate::memory::Watched;
 use crate::trace::What;
 
 /// Where a thread's wait stands.
@@ -16,8 +19,8 @@ pub(crate) enum Stage {
     /// It does not wait: its coroutine goes on.
     #[default]
     Own,
-    /// It has looked in vain.
-    InVain,
+    /// Its condition does not hold for the value that it has polled.
+    Unsatisfied,
     /// It watches its line, or has just been woken from that.
     Watching,
     /// It pauses between two polls.
@@ -34,7 +37,7 @@ pub(crate) enum Stage {
 pub(crate) type Condition = NonNull<dyn FnMut() -> bool>;
 
 /// Polls a line until the condition holds, which reads the value that has just been polled. The first poll has been
-/// made, in vain.
+/// made, and the condition did not hold.
 ///
 /// # Safety
 /// As for [`suspend`].
@@ -46,13 +49,12 @@ pub(crate) unsafe fn spin(
 ) {
     // SAFETY: the caller's; the lifetime ends up in the thread only until this function returns.
     unsafe {
-        let current = (*engine).current;
+        let current = (*engine).scheduler.current;
         assert!(current != NOBODY, "a wait outside of a run's threads never ends: nobody can end it");
+        let watched = &mut (*engine).memory.requesters.get_mut(current).watched;
+        *watched = Watched { lines: [line, 0, 0], count: 1, site: Some(site), ..Watched::default() };
         let thread = &mut (&mut (*engine).threads)[current as usize];
-        thread.watched.lines[0] = line;
-        thread.watched.count = 1;
-        thread.stage = Stage::InVain;
-        thread.condition_site = Some(site);
+        thread.stage = Stage::Unsatisfied;
         thread.condition = Some(std::mem::transmute::<NonNull<dyn FnMut() -> bool + '_>, Condition>(
             NonNull::from(condition),
         ));
@@ -77,14 +79,14 @@ pub(crate) unsafe fn go_on(engine: *mut Engine, thread: u32) -> bool {
     unsafe {
         let mut stage = (&(*engine).threads)[thread as usize].stage;
         loop {
-            if let Err(later) = (*engine).look_again(thread, stage) {
+            if let Err(later) = (*engine).poll_again(thread, stage) {
                 (&mut (*engine).threads)[thread as usize].stage = later;
                 return false;
             }
             if holds(engine, thread) {
                 return true;
             }
-            stage = Stage::InVain;
+            stage = Stage::Unsatisfied;
         }
     }
 }
@@ -98,9 +100,9 @@ unsafe fn holds(engine: *mut Engine, thread: u32) -> bool {
     unsafe {
         let Some(mut condition) = (&(*engine).threads)[thread as usize].condition else { return true };
         // Should it use the machine, it does so as nobody.
-        let current = std::mem::replace(&mut (*engine).current, NOBODY);
+        let current = std::mem::replace(&mut (*engine).scheduler.current, NOBODY);
         let held = catch_unwind(AssertUnwindSafe(|| condition.as_mut()()));
-        (*engine).current = current;
+        (*engine).scheduler.current = current;
         held.unwrap_or_else(|payload| {
             (*engine).condition_panicked = Some(payload);
             true
@@ -111,26 +113,26 @@ unsafe fn holds(engine: *mut Engine, thread: u32) -> bool {
 impl Engine {
     /// Goes on from a stage until the thread has polled, or gives the stage that an event will find.
     #[inline]
-    fn look_again(&mut self, thread: u32, mut stage: Stage) -> Result<(), Stage> {
-        let waiting = &mut self.threads[thread as usize];
-        let (line, core) = (waiting.watched.lines[0], self.current_core);
+    fn poll_again(&mut self, thread: u32, mut stage: Stage) -> Result<(), Stage> {
+        let watched = &self.memory.requesters.get(thread).watched;
+        let (line, core) = (watched.lines[0], self.scheduler.current_core);
         if stage == Stage::Watching {
-            stage = if waiting.looked { Stage::Answered } else { Stage::Poll };
+            stage = if watched.polled { Stage::Answered } else { Stage::Poll };
         }
-        if stage == Stage::InVain {
-            if self.lines.get(line).has(core) && !self.options.really_poll {
-                self.watch(thread, line);
+        if stage == Stage::Unsatisfied {
+            if self.memory.has(core, line) && !self.options.really_poll {
+                self.watch(thread, core);
                 return Err(Stage::Watching);
             }
-            waiting.pause_left = self.hardware.pause;
+            self.threads[thread as usize].pause_left = self.hardware.pause;
             stage = Stage::Pausing;
         }
         if stage == Stage::Pausing {
-            self.pause(thread, core)?;
+            self.pause(thread)?;
             stage = Stage::Poll;
         }
         if stage == Stage::Poll {
-            if self.now >= self.horizon && self.gives_way() {
+            if self.clock.is_behind() && self.gives_way() {
                 return Err(Stage::Turn);
             }
             stage = Stage::Turn;
@@ -143,34 +145,32 @@ impl Engine {
     }
 
     /// Parks a thread until its line is taken away.
-    fn watch(&mut self, thread: u32, line: u32) {
-        let (now, pause, hit) = (self.now, self.hardware.pause, self.hardware.hit);
-        let watching = &mut self.threads[thread as usize];
-        watching.activity = Activity::Watching;
-        watching.wait = watching.wait.wrapping_add(1);
-        watching.looked = false;
-        watching.watched.next_poll = now + pause;
-        watching.watched.period = pause + hit;
-        let core = watching.core;
-        self.record(thread, What::Watches { line });
-        let this = &self.cores[core as usize];
-        if !this.ready.is_empty() {
-            let (slice, end) = (this.slice, this.slice_end);
-            self.push(end.max(now), Event::SliceEnd(core, slice));
-        }
+    fn watch(&mut self, thread: u32, core: u32) {
+        let (pause, hit) = (self.hardware.pause, self.hardware.hit);
+        let watched = Watched {
+            next_poll: self.clock.now + pause,
+            period: pause + hit,
+            polled: false,
+            ..self.memory.requesters.get(thread).watched
+        };
+        self.watch_lines(thread, core, watched);
+    }
+
+    /// Parks a thread until one of its lines is taken away.
+    pub(super) fn watch_lines(&mut self, thread: u32, core: u32, watched: Watched) {
+        self.memory.watch(core, thread, watched);
+        self.record(thread, What::Watches { line: watched.lines[0] });
+        self.scheduler.time_slice(&mut self.clock, core);
     }
 
     /// Passes the rest of the pause between two polls, in which the thread may lose its core.
     #[inline]
-    fn pause(&mut self, thread: u32, core: u32) -> Result<(), Stage> {
+    fn pause(&mut self, thread: u32) -> Result<(), Stage> {
         loop {
-            let (this, waiting) = (&self.cores[core as usize], &mut self.threads[thread as usize]);
-            if this.ready.is_empty() {
-                self.now += waiting.pause_left;
-                return Ok(());
-            }
-            let step = waiting.pause_left.min(this.slice_end.saturating_sub(self.now));
-            self.now += step;
+            let waiting = &mut self.threads[thread as usize];
+            let left = self.scheduler.slice_end().saturating_sub(self.clock.now);
+            let step = waiting.pause_left.min(left);
+            self.clock.now += step;
             waiting.pause_left -= step;
             if waiting.pause_left == 0 {
                 return Ok(());
@@ -184,28 +184,22 @@ impl Engine {
     /// Loads the line.
     #[inline]
     fn poll(&mut self, thread: u32, line: u32) -> Result<(), Stage> {
-        let entry = self.lines.get(line);
-        if entry.has(self.current_core) {
-            entry.counts.hits += 1;
-            self.hits += 1;
-            self.now += self.hardware.hit;
+        if self.memory.hit(self.scheduler.current_core, line, Request::Load) {
+            self.locks.hit();
+            self.clock.now += self.hardware.hit;
             return Ok(());
         }
-        let now = self.now;
-        let polling = &mut self.threads[thread as usize];
-        polling.line = line;
-        polling.request = Request::Load;
-        polling.issued = now;
-        polling.site = polling.condition_site;
-        match self.issue(thread, now) {
+        let site = self.memory.requesters.get(thread).watched.site;
+        self.memory.ask(thread, line, Request::Load, site, self.clock.now);
+        match self.issue(thread) {
             // Nobody else can come in between.
-            Some(done) if done < self.horizon => {
-                self.now = done;
+            Some(done) if self.clock.is_free_until(done) => {
+                self.clock.now = done;
                 self.answered_poll(thread);
                 Ok(())
             }
             Some(done) => {
-                self.push(done, Event::Resume(thread));
+                self.clock.push(done, Event::Resume(thread));
                 Err(Stage::Answered)
             }
             None => Err(Stage::Answered),
@@ -215,6 +209,6 @@ impl Engine {
     #[inline]
     fn answered_poll(&mut self, thread: u32) {
         self.completed(thread);
-        self.now += self.hardware.hit;
+        self.clock.now += self.hardware.hit;
     }
 }

@@ -1,8 +1,80 @@
 //! Who holds which lock, from what workloads announce: the check of exclusion, and each lock's counters.
 
-use crate::Time;
-use crate::engine::NOBODY;
+use std::collections::BTreeMap;
+
 use crate::report::LockCounts;
+use crate::{NOBODY, Time};
+
+/// The locks that were announced, in the order of their first announcements, and for which of them each access counts.
+pub(crate) struct Locks {
+    all: Vec<Holders>,
+    numbers: BTreeMap<u32, u32>,
+    /// The lock that was looked up last, by its offset.
+    last: (u32, u32),
+    /// Accesses that hit, of all threads, and how many of them have been counted for a lock.
+    hits: u64,
+    hits_counted: u64,
+}
+
+impl Locks {
+    pub(crate) fn new() -> Self {
+        Self { all: Vec::new(), numbers: BTreeMap::new(), last: (NOBODY, NOBODY), hits: 0, hits_counted: 0 }
+    }
+
+    /// The number of the lock at an offset.
+    #[inline]
+    pub(crate) fn number(&mut self, offset: u32) -> u32 {
+        if self.last.0 != offset {
+            self.last = (offset, self.find(offset));
+        }
+        self.last.1
+    }
+
+    fn find(&mut self, offset: u32) -> u32 {
+        let next = self.all.len() as u32;
+        let number = *self.numbers.entry(offset).or_insert(next);
+        if number == next {
+            self.all.push(Holders::new(offset));
+        }
+        number
+    }
+
+    /// The lock with a number.
+    #[inline]
+    pub(crate) fn get(&mut self, number: u32) -> &mut Holders {
+        &mut self.all[number as usize]
+    }
+
+    /// Notes an access of the running thread that hit.
+    #[inline]
+    pub(crate) fn hit(&mut self) {
+        self.hits += 1;
+    }
+
+    /// Counts the hits since the last call for a lock, if there is one with this number.
+    #[inline]
+    pub(crate) fn count_hits(&mut self, number: u32) {
+        let fresh = self.hits - self.hits_counted;
+        self.hits_counted = self.hits;
+        if let Some(lock) = self.all.get_mut(number as usize) {
+            lock.counts.hits += fresh;
+        }
+    }
+
+    /// Counts a miss for a lock, if there is one with this number.
+    #[inline]
+    pub(crate) fn count_miss(&mut self, number: u32, waited: Time) {
+        if let Some(lock) = self.all.get_mut(number as usize) {
+            lock.counts.misses += 1;
+            lock.counts.miss_ps += waited;
+        }
+    }
+
+    /// What each lock has counted.
+    pub(crate) fn counts(&self) -> Vec<LockCounts> {
+        self.all.iter().map(|lock| lock.counts).collect()
+    }
+}
 
 /// A lock that was announced.
 #[derive(Debug)]

@@ -7,11 +7,12 @@
 
 use machine::LINE_BYTES;
 
-use crate::Time;
+use super::Memory;
+use super::lines::Bank;
+use crate::clock::{Clock, Event};
 use crate::directory::{Probe, Request, State, next_state, probe};
-use crate::engine::{Engine, Event, NOBODY};
-use crate::lines::Bank;
 use crate::report::Distance;
+use crate::{NOBODY, Time};
 
 /// Marks a home that has a request under way whose end is not known yet.
 pub(crate) const UNDER_WAY: Time = Time::MAX;
@@ -31,13 +32,13 @@ struct AtHome {
     at: Time,
 }
 
-impl Engine {
+impl Memory {
     /// Gives a line its banks, and its home unless it has one.
     #[cold]
     pub(crate) fn first_use(&mut self, line: u32, die: usize) {
         let dies = self.hardware.dies;
-        let node = self.legs.node_of(die);
-        let entry = self.line(line);
+        let node = self.interconnect.latencies.node_of(die);
+        let entry = self.lines.get(line);
         entry.banks = vec![Bank::default(); dies].into();
         if !entry.has_home() {
             entry.home = node as u16;
@@ -48,54 +49,56 @@ impl Engine {
     pub(crate) fn place_block(&mut self, offset: usize, bytes: usize, node: u32) {
         let node = (node as usize % self.hardware.nodes) as u16;
         for line in offset / LINE_BYTES..(offset + bytes.max(1)).div_ceil(LINE_BYTES) {
-            self.line(line as u32).home = node;
+            self.lines.get(line as u32).home = node;
         }
     }
 
     /// A request leaves its die for the home; gives the time of the answer where that is known already.
-    pub(crate) fn send_home(&mut self, thread: u32, at: Time) -> Option<Time> {
-        let asking = &self.threads[thread as usize];
-        let (line, die) = (asking.line, self.cores[asking.core as usize].die as usize);
-        let home = self.line(line).home as usize;
-        let arrival = self.reach_node(die, home, at);
-        if arrival == self.now {
-            return self.queue_home(thread, arrival);
+    pub(crate) fn send_home(&mut self, clock: &mut Clock, thread: u32, at: Time) -> Option<Time> {
+        let asking = self.requesters.get(thread);
+        let (line, die) = (asking.line, self.caches[asking.core as usize].die as usize);
+        let home = self.lines.get(line).home as usize;
+        let arrival = self.interconnect.reach_node(die, home, at);
+        if arrival == clock.now {
+            return self.queue_home(clock, thread, arrival);
         }
-        self.push(arrival, Event::HomeArrival(thread));
+        clock.push(arrival, Event::HomeArrival(thread));
         None
     }
 
     /// A request reaches its line's home.
-    pub(crate) fn arrive_home(&mut self, thread: u32, now: Time) {
-        if let Some(done) = self.queue_home(thread, now) {
-            self.push(done, Event::Resume(thread));
+    pub(crate) fn arrive_home(&mut self, clock: &mut Clock, thread: u32) {
+        let now = clock.now;
+        if let Some(done) = self.queue_home(clock, thread, now) {
+            clock.push(done, Event::Resume(thread));
         }
     }
 
-    fn queue_home(&mut self, thread: u32, now: Time) -> Option<Time> {
-        let line = self.threads[thread as usize].line;
-        let entry = self.line(line);
+    fn queue_home(&mut self, clock: &mut Clock, thread: u32, now: Time) -> Option<Time> {
+        let line = self.requesters.get(thread).line;
+        let entry = self.lines.get(line);
         let (queue, free) = (entry.at_home, entry.home_free);
         if queue.is_empty() && free <= now {
-            return self.serve_at_home(thread, now);
+            return self.serve_at_home(clock, thread, now);
         }
         entry.counts.home_waits += 1;
         if queue.is_empty() && free != UNDER_WAY {
-            self.push(free, Event::HomeFree(line));
+            clock.push(free, Event::HomeFree(line));
         }
-        let queue = self.push_back(queue, thread);
-        let entry = self.line(line);
+        let queue = self.requesters.push_back(queue, thread);
+        let entry = self.lines.get(line);
         entry.at_home = queue;
         entry.waiting += 1;
         None
     }
 
     /// The home takes the next request that waits.
-    pub(crate) fn serve_next(&mut self, line: u32, now: Time) {
+    pub(crate) fn serve_next(&mut self, clock: &mut Clock, line: u32) {
+        let now = clock.now;
         let Some(thread) = self.take_waiting(line) else { return };
-        if let Some(done) = self.serve_at_home(thread, now) {
-            self.push(done, Event::Resume(thread));
-            self.open_home(line);
+        if let Some(done) = self.serve_at_home(clock, thread, now) {
+            clock.push(done, Event::Resume(thread));
+            self.open_home(clock, line);
         }
     }
 
@@ -104,37 +107,36 @@ impl Engine {
         let entry = self.lines.get(line);
         let (queue, waiting) = (entry.at_home, entry.waiting);
         entry.waiting = waiting.checked_sub(1)?;
-        let place = if waiting > 1 { self.next_random() % u64::from(waiting.min(TRACKED)) } else { 0 };
-        let (taken, rest) = self.take_at(queue, place);
-        self.line(line).at_home = rest;
+        let position = if waiting > 1 { self.random.next() % u64::from(waiting.min(TRACKED)) } else { 0 };
+        let (taken, rest) = self.requesters.take_at(queue, position);
+        self.lines.get(line).at_home = rest;
         taken
     }
 
     /// Lets the next request come when the home is free.
-    fn open_home(&mut self, line: u32) {
-        let entry = self.line(line);
+    fn open_home(&mut self, clock: &mut Clock, line: u32) {
+        let entry = self.lines.get(line);
         let free = entry.home_free;
         if !entry.at_home.is_empty() {
-            self.push(free.max(self.now), Event::HomeFree(line));
+            clock.push(free.max(clock.now), Event::HomeFree(line));
         }
     }
 
     fn at_home(&mut self, thread: u32, at: Time) -> AtHome {
-        let asking = &self.threads[thread as usize];
+        let asking = self.requesters.get(thread);
         let (line, request, core) = (asking.line, asking.request, asking.core);
-        let die = self.cores[core as usize].die as usize;
-        AtHome { line, request, core, die, home: self.line(line).home as usize, at }
+        let die = self.caches[core as usize].die as usize;
+        AtHome { line, request, core, die, home: self.lines.get(line).home as usize, at }
     }
 
     /// The home serves a request; gives the time of the answer, unless another die has to be asked first.
-    fn serve_at_home(&mut self, thread: u32, now: Time) -> Option<Time> {
+    fn serve_at_home(&mut self, clock: &mut Clock, thread: u32, now: Time) -> Option<Time> {
         let mut asked = self.at_home(thread, now);
-        let start = now.max(self.nodes_free[asked.home]);
-        asked.at = start + self.hardware.home_occupancy;
-        self.nodes_free[asked.home] = asked.at;
-        let waited = start - self.threads[thread as usize].issued.min(start);
+        let start;
+        (start, asked.at) = self.interconnect.look_up(asked.home, now);
+        let waited = start - self.requesters.get(thread).issued.min(start);
         let broadcasts = self.hardware.broadcasts;
-        let entry = self.line(asked.line);
+        let entry = self.lines.get(asked.line);
         entry.counts.home_wait_ps += waited;
         entry.counts.home_requests += 1;
         let ask = probe(asked.request, entry.state, broadcasts);
@@ -143,15 +145,15 @@ impl Engine {
             Probe::Direct | Probe::DirectInvalidate => {
                 entry.home_free = UNDER_WAY;
                 let owner_die = entry.owner_die as usize;
-                let probed = self.reach_die(asked.home, owner_die, asked.at);
-                self.push(probed, Event::OwnerProbed(thread));
+                let probed = self.interconnect.reach_die(asked.home, owner_die, asked.at);
+                clock.push(probed, Event::OwnerProbed(thread));
                 return None;
             }
-            _ if asked.request.writes() => self.invalidate_others(asked, ask),
+            _ if asked.request.writes() => self.invalidate_others(clock, asked, ask),
             _ => (self.load_clean(asked), asked.at + self.hardware.serial_read),
         };
         let free = match self.hardware.holds_until_completion {
-            true => self.reach_node(asked.die, asked.home, done),
+            true => self.interconnect.reach_node(asked.die, asked.home, done),
             false => answered,
         };
         self.answered(asked, done, free);
@@ -160,36 +162,38 @@ impl Engine {
 
     /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`.
     fn answered(&mut self, asked: AtHome, done: Time, free: Time) {
-        let entry = self.line(asked.line);
+        let entry = self.lines.get(asked.line);
         entry.home_free = free;
         entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
     }
 
     /// A home's probe reaches the die that owns the line: when those that came before are served, it goes on to the
     /// core.
-    pub(crate) fn owner_probed(&mut self, thread: u32, now: Time) {
-        let line = self.threads[thread as usize].line;
+    pub(crate) fn owner_probed(&mut self, clock: &mut Clock, thread: u32) {
+        let now = clock.now;
+        let line = self.requesters.get(thread).line;
         let (transfer, read, serial) =
             (self.hardware.local_transfer, self.hardware.local_read, self.hardware.serial_read);
-        let in_core = !self.hardware.resolves_locally || self.line(line).writer != NOBODY;
+        let in_core = !self.hardware.resolves_locally || self.lines.get(line).writer != NOBODY;
         let take = if in_core { transfer } else { read };
-        let entry = self.line(line);
+        let entry = self.lines.get(line);
         let stays = entry.state == State::Owned;
         let bank = &mut entry.banks[entry.owner_die as usize];
         let start = now.max(bank.busy);
         // A line that stays where it is can be sent to the next one meanwhile.
         bank.busy = start + if stays { serial } else { take };
-        self.threads[thread as usize].sent = start + take;
-        self.push(start + take / 2, Event::OwnerAnswers(thread));
+        self.requesters.get_mut(thread).sent = start + take;
+        clock.push(start + take / 2, Event::OwnerAnswers(thread));
     }
 
     /// The owner of a line learns that the home asks for it, and sends it to the requester.
-    pub(crate) fn owner_answers(&mut self, thread: u32, now: Time) {
+    pub(crate) fn owner_answers(&mut self, clock: &mut Clock, thread: u32) {
+        let now = clock.now;
         let asked = self.at_home(thread, now);
         let AtHome { line, request, core, die, .. } = asked;
         let (migrates, protocol) = (self.hardware.migrates(), self.hardware.protocol);
-        let sent = self.threads[thread as usize].sent;
-        let entry = self.line(line);
+        let sent = self.requesters.get(thread).sent;
+        let entry = self.lines.get(line);
         let (owner_die, state) = (entry.owner_die as usize, entry.state);
         let stays = state == State::Owned;
         entry.banks[owner_die].until = 0;
@@ -197,11 +201,11 @@ impl Engine {
         // owner's neighbours read is shared.
         let moves = migrates && state == State::Modified && owner_die != die && entry.is_in_one_core();
         if request.writes() || moves {
-            self.invalidate_die(line, owner_die, core, now);
-            self.line(line).own(core, die);
+            self.invalidate_die(clock, line, owner_die, core, now);
+            self.lines.get(line).own(core, die);
             if !request.writes() {
                 // If the reader does not write it, the next load finds it unchanged, and it is shared.
-                self.line(line).state = State::Exclusive;
+                self.lines.get(line).state = State::Exclusive;
             }
         } else {
             entry.state = next_state(protocol, Request::Load, state);
@@ -209,26 +213,26 @@ impl Engine {
             entry.dies |= 1 << die;
             entry.writer = NOBODY;
         }
-        self.ask_again(line, owner_die as u32, now);
-        let far = self.legs.distance(die, owner_die);
-        self.line(line).counts.misses[far as usize] += 1;
-        let done = self.between_dies(owner_die, die, sent);
+        self.ask_again(clock, line, owner_die as u32);
+        let far = self.interconnect.latencies.distance(die, owner_die);
+        self.lines.get(line).counts.misses[far as usize] += 1;
+        let done = self.interconnect.between_dies(owner_die, die, sent);
         let free = match self.hardware.holds_until_completion {
-            true => self.reach_node(die, asked.home, done),
+            true => self.interconnect.reach_node(die, asked.home, done),
             false if stays => now + self.hardware.serial_read,
-            false => self.reach_node(owner_die, asked.home, sent),
+            false => self.interconnect.reach_node(owner_die, asked.home, sent),
         };
         self.answered(asked, done, free);
-        self.push(done, Event::Resume(thread));
-        self.open_home(line);
+        clock.push(done, Event::Resume(thread));
+        self.open_home(clock, line);
     }
 
     /// A load of a line that nobody has changed: memory has it.
     fn load_clean(&mut self, asked: AtHome) -> Time {
         let AtHome { line, core, die, home, at, .. } = asked;
-        let done = self.reach_die(home, die, at + self.hardware.memory);
+        let done = self.interconnect.reach_die(home, die, at + self.hardware.memory);
         let protocol = self.hardware.protocol;
-        let entry = self.line(line);
+        let entry = self.lines.get(line);
         entry.state = next_state(protocol, Request::Load, entry.state);
         entry.add(core);
         entry.dies |= 1 << die;
@@ -245,18 +249,18 @@ impl Engine {
     ///
     /// A home that holds the line until completion leaves it to the requester to gather the answers; otherwise they come
     /// to the home, which then grants the line.
-    fn invalidate_others(&mut self, asked: AtHome, ask: Probe) -> (Time, Time) {
+    fn invalidate_others(&mut self, clock: &mut Clock, asked: AtHome, ask: Probe) -> (Time, Time) {
         let AtHome { line, core, die, home, at, .. } = asked;
         let (local, gathers) = (self.hardware.resolves_locally, self.hardware.holds_until_completion);
-        let entry = self.line(line);
+        let entry = self.lines.get(line);
         let has_data = entry.has(core) || local && entry.dies >> die & 1 != 0;
         let (holders, state) = (entry.dies, entry.state);
-        let mut done = self.reach_die(home, die, at);
+        let mut done = self.interconnect.reach_die(home, die, at);
         let mut far = Distance::SameDie;
         if !has_data {
             let (data, from) = match state {
                 State::Owned => self.data_from_owner(asked),
-                _ => (self.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
+                _ => (self.interconnect.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
             };
             done = done.max(data);
             far = from;
@@ -273,8 +277,8 @@ impl Engine {
         while left != 0 {
             let other = left.trailing_zeros() as usize;
             left &= left - 1;
-            let probed = self.reach_die(home, other, at);
-            let bank = &mut self.line(line).banks[other];
+            let probed = self.interconnect.reach_die(home, other, at);
+            let bank = &mut self.lines.get(line).banks[other];
             let start = probed.max(bank.busy);
             // Whoever has no copy says so as fast as its cache can be looked up.
             let has = holders >> other & 1 != 0;
@@ -284,63 +288,37 @@ impl Engine {
                 bank.until = start;
             }
             if has {
-                self.invalidate_die(line, other, core, start + (gone - start) / 2);
+                self.invalidate_die(clock, line, other, core, start + (gone - start) / 2);
             }
-            far = far.max(self.legs.distance(die, other));
+            far = far.max(self.interconnect.latencies.distance(die, other));
             match gathers {
-                true => done = done.max(self.between_dies(other, die, gone)),
-                false => answered = answered.max(self.reach_node(other, home, gone)),
+                true => done = done.max(self.interconnect.between_dies(other, die, gone)),
+                false => answered = answered.max(self.interconnect.reach_node(other, home, gone)),
             }
         }
         if !gathers {
-            done = done.max(self.reach_die(home, die, answered));
+            done = done.max(self.interconnect.reach_die(home, die, answered));
         }
         if local && self.others_in_die(line, core, die) {
             // The die has the line now, and takes it from the requester's neighbours.
-            let start = done.max(self.line(line).banks[die].busy);
+            let start = done.max(self.lines.get(line).banks[die].busy);
             done = start + invalidate;
-            self.invalidate_die(line, die, core, start + invalidate / 2);
+            self.invalidate_die(clock, line, die, core, start + invalidate / 2);
         }
-        self.line(line).counts.misses[far as usize] += 1;
-        self.line(line).own(core, die);
+        self.lines.get(line).counts.misses[far as usize] += 1;
+        self.lines.get(line).own(core, die);
         (done, answered)
     }
 
     /// The owner of a changed line that others share sends it.
     fn data_from_owner(&mut self, asked: AtHome) -> (Time, Distance) {
         let AtHome { line, die, home, at, .. } = asked;
-        let owner_die = self.line(line).owner_die as usize;
-        let probed = self.reach_die(home, owner_die, at);
-        let sent = probed.max(self.line(line).banks[owner_die].busy) + self.hardware.local_transfer;
-        (self.between_dies(owner_die, die, sent), self.legs.distance(die, owner_die))
-    }
-
-    /// When a message of a die reaches a node.
-    #[inline]
-    fn reach_node(&mut self, die: usize, node: usize, at: Time) -> Time {
-        self.cross(self.legs.node_of(die), node, at) + self.legs.to_node(die, node)
-    }
-
-    /// When a message of a node reaches a die.
-    #[inline]
-    fn reach_die(&mut self, node: usize, die: usize, at: Time) -> Time {
-        self.cross(node, self.legs.node_of(die), at) + self.legs.to_node(die, node)
-    }
-
-    #[inline]
-    fn between_dies(&mut self, from: usize, to: usize, at: Time) -> Time {
-        self.cross(self.legs.node_of(from), self.legs.node_of(to), at) + self.legs.between_dies(from, to)
-    }
-
-    /// When the link between two sockets takes a message.
-    #[inline]
-    fn cross(&mut self, from: usize, to: usize, at: Time) -> Time {
-        if self.hardware.link_occupancy == 0 || from == to {
-            return at;
-        }
-        let link = &mut self.links_free[from * self.hardware.nodes + to];
-        let taken = at.max(*link);
-        *link = taken + self.hardware.link_occupancy;
-        taken
+        let owner_die = self.lines.get(line).owner_die as usize;
+        let probed = self.interconnect.reach_die(home, owner_die, at);
+        let sent = probed.max(self.lines.get(line).banks[owner_die].busy) + self.hardware.local_transfer;
+        (
+            self.interconnect.between_dies(owner_die, die, sent),
+            self.interconnect.latencies.distance(die, owner_die),
+        )
     }
 }

@@ -1,11 +1,11 @@
-//! The hardware's distances as the engine looks them up: one dense table each.
+//! The hardware's latencies and distances as the memory looks them up: one dense table each.
 
 use crate::Time;
 use crate::hardware::Hardware;
 use crate::report::Distance;
 
 /// Times and distances between dies and memory nodes.
-pub(crate) struct Legs {
+pub(crate) struct LatencyTable {
     dies: usize,
     nodes: usize,
     /// One way from die to die.
@@ -18,7 +18,7 @@ pub(crate) struct Legs {
     cores_per_die: usize,
 }
 
-impl Legs {
+impl LatencyTable {
     pub(crate) fn new(hardware: &Hardware) -> Self {
         let (dies, nodes) = (hardware.dies, hardware.nodes);
         let node_of = |die: usize| die / (dies / nodes);

@@ -1,0 +1,67 @@
+//! Time that passes on a thread, and waits that its coroutine polls for itself.
+
+use super::{Engine, catch_up, suspend};
+use crate::memory::Watched;
+use crate::{NOBODY, Time};
+
+/// Passes time on the running thread, which may lose its core meanwhile.
+///
+/// # Safety
+/// As for [`suspend`].
+pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
+    // SAFETY: the caller's, and every reference ends before the coroutine is suspended.
+    unsafe {
+        loop {
+            let this = &mut *engine;
+            let slice_end = this.scheduler.slice_end();
+            if this.scheduler.current == NOBODY || slice_end == Time::MAX {
+                // Should another thread come meanwhile, it waits for the end of this delay.
+                this.clock.now += time;
+                return;
+            }
+            let step = time.min(slice_end.saturating_sub(this.clock.now));
+            this.clock.now += step;
+            time -= step;
+            if time == 0 {
+                return;
+            }
+            catch_up(engine);
+        }
+    }
+}
+
+/// Between two polls of lines: returns when the next poll of a single line has been made, or when it is time to poll
+/// several. Says whether the poll has been made.
+///
+/// # Safety
+/// As for [`suspend`].
+pub(crate) unsafe fn wait_for_lines(engine: *mut Engine, lines: &[u32], deadline: Option<Time>) -> bool {
+    // SAFETY: as in `pass`.
+    unsafe {
+        let this = &mut *engine;
+        let (current, core) = (this.scheduler.current, this.scheduler.current_core);
+        let next_poll = this.clock.now + this.hardware.pause;
+        let all_here = lines.iter().all(|&line| this.memory.has(core, line));
+        if this.options.really_poll || !all_here {
+            pass(engine, this.hardware.pause);
+            return false;
+        }
+        let period = this.hardware.pause + lines.len() as Time * this.hardware.hit;
+        let mut watched = Watched { count: lines.len(), next_poll, period, ..Watched::default() };
+        watched.lines[..lines.len()].copy_from_slice(lines);
+        let timeout = deadline.map(|deadline| {
+            let polls = deadline.saturating_sub(next_poll).div_ceil(period);
+            next_poll + polls * period
+        });
+        this.scheduler.begin_wait(&mut this.clock, timeout);
+        this.watch_lines(current, core, watched);
+        suspend(engine);
+        let this = &mut *engine;
+        let polled = this.memory.requesters.get(current).watched.polled;
+        if polled {
+            this.completed(current);
+            this.clock.now += this.hardware.hit;
+        }
+        polled
+    }
+}

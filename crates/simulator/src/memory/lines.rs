@@ -88,7 +88,7 @@ impl Line {
         self.writer = core;
         self.owner_die = die as u16;
         self.dies = 1 << die;
-        self.sharers = [0; _];
+        self.sharers.fill(0);
         self.add(core);
     }
 

@@ -76,8 +76,8 @@ fn a_calibrated_machine_is_one_that_the_model_takes() {
     let all = json(&output);
     assert_eq!(all["machine"]["name"], "here");
     let written = std::fs::read_to_string(path).expect("the file was written");
-    let machine = model::MachineFile::parse(&written).expect("the model takes it");
-    assert!(machine.handover.wake.source.starts_with("measured by contend calibrate on 20"));
+    let machine = topology::MachineFile::parse(&written).expect("the model takes it");
+    assert!(machine.handover.wake.source.as_str().starts_with("measured by contend calibrate on 20"));
 }
 
 #[test]

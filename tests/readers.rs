@@ -33,7 +33,7 @@ const ROUNDS: u64 = 300;
 
 /// Readings in a nanosecond of so many cores that only read.
 fn simulated<L: RawRwLock<M> + 'static>(cores: usize) -> f64 {
-    let machine = model::MachineFile::parse(MACHINE).expect("a machine file");
+    let machine = topology::MachineFile::parse(MACHINE).expect("a machine file");
     let hardware = Hardware::new(&machine).expect("a machine that can be simulated");
     let body = || {
         let lock = Placed::<L, M>::new(L::NEW, Home::Node(0));
@@ -59,7 +59,7 @@ fn simulated<L: RawRwLock<M> + 'static>(cores: usize) -> f64 {
 
 /// The same by the model, from the simulated lock's time on one core.
 fn modelled(one_core: f64, cores: u32) -> f64 {
-    let machine = model::MachineFile::parse(MACHINE).expect("a machine file");
+    let machine = topology::MachineFile::parse(MACHINE).expect("a machine file");
     let transfer = machine.costs().transfer_ns(cores).likely;
     let outside = OUTSIDE_CYCLES as f64 / 2.0 + 10.0;
     let same = 1.0 / one_core - outside;

@@ -1,27 +1,20 @@
 //! `contend bench`: locks measured, ours beside those of the libraries that people use.
 
-mod cacheline;
-mod contenders;
-mod cost;
-mod document;
-mod findings;
-mod handover;
-mod kernel;
-mod limited;
-mod pair;
-mod ping_pong;
-mod semaphore;
-mod throughput;
-mod timing;
+mod args;
 
-use crate::{interrupt, noise};
-use ::report::Screen;
+use crate::interrupt;
+use crate::page::Page;
+use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use findings::Findings;
+use args::{Cacheline, Cost, Kernel, Pair, PairProgram, PingPong, Semaphore, Throughput};
+use clap::Parser as _;
+use lab::bench::document::{self, Benchmarks};
+use lab::bench::timing::shown_duration;
+use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use report::Screen;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use timing::Bench;
 
 /// Measure locks: ours, the C library's, the standard library's, and other libraries' where they were built in.
 ///
@@ -64,55 +57,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What benchmarks of locks are told.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Common {
-    /// Locks of `contend locks`, and of other libraries, such as glibc-mutex, std-rwlock or parking-lot-mutex
-    /// [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    lock: Vec<String>,
-
-    /// Runs of each lock after the warm-up
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    runs: u32,
-
-    /// End a single run of a lock after so long; its row then says so
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = limit)]
-    limit: Duration,
-
-    /// Print tables, goals and the noise meanwhile as JSON
-    #[arg(long)]
-    json: bool,
-
-    /// Draw the main figures into this file as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-}
-
-/// Reads a time limit in seconds.
-fn limit(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, from 0.01 to 86400".into())
-}
-
 /// The benchmarks.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Workload {
-    Cost(cost::Args),
-    Throughput(throughput::Args),
-    PingPong(ping_pong::Args),
-    Cacheline(cacheline::Args),
-    Semaphore(semaphore::Args),
+    Cost(Cost),
+    Throughput(Throughput),
+    PingPong(PingPong),
+    Cacheline(Cacheline),
+    Semaphore(Semaphore),
     /// Every thread opens and closes one file: the kernel's locks for files and names
-    Fops(kernel::Args),
+    Fops(Kernel),
     /// Every thread maps 64 KiB with MAP_POPULATE and unmaps them: the kernel's locks for memory
-    Mempop(kernel::Args),
+    Mempop(Kernel),
     /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
-    Pfind(kernel::Args),
-    Pair(pair::Args),
+    Pfind(Kernel),
+    Pair(Pair),
     /// What `pair` runs
     #[command(hide = true)]
-    PairProgram(pair::ProgramArgs),
+    PairProgram(PairProgram),
 }
 
 /// A benchmark with its arguments, as they follow `contend bench`.
@@ -144,23 +106,47 @@ impl Workload {
 /// Runs a benchmark.
 fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
     match workload {
-        Workload::Cost(args) => cost::run(bench, args),
-        Workload::Throughput(args) => throughput::run(bench, args),
-        Workload::PingPong(args) => ping_pong::run(bench, args),
-        Workload::Cacheline(args) => cacheline::run(bench, args),
-        Workload::Semaphore(args) => semaphore::run(bench, args),
-        Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, args),
-        Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, args),
-        Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, args),
-        Workload::Pair(args) => pair::run(bench, args),
+        Workload::Cost(args) => cost::run(bench, &args.options()),
+        Workload::Throughput(args) => throughput::run(bench, &args.options()),
+        Workload::PingPong(args) => ping_pong::run(bench, &args.options()),
+        Workload::Cacheline(args) => cacheline::run(bench, &args.options()),
+        Workload::Semaphore(args) => semaphore::run(bench, &args.options()),
+        Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
+        Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
+        Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
+        Workload::Pair(args) => pair::run(bench, &args.options()),
         Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }
+}
+
+/// The benchmarks of a document, each by the words that name it on the command line.
+struct ByWords;
+
+impl Benchmarks for ByWords {
+    fn run(&self, bench: &Bench, words: &str) -> anyhow::Result<Findings> {
+        let line = Line::try_parse_from(["bench"].into_iter().chain(words.split(' ')));
+        measure(bench, &line.context("a benchmark of the document")?.workload)
+    }
+
+    fn chapter(&self, number: usize, of: usize, title: &str, left: Duration) {
+        eprintln!("contend: {number} of {of}: {title}, about {} left", shown_duration(left));
+    }
+}
+
+/// Runs every benchmark and writes the document; gives the same as JSON.
+fn write(plan: &document::Plan<'_>) -> anyhow::Result<serde_json::Value> {
+    let page = Page::at(plan.path)?;
+    let document = document::measure(plan, &BARS, &ByWords);
+    // What took minutes to measure is not lost.
+    page.write(&document.text).inspect_err(|_| print!("{}", document.text))?;
+    eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(document.took));
+    Ok(document.json)
 }
 
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write {
-        let findings = document::write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
+        let findings = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
         if args.json {
             println!("{}", serde_json::to_string_pretty(&findings)?);
         }
@@ -169,11 +155,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let workload =
         args.workload.as_ref().context("no benchmark was named; `contend bench --help` lists them")?;
     if let Workload::PairProgram(args) = workload {
-        pair::program(args)?;
+        println!("{}", pair::program(args.used.into())?);
         return Ok(ExitCode::SUCCESS);
     }
     interrupt::keep();
-    let bench = Bench::new();
+    let bench = Bench::new(&BARS);
     let findings = measure(&bench, workload)?;
     let (json, svg) = workload.output();
     if let Some(path) = svg {
@@ -185,6 +171,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", findings.terminal(Screen::stdout()));
     }
-    noise::warn(&findings.noise.warnings());
+    progress::warn(&findings.noise.warnings());
     Ok(interrupt::exit_code("rows hold the rounds that were finished", ExitCode::SUCCESS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chapter_of_a_document_is_a_benchmark_that_parses() {
+        for words in document::words() {
+            Line::try_parse_from(["bench"].into_iter().chain(words.split(' ')))
+                .unwrap_or_else(|error| panic!("{words}: {error}"));
+        }
+    }
 }

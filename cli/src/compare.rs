@@ -1,22 +1,17 @@
 //! `contend compare`: one program under several locks, fairly.
 
-pub(crate) mod rounds;
-pub(crate) mod statistics;
-pub(crate) mod trial;
-
-use crate::interrupt;
-use crate::launch::{GLIBC, Launch, Swaps};
-use crate::noise::{self, Noise, Watch};
-use crate::progress;
-use crate::swapped::Swapped;
+use crate::{PRELOAD, interrupt, progress};
 use anyhow::Context as _;
 use clap::ArgGroup;
+use lab::compare::rounds::{self, Failure, Metric, Row, Trial, exit_code, measure};
+use lab::compare::statistics::{self, Better, Verdict, ratios};
+use lab::compare::trial;
+use lab::launch::{GLIBC, Launch, Swapped, Swaps};
+use lab::noise::{Noise, Watch};
 use locks::catalogue::Lock;
 use profile::tally::SharedTally;
 use regex::Regex;
 use report::{Cell, Column, RangePlot, Screen, Table, text};
-use rounds::{Failure, Metric, Row, Trial, exit_code, measure};
-use statistics::{Better, Verdict, ratios};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -179,7 +174,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         show_last_words(&compared.rows);
     }
-    noise::warn(&compared.noise.warnings());
+    progress::warn(&compared.noise.warnings());
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
     let finished = format!("{finished} of {} rounds were finished", args.runs);
     Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
@@ -262,7 +257,7 @@ fn run_all(
 fn run_once(args: &Args, lock: &str, limit: Duration) -> anyhow::Result<(Trial, Option<Swapped>)> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
     let swaps = swaps(lock)?;
-    let launch = Launch::new(program, arguments).swaps(swaps.clone());
+    let launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
     if swaps.is_empty() {
         return Ok((trial::run(launch.command()?, limit)?, None));
     }
@@ -283,7 +278,7 @@ fn start_cost(locks: &[String]) -> anyhow::Result<f64> {
     for round in 0..RUNS {
         for way in rounds::order(2, round) {
             let swaps = if way == 0 { swaps(GLIBC)? } else { swapped.clone() };
-            let command = Launch::new(exe.as_os_str(), &nothing).swaps(swaps).command()?;
+            let command = Launch::new(PRELOAD, exe.as_os_str(), &nothing).swaps(swaps).command()?;
             seconds[way].push(trial::run(command, LEAST_LIMIT)?.elapsed.as_secs_f64());
         }
     }

@@ -5,10 +5,10 @@
 
 pub(crate) mod program;
 
-use crate::noise::{Noise, Watch};
-use crate::{launch, names};
 use anyhow::{Context as _, bail, ensure};
 use curve::{Curve, Point, Provenance, Series, Unit};
+use lab::noise::{Noise, Watch};
+use lab::{launch, names};
 use locks::serves::Kind;
 use report::{Screen, text};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `contend locks`: what there is, one line each, the name first.
 
-use crate::launch::GLIBC;
+use lab::launch::GLIBC;
 use locks::catalogue::{LOCKS, Lock};
 use locks::serves::{Ability, KINDS};
 use report::{Cell, Column, Screen, Table};

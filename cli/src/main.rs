@@ -8,30 +8,27 @@ mod demo;
 mod diff;
 mod extrapolate;
 mod interrupt;
-mod launch;
-mod library;
 mod litmus;
 mod locks;
 mod machines;
 mod manual;
-mod names;
-mod noise;
 mod output;
 mod page;
 mod predict;
 mod profile;
-mod program;
 mod progress;
 mod report;
 mod reproduce;
 mod run;
 mod simulate;
-mod supervise;
-mod swapped;
 
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
+
+/// The preload library, as the build script left it.
+static PRELOAD: lab::launch::Library =
+    lab::launch::Library(include_bytes!(concat!(env!("OUT_DIR"), "/libcontend_preload.so")));
 
 /// Find the locks that will make a program collapse on more cores, say at how many and why, and swap them without
 /// recompiling.
@@ -94,11 +91,11 @@ fn main() -> ExitCode {
         // Standard error may be a full disk.
         let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
         let _ = std::io::stderr().write_all(line.as_bytes());
-        if error.is::<names::Unknown>() {
+        if error.is::<lab::names::Unknown>() {
             return ExitCode::from(2); // as clap has it for every other wrong argument
         }
-        let not_started = error.downcast_ref::<program::NotStarted>();
-        not_started.map_or(ExitCode::FAILURE, program::NotStarted::exit_code)
+        let not_started = error.downcast_ref::<lab::launch::program::NotStarted>();
+        not_started.map_or(ExitCode::FAILURE, lab::launch::program::NotStarted::exit_code)
     })
 }
 

@@ -1,11 +1,10 @@
 //! `contend completions` and `contend man`: what a package of the command installs beside it.
 
-use crate::launch::GLIBC;
-use crate::machines;
 use anyhow::Context as _;
 use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use lab::launch::GLIBC;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -88,7 +87,7 @@ fn completed(command: &clap::Command) -> clap::Command {
     let names = |id: &str| -> Option<Vec<&'static str>> {
         match id {
             "lock" | "locks" => Some(locks().chain([GLIBC]).collect()),
-            "machine" | "profiled_on" => Some(machines::names_of_machines().collect()),
+            "machine" | "profiled_on" => Some(topology::carried::names().collect()),
             "workload" => Some(workloads::WORKLOADS.iter().map(|workload| workload.name).collect()),
             _ => None,
         }

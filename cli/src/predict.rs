@@ -4,11 +4,11 @@ mod one_lock;
 mod other_locks;
 mod profiled;
 
-use crate::{machines, names, reproduce};
+use crate::{machines, reproduce};
 use anyhow::Context as _;
 use curve::Series;
-use model::machine_file::Costs;
-use model::{Family, MachineFile, Range, Reading, predict};
+use lab::names;
+use model::{Family, Reading, predict};
 use one_lock::{Measured, predict_lock};
 use other_locks::{as_it_is, others_terminal, together};
 use profile::Profile;
@@ -17,6 +17,8 @@ use report::{Screen, text};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use topology::machine_file::Costs;
+use topology::{MachineFile, Range};
 
 /// Predict from a profile how throughput changes with cores, for a lock as it is and for other locks in its place.
 ///

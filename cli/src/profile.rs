@@ -3,11 +3,12 @@
 mod operations;
 mod tasks;
 
-use crate::launch::Launch;
-use crate::noise::{Watch, cpu_of};
+use crate::PRELOAD;
 use crate::report::text;
-use crate::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
 use anyhow::Context as _;
+use lab::launch::Launch;
+use lab::launch::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
+use lab::noise::{Watch, cpu_of};
 use profile::Options;
 use profile::format::RunValues;
 use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT, Overwrite, Recording};
@@ -102,7 +103,7 @@ fn parse_rate(text: &str) -> Result<u32, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fail_writes_past_the_limit();
     let (name, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    let program = Launch::new(name, arguments).check()?;
+    let program = Launch::new(PRELOAD, name, arguments).check()?;
     let mut recording = create(args)?;
     let started = Instant::now();
     let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));

@@ -1,7 +1,13 @@
-//! Progress bars on standard error.
+//! Progress bars and warnings on standard error.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::bench::timing::shown_duration;
+use lab::progress::{Progress, Steps, Work};
 use report::Screen;
+use std::io::IsTerminal as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A bar of so many steps, followed by `words`, a template of indicatif. Hidden where standard error is no terminal.
 pub(crate) fn bar(steps: usize, words: &str) -> ProgressBar {
@@ -9,4 +15,96 @@ pub(crate) fn bar(steps: usize, words: &str) -> ProgressBar {
         .expect("templates are constants of this command");
     let style = if Screen::stderr().is_ascii() { style.progress_chars("#-") } else { style };
     ProgressBar::new(steps as u64).with_style(style)
+}
+
+/// Shows a bar for every piece of work.
+#[derive(Debug)]
+pub(crate) struct Bars;
+
+/// The one who watches all measurements of the command.
+pub(crate) static BARS: Bars = Bars;
+
+impl Progress for Bars {
+    fn start(&self, work: Work, steps: usize) -> Box<dyn Steps> {
+        match work {
+            Work::Simulations => Box::new(Bar(bar(steps, "runs, {eta} left"))),
+            Work::Quantities => Box::new(Bar(bar(steps, "measurements"))),
+            Work::Runs { later } => Box::new(Runs::new(steps, later)),
+        }
+    }
+}
+
+/// A bar that is cleared at the end.
+struct Bar(ProgressBar);
+
+impl Steps for Bar {
+    fn done(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// How far a benchmark is and how long it will take: a bar on a terminal, else a line now and then.
+struct Runs {
+    bar: Bar,
+    steps: usize,
+    done: AtomicUsize,
+    started: Instant,
+    told: Mutex<Instant>,
+    later: Duration,
+}
+
+impl Runs {
+    /// A line comes so often.
+    const TELL_EVERY: Duration = Duration::from_secs(15);
+
+    fn new(steps: usize, later: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            bar: Bar(bar(steps, "{elapsed}, {wide_msg}")),
+            steps,
+            done: AtomicUsize::new(0),
+            started: now,
+            told: Mutex::new(now),
+            later,
+        }
+    }
+
+    /// How long it will take, if what is left takes as long as what was done.
+    fn left(&self) -> String {
+        let done = self.done.load(Ordering::Relaxed);
+        if done == 0 {
+            return "about to start".into();
+        }
+        let left = self.started.elapsed().mul_f64((self.steps - done) as f64 / done as f64) + self.later;
+        format!("about {} left", shown_duration(left))
+    }
+}
+
+impl Steps for Runs {
+    fn begin(&self, name: &str) {
+        self.bar.0.set_message(format!("{}: {name}", self.left()));
+    }
+
+    fn done(&self) {
+        self.bar.done();
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = self.told.lock().expect("no holder panics");
+        if !std::io::stderr().is_terminal() && told.elapsed() >= Self::TELL_EVERY {
+            *told = Instant::now();
+            eprintln!("contend: {done} of {} runs, {}", self.steps, self.left());
+        }
+    }
+}
+
+/// Tells on standard error why timings should not be trusted.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprint!("{}", Screen::stderr().fit(&format!("contend: warning: {warning}\n")));
+    }
 }

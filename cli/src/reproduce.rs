@@ -1,21 +1,11 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
-mod against_model;
-mod claims;
-mod contention;
-mod figures;
-mod lock_study;
-mod paper;
-pub(crate) mod published;
-mod simulated;
-mod stability;
-
-use crate::reproduce::published::Fault;
+use crate::progress::BARS;
 use anyhow::Context as _;
 use clap::ValueEnum as _;
-use curve::Series;
 use model::Reading;
-use report::{Plot, Screen, Table};
+use papers::{Reproduction, published};
+use report::{Plot, Screen};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -85,23 +75,24 @@ enum Figure {
 
 impl Figure {
     fn reproduce(self, reading: Reading) -> anyhow::Result<Reproduction> {
-        match self {
-            Self::Fig3 => figures::fig3(reading),
-            Self::Fig8 => figures::fig8(reading),
-            Self::Fig9 => figures::fig9(reading),
-            Self::Claims => claims::reproduce(reading),
-            Self::Fig2 => simulated::benchmarks(false),
-            Self::Fig10 => simulated::fig10(),
-            Self::Fig12 => simulated::benchmarks(true),
-            Self::Contention => contention::contention(),
-            Self::Model => against_model::figs_8_and_9(),
-            Self::SelfTuning => stability::self_tuning(),
-            Self::Retries => stability::retries(),
-            Self::Instability => stability::instability(),
-            Self::EndToEnd => against_model::end_to_end(),
-            Self::LockStudy => lock_study::lock_study(),
+        let figure = match self {
+            Self::Fig3 => papers::Figure::Fig3,
+            Self::Fig8 => papers::Figure::Fig8,
+            Self::Fig9 => papers::Figure::Fig9,
+            Self::Claims => papers::Figure::Claims,
+            Self::Fig2 => papers::Figure::Fig2,
+            Self::Fig10 => papers::Figure::Fig10,
+            Self::Fig12 => papers::Figure::Fig12,
+            Self::Contention => papers::Figure::Contention,
+            Self::Model => papers::Figure::Model,
+            Self::SelfTuning => papers::Figure::SelfTuning,
+            Self::Retries => papers::Figure::Retries,
+            Self::Instability => papers::Figure::Instability,
+            Self::EndToEnd => papers::Figure::EndToEnd,
+            Self::LockStudy => papers::Figure::LockStudy,
             Self::All => anyhow::bail!("all is not one figure"),
-        }
+        };
+        figure.reproduce(reading, &BARS)
     }
 
     /// The name that the command takes.
@@ -121,16 +112,6 @@ pub(crate) fn reading(name: &str) -> Result<Reading, String> {
     })
 }
 
-/// One reproduced figure.
-struct Reproduction {
-    title: &'static str,
-    table: Table,
-    /// One plot each; none for a mere table.
-    plots: Vec<Series>,
-    notes: Vec<String>,
-    faults: Vec<Fault>,
-}
-
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { figure, json, svg, out, reading } = args;
@@ -144,15 +125,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if let Some(directory) = &svg
             && !(figure == Figure::All && reproduction.plots.is_empty())
         {
-            reproduction.write_svgs(directory, &one.name())?;
+            write_svgs(&reproduction, directory, &one.name())?;
         }
         if let Some(directory) = &out {
-            reproduction.write_text(directory, &one.name())?;
+            write_text(&reproduction, directory, &one.name())?;
         }
         if json {
             by_name.insert(one.name(), reproduction.json(reading));
         } else {
-            println!("{}", reproduction.terminal()?);
+            println!("{}", terminal(&reproduction)?);
         }
     }
     if json {
@@ -165,63 +146,48 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Reproduction {
-    /// Draws each plot into `directory`: `name.svg`, or `name-TITLE.svg` where there are several.
-    fn write_svgs(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
-        anyhow::ensure!(!self.plots.is_empty(), "{name} is a table: it has no curves for --svg to draw");
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        for plot in &self.plots {
-            let file = match self.plots.len() {
-                1 => format!("{name}.svg"),
-                _ => format!("{name}-{}.svg", plot.title.to_lowercase().replace([' ', ','], "-")),
-            };
-            let path = directory.join(file);
-            std::fs::write(&path, Plot::new(&*plot.title, &plot.curves)?.log_cores(false).svg())
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
+/// Draws each plot into `directory`: `name.svg`, or `name-TITLE.svg` where there are several.
+fn write_svgs(reproduction: &Reproduction, directory: &Path, name: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(!reproduction.plots.is_empty(), "{name} is a table: it has no curves for --svg to draw");
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    for plot in &reproduction.plots {
+        let file = match reproduction.plots.len() {
+            1 => format!("{name}.svg"),
+            _ => format!("{name}-{}.svg", plot.title.to_lowercase().replace([' ', ','], "-")),
+        };
+        let path = directory.join(file);
+        std::fs::write(&path, Plot::new(&*plot.title, &plot.curves)?.log_cores(false).svg())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    Ok(())
+}
 
-    /// Writes the table with its notes into `directory`.
-    fn write_text(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        let path = directory.join(format!("{name}.txt"));
-        let notes = self.notes.iter().map(|note| format!("{note}\n")).collect::<String>();
-        let faults = published::footnotes(&self.faults);
-        let text = format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(Screen::FILE));
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
+/// Writes the table with its notes into `directory`.
+fn write_text(reproduction: &Reproduction, directory: &Path, name: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    let path = directory.join(format!("{name}.txt"));
+    let notes = reproduction.notes.iter().map(|note| format!("{note}\n")).collect::<String>();
+    let faults = published::footnotes(&reproduction.faults);
+    let text =
+        format!("{}\n\n{}\n{notes}{faults}", reproduction.title, reproduction.table.terminal(Screen::FILE));
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
 
-    fn terminal(&self) -> anyhow::Result<String> {
-        const PLOT_ROWS: usize = 20;
-        let screen = Screen::stdout();
-        let mut shown = format!("{}\n\n{}", screen.fit(self.title), self.table.terminal(screen));
-        if let [plot] = &self.plots[..] {
-            shown.push('\n');
-            let plot = Plot::new(&*plot.title, &plot.curves)?.log_cores(false);
-            shown.push_str(&plot.terminal(screen, PLOT_ROWS));
-        }
+fn terminal(reproduction: &Reproduction) -> anyhow::Result<String> {
+    const PLOT_ROWS: usize = 20;
+    let screen = Screen::stdout();
+    let mut shown = format!("{}\n\n{}", screen.fit(reproduction.title), reproduction.table.terminal(screen));
+    if let [plot] = &reproduction.plots[..] {
         shown.push('\n');
-        for note in &self.notes {
-            shown.push_str(&screen.fit(&format!("{note}\n")));
-        }
-        shown.push_str(&screen.fit(&published::footnotes(&self.faults)));
-        Ok(shown)
+        let plot = Plot::new(&*plot.title, &plot.curves)?.log_cores(false);
+        shown.push_str(&plot.terminal(screen, PLOT_ROWS));
     }
-
-    fn json(&self, reading: Reading) -> serde_json::Value {
-        serde_json::json!({
-            "title": self.title,
-            "reading": reading.name(),
-            "form": reading.form(),
-            "rows": self.table.json(),
-            "plots": self.plots,
-            "notes": self.notes,
-            "faults": self.faults.iter().map(|fault| {
-                serde_json::json!({ "number": fault.0, "text": fault.text() })
-            }).collect::<Vec<_>>(),
-        })
+    shown.push('\n');
+    for note in &reproduction.notes {
+        shown.push_str(&screen.fit(&format!("{note}\n")));
     }
+    shown.push_str(&screen.fit(&published::footnotes(&reproduction.faults)));
+    Ok(shown)
 }

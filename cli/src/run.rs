@@ -1,9 +1,9 @@
 //! `contend run`: a program with other locks.
 
-use crate::launch::{Launch, Swaps, parse_site};
-use crate::supervise::{Supervised, end_as, leave_streams_to_program};
-use crate::swapped::Swapped;
+use crate::PRELOAD;
 use anyhow::Context as _;
+use lab::launch::supervise::{Supervised, end_as, leave_streams_to_program};
+use lab::launch::{Launch, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let swaps = Swaps { only: args.only, pure: args.pure, ..args.lock.unwrap_or_default() };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
-    let mut launch = Launch::new(program, arguments).swaps(swaps.clone());
+    let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
     if !swaps.is_empty() {
         launch = launch.counted(&tally);
     }

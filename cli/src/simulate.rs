@@ -1,15 +1,12 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
-mod back_off;
-mod measure;
-
-pub(crate) use back_off::{Proportional, proportional};
-use measure::sweep_or;
-pub(crate) use measure::{Measured, Setup, sweep};
-
-use crate::{interrupt, machines, names};
+use crate::progress::BARS;
+use crate::{interrupt, machines};
 use anyhow::Context as _;
 use curve::Curve;
+use lab::names;
+use lab::placement::Placement;
+use lab::simulate::{Measured, Setup, back_off, sweep_or};
 use machine::Topology;
 use report::{Cell, Column, Plot, Screen, Table};
 use simulator::Hardware;
@@ -68,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = SpreadName::Exponential)]
     spread: SpreadName,
     /// Which cores come first
-    #[arg(long, value_enum, default_value_t = Placement::FillFirst)]
-    placement: Placement,
+    #[arg(long, value_enum, default_value_t = PlacementName::FillFirst)]
+    placement: PlacementName,
     /// Sockets to run on, as `0,1` or `0..3`; all if absent
     #[arg(long, value_name = "SOCKETS", value_parser = cores)]
     sockets: Option<Cores>,
@@ -108,20 +105,18 @@ enum SpreadName {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Placement {
+enum PlacementName {
     /// One socket filled after the other
     FillFirst,
     /// The sockets in turn
     RoundRobin,
 }
 
-impl Placement {
-    /// The cores of so many threads.
-    pub(crate) fn cores(self, hardware: &Hardware, sockets: &[u32], threads: usize) -> Vec<u32> {
-        let topology = Topology { places: hardware.places.clone() };
-        match self {
-            Self::FillFirst => topology.fill_first(sockets, threads),
-            Self::RoundRobin => topology.round_robin(sockets, threads),
+impl From<PlacementName> for Placement {
+    fn from(name: PlacementName) -> Self {
+        match name {
+            PlacementName::FillFirst => Self::FillFirst,
+            PlacementName::RoundRobin => Self::RoundRobin,
         }
     }
 }
@@ -203,12 +198,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         hardware.nodes
     );
 
+    let topology = Topology { places: hardware.places.clone() };
     let mut setups = Vec::new();
     let locks = if args.sweep_back_off { &[back_off::LOCK][..] } else { &args.lock };
     for &lock in locks {
         for &cores in &cores {
             let threads = args.threads.unwrap_or(cores as usize);
-            let places = args.placement.cores(&hardware, &sockets, cores as usize);
+            let places = Placement::from(args.placement).cores(&topology, &sockets, cores as usize);
             setups.push(Setup {
                 places: places.iter().copied().cycle().take(threads).collect(),
                 duration_ns: (args.duration * 1000.0) as u64,
@@ -233,11 +229,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     interrupt::keep();
     let title = format!("{} on {}", workload.name, hardware.name);
-    let measured = sweep_or(&setups, |finished| {
+    let measured = sweep_or(&setups, &BARS, |finished| {
         if let Err(error) = show(args, workload, &hardware, &title, &finished) {
             eprintln!("contend: {error:#}");
         }
-        format!("{} of {} runs were finished", finished.len(), setups.len())
+        interrupt::exit(&format!("{} of {} runs were finished", finished.len(), setups.len()))
     })?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
         std::fs::write(path, only.trace.to_string())
@@ -287,7 +283,7 @@ fn show(
 
 /// Sweeps the constant of ticket-proportional instead.
 fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
-    let swept = back_off::measure(setups)?;
+    let swept = back_off::measure(setups, &BARS)?;
     let (table, verdict) = (back_off::table(&swept), back_off::verdict(&swept));
     if args.json {
         let out = serde_json::json!({
@@ -321,7 +317,7 @@ fn spaced(all: u32) -> Vec<u32> {
 
 fn curve_of(measured: &[Measured], lock: &str) -> anyhow::Result<Curve> {
     let of_lock = measured.iter().filter(|measured| measured.lock == lock);
-    measure::curve(of_lock)
+    lab::simulate::curve(of_lock)
 }
 
 fn run_table(measured: &[Measured]) -> Table {

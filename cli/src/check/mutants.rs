@@ -3,9 +3,10 @@
 use super::clients_of;
 use super::plan::{Limits, Task};
 use super::sites::{self, Site, place};
-use crate::{interrupt, names};
+use crate::interrupt;
 use checker::checked::{Accessed, Change, ordering_name};
 use checker::{Bound, Exploration, Model, Mutation};
+use lab::names;
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
 use std::fmt;

@@ -5,10 +5,11 @@ use super::{Alternative, Target, family_of};
 use anyhow::Context as _;
 use curve::Curve;
 use model::predict::{self, Fall};
-use model::{Family, MachineFile, Observed, Parameters, Prediction, Range, Reading, Verdict, fit};
+use model::{Family, Observed, Parameters, Prediction, Reading, Verdict, fit};
 use report::{Cell, Column, Plot, Screen, Spread, Table, text};
 use serde::Serialize;
 use std::fmt::Write as _;
+use topology::{MachineFile, Range};
 
 /// A prediction and the lock that it is for.
 #[derive(Debug, Serialize)]
@@ -281,7 +282,7 @@ impl LockPrediction {
         let _ = writeln!(
             shown,
             "One more waiter costs {likely:.0} ns at {last} cores ({low:.0} to {high:.0}; {}), in t_k = {}.",
-            text::printable(&waiter.source),
+            text::printable(waiter.source.as_str()),
             target.reading.form()
         );
         let falls = self.predictions.iter().filter_map(|named| Some((&named.name, named.prediction.fall?)));

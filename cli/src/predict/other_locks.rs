@@ -124,7 +124,8 @@ pub(super) fn others_terminal(others: &[Other], screen: Screen) -> String {
 mod tests {
     use super::super::one_lock::tests::{lock, target};
     use super::*;
-    use model::{Mean, Range};
+    use model::Mean;
+    use topology::Range;
 
     #[test]
     fn an_unusable_lock_is_open_and_says_why() {

@@ -1,10 +1,11 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
-use model::{Family, Mean, Observed, Range};
+use model::{Family, Mean, Observed};
 use profile::{LockKind, LockRow, LockTable, Times};
 use report::text;
 use std::path::Path;
+use topology::Range;
 
 /// The rows that are one lock each, the one that costs most time first.
 pub(super) fn by_cost(table: &LockTable) -> Vec<&LockRow> {

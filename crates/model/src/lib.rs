@@ -13,8 +13,7 @@
 //! - [`parameters`]: what a profile taken on few cores says of a lock;
 //! - [`predict`]: from those and a machine's costs to a curve with a band and a verdict;
 //! - [`fit`]: the hand-over cost that explains a measured curve;
-//! - [`mod@extrapolate`]: from a few measured points of a curve to more cores, without a profile;
-//! - [`machine_file`]: what a machine's numbers are, each with its source.
+//! - [`mod@extrapolate`]: from a few measured points of a curve to more cores, without a profile.
 //!
 //! Functions are pure: no clock, no thread, no file; the crate compiles to WebAssembly. Times are in one unit
 //! throughout, cycles or nanoseconds, whichever the caller uses; names that end in `_ns` mean nanoseconds.
@@ -40,7 +39,6 @@ pub mod fit;
 pub mod handover;
 pub mod laws;
 pub mod lock;
-pub mod machine_file;
 pub mod network;
 pub mod parameters;
 pub mod predict;
@@ -48,12 +46,10 @@ pub mod predict;
 pub use chain::{Basins, Chain};
 pub use handover::{Crowd, Family, Handover, Reading};
 pub use lock::{LockModel, Readers, Service, Steady};
-pub use machine_file::MachineFile;
-pub use parameters::{Mean, Observed, Parameters, Range};
+pub use parameters::{Mean, Observed, Parameters};
 pub use predict::{Prediction, Verdict};
 
-/// The most cores that a model takes.
-pub const MAX_CORES: u32 = 4096;
+pub use topology::MAX_CORES;
 
 /// An input that no model can be made from.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -2,59 +2,9 @@
 
 use crate::handover::{Crowd, Family, Handover, Reading};
 use crate::lock::{LockModel, Readers, Service};
-use crate::machine_file::Costs;
-use serde::{Deserialize, Serialize};
-
-/// A number that is known to lie between two others.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Range {
-    /// The least it may be.
-    pub low: f64,
-    /// What it most likely is.
-    pub likely: f64,
-    /// The most it may be.
-    pub high: f64,
-}
-
-impl Range {
-    /// A number that is known.
-    pub fn exact(value: f64) -> Self {
-        Self { low: value, likely: value, high: value }
-    }
-
-    /// Each end times `factor`, which is not negative.
-    #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
-        Self { low: self.low * factor, likely: self.likely * factor, high: self.high * factor }
-    }
-
-    /// The product of two ranges of positive numbers.
-    #[must_use]
-    pub fn times(self, other: Self) -> Self {
-        Self { low: self.low * other.low, likely: self.likely * other.likely, high: self.high * other.high }
-    }
-
-    /// The sum of two ranges.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { low: self.low + other.low, likely: self.likely + other.likely, high: self.high + other.high }
-    }
-
-    /// The range with its ends moved apart by a factor of at least 1.
-    #[must_use]
-    pub fn widened(self, factor: f64) -> Self {
-        Self { low: self.low / factor, likely: self.likely, high: self.high * factor }
-    }
-
-    fn at(self, end: End) -> f64 {
-        match end {
-            End::Cheap => self.low,
-            End::Likely => self.likely,
-            End::Dear => self.high,
-        }
-    }
-}
+use serde::Serialize;
+use topology::Range;
+use topology::machine_file::Costs;
 
 /// Which end of all ranges a curve is computed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +15,15 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// The number of a range at this end.
+    fn of(self, range: Range) -> f64 {
+        match self {
+            Self::Cheap => range.low,
+            Self::Likely => range.likely,
+            Self::Dear => range.high,
+        }
+    }
+
     fn opposite(self) -> Self {
         match self {
             Self::Cheap => Self::Dear,
@@ -260,13 +219,13 @@ impl Parameters {
             End::Dear => self.spread,
         };
         // The more time outside, the higher the throughput: the ends are the other way round.
-        let outside = self.outside_ns.at(end.opposite());
-        let transfer = costs.transfer_ns(cores).at(end);
-        let distance = transfer / self.profiled_transfer_ns.at(end.opposite());
-        let same = self.same_ns.at(end).max(LEAST_SECTION_NS) * times_off;
+        let outside = end.opposite().of(self.outside_ns);
+        let transfer = end.of(costs.transfer_ns(cores));
+        let distance = transfer / end.opposite().of(self.profiled_transfer_ns);
+        let same = end.of(self.same_ns).max(LEAST_SECTION_NS) * times_off;
         // An acquisition after another core fetches the lock's own line beside those of the section.
-        let other = same + self.growth_ns.at(end) * times_off * distance + transfer;
-        let waiter_cost = costs.waiter_ns(cores).at(end);
+        let other = same + end.of(self.growth_ns) * times_off * distance + transfer;
+        let waiter_cost = end.of(costs.waiter_ns(cores));
         let handover = match family {
             Family::Ticket => Handover::Ticket { waiter_cost },
             Family::TestAndSet => Handover::TestAndSet { waiter_cost },
@@ -276,13 +235,13 @@ impl Parameters {
             }
             Family::Queue => Handover::Queue { transfer },
             Family::Blocking => {
-                let wake = self.wake_ns.unwrap_or_else(|| costs.wake_ns()).at(end);
+                let wake = end.of(self.wake_ns.unwrap_or_else(|| costs.wake_ns()));
                 Handover::Blocking { wake, barging: true }
             }
             Family::BackOffThenSleep => {
-                let wake = costs.wake_ns().at(end);
+                let wake = end.of(costs.wake_ns());
                 Handover::BackOffThenSleep {
-                    poll: (BACK_OFF_BEFORE_SLEEP_NS.at(end) + wake) / (POLLS_BEFORE_SLEEP + 1.0),
+                    poll: (end.of(BACK_OFF_BEFORE_SLEEP_NS) + wake) / (POLLS_BEFORE_SLEEP + 1.0),
                 }
             }
         };

@@ -7,12 +7,12 @@
 //! collapses, the answer is that this profile cannot tell.
 
 use crate::handover::{Family, Reading};
-use crate::machine_file::Costs;
 use crate::network::{Network, Station};
 use crate::parameters::{End, Parameters};
 use crate::{Basins, ModelError};
 use curve::{Curve, Point, Provenance, Unit};
 use serde::Serialize;
+use topology::machine_file::Costs;
 
 /// What becomes of throughput as cores grow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -254,8 +254,9 @@ pub fn together(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Observed;
     use crate::parameters::tests::observed;
-    use crate::{MachineFile, Observed, Range};
+    use topology::{MachineFile, Range};
 
     #[test]
     fn one_lock_together_with_none_is_what_is_predicted_for_it_alone() {

@@ -31,7 +31,7 @@ const MACHINE: &str = r#"
 const ACCESSES: u64 = 8_000_000;
 
 fn main() {
-    let file = model::MachineFile::parse(MACHINE).expect("a constant machine file");
+    let file = topology::MachineFile::parse(MACHINE).expect("a constant machine file");
     let hardware = Hardware::new(&file).expect("a machine of 1,024 cores");
     if let [lock, cores, ms] = &std::env::args().skip(1).collect::<Vec<_>>()[..] {
         let number = |text: &String| text.parse::<u64>().expect("a number");

@@ -11,8 +11,8 @@
 //! | modified  | direct probe of the owner   | direct invalidate                           |
 //! | owned     | direct probe of the owner   | invalidate, broadcast or to the sharers     |
 
-use model::machine_file::Protocol;
 use serde::Serialize;
+use topology::machine_file::Protocol;
 
 /// What a core wants from a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

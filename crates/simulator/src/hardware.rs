@@ -1,7 +1,7 @@
 //! A machine file as the simulation uses it: places, latencies and costs in picoseconds.
 
 use machine::Place;
-use model::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol};
+use topology::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol};
 
 use crate::Time;
 

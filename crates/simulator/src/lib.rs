@@ -7,7 +7,7 @@
 //! use contend_simulator::{Hardware, Simulated, Simulation};
 //! use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
 //!
-//! # let file = model::MachineFile::parse(include_str!("../../../data/machines/dl580.toml")).unwrap();
+//! # let file = topology::carried::machine("dl580");
 //! let hardware = Hardware::new(&file).unwrap();
 //! let (total, report) = Simulation::new(&hardware)
 //!     .run(|| {

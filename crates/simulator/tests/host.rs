@@ -115,7 +115,7 @@ fn sixteen_times_sixty_four() -> Hardware {
     let text = common::TWO_SOCKETS
         .replace("sockets = 2", "sockets = 16")
         .replace("cores_per_die = 4", "cores_per_die = 64");
-    Hardware::new(&model::MachineFile::parse(&text).unwrap()).unwrap()
+    Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap()
 }
 
 /// Prints what a thousand cores need, for the test below: a process of its own, since peaks do not go down.

@@ -3,16 +3,14 @@
 
 use contend_simulator as simulator;
 use machine::{Home, Topology};
-use model::machine_file::{Coherence, Figure};
 use simulator::{Hardware, Report, Simulated, Simulation};
+use topology::machine_file::{Coherence, Figure};
 use workloads::catalogue::{self, Body};
 use workloads::section::{self, Section};
 use workloads::{Load, Spread};
 
 fn machine(name: &str, change: impl FnOnce(&mut Coherence)) -> Hardware {
-    let path = format!("{}/../../data/machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut file = model::MachineFile::parse(&text).unwrap();
+    let mut file = topology::carried::machine(name);
     change(file.coherence.as_mut().unwrap());
     Hardware::new(&file).unwrap()
 }
@@ -164,7 +162,7 @@ fn a_line_to_and_fro_takes_the_transfers_of_the_machine_file() {
     "#;
     for holds in [false, true] {
         let text = format!("{MACHINE}\n        holds_until_completion = {holds}");
-        let hardware = Hardware::new(&model::MachineFile::parse(&text).unwrap()).unwrap();
+        let hardware = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap();
         for (other, expected) in [(2, 100.0), (4, 180.0)] {
             let body = || {
                 let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));

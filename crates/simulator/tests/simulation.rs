@@ -331,11 +331,11 @@ fn a_protocol_without_the_exclusive_state_asks_before_its_first_write() {
 fn a_thousand_cores_run() {
     let text =
         TWO_SOCKETS.replace("sockets = 2", "sockets = 16").replace("cores_per_die = 4", "cores_per_die = 64");
-    let large = Hardware::new(&model::MachineFile::parse(&text).unwrap()).unwrap();
+    let large = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap();
     let (run, _) = Simulation::new(&large).run(|| count::<locks::Mcs<M>>(1024, 3, 10_000)).unwrap();
     assert_eq!(run.acquisitions(), 3 * 1024);
     let refused = text.replace("cores_per_die = 64", "cores_per_die = 65");
-    let error = Hardware::new(&model::MachineFile::parse(&refused).unwrap()).unwrap_err();
+    let error = Hardware::new(&topology::MachineFile::parse(&refused).unwrap()).unwrap_err();
     assert!(error.to_string().contains("1040 cores"), "{error}");
 }
 

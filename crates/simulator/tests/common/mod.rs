@@ -29,7 +29,7 @@ pub(crate) const TWO_SOCKETS: &str = r#"
 
 pub(crate) fn hardware_with(from: &str, to: &str) -> Hardware {
     assert!(TWO_SOCKETS.contains(from));
-    Hardware::new(&model::MachineFile::parse(&TWO_SOCKETS.replace(from, to)).unwrap()).unwrap()
+    Hardware::new(&topology::MachineFile::parse(&TWO_SOCKETS.replace(from, to)).unwrap()).unwrap()
 }
 
 pub(crate) fn hardware() -> Hardware {

@@ -1,0 +1,345 @@
+//! The arguments of the benchmarks, and what they mean to the lab.
+
+use clap::ValueEnum;
+use lab::bench::throughput::Section;
+use lab::bench::{cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::placement::Placement;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What benchmarks of locks are told.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Common {
+    /// Locks of `contend locks`, and of other libraries, such as glibc-mutex, std-rwlock or parking-lot-mutex
+    /// [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) lock: Vec<String>,
+
+    /// Runs of each lock after the warm-up
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) runs: u32,
+
+    /// End a single run of a lock after so long; its row then says so
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = limit)]
+    pub(crate) limit: Duration,
+
+    /// Print tables, goals and the noise meanwhile as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw the main figures into this file as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// Reads a time limit in seconds.
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, from 0.01 to 86400".into())
+}
+
+impl Common {
+    fn options(&self) -> lab::bench::Common {
+        lab::bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.limit }
+    }
+}
+
+/// What acquiring and releasing costs when nobody waits, and what it costs to get a lock from another core
+///
+/// Columns, in cycles of the cycle counter:
+///   pair            acquisition and release in a loop of one core, a counter incremented inside
+///   reading         the same as a reader, where readers share
+///   through calls   a pair by a function call for each, which is how C libraries are reached
+///   acquire         a single acquisition, everything before it finished
+///   release         a single release, likewise
+///   shared acquire  an acquisition of a free lock that another core released last
+///   hand-over       from a release to the acquisition of the core that waits
+/// The published columns are fig. 11 of "Non-scalable locks are dangerous" (2012), on another machine.
+#[derive(Debug, clap::Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  contend bench cost
+  contend bench cost --lock ticket,ck-ticket,spin-ticket --runs 11
+  contend bench cost --json | jq '.tables.cost[] | {lock, pair_cycles}'"
+)]
+pub(crate) struct Cost {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Cost {
+    pub(crate) fn options(&self) -> cost::Options {
+        cost::Options { common: self.common.options() }
+    }
+}
+
+/// One lock under load: acquisitions a second, waits, fairness and CPU time, by threads.
+///
+/// Every thread is pinned; with more threads than cores they share cores in turn, and those locks of ours that spin do so
+/// up to a bound, then yield and sleep. Acquisitions are counted in runs of their own, without a clock inside; waits
+/// are timed in others, every one of them.
+///
+/// Lists are multiplied: two sections and three think times are six loads.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench throughput --lock mcs,futex,glibc-mutex
+  contend bench throughput --section empty,4-lines,1us --think-ns 0,1000,100000 --threads 2
+  contend bench throughput --lock rw,glibc-rwlock,std-rwlock --reads 0,50,90,99,100
+  contend bench throughput --threads 1,2,4,8,16,32,64 --svg threads.svg
+  contend bench throughput --json | jq '.tables.throughput[] | {lock, threads, acquisitions_per_s}'")]
+pub(crate) struct Throughput {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
+        value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// What is done inside: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `250ns`)
+    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = Section::parse)]
+    pub(crate) section: Vec<Section>,
+
+    /// Mean time outside between a release and the next acquisition, exponentially spread
+    #[arg(long, value_name = "NS,…", value_delimiter = ',', default_value = "0",
+        value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub(crate) think_ns: Vec<u64>,
+
+    /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0",
+        value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) reads: Vec<u32>,
+
+    /// How long each run lasts; longer where threads share cores, so that each of them gets its turns
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) millis: u64,
+}
+
+impl Throughput {
+    pub(crate) fn options(&self) -> throughput::Options {
+        throughput::Options {
+            common: self.common.options(),
+            threads: self.threads.clone(),
+            section: self.section.clone(),
+            think_ns: self.think_ns.clone(),
+            reads: self.reads.clone(),
+            millis: self.millis,
+        }
+    }
+}
+
+/// One line between two cores, and each lock's hand-over as a multiple of it.
+///
+/// The floor is half the round trip of a word that two cores store to in turn, each waiting for the other's store by
+/// reading, as the waiters of locks do. Beside it the same by compare-and-swap alone, as the public core-to-core matrices
+/// time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
+/// lock, the longer it takes a lock that does not scale.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench ping-pong
+  contend bench ping-pong --threads 2,4,8,16 --lock ticket,mcs
+  contend bench ping-pong --json | jq '.tables.handover[] | {lock, threads, times_floor}'")]
+pub(crate) struct PingPong {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// How many cores want the lock, at least 2 and at most those there are [default: 2, 4, 8, … all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(2..=4096))]
+    pub(crate) threads: Vec<u16>,
+}
+
+impl PingPong {
+    pub(crate) fn options(&self) -> ping_pong::Options {
+        ping_pong::Options { common: self.common.options(), threads: self.threads.clone() }
+    }
+}
+
+/// A lock acquired and released in a tight loop on chosen cores, and contention for lines without a lock.
+///
+/// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each doing so many pairs; the figure is
+/// operations a second of one core, with its fall against two cores and against the row before.
+///
+/// Without a lock, every thread adds to: one word; a field of its own on one line; a line of its own next to the others'
+/// (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
+/// a hot field beside the lock, or far from it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench cacheline --lock ticket,mcs
+  contend bench cacheline --placement fill-first,round-robin --nodes 0,1 --memory-node 1
+  contend bench cacheline --threads 2,4,8,15,30 --json | jq '.tables.cacheline'")]
+pub(crate) struct Cacheline {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Cores [default: 1, 2, 4, … all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// In which order the nodes' cores are taken
+    #[arg(long, value_name = "ORDER,…", value_delimiter = ',', default_value = "fill-first")]
+    pub(crate) placement: Vec<PlacementName>,
+
+    /// The memory nodes whose cores are used [default: all]
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    pub(crate) nodes: Vec<u32>,
+
+    /// The memory node that the lock and the lines lie on [default: where the first thread is]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) memory_node: Option<u32>,
+
+    /// Operations of each thread
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pairs: u32,
+}
+
+impl Cacheline {
+    pub(crate) fn options(&self) -> cacheline::Options {
+        cacheline::Options {
+            common: self.common.options(),
+            threads: self.threads.clone(),
+            placement: self.placement.iter().map(|&placement| placement.into()).collect(),
+            nodes: self.nodes.clone(),
+            memory_node: self.memory_node,
+            pairs: self.pairs,
+        }
+    }
+}
+
+/// The order in which cores are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlacementName {
+    /// All of one node, then all of the next.
+    FillFirst,
+    /// One of each node in turn.
+    RoundRobin,
+}
+
+impl From<PlacementName> for Placement {
+    fn from(name: PlacementName) -> Self {
+        match name {
+            PlacementName::FillFirst => Self::FillFirst,
+            PlacementName::RoundRobin => Self::RoundRobin,
+        }
+    }
+}
+
+/// Threads on one System V or POSIX semaphore with one unit, which is taken and given back in a loop.
+///
+/// Each call of the System V semaphore goes to the kernel; the POSIX one goes there only to sleep and to wake.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench semaphore
+  contend bench semaphore --threads 1,2,4,8,16 --svg semaphore.svg
+  contend bench semaphore --lock sysv-semaphore,glibc-mutex")]
+pub(crate) struct Semaphore {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
+        value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// How long each run lasts
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) millis: u64,
+}
+
+impl Semaphore {
+    pub(crate) fn options(&self) -> semaphore::Options {
+        semaphore::Options {
+            common: self.common.options(),
+            threads: self.threads.clone(),
+            millis: self.millis,
+        }
+    }
+}
+
+/// What loads on the kernel are told.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Kernel {
+    /// Runs of each number of threads after the warm-up
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) runs: u32,
+
+    /// Threads, each pinned to a core [default: 1, 2, 4, … all cores]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) threads: Vec<u16>,
+
+    /// How long each run lasts
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) millis: u64,
+
+    /// Print tables and the noise meanwhile as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw throughput by threads into this file as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+impl Kernel {
+    pub(crate) fn options(&self) -> kernel::Options {
+        kernel::Options { runs: self.runs, threads: self.threads.clone(), millis: self.millis }
+    }
+}
+
+/// What an uncontended acquisition and release cost an unmodified program that uses pthreads.
+///
+/// The command runs itself as a small program that times its own pairs: as it is, with each lock of ours in place of the
+/// C library's, and recorded as `contend profile` does, with every pair timed and with one of 64.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench pair
+  contend bench pair --use mutex --lock mcs,futex --runs 11
+  contend bench pair --json | jq '.goals'")]
+pub(crate) struct Pair {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// What the program uses [default: all]
+    #[arg(long = "use", value_name = "USE,…", value_delimiter = ',')]
+    pub(crate) uses: Vec<UseName>,
+}
+
+impl Pair {
+    pub(crate) fn options(&self) -> pair::Options {
+        pair::Options {
+            common: self.common.options(),
+            uses: self.uses.iter().map(|&used| used.into()).collect(),
+            library: crate::PRELOAD,
+        }
+    }
+}
+
+/// What `pair-program` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PairProgram {
+    pub(crate) used: UseName,
+}
+
+/// What the program acquires and releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UseName {
+    /// pthread_mutex_lock and pthread_mutex_unlock.
+    Mutex,
+    /// pthread_rwlock_wrlock and pthread_rwlock_unlock.
+    Write,
+    /// pthread_rwlock_rdlock and pthread_rwlock_unlock.
+    Read,
+    /// pthread_spin_lock and pthread_spin_unlock.
+    Spin,
+}
+
+impl From<UseName> for pair::Use {
+    fn from(name: UseName) -> Self {
+        match name {
+            UseName::Mutex => Self::Mutex,
+            UseName::Write => Self::Write,
+            UseName::Read => Self::Read,
+            UseName::Spin => Self::Spin,
+        }
+    }
+}

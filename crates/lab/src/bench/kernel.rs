@@ -1,0 +1,318 @@
+//! `fops`, `mempop` and `pfind`: the paper's loads on the running kernel.
+
+mod contended;
+
+use super::findings::{Drawing, Findings, Part};
+use super::timing::Bench;
+use crate::compare::statistics;
+use crate::noise::Watch;
+use ::report::{Cell, Column, Table};
+use anyhow::Context as _;
+use curve::{Curve, Point, Provenance, Unit};
+use machine::{Machine as _, Native, Plan};
+use std::ffi::CString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Runs of each number of threads after the warm-up.
+    pub runs: u32,
+    /// Numbers of threads, each pinned to a core; 1, 2, 4, … all cores if there is none.
+    pub threads: Vec<u16>,
+    /// How long each run lasts.
+    pub millis: u64,
+}
+
+/// A load on the running kernel, as section 2 of "Non-scalable locks are dangerous" describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Every thread opens and closes one file.
+    Fops,
+    /// Every thread maps 64 KiB, populated, and unmaps them.
+    Mempop,
+    /// Every thread runs `find` over one balanced tree of directories.
+    Pfind,
+}
+
+/// Bytes that an operation of mempop maps.
+const MAPPED_BYTES: usize = 64 << 10;
+
+/// Levels of pfind's tree, directories in each, and files in each of the last ones: 584 directories and 2,048 files.
+const TREE_LEVELS: u32 = 3;
+const TREE_WIDTH: u32 = 8;
+const LEAF_FILES: u32 = 4;
+
+/// The one file that pfind looks for.
+const SOUGHT: &str = "sought";
+
+impl Load {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fops => "fops",
+            Self::Mempop => "mempop",
+            Self::Pfind => "pfind",
+        }
+    }
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Fops => "One file, opened and closed by every thread",
+            Self::Mempop => "64 KiB mapped with MAP_POPULATE and unmapped",
+            Self::Pfind => "`find` over a balanced tree, on tmpfs",
+        }
+    }
+
+    /// Makes what the load needs.
+    fn prepare(self, stage: &Path) -> anyhow::Result<()> {
+        let made = match self {
+            Self::Fops => File::create(stage.join("file")).map(drop),
+            Self::Mempop => Ok(()),
+            Self::Pfind => grow_tree(stage, TREE_LEVELS).and_then(|()| {
+                // In the last leaf of the last branch.
+                let leaf =
+                    (0..TREE_LEVELS).fold(stage.to_owned(), |at, _| at.join(format!("{}", TREE_WIDTH - 1)));
+                File::create(leaf.join(SOUGHT)).map(drop)
+            }),
+        };
+        made.with_context(|| format!("cannot fill {}", stage.display()))
+    }
+
+    /// One operation; an error when it did not do what it is for.
+    fn operate(self, stage: &Path, file: &CString) -> io::Result<()> {
+        match self {
+            Self::Fops => open_and_close(file),
+            Self::Mempop => map_and_unmap(),
+            Self::Pfind => find(stage),
+        }
+    }
+}
+
+fn grow_tree(at: &Path, levels: u32) -> io::Result<()> {
+    if levels == 0 {
+        return (0..LEAF_FILES).try_for_each(|n| File::create(at.join(format!("file{n}"))).map(drop));
+    }
+    (0..TREE_WIDTH).try_for_each(|n| {
+        let below = at.join(n.to_string());
+        fs::create_dir(&below)?;
+        grow_tree(&below, levels - 1)
+    })
+}
+
+fn open_and_close(file: &CString) -> io::Result<()> {
+    // SAFETY: a string that ends with a zero.
+    let descriptor = unsafe { libc::open(file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: opened above, closed once.
+    if unsafe { libc::close(descriptor) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn map_and_unmap() -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+    // SAFETY: a fresh private mapping, read once inside its length, then unmapped.
+    unsafe {
+        let memory =
+            libc::mmap(std::ptr::null_mut(), MAPPED_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let first = memory.cast::<u8>().read_volatile();
+        if libc::munmap(memory, MAPPED_BYTES) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if first == 0 { Ok(()) } else { Err(io::Error::other("a fresh page is not zero")) }
+    }
+}
+
+fn find(stage: &Path) -> io::Result<()> {
+    let output = Command::new("find").arg(stage).args(["-name", SOUGHT]).stderr(Stdio::null()).output()?;
+    let found = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+    if found == 1 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("`find` found {found} files instead of 1")))
+    }
+}
+
+/// A directory of this process's own, removed at the end.
+struct Stage(PathBuf);
+
+impl Stage {
+    /// On tmpfs, where there is one that can be written to.
+    fn new() -> anyhow::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let now = Native::clock_ns(machine::Clock::Realtime);
+        let path = base.join(format!("contend-bench-{}-{now:x}", std::process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("cannot make the directory {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Removes it; what is left over in words.
+    fn remove(self) -> Option<String> {
+        let removed = fs::remove_dir_all(&self.0);
+        removed.err().map(|error| format!("{} is left over: {error}", self.0.display()))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // what cannot be removed is said by `remove`
+    }
+}
+
+/// What one number of threads came to.
+struct Row {
+    threads: usize,
+    /// Operations a second of all threads, round by round.
+    per_second: Vec<f64>,
+    failure: Option<String>,
+}
+
+/// Runs the load for a while; operations a second of all threads.
+fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Result<f64> {
+    let file = CString::new(stage.join("file").as_os_str().as_bytes())?;
+    let told = Mutex::new((0_u64, None));
+    let plan = Plan { threads: cores.len(), cores, duration_ns: Some(duration_ns) };
+    let ran = Native::run(&plan, &|_| {
+        let mut operations = 0;
+        let mut failure = None;
+        // One operation at least, however late the thread starts.
+        while failure.is_none() && (operations == 0 || Native::running()) {
+            match load.operate(stage, &file) {
+                Ok(()) => operations += 1,
+                Err(error) => failure = Some(error),
+            }
+        }
+        let mut told = told.lock().expect("no holder panics");
+        told.0 += operations;
+        told.1 = told.1.take().or(failure);
+    });
+    match told.into_inner().expect("no holder panics") {
+        (operations, None) => Ok(operations as f64 * 1e9 / ran.elapsed_ns.max(1) as f64),
+        (_, Some(error)) => Err(error),
+    }
+}
+
+/// Runs one of the loads.
+///
+/// # Errors
+///
+/// What the load needs cannot be made.
+pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findings> {
+    let threads: Vec<usize> = match options.threads[..] {
+        [] => bench.up_to_cores(),
+        _ => options.threads.iter().map(|&n| usize::from(n)).collect(),
+    };
+    let stage = Stage::new()?;
+    load.prepare(&stage.0)?;
+    let duration_ns = options.millis * 1_000_000;
+    let progress = bench.start(threads.len() * (options.runs as usize + 1));
+    let watch = Watch::start();
+    let mut rows: Vec<Row> =
+        threads.iter().map(|&threads| Row { threads, per_second: Vec::new(), failure: None }).collect();
+    for turn in 0..=options.runs {
+        for row in &mut rows {
+            progress.begin(&format!("{} threads", row.threads));
+            if row.failure.is_none() {
+                match round(load, &stage.0, &bench.pinned(row.threads), duration_ns) {
+                    Ok(value) if turn > 0 => row.per_second.push(value),
+                    Ok(_) => {}
+                    Err(error) => row.failure = Some(error.to_string()),
+                }
+            }
+            progress.done();
+        }
+    }
+    drop(progress);
+    let noise = watch.stop();
+
+    let most = bench.pinned(threads.iter().copied().max().unwrap_or(1));
+    let contended =
+        contended::watch(&stage.0, |duration_ns| round(load, &stage.0, &most, duration_ns).map(drop));
+    let mut parts = vec![Part {
+        key: load.name(),
+        heading: load.heading().into(),
+        table: table(&rows),
+        notes: vec![format!("On Linux {}, {} ms a run.", kernel_release(), options.millis)],
+    }];
+    match contended {
+        Ok(part) => parts.push(part),
+        Err(why) => {
+            parts[0].notes.push(format!("The kernel's contended locks are not shown: {why:#}."));
+        }
+    }
+    let points = rows.iter().filter_map(|row| Point::of_runs(row.threads as u32, &row.per_second));
+    let curve = Curve::new(load.name(), Unit::OperationsPerSecond, Provenance::Measured)
+        .workload(load.name())
+        .with_points(points)
+        .context("a number of threads was given twice")?;
+    parts[0].notes.extend(stage.remove());
+    Ok(Findings {
+        workload: load.name(),
+        parts,
+        goals: Vec::new(),
+        drawing: Drawing::Curves(load.heading().into(), vec![curve]),
+        noise,
+    })
+}
+
+fn kernel_release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "?".into(), |text| text.trim().to_owned())
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new([
+        Column::number("threads", "threads"),
+        Column::spread("ops_per_s", "operations/s"),
+        Column::number("times_one_thread", "times one thread"),
+        Column::text("failure", "failure").detail(),
+    ]);
+    let one = rows.iter().find(|row| row.threads == 1).and_then(|row| statistics::spread(&row.per_second));
+    for row in rows {
+        let spread = statistics::spread(&row.per_second);
+        table.row([
+            Cell::from(row.threads),
+            spread.into(),
+            spread.zip(one).map(|(spread, one)| spread.median / one.median).into(),
+            row.failure.clone().into(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_does_operations_and_leaves_nothing() {
+        for load in [Load::Fops, Load::Mempop, Load::Pfind] {
+            let stage = Stage::new().unwrap();
+            load.prepare(&stage.0).unwrap();
+            assert!(round(load, &stage.0, &[0], 2_000_000).unwrap() > 0.0, "{load:?}");
+            let path = stage.0.clone();
+            drop(stage);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn an_operation_that_fails_is_an_error() {
+        let nowhere = Path::new("/nonexistent");
+        assert!(round(Load::Fops, nowhere, &[0], 1_000_000).is_err());
+        assert!(
+            round(Load::Pfind, nowhere, &[0], 1_000_000).unwrap_err().to_string().contains("instead of 1")
+        );
+    }
+}

@@ -1,0 +1,464 @@
+//! One lock under load.
+
+use super::Common;
+use super::contenders::{self, Contender, Measure};
+use super::findings::{Drawing, Findings, Goal, Part};
+use super::limited;
+use super::timing::{Bench, Row, interleaved, shown_ns};
+use crate::compare::statistics::{self, Better};
+use crate::noise::{Watch, cpu_of};
+use ::report::{Cell, Column, Table};
+use curve::{Curve, Point, Provenance, Unit};
+use hdrhistogram::Histogram;
+use machine::{Home, Machine, Plan};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+use workloads::client::Wrong;
+use workloads::exclusion::Exclusion;
+use workloads::mix::{self, Mix, Outcome, Waits};
+
+/// What is measured. Lists are multiplied: two sections and three think times are six loads.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Locks and rounds.
+    pub common: Common,
+    /// Numbers of threads.
+    pub threads: Vec<u16>,
+    /// What is done inside.
+    pub section: Vec<Section>,
+    /// Mean time outside between a release and the next acquisition, exponentially spread.
+    pub think_ns: Vec<u64>,
+    /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write.
+    pub reads: Vec<u32>,
+    /// How long each run lasts; longer where threads share cores.
+    pub millis: u64,
+}
+
+/// What is done inside the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Shared lines are read and written.
+    Lines(usize),
+    /// Time passes.
+    Nanoseconds(u64),
+}
+
+impl Section {
+    /// Reads `empty`, `4-lines`, `250ns` or `1us`.
+    ///
+    /// # Errors
+    ///
+    /// Anything else, with what may be written.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let refusal = || format!("`{text}` is no section: write empty, 4-lines, 250ns or 1us");
+        if text == "empty" {
+            return Ok(Self::Lines(0));
+        }
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| refusal());
+        if let Some(lines) = text.strip_suffix("-lines") {
+            let lines = number(lines)? as usize;
+            return if lines <= 4096 { Ok(Self::Lines(lines)) } else { Err("at most 4096 lines".into()) };
+        }
+        if let Some(time) = text.strip_suffix("us") {
+            return Ok(Self::Nanoseconds(1_000 * u64::from(number(time)?)));
+        }
+        let time = text.strip_suffix("ns").ok_or_else(refusal)?;
+        Ok(Self::Nanoseconds(number(time)?.into()))
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Lines(0) => write!(to, "empty"),
+            Self::Lines(lines) => write!(to, "{lines} lines"),
+            Self::Nanoseconds(ns) => write!(to, "{}", shown_ns(ns)),
+        }
+    }
+}
+
+/// What the threads do, and how many there are.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    section: Section,
+    think_ns: u64,
+    reads_percent: u32,
+    threads: usize,
+    duration_ns: u64,
+}
+
+impl Load {
+    fn mix(&self, bench: &Bench) -> Mix {
+        let (lines, section_ns) = match self.section {
+            Section::Lines(lines) => (lines, 0),
+            Section::Nanoseconds(ns) => (0, ns),
+        };
+        Mix {
+            lines,
+            section_cycles: bench.cycles(section_ns),
+            think_cycles: bench.cycles(self.think_ns),
+            reads_percent: self.reads_percent,
+            home: Home::FirstTouch,
+        }
+    }
+}
+
+/// What one round says of one lock under one load.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sample {
+    per_second: f64,
+    /// CPU time of the whole process over acquisitions.
+    cpu_ns: f64,
+    slowest_share: f64,
+    jain: f64,
+    /// 50th, 99th and 99.9th percentile and the worst, in cycles.
+    waits: [u64; 4],
+}
+
+/// Waits of one thread, in cycles, to two digits and more.
+struct Recorded(Histogram<u64>);
+
+impl Default for Recorded {
+    fn default() -> Self {
+        // An hour of cycles at 5 GHz; longer waits count as that.
+        Self(Histogram::new_with_bounds(1, 18_000_000_000_000, 2).expect("the bounds are valid"))
+    }
+}
+
+impl Waits for Recorded {
+    const TIMED: bool = true;
+
+    fn waited(&mut self, cycles: u64) {
+        self.0.saturating_record(cycles);
+    }
+}
+
+/// Runs the mix, without clocks inside or with every wait timed.
+struct Counted<'a>(&'a Mix, &'a Plan<'a>);
+struct Timed<'a>(&'a Mix, &'a Plan<'a>);
+
+/// Decides the random times, the same for every lock.
+const SEED: u64 = 1;
+
+impl Measure for Counted<'_> {
+    type Output = Result<Outcome<()>, Wrong>;
+
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        mix::run::<M, S, ()>(self.0, self.1, SEED)
+    }
+}
+
+impl Measure for Timed<'_> {
+    type Output = Result<Outcome<Recorded>, Wrong>;
+
+    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
+        mix::run::<M, S, Recorded>(self.0, self.1, SEED)
+    }
+}
+
+fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sample, Wrong>> {
+    let waiting = contender.waiting(load.threads, bench.cores());
+    let mix = load.mix(bench);
+    let cores = bench.pinned(load.threads);
+    let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
+    let cpu_before = cpu_of(libc::RUSAGE_SELF);
+    let counted = contender.measure(waiting, Counted(&mix, &plan))?;
+    let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
+    let timed = contender.measure(waiting, Timed(&mix, &plan))?;
+    let assemble = || {
+        let (counted, timed) = (counted?, timed?);
+        let total = counted.total() as f64;
+        let mut all = Recorded::default().0;
+        for waits in &timed.waits {
+            all.add(&waits.0).expect("the bounds are the same");
+        }
+        Ok(Sample {
+            per_second: total * 1e9 / counted.elapsed_ns.max(1) as f64,
+            cpu_ns: cpu.as_nanos() as f64 / total.max(1.0),
+            slowest_share: counted.slowest_share(),
+            jain: counted.jain(),
+            waits: [
+                all.value_at_quantile(0.5),
+                all.value_at_quantile(0.99),
+                all.value_at_quantile(0.999),
+                all.max(),
+            ],
+        })
+    };
+    Some(assemble())
+}
+
+/// How long a run lasts: as asked, but as long as it takes a scheduler to let each thread of a core run.
+fn duration_ns(millis: u64, threads: usize, cores: usize) -> u64 {
+    /// Linux's time slices are 3 to 4 ms.
+    const TURN_NS: u64 = 5_000_000;
+    let shared_by = threads.div_ceil(cores) as u64;
+    let turns = if shared_by > 1 { shared_by * TURN_NS } else { 0 };
+    turns.max(millis * 1_000_000)
+}
+
+/// The rows of one load.
+struct Loaded {
+    load: Load,
+    rows: Vec<Row<Sample>>,
+}
+
+/// Measures each lock under each load.
+fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32, limit: Duration) -> Vec<Loaded> {
+    let progress = bench.start(loads.len() * chosen.len() * (runs as usize + 1));
+    let measured = loads.iter().map(|&load| {
+        let rows = interleaved(chosen, runs, &*progress, |contender| {
+            limited::measured(limit, || sample(contender, bench, &load))
+        });
+        Loaded { load, rows }
+    });
+    let measured = measured.collect();
+    drop(progress);
+    measured
+}
+
+/// Every combination of what was asked for.
+fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
+    let mut loads = Vec::new();
+    for &section in &options.section {
+        for &think_ns in &options.think_ns {
+            for &reads_percent in &options.reads {
+                loads.extend(options.threads.iter().map(|&threads| Load {
+                    section,
+                    think_ns,
+                    reads_percent,
+                    threads: threads.into(),
+                    duration_ns: duration_ns(options.millis, threads.into(), bench.cores()),
+                }));
+            }
+        }
+    }
+    loads
+}
+
+/// Measures.
+///
+/// # Errors
+///
+/// A name that no lock has, or what this machine does not have.
+pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
+    let chosen = contenders::select(&options.common.lock)?;
+    let loads = loads(bench, options);
+    let watch = Watch::start();
+    let measured = measure(bench, &chosen, &loads, options.common.runs, options.common.limit);
+    let noise = watch.stop();
+    let first = loads[0];
+    let title = format!(
+        "One lock: section {}, think time {}, {} % reads",
+        first.section,
+        shown_ns(first.think_ns),
+        first.reads_percent
+    );
+    Ok(Findings {
+        workload: "throughput",
+        parts: vec![part(bench, &measured, options)],
+        goals: goals(bench, &measured),
+        drawing: Drawing::Curves(title, curves(&measured)?),
+        noise,
+    })
+}
+
+fn part(bench: &Bench, measured: &[Loaded], options: &Options) -> Part {
+    Part {
+        key: "throughput",
+        heading: "One lock under load".into(),
+        table: table(bench, measured),
+        notes: vec![format!(
+            "{} cores, {} ms a run and at least 5 for each thread of a shared core, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
+             lock, which must add up. `slowest` is the slowest thread's acquisitions over the mean thread's; Jain's \
+             index is 1 when all threads get the same; CPU time is the whole process's.",
+            bench.cores(),
+            options.millis,
+            options.common.runs
+        )],
+    }
+}
+
+fn table(bench: &Bench, measured: &[Loaded]) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "lock"),
+        Column::text("library", "library").detail(),
+        Column::number("threads", "threads"),
+        Column::spread("acquisitions_per_s", "acquisitions/s"),
+        Column::number("wait_p50_ns", "wait ns, 50 %"),
+        Column::number("wait_p99_ns", "99 %"),
+        Column::number("wait_p999_ns", "99.9 %"),
+        Column::number("wait_worst_ns", "worst"),
+        Column::number("slowest_share", "slowest"),
+        Column::number("jain", "Jain"),
+        Column::number("cpu_ns", "CPU ns"),
+        Column::text("section", "section").detail(),
+        Column::number("think_ns", "think ns").detail(),
+        Column::number("reads_percent", "reads %").detail(),
+        Column::text("waits", "waiters").detail(),
+        Column::text("failure", "failure").detail(),
+    ]);
+    for Loaded { load, rows } in measured {
+        for row in rows {
+            let waiting = row.contender.waiting(load.threads, bench.cores());
+            let median = |figure: &dyn Fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
+            let wait = |index: usize| median(&|sample| sample.waits[index] as f64 / bench.ghz);
+            table.row([
+                Cell::from(row.contender.name()),
+                row.contender.library().into(),
+                load.threads.into(),
+                row.cell(|sample| sample.per_second),
+                wait(0).into(),
+                wait(1).into(),
+                wait(2).into(),
+                row.figures(|sample| sample.waits[3] as f64 / bench.ghz).into_iter().reduce(f64::max).into(),
+                median(&|sample| sample.slowest_share).into(),
+                median(&|sample| sample.jain).into(),
+                median(&|sample| sample.cpu_ns).into(),
+                load.section.to_string().into(),
+                load.think_ns.into(),
+                load.reads_percent.into(),
+                row.contender.waits(waiting).into(),
+                row.failure.clone().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// A curve a lock over the threads of the first of several loads.
+fn curves(measured: &[Loaded]) -> anyhow::Result<Vec<Curve>> {
+    let Some(first) = measured.first() else { return Ok(Vec::new()) };
+    let same = |load: &Load| {
+        (load.section, load.think_ns, load.reads_percent)
+            == (first.load.section, first.load.think_ns, first.load.reads_percent)
+    };
+    let curve = |index: usize| {
+        let name = first.rows[index].contender.name();
+        let mut points: Vec<Point> = Vec::new();
+        for loaded in measured.iter().filter(|loaded| same(&loaded.load)) {
+            let runs = loaded.rows[index].figures(|sample| sample.per_second);
+            let known = points.iter().any(|point| point.cores as usize == loaded.load.threads);
+            points.extend(Point::of_runs(loaded.load.threads as u32, &runs).filter(|_| !known));
+        }
+        Ok(Curve::new(name, Unit::OperationsPerSecond, Provenance::Measured)
+            .lock(name)
+            .workload("throughput")
+            .with_points(points)?)
+    };
+    (0..first.rows.len()).map(curve).collect()
+}
+
+/// With more threads than cores, the best of our locks that sleep is at least as good as the best of those that
+/// people use.
+fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
+    const RIVALS: [&str; 3] = ["glibc", "std", "parking_lot"];
+    /// Which locks are meant: those that sleep; all readers-writers are left to their own loads.
+    fn best(rows: &[Row<Sample>], is: impl Fn(&Contender) -> bool) -> Option<&Row<Sample>> {
+        let median =
+            |row: &Row<Sample>| row.spread(|sample| sample.per_second).map_or(0.0, |spread| spread.median);
+        rows.iter()
+            .filter(|row| row.contender.blocks() && is(&row.contender) && !row.values.is_empty())
+            .max_by(|a, b| median(a).total_cmp(&median(b)))
+    }
+    let crowded = measured.iter().filter(|loaded| loaded.load.threads > bench.cores());
+    let goal = |loaded: &Loaded| {
+        let ours = best(&loaded.rows, |contender| matches!(contender, Contender::Own(_)))?;
+        let theirs = best(&loaded.rows, |contender| RIVALS.contains(&contender.library()))?;
+        let per_second =
+            |row: &Row<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
+        Some(Goal {
+            goal: if loaded.load.reads_percent == 0 {
+                "writes by more threads than cores: our best sleeping lock, times the best of glibc, std, parking_lot"
+            } else {
+                "reads and writes by more threads than cores: likewise, times the best of glibc, std, parking_lot"
+            },
+            subject: format!(
+                "{} against {}, {} threads, section {}, think {}, {} % reads",
+                ours.contender.name(),
+                theirs.contender.name(),
+                loaded.load.threads,
+                loaded.load.section,
+                shown_ns(loaded.load.think_ns),
+                loaded.load.reads_percent
+            ),
+            figure: statistics::ratios(&per_second(theirs), &per_second(ours), Better::Higher)?,
+            bound: 1.0,
+            at_least: true,
+            noise_counts: false,
+        })
+    };
+    crowded.filter_map(goal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::timing::Bench;
+    use crate::progress::Unwatched;
+    use machine::{Place, Topology};
+
+    #[test]
+    fn threads_that_share_a_core_get_their_turns() {
+        assert_eq!(duration_ns(50, 2, 2), 50_000_000);
+        assert_eq!(duration_ns(1, 2, 2), 1_000_000);
+        assert_eq!(duration_ns(50, 64, 2), 160_000_000);
+    }
+
+    #[test]
+    fn sections_are_read() {
+        assert_eq!(Section::parse("empty"), Ok(Section::Lines(0)));
+        assert_eq!(Section::parse("4-lines"), Ok(Section::Lines(4)));
+        assert_eq!(Section::parse("1us"), Ok(Section::Nanoseconds(1_000)));
+        assert_eq!(Section::parse("250ns"), Ok(Section::Nanoseconds(250)));
+        for text in ["", "4", "-lines", "x-lines", "-1us", "1s", "99999999-lines", "4 lines"] {
+            assert!(Section::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Section::Nanoseconds(1_000).to_string(), "1.00 µs");
+    }
+
+    #[test]
+    fn a_lock_that_does_not_exclude_is_wrong() {
+        use crate::bench::contenders::open::{Open, caught};
+        let bench =
+            Bench { ghz: 1.0, topology: Topology::default(), later: Duration::ZERO, progress: &Unwatched };
+        let load = |reads_percent| Load {
+            section: Section::Lines(4),
+            think_ns: 0,
+            reads_percent,
+            threads: 3,
+            duration_ns: 2_000_000,
+        };
+        let plan = Plan { threads: 3, cores: &[], duration_ns: Some(2_000_000) };
+        for mix in [0, 50].map(|reads| load(reads).mix(&bench)) {
+            caught(|| Counted(&mix, &plan).measure::<machine::Native, Open>().err());
+            caught(|| Timed(&mix, &plan).measure::<machine::Native, Open>().err());
+        }
+    }
+
+    #[test]
+    fn a_load_is_measured_and_its_figures_hang_together() {
+        let places = vec![Place::default()];
+        let bench =
+            Bench { ghz: 1.0, topology: Topology { places }, later: Duration::ZERO, progress: &Unwatched };
+        let load = Load {
+            section: Section::Lines(1),
+            think_ns: 0,
+            reads_percent: 50,
+            threads: 3,
+            duration_ns: 2_000_000,
+        };
+        for name in ["ticket", "rw", "std-mutex"] {
+            let chosen = [contenders::find(name).unwrap()];
+            let measured = measure(&bench, &chosen, &[load], 1, Duration::from_secs(60));
+            let row = &measured[0].rows[0];
+            assert_eq!(row.failure, None, "{name}");
+            let sample = &row.values[0];
+            assert!(sample.per_second > 0.0 && sample.slowest_share <= 1.0, "{name}: {sample:?}");
+            assert!(sample.jain >= 0.33 && sample.jain <= 1.0 + 1e-9, "{name}: {sample:?}");
+            assert!(sample.waits.is_sorted(), "{name}: {sample:?}");
+            assert_eq!(curves(&measured).unwrap()[0].points().len(), 1);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! One program under several locks: runs in rounds, and what chance explains of their differences.
+
+pub mod rounds;
+pub mod statistics;
+pub mod trial;

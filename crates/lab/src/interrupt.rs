@@ -1,0 +1,38 @@
+//! Interrupts of commands that take long: what is finished is printed, marked as cut short.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the first interrupt is kept, and whether it has come.
+static KEPT: AtomicBool = AtomicBool::new(false);
+static CAME: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the first interrupt (Ctrl-C) from ending the command: [`came`] tells of it. A second one ends the command.
+pub fn keep() {
+    extern "C" fn note(signal: libc::c_int) {
+        if !take(signal) {
+            // SAFETY: these calls are allowed in a handler.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+    }
+    KEPT.store(true, Ordering::Relaxed);
+    // SAFETY: the handler is a plain function that does what handlers may do.
+    unsafe { libc::signal(libc::SIGINT, note as *const () as libc::sighandler_t) };
+}
+
+/// Takes a signal for noted, in a handler: whether it was the first interrupt of a command that keeps it.
+pub fn take(signal: libc::c_int) -> bool {
+    signal == libc::SIGINT && KEPT.load(Ordering::Relaxed) && !CAME.swap(true, Ordering::Relaxed)
+}
+
+/// Whether the command was interrupted.
+pub fn came() -> bool {
+    CAME.load(Ordering::Relaxed)
+}
+
+/// What is set when the command is interrupted, for whoever looks often.
+pub fn flag() -> &'static AtomicBool {
+    &CAME
+}

@@ -1,0 +1,299 @@
+//! Programs on disk: where they are, and whether a library can be loaded into them.
+
+use anyhow::{Context as _, bail, ensure};
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// How many interpreters a script may name in turn, as in the kernel.
+const INTERPRETERS: usize = 4;
+/// Bytes of a file that say what it is: the kernel reads so many of a script's first line.
+const HEAD: usize = 256;
+
+#[cfg(target_arch = "x86_64")]
+const MACHINE: (u16, &str) = (62, "x86-64");
+#[cfg(target_arch = "aarch64")]
+const MACHINE: (u16, &str) = (183, "AArch64");
+
+/// A program that was not started, and what a shell exits with then.
+#[derive(Debug)]
+pub struct NotStarted {
+    message: String,
+    code: u8,
+}
+
+impl NotStarted {
+    fn missing(message: String) -> Self {
+        Self { message, code: 127 }
+    }
+
+    fn not_executable(message: String) -> Self {
+        Self { message, code: 126 }
+    }
+
+    /// What the command exits with.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotStarted {}
+
+/// What `spawn` said of a command, as an error that names it.
+pub fn cannot_start(command: &Command, error: std::io::Error) -> anyhow::Error {
+    let name = command.get_program().display();
+    match error.raw_os_error() {
+        // It was there before: what is missing is what it names.
+        Some(libc::ENOENT) if Path::new(command.get_program()).exists() => {
+            NotStarted::not_executable(format!("cannot start {name}: its interpreter is not there")).into()
+        }
+        Some(libc::ENOENT) => NotStarted::missing(format!("cannot start {name}: {error}")).into(),
+        Some(libc::EACCES | libc::ENOEXEC | libc::EISDIR | libc::ELIBBAD | libc::ETXTBSY) => {
+            NotStarted::not_executable(format!("cannot start {name}: {error}")).into()
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot start {name}")),
+    }
+}
+
+/// A program that can be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program(PathBuf);
+
+impl Program {
+    /// Looks for a program as a shell does: in `PATH`, unless the name has a slash.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is not executable.
+    pub fn find(name: &OsStr) -> Result<Self, NotStarted> {
+        if name.as_bytes().contains(&b'/') {
+            let path = PathBuf::from(name);
+            if is_executable(&path) {
+                return Ok(Self(path));
+            }
+            let name = path.display();
+            return Err(match path.metadata() {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    NotStarted::missing(format!("cannot run {name}: there is no such file"))
+                }
+                Err(error) => NotStarted::not_executable(format!("cannot run {name}: {error}")),
+                Ok(data) if data.is_dir() => {
+                    NotStarted::not_executable(format!("cannot run {name}: it is a directory"))
+                }
+                Ok(_) => {
+                    NotStarted::not_executable(format!("cannot run {name}: it is not an executable file"))
+                }
+            });
+        }
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+        let candidates: Vec<_> = std::env::split_paths(&path).map(|directory| directory.join(name)).collect();
+        if let Some(found) = candidates.iter().find(|path| is_executable(path)) {
+            return Ok(Self(found.clone()));
+        }
+        let name = name.display();
+        Err(match candidates.iter().find(|path| path.is_file()) {
+            Some(file) => NotStarted::not_executable(format!(
+                "cannot run {name}: {} is not executable, and nothing else in PATH has the name",
+                file.display()
+            )),
+            None => NotStarted::missing(format!("cannot run {name}: no such program in PATH")),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether the dynamic linker will load a library into it that `LD_PRELOAD` names. A script is its interpreter.
+    ///
+    /// # Errors
+    ///
+    /// It will not, and the message says why and what to do. A file that cannot be read is taken on trust.
+    pub fn check_preloadable(&self) -> anyhow::Result<()> {
+        let mut path = self.0.clone();
+        for _ in 0..=INTERPRETERS {
+            check_privileges(&path)?;
+            let Ok(mut file) = File::open(&path) else { return Ok(()) };
+            let head = head_of(&mut file).with_context(|| format!("cannot read {}", path.display()))?;
+            match head.strip_prefix(b"#!") {
+                Some(line) => {
+                    path = interpreter(line)
+                        .with_context(|| format!("{} names no interpreter", path.display()))?;
+                }
+                None if head.starts_with(b"\x7fELF") => return check_elf(&path, &mut file, &head),
+                None => return Ok(()), // a script without a first line, which a shell runs
+            }
+        }
+        bail!(
+            "{} is a script whose interpreters are scripts, more than {INTERPRETERS} deep",
+            self.0.display()
+        );
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn head_of(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD);
+    file.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The interpreter of a script, from its first line without the `#!`. What `env` runs is looked for in `PATH`.
+fn interpreter(line: &[u8]) -> Option<PathBuf> {
+    let line = line.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let first = PathBuf::from(OsStr::from_bytes(words.next()?));
+    if first.file_name() != Some(OsStr::new("env")) {
+        return Some(first);
+    }
+    let run = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))?;
+    Program::find(OsStr::from_bytes(run)).ok().map(|program| program.0)
+}
+
+/// Refuses programs that run with other rights than the caller's: the dynamic linker loads nothing into them.
+fn check_privileges(path: &Path) -> anyhow::Result<()> {
+    const SET_ID: u32 = 0o6000;
+    let Ok(data) = path.metadata() else { return Ok(()) };
+    ensure!(
+        data.mode() & SET_ID == 0,
+        "{} runs with the rights of its owner or group (set-user-id), and the system loads no library into such programs: \
+         run a copy of it without that bit",
+        path.display()
+    );
+    // SAFETY: no preconditions.
+    let user = unsafe { libc::geteuid() };
+    ensure!(
+        user == 0 || !has_capabilities(path),
+        "{} is given capabilities, and the system loads no library into such programs: run it as root, or a copy of it",
+        path.display()
+    );
+    Ok(())
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both strings end with a zero; no room asks for the length only.
+    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+fn check_elf(path: &Path, file: &mut File, head: &[u8]) -> anyhow::Result<()> {
+    const INTERPRETER_SEGMENT: u32 = 3;
+    const CLASS_64_LITTLE: [u8; 2] = [2, 1];
+    let machine = half(head, 18).unwrap_or(0);
+    ensure!(
+        head.get(4..6) == Some(&CLASS_64_LITTLE) && machine == MACHINE.0,
+        "{} is not a program for {}: contend can stand in for locks only in programs of the architecture that it was \
+         built for",
+        path.display(),
+        MACHINE.1
+    );
+    let cut_short = || format!("{} is cut short", path.display());
+    let (start, size, count) = (
+        word(head, 32).with_context(cut_short)?,
+        usize::from(half(head, 54).with_context(cut_short)?),
+        usize::from(half(head, 56).with_context(cut_short)?),
+    );
+    let mut segments = vec![0; size * count];
+    file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut segments)).with_context(cut_short)?;
+    for segment in segments.chunks_exact(size.max(1)) {
+        if segment.get(..4) != Some(&INTERPRETER_SEGMENT.to_le_bytes()) {
+            continue;
+        }
+        let (offset, length) = (word(segment, 8).unwrap_or(0), word(segment, 32).unwrap_or(0));
+        let mut linker = Vec::new();
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.take(length.min(4096)).read_to_end(&mut linker))?;
+        let linker = String::from_utf8_lossy(&linker);
+        ensure!(
+            !linker.contains("musl"),
+            "{} is linked to musl, and contend stands in for glibc's locks only: build it for glibc",
+            path.display()
+        );
+        return Ok(());
+    }
+    bail!(
+        "{} is linked statically, so that no library can be loaded into it: link it dynamically",
+        path.display()
+    )
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn written(name: &str, bytes: &[u8], mode: u32) -> (tempfile::TempDir, Program) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        (directory, Program(path))
+    }
+
+    fn refusal(bytes: &[u8]) -> String {
+        let (_directory, program) = written("program", bytes, 0o700);
+        format!("{:#}", program.check_preloadable().unwrap_err())
+    }
+
+    #[test]
+    fn this_test_can_be_preloaded_and_a_script_is_its_interpreter() {
+        let this = Program(std::env::current_exe().unwrap());
+        this.check_preloadable().unwrap();
+        let script = format!("#! {} -x\n", this.path().display());
+        written("script", script.as_bytes(), 0o700).1.check_preloadable().unwrap();
+        written("script", b"#!/usr/bin/env -S A=b sh\n", 0o700).1.check_preloadable().unwrap();
+        written("script", b"echo no first line\n", 0o700).1.check_preloadable().unwrap();
+    }
+
+    #[test]
+    fn what_no_library_is_loaded_into_is_refused_with_the_reason() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut foreign = own[..1024].to_vec();
+        foreign[18] = 8;
+        assert!(refusal(&foreign).contains("architecture"));
+        let mut fixed = own[..4096.min(own.len())].to_vec();
+        fixed[56..58].copy_from_slice(&[0, 0]); // no segments: no dynamic linker
+        assert!(refusal(&fixed).contains("statically"));
+        assert!(refusal(&own[..60]).contains("cut short"));
+        assert!(refusal(b"\x7fELF").contains("architecture"));
+        assert!(refusal(b"#!\n").contains("interpreter"));
+        let (_directory, program) = written("program", &own, 0o4700);
+        assert!(format!("{:#}", program.check_preloadable().unwrap_err()).contains("set-user-id"));
+        let (_directory, program) = written("loop", b"", 0o700);
+        fs::write(program.path(), format!("#!{}\n", program.path().display())).unwrap();
+        assert!(format!("{:#}", program.check_preloadable().unwrap_err()).contains("deep"));
+    }
+
+    #[test]
+    fn names_are_looked_for_in_the_path_and_paths_are_not() {
+        assert!(Program::find(OsStr::new("sh")).unwrap().path().is_absolute());
+        let none = Program::find(OsStr::new("no-such-program-here")).unwrap_err();
+        assert!(none.to_string().contains("PATH"));
+        assert!(
+            Program::find(OsStr::new("./no-such-file")).unwrap_err().to_string().contains("no such file")
+        );
+    }
+}

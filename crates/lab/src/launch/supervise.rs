@@ -1,0 +1,236 @@
+//! Standing in for a running program: signals go through to it, and its end is passed on.
+//!
+//! Whoever started `contend` knows the launcher's process number and not the program's. So what is sent to the launcher is
+//! for the program, and the launcher waits for what the program makes of it. Three kinds of signals are not passed on: what
+//! the terminal sends, since the program is in the same process group and has it already; what the program or a descendant
+//! of it sent, to its group or to its parent; and what the launcher brought on itself.
+
+use anyhow::Context as _;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::{Arc, Mutex};
+
+/// Signals that are passed on: those that end a process, or that programs give a meaning to. A fault's are not among them,
+/// nor those that stop.
+const PASSED_ON: [libc::c_int; 13] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGCONT,
+];
+
+/// A program that the launcher stands in for.
+#[derive(Debug)]
+pub struct Supervised {
+    child: Child,
+    /// The program's process number, as long as it is not reaped.
+    alive: Arc<Mutex<Option<libc::pid_t>>>,
+}
+
+impl Supervised {
+    /// Starts a program. To be called while the launcher has one thread: all later ones leave the signals alone.
+    ///
+    /// If the launcher is killed, the program is killed with it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let before = hold_back_signals();
+        // SAFETY: no preconditions.
+        let launcher = unsafe { libc::getpid() };
+        let in_child = move || {
+            // SAFETY: these calls are allowed after a fork, and `before` is a signal mask.
+            unsafe {
+                libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != launcher {
+                    libc::raise(libc::SIGKILL); // the launcher was killed before it could be asked for
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the closure does nothing that is not allowed between fork and exec.
+        let child = unsafe { command.pre_exec(in_child) }.spawn();
+        let child = child.map_err(|error| super::program::cannot_start(command, error))?;
+        let alive = Arc::new(Mutex::new(Some(child.id().cast_signed())));
+        let watched = Arc::clone(&alive);
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || pass_signals_on(&watched))
+            .context("cannot start a thread")?;
+        Ok(Self { child, alive })
+    }
+
+    /// The program's process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The program's output and errors, if they were asked to be pipes.
+    pub fn streams(&mut self) -> (Option<std::process::ChildStdout>, Option<std::process::ChildStderr>) {
+        (self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Waits for the program's end. From then on signals do to the launcher what they do by default.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be waited for.
+    pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
+        wait_without_reaping(&self.child);
+        // Before it is reaped: after that its number may be another's.
+        *self.alive.lock().expect("nobody panics with it") = None;
+        self.child.wait().context("cannot wait for the program")
+    }
+}
+
+/// Waits for a child's end, and leaves it to be reaped.
+pub fn wait_without_reaping(child: &Child) {
+    loop {
+        // SAFETY: all-zero is a valid siginfo, and the pointer is valid for the call.
+        let result = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, child.id(), &raw mut info, libc::WEXITED | libc::WNOWAIT)
+        };
+        if result == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
+/// Closes the launcher's own input and output, which are the program's alone now: a reader of the program's output waits
+/// until everybody has closed it.
+pub fn leave_streams_to_program() {
+    if let Ok(nothing) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+            // SAFETY: replaces a standard stream, which stays open all the time.
+            unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&nothing), stream) };
+        }
+    }
+}
+
+/// Ends this process as the program ended: with its code, or by its signal.
+pub fn end_as(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal() {
+        // SAFETY: plain system calls; no core, since the program has left its own.
+        unsafe {
+            libc::prctl(libc::PR_SET_DUMPABLE, 0);
+            die_of(signal);
+        }
+    }
+    exit_code(status)
+}
+
+/// What a command that passes a program's end on exits with: its code, or 128 and the number of the signal.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Lets a write past the limit of file sizes fail, instead of ending the command before it has told what it has.
+pub fn fail_writes_past_the_limit() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler is a plain function. A program does not inherit it, as it would an ignored signal.
+    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
+}
+
+/// Lets the signals that are passed on wait. Returns the mask before.
+fn hold_back_signals() -> libc::sigset_t {
+    let held = passed_on();
+    // SAFETY: both sets are initialised, one by the call.
+    unsafe {
+        let mut before = MaybeUninit::uninit();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+fn passed_on() -> libc::sigset_t {
+    // SAFETY: the set is initialised by the first call, and the others get valid signals.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
+    let set = passed_on();
+    loop {
+        // SAFETY: the set is initialised, and all-zero is a valid siginfo to be overwritten.
+        let (signal, info) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            (libc::sigwaitinfo(&raw const set, &raw mut info), info)
+        };
+        if signal < 0 {
+            continue; // interrupted
+        }
+        let alive = alive.lock().expect("nobody panics with it");
+        match *alive {
+            Some(program) => {
+                // A signal that no process sent comes from the terminal, or from a timer of the launcher, which has none.
+                let sent = info.si_code <= 0;
+                // SAFETY: what a process sent has a sender.
+                if sent && !descends(unsafe { info.si_pid() }, program) {
+                    // SAFETY: the program is not reaped yet, so the number is its own.
+                    unsafe { libc::kill(program, signal) };
+                }
+            }
+            // SAFETY: the program has ended, so this is for the launcher.
+            None if signal != libc::SIGCONT => unsafe { die_of(signal) },
+            None => {}
+        }
+    }
+}
+
+/// Ends the process by a signal, unless that is one which is ignored.
+///
+/// # Safety
+/// Nothing that has to be dropped is lost by it.
+unsafe fn die_of(signal: libc::c_int) {
+    // SAFETY: a valid signal, and a set that the first call initialises.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+/// Whether a process is the program, or descends from it. One that has ended for good does not.
+fn descends(process: libc::pid_t, program: libc::pid_t) -> bool {
+    let mut process = process;
+    while process > 1 {
+        if process == program {
+            return true;
+        }
+        let Some(parent) = parent_of(process) else { return false };
+        process = parent;
+    }
+    false
+}
+
+/// Field 4 of `/proc/PID/stat`. The name in field 2 may hold anything.
+fn parent_of(process: libc::pid_t) -> Option<libc::pid_t> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

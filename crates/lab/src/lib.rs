@@ -1,0 +1,23 @@
+//! What measures, without an argument parser and without a terminal.
+//!
+//! - [`bench`](mod@bench): locks on this machine, ours beside those of other libraries;
+//! - [`calibrate`]: what hand-overs cost on this machine, as a machine file;
+//! - [`compare`]: runs of a program in rounds, and what chance explains of their differences;
+//! - [`simulate`]: workloads under locks on the simulated machine, side by side;
+//! - [`launch`]: starting a program with the preload library, and what became of its locks;
+//! - [`noise`]: what else the machine did meanwhile.
+//!
+//! Results are values; tables are values too, which the caller prints. [`progress`] tells the caller how far a measurement
+//! is, and [`interrupt`] tells the measurement that nobody waits for the rest of it.
+
+pub mod bench;
+pub mod calibrate;
+pub mod compare;
+pub mod host;
+pub mod interrupt;
+pub mod launch;
+pub mod names;
+pub mod noise;
+pub mod placement;
+pub mod progress;
+pub mod simulate;

@@ -1,0 +1,95 @@
+//! Names that a user gives: of locks, machines, workloads and the like. One that is not known is answered with the nearest.
+
+use locks::catalogue::{LOCKS, Lock};
+use report::text;
+
+/// Names as far from the given one as this, or farther, are not offered. 1 is the same name, 0 has nothing in common.
+const NEAR: f64 = 0.75;
+
+/// So many are offered at most.
+const OFFERED: usize = 3;
+
+/// A name that is not known, as an error: the command exits with 2, as for every other wrong argument.
+#[derive(Debug)]
+pub struct Unknown(String);
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// The error for a name that is none of `known`: which are near, and what lists them all.
+pub fn unknown<'a>(
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    listed: &str,
+) -> Unknown {
+    let near = nearest(name, known);
+    let offer = match &near[..] {
+        [] => ":".to_owned(),
+        [only] => format!("; did you mean `{only}`?"),
+        [first @ .., last] => format!("; did you mean {} or `{last}`?", quoted(first)),
+    };
+    Unknown(format!("there is no {what} `{}`{offer} {listed}", text::printable(name)))
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The known names that are like this one, the nearest first.
+fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let name = name.to_lowercase();
+    let likeness = |known: &str| {
+        let part = if name.len() > 2 && known.contains(&*name) { NEAR } else { 0.0 };
+        strsim::normalized_damerau_levenshtein(&name, known)
+            .max(strsim::jaro_winkler(&name, known) - 0.1)
+            .max(part)
+    };
+    let mut near: Vec<_> = known.into_iter().map(|known| (likeness(known), known)).collect();
+    near.retain(|(likeness, _)| *likeness >= NEAR);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.dedup_by_key(|(_, known)| *known);
+    near.into_iter().take(OFFERED).map(|(_, known)| known).collect()
+}
+
+/// The lock of this name.
+pub fn lock(name: &str) -> Result<&'static Lock, String> {
+    locks::catalogue::find(name).ok_or_else(|| unknown_lock(name, []).to_string())
+}
+
+/// The error for a name that is no lock of the catalogue and none of `more`.
+pub fn unknown_lock<'a>(name: &str, more: impl IntoIterator<Item = &'a str>) -> Unknown {
+    let known = LOCKS.iter().map(|lock| lock.name).chain(more);
+    unknown("lock", name, known, "`contend locks` lists them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_offered_and_far_ones_are_not() {
+        let locks = ["ticket", "ticket4", "mcs", "clh", "ttas", "tas", "rw-queued"];
+        assert_eq!(nearest("tiket", locks)[0], "ticket");
+        assert_eq!(nearest("MCS", locks), ["mcs"]);
+        assert_eq!(nearest("mcss", locks), ["mcs"]);
+        assert_eq!(nearest("queued", locks), ["rw-queued"]);
+        assert!(nearest("nosuch", locks).is_empty() && nearest("", locks).is_empty());
+    }
+
+    #[test]
+    fn the_error_names_what_was_given_and_what_lists_the_rest() {
+        let error = lock("tiket").unwrap_err();
+        assert!(
+            error.contains("no lock `tiket`; did you mean `ticket`") && error.contains("contend locks"),
+            "{error}"
+        );
+        let error = lock("no\u{1b}such").unwrap_err();
+        assert!(error.contains("no lock `no\\u{1b}such`: `contend locks` lists them"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! How busy the machine was with other work while something was timed.
+
+use std::fs;
+use std::time::Duration;
+
+/// Other programs may use this share of all cores before timings are doubted.
+const OTHERS_SHARE: f64 = 0.05;
+
+/// A hypervisor may take this share before timings are doubted.
+const STOLEN_SHARE: f64 = 0.01;
+
+/// Time on all cores since the machine started, in clock ticks, as `/proc/stat` counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    idle: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guests' time is
+    /// part of user's.
+    fn parse(stat: &str) -> Option<Self> {
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let &[user, nice, system, idle, waiting, hard, soft, stolen, ..] = fields.as_slice() else {
+            return None;
+        };
+        Some(Self { busy: user + nice + system + hard + soft, idle: idle + waiting, stolen })
+    }
+
+    fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+}
+
+/// A watch on the machine that runs while something is timed.
+#[derive(Debug)]
+pub struct Watch {
+    load: Option<f64>,
+    ticks: Option<Ticks>,
+    own_cpu: Duration,
+}
+
+impl Watch {
+    /// Starts watching.
+    pub fn start() -> Self {
+        let load = fs::read_to_string("/proc/loadavg").ok();
+        Self {
+            load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
+            ticks: Ticks::now(),
+            own_cpu: own_cpu(),
+        }
+    }
+
+    /// What happened since. Where the kernel does not tell, nothing is assumed.
+    pub fn stop(&self) -> Noise {
+        let own = own_cpu().saturating_sub(self.own_cpu);
+        match (self.ticks, Ticks::now()) {
+            (Some(before), Some(after)) => {
+                Noise { load_before: self.load, ..Noise::between(before, after, own, ticks_per_second()) }
+            }
+            _ => Noise { load_before: self.load, ..Noise::default() },
+        }
+    }
+}
+
+/// What else the machine did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct Noise {
+    /// Load average of the minute before.
+    pub load_before: Option<f64>,
+    /// Share of all cores' time that programs used which were not being timed.
+    pub others_share: Option<f64>,
+    /// Share of all cores' time that a hypervisor gave to somebody else.
+    pub stolen_share: Option<f64>,
+}
+
+impl Noise {
+    fn between(before: Ticks, after: Ticks, own: Duration, ticks_per_second: f64) -> Self {
+        let busy = after.busy.saturating_sub(before.busy) as f64;
+        let stolen = after.stolen.saturating_sub(before.stolen) as f64;
+        let all = busy + stolen + after.idle.saturating_sub(before.idle) as f64;
+        if all == 0.0 {
+            return Self::default();
+        }
+        let others = (busy - own.as_secs_f64() * ticks_per_second).max(0.0);
+        Self { load_before: None, others_share: Some(others / all), stolen_share: Some(stolen / all) }
+    }
+
+    /// Why timings taken meanwhile should not be trusted, with what to do; nothing if they may be.
+    pub fn warnings(&self) -> Vec<String> {
+        let advice = |(what, advice)| format!("{what}: {advice}");
+        self.disturbances_and_advice().into_iter().map(advice).collect()
+    }
+
+    /// What disturbed timings meanwhile.
+    pub fn disturbances(&self) -> Vec<String> {
+        self.disturbances_and_advice().into_iter().map(|(what, _)| what).collect()
+    }
+
+    fn disturbances_and_advice(&self) -> Vec<(String, &'static str)> {
+        let mut all = Vec::new();
+        if let Some(share) = self.others_share.filter(|&share| share > OTHERS_SHARE) {
+            let what = format!("other programs used {:.0} % of the cores meanwhile", 100.0 * share);
+            all.push((what, "stop them and measure again"));
+        }
+        if let Some(share) = self.stolen_share.filter(|&share| share > STOLEN_SHARE) {
+            let what = format!("the hypervisor took {:.1} % of the cores' time away", 100.0 * share);
+            all.push((what, "measure on a quieter host"));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        if let Some(load) = self.load_before.filter(|&load| load > 0.5 * cores as f64) {
+            let what = format!("the load was {load} on {cores} cores at the start");
+            all.push((what, "the machine was not at rest"));
+        }
+        all
+    }
+}
+
+fn ticks_per_second() -> f64 {
+    // SAFETY: no pointers are passed.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if ticks > 0 { ticks as f64 } else { 100.0 }
+}
+
+/// CPU time of this process and of the children that it has waited for.
+fn own_cpu() -> Duration {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(cpu_of).sum()
+}
+
+/// CPU time of those whom `who` means to getrusage.
+pub fn cpu_of(who: libc::c_int) -> Duration {
+    // SAFETY: all-zero is a valid rusage, and the pointer is valid for the call.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(who, &raw mut usage);
+        usage
+    };
+    let duration = |time: libc::timeval| {
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or(0),
+            1000 * u32::try_from(time.tv_usec).unwrap_or(0),
+        )
+    };
+    duration(usage.ru_utime) + duration(usage.ru_stime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counts_are_read() {
+        let stat = "cpu  100 10 50 1000 40 5 5 30 7 0\ncpu0 1 2 3\n";
+        assert_eq!(Ticks::parse(stat), Some(Ticks { busy: 170, idle: 1040, stolen: 30 }));
+        assert_eq!(Ticks::parse("cpu  1 2 3\n"), None);
+        assert_eq!(Ticks::parse(""), None);
+    }
+
+    #[test]
+    fn own_time_is_not_noise() {
+        let before = Ticks { busy: 0, idle: 0, stolen: 0 };
+        let after = Ticks { busy: 150, idle: 45, stolen: 5 };
+        let noise = Noise::between(before, after, Duration::from_secs(1), 100.0);
+        assert_eq!(noise.others_share, Some(0.25));
+        assert_eq!(noise.stolen_share, Some(0.025));
+        assert_eq!(noise.warnings().len(), 2);
+        let quiet = Noise::between(before, after, Duration::from_secs(2), 100.0);
+        assert_eq!(quiet.others_share, Some(0.0), "ticks are coarser than the clock of CPU time");
+        assert_eq!(Noise::between(before, before, Duration::ZERO, 100.0), Noise::default());
+    }
+}

@@ -1,0 +1,47 @@
+//! How far a measurement is, for whoever waits for it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What the steps of a measurement are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Simulated runs, side by side.
+    Simulations,
+    /// Quantities of a calibration.
+    Quantities,
+    /// Runs of a benchmark, of which the current one has a name. What is measured after it takes about so long.
+    Runs {
+        /// The time that is needed after this benchmark.
+        later: Duration,
+    },
+}
+
+/// Somebody who waits for measurements.
+pub trait Progress: fmt::Debug + Sync {
+    /// Work of so many steps begins. It is over when the answer is dropped.
+    fn start(&self, work: Work, steps: usize) -> Box<dyn Steps>;
+}
+
+/// The steps of one piece of work.
+pub trait Steps: Sync {
+    /// The step of this name begins.
+    fn begin(&self, _name: &str) {}
+
+    /// A step is over, or was left out.
+    fn done(&self);
+}
+
+/// Nobody waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn start(&self, _: Work, _: usize) -> Box<dyn Steps> {
+        Box::new(*self)
+    }
+}
+
+impl Steps for Unwatched {
+    fn done(&self) {}
+}

@@ -19,6 +19,8 @@ fn main() {
     let library = newest_library();
     println!("cargo::rerun-if-changed={}", library.display());
     let copy = PathBuf::from(variable("OUT_DIR")).join("libcontend_preload.so");
+    // Not into the file that is there, which may have other names: trees of build results are copied by hard links.
+    let _ = fs::remove_file(&copy);
     fs::copy(&library, &copy)
         .unwrap_or_else(|error| panic!("cannot copy {} to {}: {error}", library.display(), copy.display()));
 }

@@ -16,6 +16,7 @@ extern crate std;
 
 pub mod environment;
 pub mod request;
+mod rust_symbol;
 pub mod site;
 pub mod symbol;
 pub mod wrapper;

@@ -3,7 +3,9 @@
 //!
 //! Mangled names are those of the Itanium C++ ABI, section 5.1. Read is what names are made of; what stands in parameters
 //! and template arguments is skipped. A name whose own parts refer back to arguments (rare: methods of closures in
-//! templates) has no short form here.
+//! templates) has no short form here. Rust's mangling of today is read by [`crate::rust_symbol`].
+
+use crate::rust_symbol;
 
 /// A part of a name, from the outside in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +27,14 @@ pub enum Part<'a> {
 /// Calls `each` with the parts of a symbol's name. False if it has no short form.
 pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
     let symbol = without_suffix(symbol);
-    match symbol.strip_prefix(b"_Z") {
-        Some(rest) => Reader { rest, each }.name().is_some(),
-        None => {
-            each(Part::Name(symbol));
-            !symbol.starts_with(b"_R")
-        }
+    if let Some(rest) = symbol.strip_prefix(b"_Z") {
+        return Reader { rest, each }.name().is_some();
     }
+    if let Some(rest) = symbol.strip_prefix(b"_R") {
+        return rust_symbol::visit(rest, each).is_some();
+    }
+    each(Part::Name(symbol));
+    true
 }
 
 /// The name without a version (`@@GLIBC_2.4`) and what compilers append to copies and parts (`.constprop.0`, `.cold`).
@@ -430,7 +433,7 @@ mod tests {
             "_ZN9fooE",
             "_ZN99999999999999999999fE",
             "_ZNS_3fooE",
-            "_RNvC1a1b",
+            "_RNvC1a",
             "_ZTV3Foo",
             "_ZN1AIE",
         ] {

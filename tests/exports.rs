@@ -35,6 +35,7 @@ const NAMES: &[&str] = &[
     "mtx_timedlock",
     "mtx_trylock",
     "mtx_unlock",
+    "pthread_clockjoin_np",
     "pthread_cond_broadcast",
     "pthread_cond_clockwait",
     "pthread_cond_destroy",
@@ -43,6 +44,7 @@ const NAMES: &[&str] = &[
     "pthread_cond_timedwait",
     "pthread_cond_wait",
     "pthread_create",
+    "pthread_join",
     "pthread_mutex_clocklock",
     "pthread_mutex_destroy",
     "pthread_mutex_init",
@@ -66,7 +68,9 @@ const NAMES: &[&str] = &[
     "pthread_spin_lock",
     "pthread_spin_trylock",
     "pthread_spin_unlock",
+    "pthread_timedjoin_np",
     "thrd_create",
+    "thrd_join",
 ];
 
 /// The library as the command hands it to programs.

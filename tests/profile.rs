@@ -217,3 +217,100 @@ fn what_is_no_profile_is_named() {
     assert!(!outcome.succeeded());
     assert!(outcome.stderr.contains("foreign.contend"), "{outcome}");
 }
+
+/// The report of `blocked.c` with this argument, as JSON and as people read it.
+fn blocked(what: &str) -> (Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = Source::program("blocked.c").compile();
+    let file = directory.path().join("p.contend");
+    let mut command = contend(&["profile", "--quiet", "-o"]);
+    command.arg(&file).arg("--").arg(program).arg(what);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let text = run(contend(&["report", file.to_str().unwrap()]), HANG);
+    assert!(text.succeeded(), "{text}");
+    (json(&["report", "--json", file.to_str().unwrap()]), text.stdout)
+}
+
+/// Time in ns that threads were blocked in this, by the report.
+fn blocked_ns(report: &Value, part: &str) -> f64 {
+    report["header"]["blocked"][part].as_f64().unwrap()
+}
+
+fn warned(report: &Value, of: &str) -> bool {
+    let warnings = report["header"]["warnings"].as_array().unwrap();
+    warnings.iter().any(|warning| warning.as_str().unwrap().contains(of))
+}
+
+#[test]
+fn an_idle_pool_is_blocked_in_its_condition_waits() {
+    let (report, text) = blocked("pool");
+    // Eight workers, 400 ms each.
+    assert!(blocked_ns(&report, "conditions_ns") > 2e9, "{text}");
+    assert!(blocked_ns(&report, "futex_ns") < 0.1 * blocked_ns(&report, "conditions_ns"), "{text}");
+    assert!(!warned(&report, "hardly ran together") && !warned(&report, "may have been"), "{text}");
+}
+
+#[test]
+fn who_joins_a_worker_misses_no_wait() {
+    let (report, text) = blocked("join");
+    let joins = blocked_ns(&report, "joins_ns");
+    assert!(joins > 0.0 && blocked_ns(&report, "futex_ns") < 0.1 * joins, "{text}");
+    assert!(!warned(&report, "hardly ran together") && !warned(&report, "may have been"), "{text}");
+    assert_eq!(report["header"]["threads"], 2, "{text}");
+}
+
+/// Threads sleep while they hold the lock: the sections take many times as long as the program's time on cores.
+#[test]
+fn no_share_is_more_than_all() {
+    let (report, text) = blocked("inside");
+    let share = row(&report, "result_lock")["share"].as_f64().unwrap();
+    assert!((0.3..=1.0).contains(&share), "{text}");
+}
+
+#[test]
+fn rows_of_several_processes_say_which() {
+    let (report, text) = blocked("processes");
+    let rows = report["rows"].as_array().unwrap();
+    let pids: Vec<_> = rows.iter().map(|row| row["pid"].to_string()).collect();
+    assert_eq!((pids.len(), pids[0] == pids[1]), (2, false), "{text}");
+    for pid in pids {
+        assert!(text.lines().any(|line| line.starts_with("result_lock") && line.contains(&pid)), "{text}");
+    }
+    let (_, one) = blocked("join");
+    let header = one.lines().find(|line| line.starts_with("lock ")).unwrap();
+    assert!(header.split_whitespace().nth(1) == Some("use") || header.contains("first touched"), "{one}");
+}
+
+/// Rust's locks call the kernel themselves: a profile of them has no row, and says where the time went.
+#[test]
+fn a_program_without_recorded_locks_is_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("p.rs"), directory.path().join("p"));
+    let code = "use std::{sync::{Arc, Mutex}, thread, time::Duration};
+        fn main() {
+            let lock = Arc::new(Mutex::new(0));
+            let work = |lock: Arc<Mutex<i32>>| for _ in 0..3 {
+                let mut held = lock.lock().unwrap();
+                thread::sleep(Duration::from_millis(100));
+                *held += 1;
+            };
+            let threads = [0; 3].map(|_| { let lock = lock.clone(); thread::spawn(move || work(lock)) });
+            threads.map(|thread| thread.join().unwrap());
+        }";
+    std::fs::write(&source, code).unwrap();
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(rustc);
+    compile.arg("-o").arg(&program).arg(&source);
+    let outcome = run(compile, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let file = directory.path().join("p.contend");
+    let mut command = contend(&["profile", "-o"]);
+    command.arg(&file).arg("--").arg(program);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let told = outcome.stderr;
+    assert!(told.contains("No thread called a pthread lock function"), "{told}");
+    assert!(!told.contains("0 threads") && !told.contains("-0.0"), "{told}");
+    assert!(told.contains("joining threads"), "{told}");
+}

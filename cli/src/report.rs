@@ -2,6 +2,7 @@
 
 use crate::output;
 use anyhow::Context as _;
+use profile::read::Blocked;
 use profile::{LockRow, LockTable, Options, Profile, Times, Usage};
 use report::text::{grouped, printable, short};
 use report::{Cell, Column, Screen, Table};
@@ -13,9 +14,9 @@ use std::process::ExitCode;
 ///
 /// One row for each lock and way of using it, by the time lost waiting, then by the time held. The first columns are
 /// those of "Non-scalable locks are dangerous", figure 3: how often an operation acquires the lock, how long the
-/// critical section is, and which part of the operation that makes. An operation is what --ops or --ops-regex counted
-/// when the profile was taken, or --ops counts now; without them figures are for one second, and shares are of the
-/// time on cores.
+/// critical section is, and which part that makes of the time of the threads that use the lock, without their waits
+/// for it: as many threads as it takes to make 100 % of these parts saturate the lock. An operation is what --ops or
+/// --ops-regex counted when the profile was taken, or --ops counts now; without them figures are for one second.
 ///
 /// "same core" and "other core" are the critical section after a holder on the same core and on another one: the
 /// difference is the cost of moving its data, which is what grows with cores.
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { profile: path, json, csv, pprof, top, ops, no_symbols } = args;
-    let options = Options { operations: ops, symbols: !no_symbols };
+    let options = Options { operations: ops, symbols: !no_symbols, calls: pprof.is_some() };
     let table = Profile::open(path)?.table(&options);
     if let Some(path) = pprof {
         std::fs::write(&path, profile::read::to_pprof(&table))
@@ -127,15 +128,9 @@ fn header(table: &LockTable) -> String {
             writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
         }
     };
-    match h.coverage {
-        Some(coverage) => {
-            let _ = writeln!(
-                lines,
-                "Coverage {:.0} %: threads were blocked for {}, of that {} in calls that are recorded.",
-                100.0 * coverage.ratio(),
-                time(coverage.off_cpu_ns),
-                time(coverage.seen_ns),
-            );
+    match &h.blocked {
+        Some(blocked) => {
+            let _ = writeln!(lines, "{}", blocked_in(blocked));
         }
         None => {
             lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
@@ -159,6 +154,27 @@ fn header(table: &LockTable) -> String {
     lines
 }
 
+/// What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
+fn blocked_in(blocked: &Blocked) -> String {
+    const LEAST_NS: f64 = 1e3;
+    const HARDLY: f64 = 0.01;
+    let mut parts = blocked.parts();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts = parts.iter().filter(|(_, ns)| *ns >= LEAST_NS);
+    let parts: Vec<_> = parts.map(|(name, ns)| format!("{} {name}", time(*ns))).collect();
+    if parts.is_empty() {
+        return "No thread was blocked.".to_owned();
+    }
+    let total_ns = blocked.total_ns();
+    let coverage = if blocked.recorded_ns() + blocked.missed_ns() < HARDLY * total_ns {
+        "Hardly any of that can have been waits for locks.".to_owned()
+    } else {
+        let part = 100.0 * blocked.coverage().ratio();
+        format!("Coverage {part:.0} %: the recorded part of what may have been waits for locks.")
+    };
+    format!("Threads were blocked for {}: {}. {coverage}", time(total_ns), parts.join(", "))
+}
+
 /// A duration with a fitting unit.
 fn time(ns: f64) -> String {
     let (unit, name) = match ns {
@@ -173,8 +189,11 @@ fn time(ns: f64) -> String {
 /// The first `top` locks, a row for each way of using them.
 fn rows(table: &LockTable, top: usize) -> Table {
     let counted = table.header.operations.is_some();
+    let process = Column::text("process", "process");
+    let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
     let mut shown = Table::new([
         Column::text("lock", "lock"),
+        if several { process.kept() } else { process.detail() },
         Column::text("use", "use"),
         if counted {
             Column::number("acquires_per_operation", "acquires/op")
@@ -182,7 +201,7 @@ fn rows(table: &LockTable, top: usize) -> Table {
             Column::number("acquires_per_s", "acquires/s")
         },
         Column::number("critical_section_ns", "section ns"),
-        Column::percent("share", if counted { "% of op" } else { "% of CPU" }),
+        Column::percent("share", "% of time"),
         Column::percent("contended_share", "contended %"),
         Column::number("waited_ms", "waited ms").kept(),
         Column::number("handover_ns", "hand-over ns"),
@@ -202,7 +221,6 @@ fn rows(table: &LockTable, top: usize) -> Table {
         Column::number("try_failures", "try failures").detail(),
         Column::number("timeouts", "timeouts").detail(),
         Column::number("nested", "nested").detail(),
-        Column::text("process", "process").detail(),
     ]);
     for row in table.rows.iter().take(top) {
         let name = row.kind.name();
@@ -229,10 +247,11 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     let hold = usage.hold();
     vec![
         row.name.as_str().into(),
+        format!("{} {}", row.pid, row.program).into(),
         way.into(),
         part(usage.acquisitions as f64, operations).into(),
         mean(&hold),
-        part(usage.held_ns(), operations * h.operation_ns).into(),
+        (row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into(),
         of_acquisitions(usage.contended).into(),
         (usage.wait.total_ns / 1e6).into(),
         mean(&usage.handover),
@@ -252,7 +271,6 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         usage.try_failures.into(),
         usage.timeouts.into(),
         usage.nested.into(),
-        format!("{} {}", row.pid, row.program).into(),
     ]
 }
 

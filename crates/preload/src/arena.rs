@@ -206,6 +206,14 @@ pub(crate) fn trace(address: usize) -> Option<&'static Trace> {
     Some(&slot(number).trace)
 }
 
+/// The trace of a glibc spin lock that was initialised just now. `None` where so many have one that those which are never taken
+/// might leave no room for those which are.
+#[cold]
+pub(crate) fn trace_of_new(address: usize) -> Option<&'static Trace> {
+    let plenty = (USED.load(Ordering::Relaxed) as usize) < SLOTS / 2 || FREE.load(Ordering::Relaxed) != 0;
+    if plenty { trace(address) } else { known_trace(address) }
+}
+
 /// The trace of the spin lock at this address, if it has one.
 pub(crate) fn known_trace(address: usize) -> Option<&'static Trace> {
     find(address).map(|number| &slot(number).trace)

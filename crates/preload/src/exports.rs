@@ -82,6 +82,10 @@ export! {
 
     pthread_create => thread::create, caller 4;
     thrd_create => thread::create_c11, caller 3;
+    pthread_join => thread::join, caller 2;
+    pthread_timedjoin_np => thread::timedjoin, caller 3;
+    pthread_clockjoin_np => thread::clockjoin, caller 4;
+    thrd_join => thread::join_c11, caller 2;
 
     mtx_init => c11::mtx_init, caller 2;
     mtx_destroy => c11::mtx_destroy, caller 1;

@@ -86,6 +86,11 @@ functions! {
     pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t, start: *mut c_void, argument: *mut c_void) None;
     thrd_create(thread: *mut pthread_t, start: *mut c_void, argument: *mut c_void) None;
+    pthread_join(thread: pthread_t, result: *mut *mut c_void) None;
+    pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, time: *const timespec) None;
+    pthread_clockjoin_np(
+        thread: pthread_t, result: *mut *mut c_void, clock: clockid_t, time: *const timespec) None;
+    thrd_join(thread: pthread_t, result: *mut c_int) None;
     pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) None;
     pthread_mutex_destroy(mutex: *mut pthread_mutex_t) None;
     pthread_mutex_lock(mutex: *mut pthread_mutex_t) None;

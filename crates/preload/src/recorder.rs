@@ -90,6 +90,18 @@ pub(crate) fn cond_waits(t: &PerThread, started: u64) {
     RECORDER.cond_waits(t, started);
 }
 
+/// The calling thread begins to wait for the end of another one.
+#[cold]
+pub(crate) fn joins(t: &PerThread, started: u64) {
+    RECORDER.joins(t, started);
+}
+
+/// The join that began at `started` is over.
+#[cold]
+pub(crate) fn joined(t: &PerThread, started: u64) {
+    RECORDER.joined(t, started);
+}
+
 /// A condition wait is over and the mutex is back.
 #[cold]
 pub(crate) fn cond_waited(

@@ -115,6 +115,11 @@ impl Spin {
             }
             if let Some(value) = wanted.and_then(|number| Initialisation::alone(|_| self.place(number))) {
                 self.0.store(value, Relaxed);
+                if recorder::enabled()
+                    && let Some(ours) = self.ours()
+                {
+                    recorder::initialised(&ours.slot().trace);
+                }
                 return 0;
             }
         } else if SPINS.watched() && shared != libc::PTHREAD_PROCESS_PRIVATE {
@@ -123,7 +128,14 @@ impl Spin {
             SPINS.not_chosen();
         }
         // SAFETY: the caller's arguments, passed on.
-        unsafe { real::pthread_spin_init(self.object(), shared) }
+        let error = unsafe { real::pthread_spin_init(self.object(), shared) };
+        if error == 0
+            && recorder::enabled()
+            && let Some(trace) = arena::trace_of_new(self.address())
+        {
+            recorder::initialised(trace);
+        }
+        error
     }
 
     /// The value of a fresh lock of ours, with this choice; none where there is no room.

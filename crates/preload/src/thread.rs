@@ -6,7 +6,7 @@ use core::mem::transmute;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-use libc::{pthread_attr_t, pthread_t};
+use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
 
 use crate::cancellation::with_cleanup;
 use crate::signals_blocked::Before;
@@ -173,6 +173,66 @@ unsafe extern "C-unwind" fn run_c11(start: *mut c_void) -> c_int {
 
 unsafe extern "C-unwind" fn ended(_: *mut c_void) {
     recorder::thread_ends(&current().recorded);
+}
+
+// Joins. They are recorded so that the time in them is not taken for waits that the recorder misses.
+
+/// Records `join` as one, unless nobody records. It may be cancelled, and then does not come back.
+#[inline]
+fn recorded_join(join: impl FnOnce() -> c_int) -> c_int {
+    if !recorder::enabled() {
+        return join();
+    }
+    let (recorded, started) = (current().recording(), recorder::stamp());
+    recorder::joins(recorded, started);
+    let error = join();
+    recorder::joined(recorded, started);
+    error
+}
+
+/// `pthread_join`.
+///
+/// # Safety
+/// As POSIX says.
+pub(crate) unsafe extern "C-unwind" fn join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    recorded_join(|| unsafe { real::pthread_join(thread, result) })
+}
+
+/// `pthread_timedjoin_np`.
+///
+/// # Safety
+/// As glibc says.
+pub(crate) unsafe extern "C-unwind" fn timedjoin(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    time: *const timespec,
+) -> c_int {
+    // SAFETY: passed on.
+    recorded_join(|| unsafe { real::pthread_timedjoin_np(thread, result, time) })
+}
+
+/// `pthread_clockjoin_np`.
+///
+/// # Safety
+/// As glibc says.
+pub(crate) unsafe extern "C-unwind" fn clockjoin(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    clock: clockid_t,
+    time: *const timespec,
+) -> c_int {
+    // SAFETY: passed on.
+    recorded_join(|| unsafe { real::pthread_clockjoin_np(thread, result, clock, time) })
+}
+
+/// C11's `thrd_join`.
+///
+/// # Safety
+/// As C says.
+pub(crate) unsafe extern "C-unwind" fn join_c11(thread: pthread_t, result: *mut c_int) -> c_int {
+    // SAFETY: passed on.
+    recorded_join(|| unsafe { real::thrd_join(thread, result) })
 }
 
 /// Read locks held by a thread: how often each, as far as there is room.

@@ -193,7 +193,7 @@ words! {
         cost_in_hold,
         /// The part of `cost_timed` that is inside the measured think time, 1/1024 ticks.
         cost_in_think,
-        /// Threads that touched a lock.
+        /// Threads that have, or had, a record: those that touched a lock, and `only_joined`.
         threads,
         /// Pairs of thread and lock that were merged into their thread's row of merged locks.
         merged_pairs,
@@ -215,6 +215,8 @@ words! {
         untouched_condition,
         /// See [`Refusal::Other`].
         untouched_other,
+        /// Threads of `threads` that joined others, and have touched no lock so far.
+        only_joined,
     }
 }
 
@@ -258,12 +260,12 @@ words! {
         name_0,
         /// The thread's name, second half.
         name_1,
-        /// Ticks at the beginning of the condition wait that the thread is in; 0 outside.
+        /// Ticks at the beginning of the condition wait that the thread is in; 0 if it is in none.
         waiting_since,
-        /// Not used.
-        reserved_1,
-        /// Not used.
-        reserved_2,
+        /// Ticks at the beginning of the join that the thread is in; 0 if it is in none.
+        joining_since,
+        /// Ticks in joins that are over. Summed over lives.
+        join_ticks,
         /// Not used.
         reserved_3,
         /// Not used.
@@ -291,8 +293,9 @@ words! {
         frames,
         /// Ticks when it was destroyed; 0 before.
         destroyed_ticks,
-        /// Whose stack follows: 0 the smallest of those with which threads first touched it, 1 that of its initialisation;
-        /// 2 while one is replaced by a smaller one.
+        /// Whose stack follows, in the low half: 0 the smallest of those with which threads first touched it, 1 that of its
+        /// initialisation; 2 while one is replaced by a smaller one. In the high half, of how many objects that were initialised
+        /// with this stack it was the last; 0 if that is not known.
         origin,
     }
 }

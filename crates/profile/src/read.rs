@@ -1,27 +1,33 @@
 //! Reading a profile: finished, live, or left behind by a program that was killed.
 
+mod blocked;
 mod container;
+mod debug_info;
 mod diff;
 mod export;
 mod files;
+mod lock_names;
 mod mappings;
 mod names;
+mod rows;
+mod stacks;
 mod symbols;
 mod table;
 mod times;
+mod warnings;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, Measures};
 pub use export::to_pprof;
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;
-pub use table::{
-    Coverage, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Unseen, Untouched, Usage,
-};
+pub use stacks::{Call, Module, SourceLine};
+pub use table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
 pub use times::{Bucket, Times};
 
 use crate::format::{HeaderValues, RunValues, TaskValues};
@@ -142,7 +148,7 @@ impl Profile {
 
     /// The lock table. Reads the programs' files for the names.
     pub fn table(&self, options: &Options) -> LockTable {
-        table::build(self, options)
+        rows::build(self, options)
     }
 
     /// Nanoseconds that a tick of the recording machine takes, from the longest stretch that both clocks span.

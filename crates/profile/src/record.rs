@@ -85,7 +85,7 @@ pub enum Outcome {
 pub struct Trace {
     /// Number of the lock (32 bits), number of the last holder's thread (16), its core at the release (16).
     place: AtomicU64,
-    /// Stamp of the last release, 0 if it was not timed. While the lock has no number: that of the stack that made it.
+    /// Stamp of the last release, 0 if it was not timed. While the lock has no number: a note of the stack that made it.
     released: AtomicU64,
 }
 

@@ -353,6 +353,84 @@ fn a_condition_wait_that_is_not_over_is_seen() {
     assert!(coverage.seen_ns > 0.99 * coverage.off_cpu_ns && coverage.off_cpu_ns > 0.0, "{coverage:?}");
 }
 
+/// `main` starts workers and joins them; it touches no lock, or one before.
+#[test]
+fn a_join_is_no_blocking_that_was_missed() {
+    for touches in [false, true] {
+        for over in [false, true] {
+            let file = File::new(1 << 20, 1);
+            let (t, lock) = (PerThread::new(), Trace::new());
+            if touches {
+                file.pair(&t, &lock, 0x1000, 0, 0);
+            }
+            let started = NOW.get();
+            file.recorder.joins(&t, started);
+            pass(10_000);
+            if over {
+                file.recorder.joined(&t, started);
+            }
+            file.recorder.process_ends();
+            let header = table(&file).header;
+            assert_eq!(header.threads, u64::from(touches), "threads that touched a lock");
+            // The fake thread runs for half of its time and is queued for a tenth.
+            let blocked = header.blocked.unwrap();
+            assert_eq!((blocked.joins_ns, blocked.total_ns()), (4_000.0, 4_000.0));
+            assert_eq!(header.coverage.unwrap().ratio(), 1.0);
+            assert!(!header.warnings.iter().any(|warning| warning.contains("may have been")), "{header:?}");
+        }
+    }
+    let file = File::new(1 << 20, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    file.recorder.joins(&t, NOW.get());
+    file.recorder.joined(&t, NOW.get());
+    file.pair(&t, &lock, 0x1000, 0, 0);
+    assert_eq!(table(&file).header.threads, 1, "it touched a lock after a join");
+}
+
+/// Sections are elapsed time, and so is what they are a share of: that of the threads that use the lock, less their waits.
+#[test]
+fn a_share_is_of_the_threads_time_and_never_more_than_all_of_it() {
+    let file = File::new(1 << 20, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    for _ in 0..10 {
+        file.pair(&t, &lock, 0x1000, 10, 30);
+        let waits_from = NOW.get();
+        pass(1000);
+        file.recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+        file.recorder.releasing(&t, &lock, Mode::Exclusive);
+    }
+    file.recorder.process_ends();
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    // The first touch is the first release of think time: nothing before it counts.
+    assert_eq!((row.held_ns(), row.threads_ns), (300.0, 390.0));
+    assert!((row.share - 300.0 / 390.0).abs() < 1e-9, "{}", row.share);
+}
+
+/// Locks that one call makes in a loop are numbered in the order of their making, whoever takes which of them first.
+#[test]
+fn names_do_not_depend_on_who_comes_first() {
+    let names = |order: [usize; 3]| {
+        let file = File::new(1 << 20, 1);
+        STACK.set(vec![0x5001, 0x5002]);
+        let locks = [Trace::new(), Trace::new(), Trace::new()];
+        locks.iter().for_each(|lock| file.recorder.initialised(lock));
+        STACK.set(vec![0x6001]);
+        let t = PerThread::new();
+        for lock in order {
+            file.pair(&t, &locks[lock], 0x9000 - lock * 0x100, 1, 1);
+        }
+        STACK.take();
+        let mut names: Vec<_> = table(&file).rows.iter().map(|row| (row.address, row.name.clone())).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names([0, 1, 2]), names([2, 0, 1]));
+    assert_eq!(names([0, 1, 2])[0].1.rsplit_once('#').unwrap().1, "3", "the last one that was made");
+    let only_the_last = names([2, 2, 2]);
+    assert_eq!(only_the_last[0], names([0, 1, 2])[0], "whatever others are used");
+}
+
 #[test]
 fn blocked_time_is_set_against_off_cpu_time() {
     let file = File::new(MIB, 1);

@@ -1,57 +1,105 @@
 //! Lock tables for other programs: pprof, for flame graphs and profile stores.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::LockTable;
+use super::{Call, LockTable, Module, SourceLine};
 
 /// The table as a pprof profile, not compressed: for each lock the number of contended acquisitions and the time lost
-/// waiting, with the call that first touched it as the stack.
+/// waiting. The stack is the lock itself, then the calls that made it, with their addresses, files and lines.
 ///
 /// The fields are those of pprof's `profile.proto`; stores take it as they take a mutex profile of Go.
 pub fn to_pprof(table: &LockTable) -> Vec<u8> {
-    let mut strings = Strings::default();
     let mut profile = Message::default();
+    let mut tables = Tables::default();
     for (kind, unit) in [("contentions", "count"), ("delay", "nanoseconds")] {
         let mut value = Message::default();
-        value.number(1, strings.index(kind)).number(2, strings.index(unit));
+        value.number(1, tables.strings.index(kind)).number(2, tables.strings.index(unit));
         profile.message(1, &value);
     }
-    let mut functions = Message::default();
-    let mut locations: HashMap<String, u64> = HashMap::new();
     for row in &table.rows {
-        let mut location = |name: &str, source: Option<&str>| {
-            let next = locations.len() as u64 + 1;
-            *locations.entry(name.to_owned()).or_insert_with(|| {
-                write_location(&mut functions, &mut strings, next, name, source);
-                next
-            })
-        };
-        let mut stack = vec![location(&row.name, None)];
-        if !row.caller.is_empty() && row.caller != row.name {
-            stack.push(location(&row.caller, row.source.as_deref()));
-        }
+        let lock = SourceLine { function: row.name.clone(), file: String::new(), line: 0 };
+        let lock = Call { address: row.address, lines: vec![lock], module: None };
+        let calls = std::iter::once(&lock).chain(row.calls.iter());
+        let stack: Vec<u64> = calls.map(|call| tables.location(row.pid, call)).collect();
         let mut sample = Message::default();
         sample.packed(1, &stack).packed(2, &[row.contended(), row.waited_ns() as u64]);
         profile.message(2, &sample);
     }
-    profile.bytes.extend(functions.bytes);
+    profile.bytes.extend(tables.messages.bytes);
     profile.number(10, table.header.elapsed_ns as u64);
     // Asking for a string may add one, so the table of them comes last.
-    for text in &strings.all {
+    for text in &tables.strings.all {
         profile.text(6, text);
     }
     profile.bytes
 }
 
-fn write_location(into: &mut Message, strings: &mut Strings, id: u64, name: &str, source: Option<&str>) {
-    let (file, line) = source.and_then(|source| source.rsplit_once(':')).unwrap_or(("", "0"));
-    let mut function = Message::default();
-    function.number(1, id).number(2, strings.index(name)).number(4, strings.index(file));
-    let mut place = Message::default();
-    place.number(1, id).number(2, line.parse().unwrap_or(0));
-    let mut location = Message::default();
-    location.number(1, id).message(4, &place);
-    into.message(4, &location).message(5, &function);
+/// Where a location is: the process and the address, and the function, since locks may lie where others did.
+type Place = (u64, u64, String);
+
+/// What a profile's samples refer to by number. Each is written once, when it is first needed.
+#[derive(Default)]
+struct Tables {
+    messages: Message,
+    strings: Strings,
+    mappings: HashMap<Arc<Module>, u64>,
+    functions: HashMap<(String, String), u64>,
+    locations: HashMap<Place, u64>,
+}
+
+impl Tables {
+    fn location(&mut self, pid: u64, call: &Call) -> u64 {
+        let function = call.lines.first().map(|line| line.function.clone()).unwrap_or_default();
+        let place = (pid, call.address, function);
+        if let Some(&known) = self.locations.get(&place) {
+            return known;
+        }
+        let id = self.locations.len() as u64 + 1;
+        self.locations.insert(place, id);
+        let mut location = Message::default();
+        location.number(1, id);
+        if let Some(module) = &call.module {
+            location.number(2, self.mapping(module));
+        }
+        location.number(3, call.address);
+        for line in &call.lines {
+            let mut place = Message::default();
+            place.number(1, self.function(line)).number(2, line.line.into());
+            location.message(4, &place);
+        }
+        self.messages.message(4, &location);
+        id
+    }
+
+    fn mapping(&mut self, module: &Arc<Module>) -> u64 {
+        if let Some(&known) = self.mappings.get(module) {
+            return known;
+        }
+        let id = self.mappings.len() as u64 + 1;
+        self.mappings.insert(module.clone(), id);
+        let mut mapping = Message::default();
+        mapping.number(1, id).number(2, module.start).number(3, module.end).number(4, module.offset);
+        mapping.number(5, self.strings.index(&module.path)).number(6, self.strings.index(&module.build_id));
+        // Functions, files, lines and inlined functions are in the profile: nobody has to look them up.
+        mapping.number(7, 1).number(8, 1).number(9, 1).number(10, 1);
+        self.messages.message(3, &mapping);
+        id
+    }
+
+    fn function(&mut self, line: &SourceLine) -> u64 {
+        let key = (line.function.clone(), line.file.clone());
+        if let Some(&known) = self.functions.get(&key) {
+            return known;
+        }
+        let id = self.functions.len() as u64 + 1;
+        self.functions.insert(key, id);
+        let (name, file) = (self.strings.index(&line.function), self.strings.index(&line.file));
+        let mut function = Message::default();
+        function.number(1, id).number(2, name).number(3, name).number(4, file);
+        self.messages.message(5, &function);
+        id
+    }
 }
 
 struct Strings {
@@ -152,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_leads_to_the_locks_name_and_its_callers_line() {
+    fn a_sample_leads_to_the_locks_name_and_its_callers_addresses_files_and_lines() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("p");
         Recording::create(&path, 0, 1, Overwrite::Profiles).unwrap();
@@ -166,6 +214,21 @@ mod tests {
             caller: "the caller".into(),
             file: String::new(),
             source: Some("file.c:17".into()),
+            calls: [Call {
+                address: 0x40_1138,
+                lines: vec![
+                    SourceLine { function: "inlined".into(), file: "file.h".into(), line: 3 },
+                    SourceLine { function: "the caller".into(), file: "file.c".into(), line: 17 },
+                ],
+                module: Some(Arc::new(Module {
+                    start: 0x40_1000,
+                    end: 0x40_3000,
+                    offset: 0x1000,
+                    path: "/bin/program".into(),
+                    build_id: "c0ffee".into(),
+                })),
+            }]
+            .into(),
             pid: 1,
             program: String::new(),
             address: 0,
@@ -176,6 +239,7 @@ mod tests {
             shared: crate::Usage::default(),
             acquisitions_per_operation: 0.0,
             critical_section_ns: 0.0,
+            threads_ns: 0.0,
             share: 0.0,
         });
         let profile = fields(&to_pprof(&table));
@@ -186,10 +250,17 @@ mod tests {
         assert_eq!(sample[0].1, [1, 2], "the lock, then its caller");
         assert_eq!(sample[1].1, [0xac, 0x02, 0xf0, 0xa2, 0x04], "300 contentions, 70000 ns");
         let functions: Vec<_> = all(5).map(|function| fields(&function)).collect();
-        let name = |function: usize| strings[functions[function][1].2 as usize].as_str();
-        assert_eq!((name(0), name(1)), ("the lock", "the caller"));
-        assert_eq!(strings[functions[1][2].2 as usize], "file.c");
-        let place = fields(&fields(&all(4).nth(1).unwrap())[1].1);
-        assert_eq!((place[0].2, place[1].2), (2, 17));
+        let text = |fields: &[(u64, Vec<u8>, u64)], field: usize| strings[fields[field].2 as usize].clone();
+        let names: Vec<_> = functions.iter().map(|function| text(function, 1)).collect();
+        assert_eq!(names, ["the lock", "inlined", "the caller"]);
+        assert_eq!(text(&functions[2], 3), "file.c");
+        let call = fields(&all(4).nth(1).unwrap());
+        assert_eq!((call[1].0, call[1].2, call[2].0, call[2].2), (2, 1, 3, 0x40_1138), "mapping and address");
+        let lines: Vec<_> = call[3..].iter().map(|line| fields(&line.1)).map(|f| (f[0].2, f[1].2)).collect();
+        assert_eq!(lines, [(2, 3), (3, 17)], "functions and lines, the inlined one first");
+        let mapping = fields(&all(3).next().unwrap());
+        let range: Vec<_> = mapping[..4].iter().map(|field| field.2).collect();
+        assert_eq!(range, [1, 0x40_1000, 0x40_3000, 0x1000]);
+        assert_eq!([text(&mapping, 4), text(&mapping, 5)], ["/bin/program", "c0ffee"]);
     }
 }

@@ -1,14 +1,17 @@
 //! From addresses to names: which file, which symbol, which line.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use pthread::symbol::ShortName;
 use pthread::wrapper::is_wrapper;
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::container::Section;
+use super::debug_info::{Contents, DebugInfo, Inlined};
 use super::files;
 use super::mappings::Mapping;
 use super::names::{printable, without_arguments};
@@ -20,7 +23,8 @@ pub(super) struct Function {
     pub(super) name: String,
     /// It only wraps locking: its caller says more.
     pub(super) wrapper: bool,
-    pub(super) source: Option<String>,
+    /// File and line.
+    pub(super) source: Option<(String, u32)>,
     /// The name of the program or library that its code is in; empty for code of no file.
     pub(super) file: String,
     /// The name is only the file's and a number: no symbol covers the address.
@@ -28,21 +32,20 @@ pub(super) struct Function {
 }
 
 /// Reads the files that a profile names, each once.
-#[derive(Default)]
-pub(super) struct Symbols {
-    /// False: files are not read at all.
-    read_files: bool,
-    modules: HashMap<String, Option<Module>>,
-    functions: HashMap<(u64, u64), Vec<Function>>,
+pub(super) struct Symbols<'f> {
+    /// `None`: files are not read at all.
+    contents: Option<&'f Contents>,
+    modules: HashMap<String, Option<Module<'f>>>,
+    functions: HashMap<(u64, u64), Arc<[Function]>>,
 }
 
-struct Module {
+struct Module<'f> {
     segments: Vec<Segment>,
     /// By start.
     data: Vec<Symbol>,
     code: Vec<Symbol>,
     build_id: Option<Vec<u8>>,
-    lines: Option<addr2line::Loader>,
+    debug_info: Option<DebugInfo<'f>>,
 }
 
 struct Segment {
@@ -69,9 +72,10 @@ struct Located<'m> {
 
 const PAGE: u64 = crate::format::PAGE;
 
-impl Symbols {
-    pub(super) fn new(read_files: bool) -> Self {
-        Self { read_files, ..Self::default() }
+impl<'f> Symbols<'f> {
+    /// Reads no file without a place for its contents.
+    pub(super) fn new(contents: Option<&'f Contents>) -> Self {
+        Self { contents, modules: HashMap::new(), functions: HashMap::new() }
     }
 
     /// The name of the variable that an address lies in, as `symbol+0xoffset` or `file+0xaddress`; `None` if it lies in
@@ -91,12 +95,12 @@ impl Symbols {
     }
 
     /// The functions that a return address returns into, the innermost inlined one first. Never empty.
-    pub(super) fn functions(&mut self, section: &Section, return_address: u64) -> Vec<Function> {
+    pub(super) fn functions(&mut self, section: &Section, return_address: u64) -> Arc<[Function]> {
         let key = (section.number, return_address);
         if let Some(found) = self.functions.get(&key) {
             return found.clone();
         }
-        let found = self.look_up(section, return_address.wrapping_sub(1)); // the call, not what follows it
+        let found: Arc<[_]> = self.look_up(section, return_address.wrapping_sub(1)).into(); // the call, not what follows it
         self.functions.insert(key, found.clone());
         found
     }
@@ -157,18 +161,17 @@ impl Symbols {
         })
     }
 
-    fn module(&mut self, path: &str) -> Option<&Module> {
-        if !self.read_files {
-            return None;
-        }
-        self.modules.entry(path.to_owned()).or_insert_with(|| Module::read(Path::new(path))).as_ref()
+    fn module(&mut self, path: &str) -> Option<&Module<'f>> {
+        let contents = self.contents?;
+        let read = || Module::read(contents, &files::open(Path::new(path))?, Path::new(path));
+        self.modules.entry(path.to_owned()).or_insert_with(read).as_ref()
     }
 }
 
-impl Module {
-    fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(files::open(path)?);
-        let file = object::File::parse(&cache).ok()?;
+impl<'f> Module<'f> {
+    /// What an open file has; `path` is where it was found.
+    fn read(contents: &'f Contents, file: &File, path: &Path) -> Option<Self> {
+        let file = object::File::parse(contents.keep(file)?).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, file_size) = segment.file_range();
             Segment { offset, file_size, address: segment.address(), size: segment.size() }
@@ -194,7 +197,7 @@ impl Module {
             data,
             code,
             build_id,
-            lines: addr2line::Loader::new(path).ok(),
+            debug_info: DebugInfo::of(contents, &file, path),
         })
     }
 
@@ -225,23 +228,15 @@ impl Module {
     }
 
     fn inlined(&self, address: u64, file: &str) -> Vec<Function> {
-        let mut functions = Vec::new();
-        let Some(lines) = &self.lines else { return functions };
-        let Ok(mut frames) = lines.find_frames(address) else { return functions };
-        while let Ok(Some(frame)) = frames.next() {
-            let Some(name) = frame.function.as_ref().and_then(|name| name.raw_name().ok()) else { continue };
-            let source = frame.location.as_ref().and_then(|location| {
-                Some(printable(&format!("{}:{}", location.file?, location.line.unwrap_or(0))))
-            });
-            functions.push(Function {
-                name: short_name(&name),
-                wrapper: is_wrapper(name.as_bytes()),
-                source,
-                file: file.to_owned(),
-                nameless: false,
-            });
-        }
-        functions
+        let found = self.debug_info.as_ref().map(|debug_info| debug_info.functions(address));
+        let function = |inlined: Inlined| Function {
+            name: short_name(&inlined.symbol),
+            wrapper: is_wrapper(inlined.symbol.as_bytes()),
+            source: inlined.place.map(|(source, line)| (printable(&source), line)),
+            file: file.to_owned(),
+            nameless: false,
+        };
+        found.into_iter().flatten().map(function).collect()
     }
 }
 
@@ -289,6 +284,38 @@ mod tests {
         assert_eq!(demangled("_ZN2kc6RWLock11lock_readerEv"), "kc::RWLock::lock_reader()");
         assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangled("_Z\u{1b}[0m"), "_Z\\u{1b}[0m");
+        assert_eq!(short_name("_RNvMs_Cs4Cv8Wi1oAIB_7mycrateNtB4_7Example3foo"), "mycrate::Example::foo");
+    }
+
+    /// Symbols and debug information come from the file that was checked, not from what has its name afterwards: here a pipe,
+    /// which would block who opens it.
+    #[test]
+    fn what_was_opened_is_read_whatever_has_come_to_its_name() {
+        use std::os::unix::ffi::OsStrExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let file = files::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for pipe in ["program", "program.dwp"] {
+            let name = directory.path().join(pipe);
+            let name = std::ffi::CString::new(name.as_os_str().as_bytes()).unwrap();
+            // SAFETY: the name ends with a zero.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        }
+        let contents = Contents::default();
+        let module = Module::read(&contents, &file, &path).expect("a program");
+        let this = module.code.iter().find(|symbol| short_name(&symbol.name).ends_with("::has_its_own_line"));
+        let functions = module.inlined(this.expect("its symbol").start, "program");
+        assert!(has_its_own_line() > 0);
+        let sources = functions.iter().filter_map(|function| function.source.as_ref());
+        let here = sources.filter(|(file, _)| file.ends_with("symbols.rs")).count();
+        assert!(here > 0 || cfg!(not(debug_assertions)), "the tests have debug information: {functions:?}");
+    }
+
+    #[inline(never)]
+    fn has_its_own_line() -> u32 {
+        std::hint::black_box(line!())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Locks: numbers, and records of where each was first touched.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::{Host, Kind, MERGED, PerThread, Recorder, Trace};
 use crate::arena::{Block, Need};
@@ -29,8 +29,9 @@ impl<H: Host> Recorder<H> {
     #[inline(never)]
     pub(super) fn register(&self, t: &PerThread, trace: &Trace, what: Kind, address: usize) -> u32 {
         let mut frames = [0; FRAMES];
-        let made = self.stacks.get(trace.released.load(Relaxed), &mut frames);
-        let origin = if made.is_some() { INITIALISED } else { TOUCHED };
+        let note = trace.released.load(Relaxed);
+        let made = self.stacks.get(note, &mut frames);
+        let origin = if made.is_some() { INITIALISED | note >> ORDINAL << ORDINAL } else { TOUCHED };
         let depth = made.unwrap_or_else(|| self.host.stack(&mut frames).min(FRAMES));
         let number = self.lock_again(what, address, &frames[..depth]).unwrap_or_else(|| {
             self.new_lock(t, what, address, &frames[..depth], origin).unwrap_or_else(|| {
@@ -165,10 +166,12 @@ impl<H: Host> Recorder<H> {
     }
 }
 
-// Values of a lock record's `origin`.
+// Values of a lock record's `origin`, low half.
 const TOUCHED: u64 = 0;
 const INITIALISED: u64 = 1;
 const REPLACING: u64 = 2;
+/// The first bit of the ordinal: in `origin`, and in the note of a stack that a trace keeps until its lock is first taken.
+const ORDINAL: u32 = 32;
 
 /// Stacks that locks were initialised with, each once. A number of one lies in the trace of an object until it is first taken,
 /// so that objects which never are cost nothing.
@@ -184,7 +187,9 @@ const PROBES: usize = 64;
 struct Kept {
     /// Of the stack; 0 in one that is free, 1 in one that is being filled.
     hash: AtomicU64,
-    length: AtomicU64,
+    length: AtomicU32,
+    /// Objects that were initialised with this stack.
+    objects: AtomicU32,
     frames: [AtomicU64; FRAMES],
 }
 
@@ -199,7 +204,8 @@ impl Stacks {
         (!start.is_null()).then(|| unsafe { core::slice::from_raw_parts(start, KEPT) })
     }
 
-    /// The number of a stack, from 1; 0 if there is no room.
+    /// A note of a stack: its number, from 1, and from bit [`ORDINAL`] on how many objects were initialised with it, this one
+    /// included. 0 if there is no room.
     fn keep(&self, host: &impl Host, frames: &[u64]) -> u64 {
         if self.table().is_none() {
             let bytes = KEPT * size_of::<Kept>();
@@ -217,25 +223,29 @@ impl Stacks {
         for number in (0..PROBES).map(|probe| (hash as usize + probe) % KEPT) {
             let kept = &table[number];
             let found = kept.hash.load(Ordering::Acquire);
+            let note = || {
+                let objects = u64::from(kept.objects.fetch_add(1, Relaxed).wrapping_add(1));
+                (number as u64 + 1) | objects << ORDINAL
+            };
             if found == hash {
-                return number as u64 + 1;
+                return note();
             }
             if found == 0 && kept.hash.compare_exchange(0, 1, Ordering::Acquire, Relaxed).is_ok() {
-                kept.length.store(frames.len() as u64, Relaxed);
+                kept.length.store(frames.len() as u32, Relaxed);
                 for (word, &frame) in kept.frames.iter().zip(frames) {
                     word.store(frame, Relaxed);
                 }
                 kept.hash.store(hash, Ordering::Release);
-                return number as u64 + 1;
+                return note();
             }
         }
         0
     }
 
-    /// Copies a stack of this number, and says how long it is. `None` if the number is no stack's: an object that was never
+    /// Copies the stack of this note, and says how long it is. `None` if it is no note of a stack: an object that was never
     /// initialised may say anything.
-    fn get(&self, number: u64, to: &mut [u64; FRAMES]) -> Option<usize> {
-        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    fn get(&self, note: u64, to: &mut [u64; FRAMES]) -> Option<usize> {
+        let index = (note as u32 as usize).checked_sub(1)?;
         let kept = self.table()?.get(index).filter(|kept| kept.hash.load(Ordering::Acquire) > 1)?;
         for (frame, word) in to.iter_mut().zip(&kept.frames) {
             *frame = word.load(Relaxed);

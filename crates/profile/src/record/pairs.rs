@@ -55,6 +55,7 @@ impl<H: Host> Recorder<H> {
         if t.slot.get().is_null() && !self.enter(t) {
             return None;
         }
+        self.touches_a_lock(t);
         let mut lock = trace.lock();
         if lock == 0 {
             lock = self.register(t, trace, what, address);

@@ -25,6 +25,8 @@ pub struct PerThread {
     pub(super) busy: Cell<bool>,
     /// Set when the thread could get no room at all: what it does is counted as dropped.
     refused: Cell<bool>,
+    /// Set while the thread has a record for its joins alone.
+    only_joined: Cell<bool>,
 }
 
 /// A thread's part that outlives it, in private memory that is never given back.
@@ -61,6 +63,7 @@ impl PerThread {
             slot: Cell::new(null_mut()),
             busy: Cell::new(false),
             refused: Cell::new(false),
+            only_joined: Cell::new(false),
         }
     }
 
@@ -83,6 +86,7 @@ impl PerThread {
         self.slot.set(null_mut());
         self.busy.set(false);
         self.refused.set(false);
+        self.only_joined.set(false);
     }
 
     #[inline]
@@ -233,13 +237,56 @@ impl<H: Host> Recorder<H> {
         None
     }
 
+    /// The calling thread begins to wait for the end of another one. A thread that has touched no lock gets a record by this.
+    #[cold]
+    pub fn joins(&self, t: &PerThread, started: u64) {
+        if t.slot.get().is_null() {
+            let Some(process) = self.process() else { return };
+            let entered = self.host.with_signals_blocked(|| {
+                if t.busy.replace(true) {
+                    return false;
+                }
+                let entered = self.enter(t);
+                t.busy.set(false);
+                entered
+            });
+            if entered {
+                process.only_joined.fetch_add(1, Relaxed);
+                t.only_joined.set(true);
+            }
+        }
+        if let Some(thread) = t.thread() {
+            thread.joining_since.store(started, Relaxed);
+        }
+    }
+
+    /// The join that began at `started` is over.
+    #[cold]
+    pub fn joined(&self, t: &PerThread, started: u64) {
+        if let Some(thread) = t.thread() {
+            thread.joining_since.store(0, Relaxed);
+            add(&thread.join_ticks, H::stamp().saturating_sub(started));
+        }
+    }
+
+    /// The thread touches its first lock, or the first one since it got a record for its joins.
+    pub(super) fn touches_a_lock(&self, t: &PerThread) {
+        if t.only_joined.replace(false)
+            && let Some(process) = self.process()
+        {
+            process.only_joined.fetch_sub(1, Relaxed);
+        }
+    }
+
     /// The calling thread is about to end. What it does after this is still counted.
     #[cold]
     pub fn thread_ends(&self, t: &PerThread) {
         let Some(slot) = NonNull::new(t.slot.get()) else { return };
         // SAFETY: the thread's own slot; its record lies in the mapping.
         let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
-        thread.waiting_since.store(0, Relaxed); // a cancelled wait
+        // A cancelled wait or join.
+        thread.waiting_since.store(0, Relaxed);
+        thread.joining_since.store(0, Relaxed);
         if thread.ended_ns.load(Relaxed) == 0 {
             self.host.with_signals_blocked(|| self.close_thread(thread));
         }

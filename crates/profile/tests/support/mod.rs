@@ -128,6 +128,7 @@ pub(crate) fn image(pid: u64) -> Image<'static> {
             pid,
             parent_pid: 1,
             clock_first_ticks: NOW.get(),
+            clock_first_ns: NOW.get(),
             ..ProcessValues::default()
         },
         arguments: b"program\0argument\0",

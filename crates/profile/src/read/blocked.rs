@@ -1,0 +1,319 @@
+//! What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use super::Profile;
+use super::container::Section;
+use crate::format::{TaskValues, ThreadValues};
+
+/// Blocked time by what threads were in, ns: neither on a core nor ready for one. The parts add up to
+/// [`Coverage::off_cpu_ns`].
+///
+/// Locks, conditions and joins are measured by the recorder. The rest is what threads were in when the launcher looked at
+/// them, a few times a second; zeros where the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Blocked {
+    /// In recorded waits for mutexes, spin locks and reader-writer locks.
+    pub locks_ns: f64,
+    /// In recorded condition waits, those included that were not over at the end.
+    pub conditions_ns: f64,
+    /// In `pthread_join` and its kin, those included that were not over at the end.
+    pub joins_ns: f64,
+    /// Sleeping until a time.
+    pub sleep_ns: f64,
+    /// Waiting for events: epoll, poll, select.
+    pub events_ns: f64,
+    /// Input and output: pipes, sockets, files.
+    pub io_ns: f64,
+    /// Waiting for another process.
+    pub child_ns: f64,
+    /// On futexes, but in no call that is recorded: semaphores, barriers, and locks that call the kernel themselves (Rust,
+    /// Go, static programs).
+    pub futex_ns: f64,
+    /// In anything else.
+    pub other_ns: f64,
+    /// In what no look at the thread has seen.
+    pub unknown_ns: f64,
+}
+
+impl Blocked {
+    fn add(&mut self, more: &Self) {
+        for (into, from) in [
+            (&mut self.locks_ns, more.locks_ns),
+            (&mut self.conditions_ns, more.conditions_ns),
+            (&mut self.joins_ns, more.joins_ns),
+            (&mut self.sleep_ns, more.sleep_ns),
+            (&mut self.events_ns, more.events_ns),
+            (&mut self.io_ns, more.io_ns),
+            (&mut self.child_ns, more.child_ns),
+            (&mut self.futex_ns, more.futex_ns),
+            (&mut self.other_ns, more.other_ns),
+            (&mut self.unknown_ns, more.unknown_ns),
+        ] {
+            *into += from;
+        }
+    }
+
+    /// The blocked time of one thread: what was recorded of it, then what looks at it have seen, up to `off_cpu_ns`.
+    fn of_thread(off_cpu_ns: f64, recorded: &Recorded, task: Option<&TaskValues>) -> Self {
+        let mut left = off_cpu_ns.max(0.0);
+        // What was recorded is elapsed time, and has the wait for a core in it.
+        let mut take = |ns: f64| {
+            let taken = ns.clamp(0.0, left);
+            left -= taken;
+            taken
+        };
+        let (locks_ns, conditions_ns, joins_ns) =
+            (take(recorded.locks_ns), take(recorded.conditions_ns), take(recorded.joins_ns));
+        let seen = task.copied().unwrap_or_default();
+        let futex_ns = (seen.futex_ns as f64 - locks_ns - conditions_ns - joins_ns).max(0.0);
+        let [sleep, events, io, child, other] =
+            [seen.sleep_ns, seen.events_ns, seen.io_ns, seen.child_ns, seen.other_ns].map(|ns| ns as f64);
+        let all = futex_ns + sleep + events + io + child + other;
+        let scale = if all > left { left / all } else { 1.0 };
+        Self {
+            locks_ns,
+            conditions_ns,
+            joins_ns,
+            sleep_ns: sleep * scale,
+            events_ns: events * scale,
+            io_ns: io * scale,
+            child_ns: child * scale,
+            futex_ns: futex_ns * scale,
+            other_ns: other * scale,
+            unknown_ns: left - all * scale,
+        }
+    }
+
+    /// All of it, ns.
+    pub fn total_ns(&self) -> f64 {
+        self.recorded_ns() + self.in_no_lock_ns() + self.futex_ns + self.other_ns + self.unknown_ns
+    }
+
+    /// In recorded waits for locks and condition waits, ns.
+    pub fn recorded_ns(&self) -> f64 {
+        self.locks_ns + self.conditions_ns
+    }
+
+    /// In what is certainly no wait for a lock.
+    fn in_no_lock_ns(&self) -> f64 {
+        self.joins_ns + self.sleep_ns + self.events_ns + self.io_ns + self.child_ns
+    }
+
+    /// In what may have been waits for locks that are not recorded, ns.
+    pub fn missed_ns(&self) -> f64 {
+        self.futex_ns + self.other_ns + self.unknown_ns
+    }
+
+    /// How much of what may have been a wait for a lock was recorded.
+    pub fn coverage(&self) -> Coverage {
+        Coverage {
+            seen_ns: self.recorded_ns(),
+            off_cpu_ns: self.total_ns(),
+            in_no_lock_ns: self.in_no_lock_ns(),
+        }
+    }
+
+    /// What was not recorded.
+    pub(super) fn unseen(&self) -> Unseen {
+        let &Self { futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns, .. } = self;
+        Unseen { futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns }
+    }
+
+    /// The parts in words, as people call them, with their times.
+    pub fn parts(&self) -> [(&'static str, f64); 10] {
+        [
+            ("waiting for locks", self.locks_ns),
+            ("in condition waits", self.conditions_ns),
+            ("joining threads", self.joins_ns),
+            ("sleeping", self.sleep_ns),
+            ("waiting for events (epoll, poll, select)", self.events_ns),
+            ("in input and output", self.io_ns),
+            ("waiting for other processes", self.child_ns),
+            (
+                "on futexes in no recorded call (semaphores, barriers, locks of Rust, Go and static programs)",
+                self.futex_ns,
+            ),
+            ("in other waits", self.other_ns),
+            ("in what nobody looked at", self.unknown_ns),
+        ]
+    }
+}
+
+/// Blocked time, recorded and not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Time blocked in recorded waits for locks and condition waits, ns. Where a lock spins this counts spinning too, up to a
+    /// thread's off-CPU time.
+    pub seen_ns: f64,
+    /// Time that threads neither ran nor waited for a core, ns.
+    pub off_cpu_ns: f64,
+    /// The part of `off_cpu_ns` that was in no wait for a lock: joins, sleeps, events, input and output, other processes.
+    pub in_no_lock_ns: f64,
+}
+
+impl Coverage {
+    /// The part that was recorded of what may have been waits for locks, 0 to 1; 1 if there was nothing to record.
+    pub fn ratio(&self) -> f64 {
+        let of = self.off_cpu_ns - self.in_no_lock_ns;
+        if of > 0.0 { (self.seen_ns / of).min(1.0) } else { 1.0 }
+    }
+}
+
+/// Blocked time that was not recorded as a wait, by what the threads were in when the launcher looked at them; ns. Zeros where
+/// the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Unseen {
+    /// On futexes, but in no call that is recorded: semaphores, barriers, and locks on raw futexes (Rust, Go, static
+    /// programs).
+    pub futex_ns: f64,
+    /// Sleeping until a time.
+    pub sleep_ns: f64,
+    /// Waiting for events: epoll, poll, select.
+    pub events_ns: f64,
+    /// Input and output: pipes, sockets, files.
+    pub io_ns: f64,
+    /// Waiting for another process.
+    pub child_ns: f64,
+    /// Anything else.
+    pub other_ns: f64,
+}
+
+/// What the recorder says of a thread's waits, ns of elapsed time.
+#[derive(Default)]
+struct Recorded {
+    locks_ns: f64,
+    conditions_ns: f64,
+    joins_ns: f64,
+}
+
+/// The threads of a profile, those that touched no lock included.
+pub(super) struct Threads {
+    /// How long each lived, from its first touch of a lock, by the position of its record; ns.
+    ages_ns: HashMap<u64, f64>,
+    /// What they were blocked in; `None` if nothing tells for any of them.
+    pub(super) blocked: Option<Blocked>,
+    /// How long they were ready and had no core, ns; `None` likewise.
+    pub(super) queued_ns: Option<f64>,
+}
+
+impl Threads {
+    pub(super) fn of(profile: &Profile, ns_per_tick: f64) -> Self {
+        let tasks: HashMap<(u64, u64), &TaskValues> =
+            profile.tasks.iter().map(|task| ((task.pid, task.tid), task)).collect();
+        let mut accounted: BTreeSet<(u64, u64)> = BTreeSet::new();
+        let mut ages_ns = HashMap::new();
+        let mut blocked = Blocked::default();
+        let (mut known, mut queued_ns) = (false, 0.0);
+        let mut add = |off_cpu_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
+            known = true;
+            blocked.add(&Blocked::of_thread(off_cpu_ns, recorded, task));
+            queued_ns += queued as f64;
+        };
+        let mut unended = Vec::new();
+        for section in &profile.sections {
+            let mut recorded = recorded_waits(section, ns_per_tick);
+            for (&position, thread) in &section.threads {
+                ages_ns.insert(position, age_ns(profile, section, thread));
+                let who = (section.process.pid, thread.tid);
+                let mut waits = recorded.remove(&position).unwrap_or_default();
+                let since = |ticks| pending_ns(profile, section, ticks, ns_per_tick);
+                waits.conditions_ns += since(thread.waiting_since);
+                waits.joins_ns += thread.join_ticks as f64 * ns_per_tick + since(thread.joining_since);
+                if thread.ended_ns != 0 {
+                    let off_cpu_ns =
+                        thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64;
+                    // One record may stand for several threads, of which the launcher knows the last by this identifier.
+                    let task = tasks.get(&who).copied().filter(|_| thread.lives <= 1);
+                    add(off_cpu_ns, thread.queued_ns, &waits, task);
+                    accounted.insert(who);
+                } else {
+                    unended.push((who, waits));
+                }
+            }
+        }
+        for (who, waits) in unended {
+            if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
+                add(off_cpu_of_task(task), task.queued_ns, &waits, Some(task));
+            }
+        }
+        for task in &profile.tasks {
+            if accounted.insert((task.pid, task.tid)) {
+                add(off_cpu_of_task(task), task.queued_ns, &Recorded::default(), Some(task));
+            }
+        }
+        Self { ages_ns, blocked: known.then_some(blocked), queued_ns: known.then_some(queued_ns) }
+    }
+
+    /// How long the thread of a record lived, from its first touch of a lock; ns.
+    pub(super) fn age_ns(&self, position: u64) -> f64 {
+        self.ages_ns.get(&position).copied().unwrap_or(0.0)
+    }
+}
+
+/// What threads waited by their pairs, by the position of the thread's record.
+fn recorded_waits(section: &Section, ns_per_tick: f64) -> HashMap<u64, Recorded> {
+    let mut waits: HashMap<u64, Recorded> = HashMap::new();
+    for pair in &section.pairs {
+        let of_thread = waits.entry(pair.thread).or_default();
+        of_thread.locks_ns += pair.values.wait_ticks as f64 * ns_per_tick;
+        // The mutex's return is a part of the condition wait.
+        of_thread.conditions_ns += pair.values.condition_ticks as f64 * ns_per_tick;
+    }
+    waits
+}
+
+/// How long a thread has been in what began at these ticks and was not over at the end; 0 if it was in nothing.
+fn pending_ns(profile: &Profile, section: &Section, since: u64, ns_per_tick: f64) -> f64 {
+    let of_process = section.process.clock_last_ticks;
+    let end = if of_process != 0 { of_process } else { profile.header.clock_last_ticks };
+    if since == 0 { 0.0 } else { end.saturating_sub(since) as f64 * ns_per_tick }
+}
+
+fn age_ns(profile: &Profile, section: &Section, thread: &ThreadValues) -> f64 {
+    let present = if thread.ended_ns != 0 {
+        0
+    } else {
+        let of_process = section.process.clock_last_ns;
+        let end = if of_process != 0 { of_process } else { profile.header.clock_last_ns };
+        end.saturating_sub(thread.started_ns)
+    };
+    thread.age_ns as f64 + present as f64
+}
+
+fn off_cpu_of_task(task: &TaskValues) -> f64 {
+    task.age_ns as f64 - task.running_ns as f64 - task.queued_ns as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_and_sleeps_are_no_blocking_that_was_missed() {
+        let recorded = Recorded { locks_ns: 10.0, conditions_ns: 20.0, joins_ns: 30.0 };
+        let task = TaskValues { futex_ns: 60, sleep_ns: 30, ..TaskValues::default() };
+        let blocked = Blocked::of_thread(100.0, &recorded, Some(&task));
+        assert_eq!((blocked.futex_ns, blocked.sleep_ns, blocked.unknown_ns), (0.0, 30.0, 10.0));
+        let coverage = blocked.coverage();
+        assert_eq!((coverage.seen_ns, coverage.off_cpu_ns, coverage.in_no_lock_ns), (30.0, 100.0, 60.0));
+        assert_eq!(coverage.ratio(), 0.75);
+        assert_eq!(Blocked::default().coverage().ratio(), 1.0);
+    }
+
+    #[test]
+    fn the_parts_never_are_more_than_the_whole() {
+        let recorded = Recorded { locks_ns: 70.0, conditions_ns: 70.0, joins_ns: 70.0 };
+        let task = TaskValues { futex_ns: 500, io_ns: 100, other_ns: 300, ..TaskValues::default() };
+        for (off_cpu_ns, recorded) in
+            [(100.0, recorded), (100.0, Recorded::default()), (-5.0, Recorded::default())]
+        {
+            let blocked = Blocked::of_thread(off_cpu_ns, &recorded, Some(&task));
+            let parts = blocked.parts().map(|(_, ns)| ns);
+            assert!(parts.iter().all(|&ns| (-1e-9..=100.0).contains(&ns)), "{blocked:?}");
+            assert!((parts.iter().sum::<f64>() - off_cpu_ns.max(0.0)).abs() < 1e-9, "{blocked:?}");
+        }
+    }
+}

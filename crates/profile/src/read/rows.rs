@@ -1,0 +1,314 @@
+//! From records to the rows of the lock table: merges what threads did with a lock, and turns ticks into nanoseconds.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::Profile;
+use super::blocked::Threads;
+use super::container::{PairRecord, Section};
+use super::debug_info::Contents;
+use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
+use super::names::printable;
+use super::stacks::Stacks;
+use super::symbols::Symbols;
+use super::table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+use super::times::Ticks;
+use super::warnings::{judge_concurrency, warnings};
+use crate::format::{HeaderValues, ProcessValues, Quantity};
+use crate::record::MERGED;
+
+/// Ticks of one mode of one lock, on their way to [`Usage`].
+struct UsageTicks {
+    counts: Usage,
+    condition_ticks: u64,
+    quantities: [Ticks; 5],
+}
+
+impl UsageTicks {
+    fn new() -> Self {
+        Self { counts: Usage::default(), condition_ticks: 0, quantities: [const { Ticks::NONE }; 5] }
+    }
+
+    fn add(&mut self, pair: &PairRecord) {
+        let p = &pair.values;
+        let counts = &mut self.counts;
+        for (into, from) in [
+            (&mut counts.acquisitions, p.acquisitions),
+            (&mut counts.nested, p.nested),
+            (&mut counts.contended, p.contended),
+            (&mut counts.try_failures, p.try_failures),
+            (&mut counts.timeouts, p.timeouts),
+            (&mut counts.owner_changes, p.owner_changes),
+            (&mut counts.condition_waits, p.condition_waits),
+            (&mut counts.condition_timeouts, p.condition_timeouts),
+            (&mut self.condition_ticks, p.condition_ticks),
+        ] {
+            *into = into.saturating_add(from);
+        }
+        for (quantity, count, ticks) in [
+            (Quantity::HoldSame, p.hold_same_count, p.hold_same_ticks),
+            (Quantity::HoldOther, p.hold_other_count, p.hold_other_ticks),
+            (Quantity::Think, p.think_count, p.think_ticks),
+            (Quantity::Wait, p.contended, p.wait_ticks),
+            (Quantity::Handover, p.handover_count, p.handover_ticks),
+        ] {
+            self.quantities[quantity as usize].add(count, ticks, pair.buckets(quantity));
+        }
+    }
+
+    fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
+        let own = |cost: u64| cost as f64 / 1024.0;
+        // Holds after a holder here and elsewhere have the same recorder in them, and so the same subtracted.
+        let shortest = |quantities: &[Quantity]| {
+            let each =
+                quantities.iter().filter_map(|&quantity| self.quantities[quantity as usize].shortest());
+            each.min_by(f64::total_cmp)
+        };
+        let hold = shortest(&[Quantity::HoldSame, Quantity::HoldOther]);
+        let think = shortest(&[Quantity::Think]);
+        let times = |quantity: Quantity, own, shortest| {
+            self.quantities[quantity as usize].finish(ns_per_tick, own, shortest)
+        };
+        Usage {
+            condition_ns: self.condition_ticks as f64 * ns_per_tick,
+            wait: times(Quantity::Wait, 0.0, None),
+            hold_same: times(Quantity::HoldSame, own(process.cost_in_hold), hold),
+            hold_other: times(Quantity::HoldOther, own(process.cost_in_hold), hold),
+            think: times(Quantity::Think, own(process.cost_in_think), think),
+            handover: times(Quantity::Handover, 0.0, None),
+            ..self.counts
+        }
+    }
+}
+
+struct RowTicks {
+    exclusive: UsageTicks,
+    shared: UsageTicks,
+    threads: HashSet<u64>,
+}
+
+pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
+    let ns_per_tick = profile.ns_per_tick();
+    let contents = Contents::default();
+    let mut stacks = options.calls.then(Stacks::default);
+    let mut symbols = Symbols::new(options.symbols.then_some(&contents));
+    let threads = Threads::of(profile, ns_per_tick);
+    let mut header = build_header(profile, options, ns_per_tick, &threads);
+    let mut rows = Vec::new();
+    let homes: Homes<'_> = profile
+        .sections
+        .iter()
+        .flat_map(|section| section.locks.iter().map(move |(&number, lock)| (number, (section, lock))))
+        .collect();
+    for section in &profile.sections {
+        let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
+        for pair in &section.pairs {
+            let values = &pair.values;
+            let touched =
+                values.acquisitions | values.try_failures | values.timeouts | values.condition_waits;
+            if touched == 0 {
+                continue;
+            }
+            let known = pair.lock() == MERGED || homes.contains_key(&pair.lock());
+            let row = by_lock.entry(if known { pair.lock() } else { UNKNOWN }).or_insert_with(|| RowTicks {
+                exclusive: UsageTicks::new(),
+                shared: UsageTicks::new(),
+                threads: HashSet::new(),
+            });
+            if pair.shared() {
+                row.shared.add(pair);
+            } else {
+                row.exclusive.add(pair);
+            }
+            row.threads.insert(pair.thread);
+        }
+        rows.extend(rows_of_section(
+            &homes,
+            section,
+            by_lock,
+            ns_per_tick,
+            &threads,
+            &mut symbols,
+            &mut stacks,
+        ));
+    }
+    let mut rows = finish_names(rows);
+    for row in &mut rows {
+        relate_to_operation(row, &header);
+    }
+    let order = |row: &LockRow| (row.waited_ns(), row.held_ns());
+    rows.sort_by(|a, b| {
+        let (a_lost, a_held) = order(a);
+        let (b_lost, b_held) = order(b);
+        b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
+    });
+    judge_concurrency(&mut header, &rows);
+    header.warnings = warnings(profile, &header);
+    LockTable { header, rows }
+}
+
+/// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
+const UNKNOWN: u32 = 0;
+
+/// The rows of a process image.
+fn rows_of_section<'p>(
+    homes: &Homes<'p>,
+    section: &Section,
+    by_lock: BTreeMap<u32, RowTicks>,
+    ns_per_tick: f64,
+    threads: &Threads,
+    symbols: &mut Symbols<'_>,
+    stacks: &mut Option<Stacks<'p>>,
+) -> Vec<Unnamed> {
+    let mut rows = Vec::with_capacity(by_lock.len());
+    for (number, ticks) in by_lock {
+        let found = homes.get(&number).copied();
+        let named = match found {
+            Some((home, lock)) => name_lock(home, lock, symbols),
+            None if number == MERGED => Named::plain("(other locks, merged)"),
+            None => Named::plain("(locks without a record)"),
+        };
+        let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
+        let row = LockRow {
+            name: named.name,
+            site: String::new(),
+            kind: kind_of(lock.kind as u32),
+            caller: named.caller,
+            file: named.file,
+            source: named.source,
+            calls: match (found, &mut *stacks) {
+                (Some((home, lock)), Some(stacks)) => stacks.of(home, lock, symbols),
+                _ => Arc::default(),
+            },
+            pid: section.process.pid,
+            program: program_of(section),
+            address: lock.address,
+            generations: (lock.kind >> 32) + 1,
+            threads: ticks.threads.len() as u64,
+            merged: number == MERGED,
+            threads_ns: ticks.threads.iter().map(|&thread| threads.age_ns(thread)).sum(),
+            exclusive: ticks.exclusive.finish(ns_per_tick, &section.process),
+            shared: ticks.shared.finish(ns_per_tick, &section.process),
+            acquisitions_per_operation: 0.0,
+            critical_section_ns: 0.0,
+            share: 0.0,
+        };
+        let (stack, by_stack) = (named.stack, named.by_stack);
+        let ordinal = lock.origin >> 32;
+        rows.push(Unnamed { row, section: section.number, stack, by_stack, ordinal });
+    }
+    rows
+}
+
+fn kind_of(kind: u32) -> LockKind {
+    match kind {
+        1 => LockKind::Mutex,
+        2 => LockKind::Spin,
+        3 => LockKind::Rwlock,
+        _ => LockKind::Mixed,
+    }
+}
+
+fn program_of(section: &Section) -> String {
+    let path = section.executable.trim_end_matches(" (deleted)");
+    printable(path.rsplit('/').next().unwrap_or(path))
+}
+
+fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
+    let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
+    let acquisitions = row.acquisitions() as f64;
+    row.acquisitions_per_operation = if operations > 0.0 { acquisitions / operations } else { 0.0 };
+    let hold = row.exclusive.hold().and(&row.shared.hold());
+    row.critical_section_ns = hold.mean_ns().unwrap_or(0.0);
+    let waits_ns = row.waited_ns() + row.exclusive.condition_ns;
+    // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
+    row.threads_ns = (row.threads_ns - waits_ns).max(row.held_ns());
+    row.share = row.share_of(row.held_ns());
+}
+
+fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads: &Threads) -> TableHeader {
+    let sum = |field: fn(&ProcessValues) -> u64| -> u64 {
+        profile.sections.iter().fold(0, |sum, section| sum.saturating_add(field(&section.process)))
+    };
+    let run = profile.run.unwrap_or_default();
+    let elapsed_ns = if run.elapsed_ns > 0 { run.elapsed_ns as f64 } else { elapsed_of(&profile.header) };
+    let cpu_ns = if run.cpu_ns > 0 { run.cpu_ns as f64 } else { running_of_threads(profile) };
+    let operations = options.operations.or((run.operations > 0).then_some(run.operations)).filter(|&n| n > 0);
+    let own_cost = own_cost(profile, ns_per_tick);
+    let net_cpu_ns = (cpu_ns - own_cost.total_ns).max(0.0);
+    let seconds = elapsed_ns / 1e9;
+    let operation_ns = match operations {
+        Some(n) => net_cpu_ns / n as f64,
+        None if seconds > 0.0 => net_cpu_ns / seconds,
+        None => 0.0,
+    };
+    TableHeader {
+        schema: 2,
+        command: profile
+            .sections
+            .first()
+            .map(|section| section.arguments.iter().map(|argument| printable(argument)).collect())
+            .unwrap_or_default(),
+        processes: profile.sections.len() as u64,
+        threads: sum(|p| p.threads.saturating_sub(p.only_joined)),
+        cores: run.cores,
+        elapsed_ns,
+        cpu_ns,
+        cores_used: if elapsed_ns > 0.0 { cpu_ns / elapsed_ns } else { 0.0 },
+        concurrency: 0.0,
+        ran_together: true,
+        stolen_ns: run.stolen_ns as f64,
+        coverage: threads.blocked.map(|blocked| blocked.coverage()),
+        blocked: threads.blocked,
+        unseen: threads.blocked.unwrap_or_default().unseen(),
+        queued_ns: threads.queued_ns,
+        operations,
+        operation_ns,
+        sample_period: profile.header.sample_period.max(1),
+        own_cost,
+        dropped: profile.header.dropped,
+        merged_pairs: sum(|p| p.merged_pairs),
+        merged_locks: sum(|p| p.merged_locks),
+        untouched: Untouched {
+            process_shared: sum(|p| p.untouched_process_shared),
+            robust: sum(|p| p.untouched_robust),
+            priority_inheriting: sum(|p| p.untouched_priority_inheriting),
+            priority_protected: sum(|p| p.untouched_priority_protected),
+            condition: sum(|p| p.untouched_condition),
+            other: sum(|p| p.untouched_other),
+        },
+        warnings: Vec::new(),
+    }
+}
+
+fn elapsed_of(header: &HeaderValues) -> f64 {
+    header.clock_last_ns.saturating_sub(header.clock_first_ns) as f64
+}
+
+/// Time on cores as the threads themselves, or the launcher's last look at them, tell it.
+fn running_of_threads(profile: &Profile) -> f64 {
+    let tasks: f64 = profile.tasks.iter().map(|task| task.running_ns as f64).sum();
+    let threads = profile.sections.iter().flat_map(|section| section.threads.values());
+    let ended: f64 = threads.filter(|t| t.ended_ns != 0).map(|t| t.running_ns as f64).sum();
+    tasks.max(ended)
+}
+
+fn own_cost(profile: &Profile, ns_per_tick: f64) -> OwnCost {
+    let acquisitions =
+        |section: &Section| section.pairs.iter().map(|pair| pair.values.acquisitions as f64).sum::<f64>();
+    let ns = |cost: u64| cost as f64 / 1024.0 * ns_per_tick;
+    let total = profile.sections.iter().map(|section| {
+        let timed = 1.0 / profile.header.sample_period.max(1) as f64;
+        let pair = ns(section.process.cost_timed) * timed + ns(section.process.cost_untimed) * (1.0 - timed);
+        acquisitions(section) * pair
+    });
+    let busiest = profile.sections.iter().max_by(|a, b| acquisitions(a).total_cmp(&acquisitions(b)));
+    let process = busiest.map(|section| section.process).unwrap_or_default();
+    OwnCost {
+        timed_ns: ns(process.cost_timed),
+        untimed_ns: ns(process.cost_untimed),
+        in_hold_ns: ns(process.cost_in_hold),
+        in_think_ns: ns(process.cost_in_think),
+        total_ns: total.sum(),
+    }
+}

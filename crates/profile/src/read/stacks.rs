@@ -1,0 +1,94 @@
+//! The stacks that made locks, with what is known of each call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::container::{LockRecord, Section};
+use super::symbols::Symbols;
+
+/// A call of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Where the call was, in the process.
+    pub address: u64,
+    /// The functions that the call lies in, the innermost inlined one first. Safe to print.
+    pub lines: Vec<SourceLine>,
+    /// The program or library; `None` for code of no file.
+    pub module: Option<Arc<Module>>,
+}
+
+/// A function, and its line where that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// The function.
+    pub function: String,
+    /// The source file; empty if unknown.
+    pub file: String,
+    /// The line; 0 if unknown.
+    pub line: u32,
+}
+
+/// A part of a program or library, as it was mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Module {
+    /// Its first address in the process.
+    pub start: u64,
+    /// The address after its last one.
+    pub end: u64,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// The file.
+    pub path: String,
+    /// The file's build identifier, in hexadecimal digits; empty if unknown.
+    pub build_id: String,
+}
+
+/// Stacks, each once: programs make many locks by few calls. By the process whose addresses they are.
+#[derive(Default)]
+pub(super) struct Stacks<'p> {
+    known: HashMap<(u64, &'p [u64]), Arc<[Call]>>,
+    modules: HashMap<(u64, u64), Arc<Module>>,
+}
+
+impl<'p> Stacks<'p> {
+    /// The stack of a lock that was first touched in this process.
+    pub(super) fn of(
+        &mut self,
+        section: &Section,
+        lock: &'p LockRecord,
+        symbols: &mut Symbols<'_>,
+    ) -> Arc<[Call]> {
+        let key = (section.number, lock.frames.as_slice());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let call = |&return_address: &u64| {
+            let address = return_address.wrapping_sub(1);
+            let functions = symbols.functions(section, return_address);
+            let lines = functions.iter().map(|function| {
+                let (file, line) = function.source.clone().unwrap_or_default();
+                SourceLine { function: function.name.clone(), file, line }
+            });
+            Call { address, lines: lines.collect(), module: self.module(section, address) }
+        };
+        let calls: Arc<[Call]> = lock.frames.iter().map(call).collect();
+        self.known.insert(key, calls.clone());
+        calls
+    }
+
+    fn module(&mut self, section: &Section, address: u64) -> Option<Arc<Module>> {
+        let mapping = section.mappings.at(address)?;
+        let module = self.modules.entry((section.number, mapping.start)).or_insert_with(|| {
+            let first = section.mappings.start_of(&mapping.path, address);
+            let id = first.and_then(|first| section.build_ids.get(&first));
+            Arc::new(Module {
+                start: mapping.start,
+                end: mapping.end,
+                offset: mapping.offset,
+                path: mapping.path.to_string(),
+                build_id: id.into_iter().flatten().map(|byte| format!("{byte:02x}")).collect(),
+            })
+        });
+        Some(module.clone())
+    }
+}

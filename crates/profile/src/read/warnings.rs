@@ -1,0 +1,139 @@
+//! What to know before believing a lock table.
+
+use super::Profile;
+use super::blocked::Blocked;
+use super::table::{LockRow, TableHeader};
+
+/// With fewer threads than this running or waiting for a lock at a time, several threads did not run together.
+const TOGETHER: f64 = 1.2;
+/// Stolen time that disturbs, as a part of the time of all cores.
+const STOLEN: f64 = 0.05;
+/// Coverage below which most of what may have been a wait for a lock is not in the table.
+const COVERED: f64 = 0.5;
+/// What is less than this part of a whole does not matter to it.
+const MATTERS: f64 = 0.05;
+
+/// A thread that waits for a lock would run if it could: one lock that blocks everybody is no lack of concurrency. Nor is it
+/// one if threads do not want to run at a time: some join others, or wait for work.
+pub(super) fn judge_concurrency(header: &mut TableHeader, rows: &[LockRow]) {
+    let waited_ns: f64 = rows.iter().map(LockRow::waited_ns).sum();
+    if header.elapsed_ns > 0.0 && header.cpu_ns > 0.0 {
+        header.concurrency = (header.cpu_ns + waited_ns) / header.elapsed_ns;
+        let wanted = header.queued_ns.map(|queued_ns| header.concurrency + queued_ns / header.elapsed_ns);
+        header.ran_together = header.threads <= 1
+            || header.concurrency >= TOGETHER
+            || wanted.is_some_and(|wanted| wanted < TOGETHER);
+    }
+}
+
+pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !header.ran_together {
+        warnings.push(format!(
+            "{} threads used {:.2} cores at a time, and {:.2} ran or waited for a lock{}: they hardly ran together, so contention and hand-over figures cannot be trusted",
+            header.threads,
+            header.cores_used,
+            header.concurrency,
+            match header.queued_ns {
+                Some(queued_ns) => format!(
+                    ", where {:.2} would have, had they not waited for a core",
+                    header.concurrency + queued_ns / header.elapsed_ns
+                ),
+                None => String::new(),
+            }
+        ));
+    }
+    if header.cores == 1 {
+        warnings.push(
+            "the program could use one core only: nothing here tells how its locks behave on more".into(),
+        );
+    }
+    if header.stolen_ns > STOLEN * header.elapsed_ns * header.cores.max(1) as f64 {
+        let part = header.stolen_ns / (header.elapsed_ns * header.cores.max(1) as f64) * 100.0;
+        warnings.push(format!("the hypervisor took {part:.0} % of the cores' time: times are too long"));
+    }
+    if let Some(blocked) = header.blocked.filter(|blocked| misses_most(blocked, header)) {
+        warnings.push(missed(&blocked));
+    }
+    if header.dropped > 0 || profile.header.growth_error != 0 {
+        let reason = match profile.header.growth_error {
+            0 => "its limit was reached".to_owned(),
+            error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
+        };
+        warnings.push(format!(
+            "the profile could not grow ({reason}): {} events are missing; {}",
+            header.dropped,
+            room(profile)
+        ));
+    }
+    if header.merged_pairs > 0 || header.merged_locks > 0 {
+        warnings.push(format!(
+            "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; {} to keep them apart",
+            header.merged_locks,
+            header.merged_pairs,
+            room(profile)
+        ));
+    }
+    if profile.header.unrecorded > 0 {
+        warnings.push(format!(
+            "{} processes found no room in the profile and are not in the table; {}",
+            profile.header.unrecorded,
+            room(profile)
+        ));
+    }
+    if header.untouched.total() > 0 {
+        warnings.push(format!(
+            "{} objects were left to the C library and are not in the table",
+            header.untouched.total()
+        ));
+    }
+    let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
+    let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
+    if unended > 0 {
+        warnings.push(format!(
+            "{unended} of {} process images that took locks did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
+            recorded().count()
+        ));
+    }
+    if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {
+        warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
+    }
+    warnings
+}
+
+/// Whether most of what may have been a wait for a lock was not recorded, and is long enough to matter to the program.
+fn misses_most(blocked: &Blocked, header: &TableHeader) -> bool {
+    let lived_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0) + blocked.total_ns();
+    blocked.coverage().ratio() < COVERED && blocked.missed_ns() > MATTERS * lived_ns
+}
+
+fn missed(blocked: &Blocked) -> String {
+    let rest = blocked.missed_ns();
+    let mut parts = [
+        (
+            "on futexes in no recorded call (semaphores, barriers, locks of Rust, Go and static programs)",
+            blocked.futex_ns,
+        ),
+        ("in other waits", blocked.other_ns),
+        ("in what nobody looked at", blocked.unknown_ns),
+    ];
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shares = parts.iter().filter(|(_, ns)| *ns >= MATTERS * rest);
+    let words: Vec<_> = shares.map(|(name, ns)| format!("{name} {:.0} %", 100.0 * ns / rest)).collect();
+    format!(
+        "{:.0} % of what may have been waits for locks was recorded; the rest was {}",
+        100.0 * blocked.coverage().ratio(),
+        words.join(", ")
+    )
+}
+
+/// How to get more room for a profile that could not grow.
+fn room(profile: &Profile) -> &'static str {
+    match i32::try_from(profile.header.growth_error) {
+        Ok(0) => "record with a higher --limit",
+        Ok(libc::ENOSPC) => "free some room on the disk, or record to another one with -o",
+        Ok(libc::EDQUOT) => "free some of your quota, or record to another disk with -o",
+        Ok(libc::EFBIG) => "record with a larger limit of file sizes (ulimit -f)",
+        _ => "record to another place with -o",
+    }
+}

@@ -314,3 +314,42 @@ fn a_program_without_recorded_locks_is_told_apart() {
     assert!(!told.contains("0 threads") && !told.contains("-0.0"), "{told}");
     assert!(told.contains("joining threads"), "{told}");
 }
+
+/// A stripped program with locks on the heap: every run gives the same lock the same name, whatever thread comes first, and
+/// differences compare each with itself.
+#[test]
+fn identical_runs_name_the_locks_of_a_stripped_program_alike() {
+    let program = Source { options: &["-s"], ..Source::program("heap_locks.c") }.compile();
+    let directory = tempfile::tempdir().unwrap();
+    for made_by in ["0", "1"] {
+        let files = ["first", "second", "third"].map(|name| directory.path().join(name));
+        let named = files.each_ref().map(|file| {
+            let mut command = contend(&["profile", "--quiet", "-o", file.to_str().unwrap(), "--"]);
+            command.arg(&program).arg(made_by);
+            let outcome = run(command, HANG);
+            assert!(outcome.succeeded(), "{outcome}");
+            let report = json(&["report", "--json", file.to_str().unwrap()]);
+            let rows = report["rows"].as_array().unwrap();
+            let of_row = |row: &Value| {
+                let taken = ["exclusive", "shared"].map(|mode| row[mode]["acquisitions"].as_u64());
+                (row["kind"].to_string(), row["name"].to_string(), taken)
+            };
+            let mut named: Vec<_> = rows.iter().map(of_row).collect();
+            named.sort();
+            named
+        });
+        assert_eq!(named[0].len(), 18);
+        assert_eq!(named[0], named[1]);
+        assert_eq!(named[0], named[2]);
+        let [before, after] = [&files[0], &files[1]].map(|file| file.to_str().unwrap());
+        let changes = json(&["diff", "--json", before, after]);
+        let locks = changes["locks"].as_array().unwrap();
+        let acquired = |lock: &Value, side: &str| lock[side]["acquisitions"].as_f64().unwrap() > 0.0;
+        assert_eq!(
+            locks.len(),
+            3,
+            "a mutex, a reader-writer lock and a spin lock, each made by one call: {changes}"
+        );
+        assert!(locks.iter().all(|lock| acquired(lock, "before") && acquired(lock, "after")), "{changes}");
+    }
+}

@@ -1,27 +1,20 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
-mod clients;
-mod mutants;
-mod page;
-mod plan;
-mod sites;
-
 use crate::page::Page;
 use crate::{interrupt, progress};
 use anyhow::{Context, ensure};
-use checker::{Counterexample, Model, Mutation, Script, replay};
+use checker::{Model, Mutation, Script, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clients::Client;
 use indicatif::ProgressBar;
+use lab::check::clients::Client;
+use lab::check::mutants::{self, Mutant, Wanted};
+use lab::check::plan::{self, Limits, Verdict};
+use lab::check::{CheckedLock, Options, page};
 use locks::catalogue::{self, LOCKS, Lock};
-use mutants::{Mutant, Wanted};
-use plan::{Limits, Task, Verdict};
 use rayon::prelude::*;
-use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use workloads::client::Shape;
 
 /// Run a lock in every execution that a memory model allows.
 ///
@@ -87,6 +80,19 @@ pub(crate) struct Args {
     write: Option<PathBuf>,
 }
 
+impl Args {
+    fn options(&self) -> Options {
+        Options {
+            model: self.model.clone(),
+            client: self.client,
+            threads: self.threads,
+            acquisitions: self.acquisitions,
+            time_limit: self.time_limit,
+            weaken: self.weaken.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
 const AFTER_HELP: &str = "\
 Exit status: 0 when all was verified, 1 when something is wrong, 2 when there is no such thing to check, 3 when nothing is wrong in what was seen but a limit cut \
 off some client of the size that was asked for, 130 when Ctrl-C cut the command short (what is finished is printed).
@@ -135,16 +141,10 @@ fn time_limit(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time such as 90s, 14m or 2h".to_owned())
 }
 
-/// What was found out about one lock.
-struct Checked {
-    lock: &'static Lock,
-    verdicts: Vec<Verdict>,
-    mutants: Vec<Mutant>,
-}
-
 /// Runs `contend check`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    let options = args.options();
     let locks = args.lock.map_or_else(|| LOCKS.iter().collect(), |lock| vec![lock]);
     let mutation = match args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose() {
         Ok(mutation) => mutation,
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return run_again(args, locks[0], script, mutation);
     }
     let file = args.write.as_deref().map(Page::at).transpose()?;
-    let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, args)).collect::<Vec<_>>();
+    let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
     ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
     interrupt::keep();
     let bar = progress::bar(tasks.len(), "{elapsed}  {wide_msg}");
@@ -178,9 +178,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let mut all = locks
         .into_iter()
-        .map(|lock| Checked { lock, verdicts: Vec::new(), mutants: Vec::new() })
+        .map(|lock| CheckedLock { lock, verdicts: Vec::new(), mutants: Vec::new() })
         .collect::<Vec<_>>();
-    let of = |all: &mut Vec<Checked>, name: &str| {
+    let of = |all: &mut Vec<CheckedLock>, name: &str| {
         all.iter().position(|one| one.lock.name == name).expect("one of the locks")
     };
     for verdict in verdicts {
@@ -193,9 +193,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let cut_short = interrupt::came();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all.iter().map(Checked::json).collect::<Vec<_>>())?);
+        println!("{}", serde_json::to_string_pretty(&all.iter().map(CheckedLock::json).collect::<Vec<_>>())?);
     } else {
-        all.iter().for_each(|one| print!("{}", page::text(one, args)));
+        all.iter().for_each(|one| print!("{}", page::text(one, &options)));
         println!(
             "{}{:.1} s",
             if cut_short { "cut short after " } else { "" },
@@ -205,7 +205,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(file), Some(path)) = (file, &args.write) {
         // Why a survivor is left stands beside the page, one mutant a line.
         let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
-        file.write(&page::markdown(&all, &arguments, args, started.elapsed()))?;
+        file.write(&page::markdown(&all, &arguments, &options, started.elapsed()))?;
     }
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {
@@ -240,8 +240,9 @@ fn run_again(
     script: &Script,
     mutation: Option<Mutation>,
 ) -> anyhow::Result<ExitCode> {
+    let options = args.options();
     let task =
-        plan::tasks(lock, args).into_iter().next().context("the lock cannot do what this client does")?;
+        plan::tasks(lock, &options).into_iter().next().context("the lock cannot do what this client does")?;
     let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
                 found with";
     let report = match replay(task.model, script.clone(), mutation, &|| task.run()) {
@@ -261,33 +262,6 @@ fn run_again(
             Ok(ExitCode::from(USAGE))
         }
     }
-}
-
-impl Checked {
-    fn json(&self) -> Value {
-        json!({
-            "lock": self.lock.name,
-            "explorations": self.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
-            "mutants": self.mutants.iter().map(Mutant::json).collect::<Vec<_>>(),
-        })
-    }
-}
-
-/// A counterexample with the command that runs it again.
-fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
-    let weaken = weakened.map_or(String::new(), |site| format!(" --weaken {site}"));
-    let Task { lock, client, shape: Shape { threads, rounds }, model } = task;
-    let client = client.name();
-    format!(
-        "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {rounds} \
-         --model {model}{weaken} --replay '{}'\n",
-        lock.name, found.script
-    )
-}
-
-/// Every client that suits a lock.
-fn clients_of(lock: &Lock) -> impl Iterator<Item = Client> + '_ {
-    Client::all().filter(|client| client.suits(lock))
 }
 
 #[cfg(test)]

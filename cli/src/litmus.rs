@@ -1,10 +1,5 @@
 //! `contend litmus`: small programs, and what each memory model says about them.
 
-mod expected;
-mod explain;
-mod files;
-mod looked;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,8 +11,7 @@ use rayon::prelude::*;
 use report::text::printable;
 use serde_json::{Value, json};
 
-use expected::Expected;
-use looked::{Looked, Weakness};
+use lab::litmus::{Expected, TestOutcome, Weakness, explain, files};
 
 /// Say which outcomes of a small program each memory model allows.
 ///
@@ -88,7 +82,7 @@ pub(crate) struct Args {
 
 /// A file that is no text worth reading is not read whole.
 const MOST_BYTES: u64 = 1 << 20;
-/// Files that are looked at side by side before they are printed.
+/// Files that are outcome at side by side before they are printed.
 const BATCH: usize = 64;
 
 /// Runs `contend litmus`.
@@ -110,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut all = Vec::new();
     for batch in files.chunks(BATCH) {
         let results: Vec<_> = if args.run {
-            // One at a time: the processor is what is looked at.
+            // One at a time: the processor is what is outcome at.
             batch.iter().map(|file| job.look_at(file)).collect()
         } else {
             batch.par_iter().map(|file| job.look_at(file)).collect()
@@ -118,9 +112,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for (file, result) in batch.iter().zip(results) {
             sum.add(&result);
             match (result, args.json) {
-                (Ok(looked), true) => all.push(looked.json()),
-                (Ok(looked), false) if !args.quiet || looked.is_failed() => {
-                    print!("{}", looked.text(args.states));
+                (Ok(outcome), true) => all.push(outcome.json()),
+                (Ok(outcome), false) if !args.quiet || outcome.is_failed() => {
+                    print!("{}", outcome.text(args.states));
                 }
                 (Ok(_), false) => {}
                 (Err(error), true) => all.push(json!({ "file": file, "error": error_json(&error) })),
@@ -161,7 +155,7 @@ impl Job {
         })
     }
 
-    fn look_at<'a>(&self, file: &'a Path) -> anyhow::Result<Looked<'a>> {
+    fn look_at<'a>(&self, file: &'a Path) -> anyhow::Result<TestOutcome<'a>> {
         let size = std::fs::metadata(file).map_or(0, |about| about.len());
         anyhow::ensure!(
             size <= MOST_BYTES,
@@ -176,11 +170,11 @@ impl Job {
         if let Some(fault) = judgements.iter().find_map(|judgement| judgement.finals.fault) {
             return Err(named(test.explain(&fault)));
         }
-        let mut looked = Looked::new(file, test, judgements, self.expected.as_ref());
+        let mut outcome = TestOutcome::new(file, test, judgements, self.expected.as_ref());
         if let Some(iterations) = self.iterations {
-            looked.run(iterations, &self.limits).map_err(named)?;
+            outcome.run(iterations, &self.limits).map_err(named)?;
         }
-        Ok(looked)
+        Ok(outcome)
     }
 }
 
@@ -212,18 +206,18 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, result: &anyhow::Result<Looked<'_>>) {
+    fn add(&mut self, result: &anyhow::Result<TestOutcome<'_>>) {
         self.tests += 1;
         match result {
-            Ok(looked) => {
-                self.bounded += usize::from(!looked.is_decided());
-                let (agreeing, compared) = looked.agreement();
+            Ok(outcome) => {
+                self.bounded += usize::from(!outcome.is_decided());
+                let (agreeing, compared) = outcome.agreement();
                 self.agreeing += agreeing;
                 self.compared += compared;
                 self.could_be_weak +=
-                    usize::from(!matches!(looked.weakness(), None | Some(Weakness::NotTested)));
-                self.weak += usize::from(looked.weakness() == Some(Weakness::Seen));
-                self.failed |= looked.is_failed();
+                    usize::from(!matches!(outcome.weakness(), None | Some(Weakness::NotTested)));
+                self.weak += usize::from(outcome.weakness() == Some(Weakness::Seen));
+                self.failed |= outcome.is_failed();
             }
             Err(error) => match error.downcast_ref::<ParseError>().map(|parse| parse.trouble) {
                 Some(Trouble::Unsupported) => self.refused += 1,
@@ -246,7 +240,7 @@ impl Sum {
             let (agreeing, compared) = (self.agreeing, self.compared);
             text += &format!(
                 "; {agreeing} of {compared} verdicts as expected, of {} tests named",
-                expected.len()
+                expected.tests()
             );
         }
         text += &format!("; {:.2} s\n", elapsed.as_secs_f64());

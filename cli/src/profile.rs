@@ -1,13 +1,11 @@
 //! `contend profile`: run a program, record its locks, print the lock table.
 
-mod operations;
-mod tasks;
-
 use crate::PRELOAD;
 use crate::report::text;
 use anyhow::Context as _;
-use lab::launch::Launch;
 use lab::launch::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
+use lab::launch::tasks::Tasks;
+use lab::launch::{Launch, operations};
 use lab::noise::{Watch, cpu_of};
 use profile::Options;
 use profile::format::RunValues;
@@ -22,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use tasks::Tasks;
 
 /// Run an unmodified program, record its locks, and print the lock table.
 ///

@@ -1,9 +1,11 @@
 //! Starting a program with the preload library, and waiting for it.
 
 pub mod library;
+pub mod operations;
 pub mod program;
 pub mod supervise;
 pub mod swapped;
+pub mod tasks;
 
 pub use library::Library;
 pub use swapped::Swapped;

@@ -1,10 +1,12 @@
-//! What measures, without an argument parser and without a terminal.
+//! What measures and what checks, without an argument parser and without a terminal.
 //!
 //! - [`bench`](mod@bench): locks on this machine, ours beside those of other libraries;
 //! - [`calibrate`]: what hand-overs cost on this machine, as a machine file;
 //! - [`compare`]: runs of a program in rounds, and what chance explains of their differences;
 //! - [`simulate`]: workloads under locks on the simulated machine, side by side;
 //! - [`launch`]: starting a program with the preload library, and what became of its locks;
+//! - [`check`]: locks in every execution that a memory model allows, and changes to their accesses;
+//! - [`litmus`]: files of litmus tests and their outcomes;
 //! - [`noise`]: what else the machine did meanwhile.
 //!
 //! Results are values; tables are values too, which the caller prints. [`progress`] tells the caller how far a measurement
@@ -12,10 +14,12 @@
 
 pub mod bench;
 pub mod calibrate;
+pub mod check;
 pub mod compare;
 pub mod host;
 pub mod interrupt;
 pub mod launch;
+pub mod litmus;
 pub mod names;
 pub mod noise;
 pub mod placement;

@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The files that paths stand for: a file itself, all tests of a directory, what a pattern such as `tests/*.litmus`
 /// matches, or what a list as herd's `@all` names. Each comes once, in the order of the paths.
-pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Found::default();
     for path in paths {
         found.matched = 0;

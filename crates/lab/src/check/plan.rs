@@ -1,6 +1,6 @@
 //! Which clients a lock is checked with, how large, and what came of it.
 
-use super::Args;
+use super::Options;
 use super::clients::Client;
 use crate::interrupt;
 use checker::{Bound, Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
@@ -13,11 +13,15 @@ use workloads::client::{Kind, Shape};
 
 /// One exploration.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task {
-    pub(super) lock: &'static Lock,
-    pub(super) client: Client,
-    pub(super) shape: Shape,
-    pub(super) model: Model,
+pub struct Task {
+    /// The lock.
+    pub lock: &'static Lock,
+    /// What the threads do.
+    pub client: Client,
+    /// How many threads, how often.
+    pub shape: Shape,
+    /// Under which model.
+    pub model: Model,
 }
 
 impl fmt::Display for Task {
@@ -32,17 +36,18 @@ const EXECUTIONS_TO_SHORTEN: u64 = 50_000;
 
 impl Task {
     /// Runs the client once on the checked machine.
-    pub(super) fn run(&self) -> Result<(), String> {
+    pub fn run(&self) -> Result<(), String> {
         self.client.run(self.lock, self.shape)
     }
 
-    pub(super) fn explore(&self, exploration: &Exploration) -> checker::Report {
+    /// Explores the client.
+    pub fn explore(&self, exploration: &Exploration) -> checker::Report {
         explore(exploration, &|| self.run())
     }
 
     /// Explores the client: every execution, and every state where executions are too many. Where states are too many
     /// too, smaller clients besides, down to the first that can be seen whole.
-    pub(super) fn judge(self, limits: &Limits, mutation: Option<Mutation>) -> Verdict {
+    pub fn judge(self, limits: &Limits, mutation: Option<Mutation>) -> Verdict {
         let asked = self.judge_size(self.shape, limits, mutation);
         let mut verdict = Verdict { task: self, asked, smaller: Vec::new() };
         let mut shape = self.shape;
@@ -143,29 +148,29 @@ const LEAST_LEFT: Duration = Duration::from_millis(500);
 const LEAST_SHARE: Duration = Duration::from_secs(5);
 
 /// What the whole command may take, shared by its explorations: what one leaves over, the others have.
-pub(super) struct Limits {
+pub struct Limits {
     until: Instant,
     waiting: AtomicUsize,
 }
 
 impl Limits {
     /// So much time for so many explorations.
-    pub(super) fn new(all: Duration, explorations: usize) -> Self {
+    pub fn new(all: Duration, explorations: usize) -> Self {
         Self { until: Instant::now() + all, waiting: AtomicUsize::new(explorations) }
     }
 
     /// One exploration less.
-    pub(super) fn done(&self) {
+    pub fn done(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether nothing more may be begun.
-    pub(super) fn are_over(&self) -> bool {
+    pub fn are_over(&self) -> bool {
         interrupt::came() || Instant::now() >= self.until
     }
 
     /// An exploration that ends when the command is to.
-    pub(super) fn exploration(&self, model: Model) -> Exploration {
+    pub fn exploration(&self, model: Model) -> Exploration {
         Exploration { stop: Some(interrupt::flag()), ..Exploration::of(model) }
     }
 
@@ -183,18 +188,21 @@ impl Limits {
 }
 
 /// What came of a client of one size.
-pub(super) struct Explored {
-    pub(super) shape: Shape,
+pub struct Explored {
+    /// The size.
+    pub shape: Shape,
     /// What was gone through.
     search: Search,
-    pub(super) counts: Counts,
-    pub(super) elapsed: Duration,
+    /// How much was gone through.
+    pub counts: Counts,
+    /// How long it took.
+    pub elapsed: Duration,
     /// What ended the exploration before everything was seen.
     bound: Option<Bound>,
     /// What was wrong, in the smallest client that shows it.
-    pub(super) found: Option<(Task, Counterexample)>,
+    pub found: Option<(Task, Counterexample)>,
     /// False when the command was to end before.
-    pub(super) begun: bool,
+    pub begun: bool,
 }
 
 impl Explored {
@@ -204,7 +212,7 @@ impl Explored {
     }
 
     /// How much was gone through, and what of it was left early.
-    pub(super) fn size(&self) -> (u64, u64, &'static str) {
+    pub fn size(&self) -> (u64, u64, &'static str) {
         match self.search {
             Search::Executions | Search::Interleavings => {
                 (self.counts.explored, self.counts.pruned, "executions")
@@ -214,7 +222,7 @@ impl Explored {
     }
 
     /// In a word.
-    pub(super) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match &self.found {
             Some((_, found)) => found.violation.name(),
             None if self.bound.is_none() => "verified",
@@ -248,12 +256,13 @@ impl Explored {
 }
 
 /// What came of a task.
-pub(super) struct Verdict {
-    pub(super) task: Task,
+pub struct Verdict {
+    /// The exploration.
+    pub task: Task,
     /// Of the size that was asked for: this is the verdict.
-    pub(super) asked: Explored,
+    pub asked: Explored,
     /// Smaller clients, which were tried because that one took too long.
-    pub(super) smaller: Vec<Explored>,
+    pub smaller: Vec<Explored>,
 }
 
 impl Verdict {
@@ -262,20 +271,22 @@ impl Verdict {
     }
 
     /// Every size that was explored, the one that was asked for first.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Explored> {
+    pub fn all(&self) -> impl Iterator<Item = &Explored> {
         std::iter::once(&self.asked).chain(&self.smaller)
     }
 
-    pub(super) fn is_wrong(&self) -> bool {
+    /// Whether something is wrong in any size.
+    pub fn is_wrong(&self) -> bool {
         self.all().any(|explored| explored.found.is_some())
     }
 
     /// Whether the size that was asked for was seen whole, with nothing wrong in it.
-    pub(super) const fn is_verified(&self) -> bool {
+    pub const fn is_verified(&self) -> bool {
         self.asked.bound.is_none() && self.asked.found.is_none()
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// Everything for a script.
+    pub fn json(&self) -> Value {
         let mut json = self.asked.json();
         json["client"] = self.task.client.name().into();
         json["model"] = self.task.model.name().into();
@@ -294,13 +305,14 @@ const fn limit_name(bound: Bound) -> &'static str {
 }
 
 /// What a lock is checked with.
-pub(super) fn tasks(lock: &'static Lock, args: &Args) -> Vec<Task> {
-    let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
+pub fn tasks(lock: &'static Lock, options: &Options) -> Vec<Task> {
+    let models = if options.model.is_empty() { Model::ALL.to_vec() } else { options.model.clone() };
     let mut tasks = Vec::new();
     for model in models {
-        for client in super::clients_of(lock).filter(|client| args.client.is_none_or(|only| only == *client))
+        for client in
+            super::clients_of(lock).filter(|client| options.client.is_none_or(|only| only == *client))
         {
-            for (threads, rounds) in sizes(client, model, args) {
+            for (threads, rounds) in sizes(client, model, options) {
                 tasks.push(Task { lock, client, shape: Shape { threads, rounds }, model });
             }
         }
@@ -308,9 +320,9 @@ pub(super) fn tasks(lock: &'static Lock, args: &Args) -> Vec<Task> {
     tasks
 }
 
-fn sizes(client: Client, model: Model, args: &Args) -> Vec<(usize, u32)> {
-    if args.threads.is_some() || args.acquisitions.is_some() {
-        return vec![(args.threads.unwrap_or(2), args.acquisitions.unwrap_or(1))];
+fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
+    if options.threads.is_some() || options.acquisitions.is_some() {
+        return vec![(options.threads.unwrap_or(2), options.acquisitions.unwrap_or(1))];
     }
     match (client, model) {
         (Client::Of(Kind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],

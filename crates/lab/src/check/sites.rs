@@ -7,9 +7,9 @@ use std::path::Path;
 /// An access of a lock with what it is called.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    pub(super) access: Accessed,
+    pub access: Accessed,
     /// As `McsQueue::acquire.swap`, or `K42::release.load#2` for a second one in that function.
-    pub(super) name: String,
+    pub name: String,
 }
 
 /// What locks have for checks alone: no mistake in it would be one of the lock.

@@ -10,7 +10,7 @@ use workloads::client::{self, Chosen, Kind, Shape, Wrong};
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Client {
+pub enum Client {
     /// As on every machine.
     Of(Kind),
     /// Attempts that may give up, or tries, with a thread whose queue nodes have no names.
@@ -44,12 +44,12 @@ impl Client {
     ];
 
     /// Every one.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub fn all() -> impl Iterator<Item = Self> {
         Kind::ALL.into_iter().map(Self::Of).chain(Self::OWN)
     }
 
     /// What it is called on the command line.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Of(kind) => kind.name(),
             Self::Nameless => "nameless",
@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// Whether the lock can do that.
-    pub(super) fn suits(self, lock: &Lock) -> bool {
+    pub fn suits(self, lock: &Lock) -> bool {
         match self {
             Self::Of(kind) => kind.suits(lock),
             Self::Nameless => lock.family == Family::Queue && lock.tries,
@@ -75,12 +75,12 @@ impl Client {
     }
 
     /// Whether all its threads do the same, whatever their number.
-    pub(super) fn is_alike(self) -> bool {
+    pub fn is_alike(self) -> bool {
         self == Self::Of(Kind::Exclusive)
     }
 
     /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
-    pub(super) fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
+    pub fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
         let run = match self {
             Self::Parked => return parked_at(lock, shape),
             Self::References => Some(client::references::<Checked>(shape)),

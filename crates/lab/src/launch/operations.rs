@@ -11,11 +11,7 @@ const LONGEST_LINE: usize = 1 << 20;
 /// tells: the number in the regular expression's first group, or the first number in the match.
 ///
 /// Goes on reading when `to` takes no more, so that the program does not block.
-pub(crate) fn pass_through(
-    mut from: impl Read,
-    mut to: impl Write,
-    regex: &Regex,
-) -> anyhow::Result<Option<u64>> {
+pub fn pass_through(mut from: impl Read, mut to: impl Write, regex: &Regex) -> anyhow::Result<Option<u64>> {
     let (mut found, mut line, mut buffer) = (None, Vec::new(), [0; 16 << 10]);
     let mut writable = true;
     loop {

@@ -4,9 +4,9 @@ use super::clients_of;
 use super::plan::{Limits, Task};
 use super::sites::{self, Site, place};
 use crate::interrupt;
+use crate::names;
 use checker::checked::{Accessed, Change, ordering_name};
 use checker::{Bound, Exploration, Model, Mutation};
-use lab::names;
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
 use std::fmt;
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use workloads::client::{Kind, Shape};
 
 /// A site that is named in help texts and messages.
-pub(super) const EXAMPLE: &str = "McsQueue::acquire.swap=acquire";
+pub const EXAMPLE: &str = "McsQueue::acquire.swap=acquire";
 
 /// An access, by its name or its place, and what becomes of it: `McsQueue::acquire.swap=acquire`.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub struct Wanted {
     site: String,
     to: Change,
 }
@@ -51,7 +51,7 @@ impl Wanted {
     ///
     /// # Errors
     /// What there is, and the nearest of it.
-    pub(super) fn mutation(&self, lock: &'static Lock) -> Result<Mutation, names::Unknown> {
+    pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, names::Unknown> {
         let sites = Judged::of(lock).sites;
         let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
         let found = sites.iter().filter(here).flat_map(|site| site.access.mutations());
@@ -128,30 +128,43 @@ const EXECUTIONS_FOR_A_MUTANT: u64 = 50_000;
 const FOR_A_MUTANT: Duration = Duration::from_secs(20);
 
 /// What became of a mutant.
-pub(super) struct Mutant {
-    pub(super) of: &'static str,
-    pub(super) operation: &'static str,
-    pub(super) from: &'static str,
-    pub(super) to: Change,
+pub struct Mutant {
+    /// The lock.
+    pub of: &'static str,
+    /// The operation of the access.
+    pub operation: &'static str,
+    /// The ordering that is written.
+    pub from: &'static str,
+    /// What it becomes.
+    pub to: Change,
     /// As `--weaken` takes it.
-    pub(super) name: String,
+    pub name: String,
     /// Where the access stands today.
-    pub(super) place: String,
-    pub(super) fate: Fate,
+    pub place: String,
+    /// What the clients made of it.
+    pub fate: Fate,
 }
 
 /// How a mutant was found, or not.
-pub(super) enum Fate {
+pub enum Fate {
     /// By this client, as this.
-    Found { client: String, violation: &'static str },
+    Found {
+        /// The client that fails.
+        client: String,
+        /// How it fails.
+        violation: &'static str,
+    },
     /// Clients saw nothing wrong; of some, the limit cut off so many explorations.
-    Survives { bounds: usize },
+    Survives {
+        /// Explorations that a limit cut off.
+        bounds: usize,
+    },
     /// There was no time for it.
     NotJudged,
 }
 
 /// A mutant that is still to be judged.
-pub(super) struct Pending {
+pub struct Pending {
     lock: &'static Lock,
     judges: std::sync::Arc<[Task]>,
     mutation: Mutation,
@@ -162,7 +175,7 @@ pub(super) struct Pending {
 const ENDLESS: &str = "no end";
 
 /// All mutants of a lock.
-pub(super) fn all(lock: &'static Lock) -> Vec<Pending> {
+pub fn all(lock: &'static Lock) -> Vec<Pending> {
     let Judged { sites, judges } = Judged::of(lock);
     let judges = std::sync::Arc::<[Task]>::from(judges);
     let of_site = |site: &Site| {
@@ -178,12 +191,13 @@ pub(super) fn all(lock: &'static Lock) -> Vec<Pending> {
 }
 
 impl Pending {
-    pub(super) fn name(&self) -> String {
+    /// The access and what it becomes, as `--weaken` takes it.
+    pub fn name(&self) -> String {
         format!("{} with {}", self.lock.name, self.name)
     }
 
     /// Looks for a client that fails.
-    pub(super) fn judge(&self, limits: &Limits) -> Mutant {
+    pub fn judge(&self, limits: &Limits) -> Mutant {
         Mutant {
             of: self.lock.name,
             operation: self.mutation.of.operation.name(),
@@ -227,12 +241,13 @@ impl Pending {
 }
 
 impl Mutant {
-    pub(super) const fn is_found(&self) -> bool {
+    /// Whether a client failed.
+    pub const fn is_found(&self) -> bool {
         matches!(self.fate, Fate::Found { .. })
     }
 
     /// In words.
-    pub(super) fn fate(&self) -> String {
+    pub fn fate(&self) -> String {
         match &self.fate {
             Fate::Found { client, violation } => format!("{violation} in {client}"),
             Fate::Survives { bounds: 0 } => "survives".to_owned(),
@@ -241,7 +256,8 @@ impl Mutant {
         }
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// Everything for a script.
+    pub fn json(&self) -> Value {
         let killed = match &self.fate {
             Fate::Found { client, violation } => json!({ "client": client, "violation": violation }),
             _ => Value::Null,

@@ -17,7 +17,7 @@ const SHARE: u32 = 100;
 
 /// What was seen of a process tree so far.
 #[derive(Debug)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     root: u32,
     ticks_per_second: u64,
     /// By process, thread and start, since identifiers are used again.
@@ -26,14 +26,14 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     /// Nothing seen yet of the tree under this process.
-    pub(crate) fn of(root: u32) -> Self {
+    pub fn of(root: u32) -> Self {
         // SAFETY: no pointers are passed.
         let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Self { root, ticks_per_second: u64::try_from(ticks).unwrap_or(100).max(1), seen: BTreeMap::new() }
     }
 
     /// Looks at every thread of the tree once; returns when to look again.
-    pub(crate) fn look(&mut self) -> Duration {
+    pub fn look(&mut self) -> Duration {
         let start = Instant::now();
         let mut processes = vec![self.root];
         while let Some(pid) = processes.pop() {
@@ -81,7 +81,7 @@ impl Tasks {
     }
 
     /// The last sight of each thread.
-    pub(crate) fn into_values(self) -> Vec<TaskValues> {
+    pub fn into_values(self) -> Vec<TaskValues> {
         self.seen.into_values().collect()
     }
 }

@@ -20,7 +20,7 @@ const VARIANTS: [Variant; 4] = [
 const OUTCOMES: [(i64, i64); 4] = [(0, 0), (0, 1), (1, 0), (1, 1)];
 
 /// The whole explanation.
-pub(super) fn text() -> String {
+pub fn text() -> String {
     let mut text = String::from(
         "Store buffering. x and y are 0 at the start.\n\n  \
          processor 0     processor 1\n  \

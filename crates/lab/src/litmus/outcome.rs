@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::expected::Expected;
 
 /// A test with what was found out about it.
-pub(super) struct Looked<'a> {
+pub struct TestOutcome<'a> {
     file: &'a Path,
     test: Test,
     judgements: Vec<Judgement>,
@@ -33,7 +33,7 @@ struct Measured {
 
 /// What running a test told about the processor's memory model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weakness {
+pub enum Weakness {
     /// Threads that take turns can do all that the processor may, or not all of that is known: nothing is to be seen.
     NotTested,
     /// An outcome that no turns explain was seen.
@@ -42,20 +42,16 @@ pub(super) enum Weakness {
     Unseen,
 }
 
-impl<'a> Looked<'a> {
-    pub(super) fn new(
-        file: &'a Path,
-        test: Test,
-        judgements: Vec<Judgement>,
-        expected: Option<&Expected>,
-    ) -> Self {
+impl<'a> TestOutcome<'a> {
+    /// What the models say of a test in a file, beside what is expected of it.
+    pub fn new(file: &'a Path, test: Test, judgements: Vec<Judgement>, expected: Option<&Expected>) -> Self {
         let of = |judgement: &Judgement| expected?.of(&test.name, file, judgement.model);
         let expected = judgements.iter().map(of).collect();
         Self { file, test, judgements, expected, measured: None }
     }
 
     /// Runs the test on this processor.
-    pub(super) fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
+    pub fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
         let outcomes = native::run(&self.test, iterations, 1).map_err(|fault| self.test.explain(&fault))?;
         let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge_within(Model::Tso, limits));
         let sequential = self.test.judge_within(Model::Sc, limits);
@@ -65,17 +61,17 @@ impl<'a> Looked<'a> {
     }
 
     /// What running the test told about the processor; none if it was not run.
-    pub(super) fn weakness(&self) -> Option<Weakness> {
+    pub fn weakness(&self) -> Option<Weakness> {
         self.measured.as_ref().map(Measured::weakness)
     }
 
     /// Whether every model's verdict is certain.
-    pub(super) fn is_decided(&self) -> bool {
+    pub fn is_decided(&self) -> bool {
         self.judgements.iter().all(Judgement::is_decided)
     }
 
     /// How many verdicts are as expected, and how many were compared.
-    pub(super) fn agreement(&self) -> (usize, usize) {
+    pub fn agreement(&self) -> (usize, usize) {
         let compared = self
             .judgements
             .iter()
@@ -85,13 +81,14 @@ impl<'a> Looked<'a> {
     }
 
     /// Whether a verdict is not the expected one, or the processor did what its model forbids.
-    pub(super) fn is_failed(&self) -> bool {
+    pub fn is_failed(&self) -> bool {
         let (agreeing, compared) = self.agreement();
         let forbidden = |measured: &Measured| measured.outcomes.keys().any(|end| measured.forbids(end));
         agreeing < compared || self.measured.as_ref().is_some_and(forbidden)
     }
 
-    pub(super) fn text(&self, with_states: bool) -> String {
+    /// Lines for a terminal, with the final states if asked for.
+    pub fn text(&self, with_states: bool) -> String {
         let name = if self.test.name.is_empty() { "a test without a name" } else { &self.test.name };
         let mut text = format!("{} ({})\n", printable(name), printable(&self.file.display().to_string()));
         for (judgement, expected) in self.judgements.iter().zip(&self.expected) {
@@ -161,7 +158,8 @@ impl<'a> Looked<'a> {
         places.iter().map(|&place| (self.test.name_of(place), json!(self.value(place, end)))).collect()
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// Everything for a script.
+    pub fn json(&self) -> Value {
         let models = self.judgements.iter().zip(&self.expected);
         let models = models.map(|(judgement, expected)| {
             (judgement.model.name().to_owned(), self.judgement_json(judgement, *expected))
@@ -271,12 +269,12 @@ mod tests {
     use super::*;
 
     /// A test that was run, with these ends on so many processors.
-    fn ran(text: &str, seen: impl Fn(&Test) -> Vec<Final>, processors: usize) -> Looked<'static> {
+    fn ran(text: &str, seen: impl Fn(&Test) -> Vec<Final>, processors: usize) -> TestOutcome<'static> {
         let test = Test::parse(text).expect("a test");
         let outcomes = seen(&test).into_iter().map(|end| (end, 1)).collect();
         let allowed = Some(test.judge(Model::Tso));
         let sequential = test.judge(Model::Sc);
-        let mut looked = Looked::new(Path::new("test.litmus"), test, Vec::new(), None);
+        let mut looked = TestOutcome::new(Path::new("test.litmus"), test, Vec::new(), None);
         looked.measured = Some(Measured { outcomes, allowed, sequential, processors });
         looked
     }

@@ -3,13 +3,13 @@
 use super::clients::Client;
 use super::mutants::{Fate, Mutant};
 use super::plan::{Explored, Verdict};
-use super::{Args, Checked, tell};
+use super::{CheckedLock, Options, tell};
 use crate::interrupt;
 use std::time::Duration;
 use workloads::client::{Kind, Shape};
 
 /// For the terminal.
-pub(super) fn text(checked: &Checked, args: &Args) -> String {
+pub fn text(checked: &CheckedLock, options: &Options) -> String {
     let mut text = format!("{}\n", checked.lock.name);
     for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun) {
         for (number, explored) in verdict.all().enumerate() {
@@ -27,7 +27,7 @@ pub(super) fn text(checked: &Checked, args: &Args) -> String {
                 explored.word(),
             );
             if let Some((task, found)) = &explored.found {
-                let weakened = args.weaken.as_ref().map(ToString::to_string);
+                let weakened = options.weaken.clone();
                 text += &tell(task, found, weakened.as_deref());
             }
         }
@@ -66,8 +66,8 @@ fn summary<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> String {
 }
 
 /// For `docs/verification.md`.
-pub(super) fn markdown(all: &[Checked], arguments: &str, args: &Args, elapsed: Duration) -> String {
-    let minutes = args.time_limit.as_secs_f64() / 60.0;
+pub fn markdown(all: &[CheckedLock], arguments: &str, options: &Options, elapsed: Duration) -> String {
+    let minutes = options.time_limit.as_secs_f64() / 60.0;
     let mut page = format!(
         "# Verification\n\n\
          Written by `contend check --all --mutate --time-limit {minutes}m --write docs/verification.md`; \

@@ -12,13 +12,13 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// What is expected of tests, by name and model.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub struct Expected {
     verdicts: HashMap<String, Vec<(Model, bool)>>,
 }
 
 impl Expected {
     /// Reads a file. Verdicts that name no model are of `model`.
-    pub(super) fn read(path: &Path, model: Model) -> anyhow::Result<Self> {
+    pub fn read(path: &Path, model: Model) -> anyhow::Result<Self> {
         let about = std::fs::metadata(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         if about.len() > MOST_BYTES {
             bail!("{}: {} bytes are too many for a table of verdicts", path.display(), about.len());
@@ -135,7 +135,7 @@ impl Expected {
     }
 
     /// Whether the model is expected to allow the test, by its name or its file's.
-    pub(super) fn of(&self, name: &str, file: &Path, model: Model) -> Option<bool> {
+    pub fn of(&self, name: &str, file: &Path, model: Model) -> Option<bool> {
         let stem = file.file_stem().map(|stem| stem.to_string_lossy());
         let verdicts =
             self.verdicts.get(name.trim()).or_else(|| self.verdicts.get(stem.as_deref().unwrap_or("")))?;
@@ -143,7 +143,7 @@ impl Expected {
     }
 
     /// How many tests it speaks of.
-    pub(super) fn len(&self) -> usize {
+    pub fn tests(&self) -> usize {
         self.verdicts.len()
     }
 }
@@ -209,7 +209,11 @@ mod tests {
     fn what_is_no_table_of_verdicts_is_an_error() {
         assert!(Expected::parse("[1, 2", Model::Tso).is_err());
         for text in ["", "\0\0", "SB Required", "[]", "3"] {
-            assert_eq!(Expected::parse(text, Model::Tso).map_or(0, |expected| expected.len()), 0, "{text:?}");
+            assert_eq!(
+                Expected::parse(text, Model::Tso).map_or(0, |expected| expected.tests()),
+                0,
+                "{text:?}"
+            );
         }
     }
 }

@@ -1,0 +1,9 @@
+//! Files of litmus tests, what is expected of them, and what comes of them.
+
+pub mod expected;
+pub mod explain;
+pub mod files;
+pub mod outcome;
+
+pub use expected::Expected;
+pub use outcome::{TestOutcome, Weakness};

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table.row([
             Cell::from(lock.name),
             kinds(lock).join(" ").into(),
-            family(lock).into(),
+            lock.family.name().into(),
             Cell::from(lock.bytes),
             emulated(lock).join(" ").into(),
             in_arena(lock).join(" ").into(),
@@ -82,24 +82,13 @@ fn in_arena(lock: &Lock) -> Vec<&'static str> {
     KINDS.into_iter().filter(outside).map(locks::serves::Kind::name).collect()
 }
 
-fn family(lock: &Lock) -> String {
-    let mut words = String::new();
-    for letter in format!("{:?}", lock.family).chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push('-');
-        }
-        words.extend(letter.to_lowercase());
-    }
-    words
-}
-
 fn json_of(lock: &Lock) -> serde_json::Value {
     let ability = |native: bool| if native { "native" } else { "emulated" };
     serde_json::json!({
         "name": lock.name,
         "summary": lock.summary,
         "source": lock.source,
-        "family": family(lock),
+        "family": lock.family.name(),
         "fairness": lock.fairness,
         "per_thread": lock.per_thread,
         "nested": lock.nested,

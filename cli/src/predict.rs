@@ -8,7 +8,7 @@ use crate::{machines, reproduce};
 use anyhow::Context as _;
 use curve::Series;
 use lab::names;
-use model::{Family, Reading, predict};
+use model::{Family, Reading, family_named, predict};
 use one_lock::{Measured, predict_lock};
 use other_locks::{as_it_is, others_terminal, together};
 use profile::Profile;
@@ -195,8 +195,8 @@ fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
 
 /// The family of a lock of the catalogue, or of the literature.
 fn family_of(lock: &str) -> Option<Family> {
-    let known = locks::catalogue::find(lock).map(|lock| family(lock.family));
-    known.or_else(|| Family::of_lock(lock))
+    let known = locks::catalogue::find(lock).map(|lock| lock.family);
+    known.or_else(|| family_named(lock))
 }
 
 /// Curves from a file: CSV if it is called so, else JSON.
@@ -208,17 +208,6 @@ pub(crate) fn read_series(path: &Path) -> anyhow::Result<Series> {
         curve::format::read_json(std::io::BufReader::new(file))
     };
     series.with_context(|| path.display().to_string())
-}
-
-fn family(of_catalogue: locks::catalogue::Family) -> Family {
-    match of_catalogue {
-        locks::catalogue::Family::TestAndSet => Family::TestAndSet,
-        locks::catalogue::Family::Ticket => Family::Ticket,
-        locks::catalogue::Family::BackOff => Family::BackOff,
-        locks::catalogue::Family::Queue => Family::Queue,
-        // What sleeps among contend's locks backs off from the lock's line and is woken one at a time.
-        locks::catalogue::Family::Blocking => Family::BackOff,
-    }
 }
 
 /// What to predict for.
@@ -256,7 +245,11 @@ mod tests {
     #[test]
     fn every_lock_of_the_catalogue_has_a_family_of_the_model() {
         for lock in locks::catalogue::LOCKS {
-            assert_eq!(alternatives(&[lock.name.to_owned()]).unwrap()[0].family, family(lock.family));
+            assert_eq!(alternatives(&[lock.name.to_owned()]).unwrap()[0].family, lock.family);
+        }
+        for name in ["futex", "rw"] {
+            assert_eq!(alternatives(&[name.to_owned()]).unwrap()[0].family, Family::BackOffThenSleep);
+            assert_eq!(family_named(name), Some(Family::BackOffThenSleep), "with the catalogue or without");
         }
     }
 

@@ -31,6 +31,7 @@
 //! Source: the states of Drepper's "Futexes are tricky" 2011; throttled wake-ups and starvation mode as in Go's
 //! `sync.Mutex` (2016) and WebKit's locks (2016).
 
+use families::BACK_OFF_CYCLES;
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Clock, GaveUp, Integer, Machine, Slept, Timeout, Word};
 
@@ -49,11 +50,7 @@ const MOST_READERS: u32 = READERS / 2;
 /// How long a waiter may be bypassed, in nanoseconds.
 const BYPASS_NS: u64 = 1_000_000;
 
-/// Cycles that a waiter backs off from an exclusively held lock, look by look, before it sleeps: each several times
-/// what a hand-over between cores costs.
-const BACK_OFF_CYCLES: [u64; 4] = [1_500, 3_000, 6_000, 12_000];
-
-/// The same for a waiter that newcomers cannot bypass.
+/// Cycles that a waiter backs off, poll by poll, when newcomers cannot bypass it; the others back off for [`BACK_OFF_CYCLES`].
 const NEXT_CYCLES: [u64; 4] = [100, 300, 1_000, 3_000];
 
 /// What an acquirer wants.

@@ -11,20 +11,7 @@ use crate::{
     TryLock, Ttas, TtasBackoff,
 };
 
-/// How the hand-over time of a lock grows with its waiters. Names the model's families.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// Every waiter polls by read-modify-write or rushes at a release: the hand-over grows with all waiters.
-    TestAndSet,
-    /// Every waiter reads one word: the hand-over grows with half the waiters on average.
-    Ticket,
-    /// Waiters back off from the word for a while.
-    BackOff,
-    /// Every waiter watches a word of its own: the hand-over is constant.
-    Queue,
-    /// Waiters sleep in the kernel.
-    Blocking,
-}
+pub use families::Family;
 
 /// What a lock is, beyond what its type says.
 #[derive(Clone, Copy, Debug)]
@@ -324,7 +311,7 @@ catalogue! {
     "futex": timed Futex {
         summary: "a mutex that backs off while the lock is hot, then sleeps",
         source: "Drepper 2011; Go sync.Mutex 2016",
-        family: Blocking,
+        family: BackOffThenSleep,
         fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing",
         nested: "any number",
@@ -333,7 +320,7 @@ catalogue! {
     "rw": timed_shared Rw {
         summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
         source: "Courtois, Heymans and Parnas 1971; the word of futex",
-        family: Blocking,
+        family: BackOffThenSleep,
         fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing; a thread may say that it reads already",
         nested: "any number",

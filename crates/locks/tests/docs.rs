@@ -21,7 +21,7 @@ fn table() -> String {
             table,
             "| [`{name}`](#{name}) | {} | {:?} | {} | {} | {} | {} | {} | {} | {} | {} |",
             lock.bytes,
-            lock.family,
+            lock.family.name(),
             yes(lock.tries),
             yes(lock.timed),
             yes(lock.shared),

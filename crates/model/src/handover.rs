@@ -3,58 +3,20 @@
 use crate::{ModelError, not_negative, positive};
 use serde::{Deserialize, Serialize};
 
-/// What sets the cost of a hand-over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// All waiters watch one word with loads and are served in order.
-    Ticket,
-    /// All waiters try to change one word.
-    TestAndSet,
-    /// All waiters try one word, each after a delay.
-    BackOff,
-    /// Each waiter watches a word of its own.
-    Queue,
-    /// Waiters sleep, and every release wakes one.
-    Blocking,
-    /// Waiters leave the lock's line alone: they poll seldom, then sleep, and one at a time is woken.
-    BackOffThenSleep,
-}
+pub use families::Family;
 
-impl Family {
-    /// Every family, in the order of the list of locks.
-    pub const ALL: [Self; 6] =
-        [Self::Blocking, Self::BackOffThenSleep, Self::TestAndSet, Self::BackOff, Self::Ticket, Self::Queue];
-
-    /// The family's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ticket => "ticket",
-            Self::TestAndSet => "test-and-set",
-            Self::BackOff => "back-off",
-            Self::Queue => "queue",
-            Self::Blocking => "blocking",
-            Self::BackOffThenSleep => "back-off-then-sleep",
-        }
-    }
-
-    /// The family of a lock by its name in `contend locks` or in the literature, or of a family by its own name.
-    pub fn of_lock(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().replace('_', "-").as_str() {
-            "ticket" => Self::Ticket,
-            "test-and-set" | "tas" | "test-and-test-and-set" | "ttas" | "tatas" => Self::TestAndSet,
-            "back-off" | "backoff" | "proportional" | "exponential" => Self::BackOff,
-            "queue" | "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Self::Queue,
-            "blocking" | "glibc" | "mutex" | "rwlock" => Self::Blocking,
-            "back-off-then-sleep" | "futex" | "rw" => Self::BackOffThenSleep,
-            _ => return None,
-        })
-    }
-
-    /// Whether the cost of a hand-over grows without end as waiters come.
-    pub fn grows_with_waiters(self) -> bool {
-        matches!(self, Self::Ticket | Self::TestAndSet | Self::BackOff)
-    }
+/// The family of a lock by its name in the literature, or of a family by its own name.
+pub fn family_named(name: &str) -> Option<Family> {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let by_own_name = Family::ALL.into_iter().find(|family| family.name() == name);
+    by_own_name.or(match name.as_str() {
+        "tas" | "test-and-test-and-set" | "ttas" | "tatas" => Some(Family::TestAndSet),
+        "backoff" | "proportional" | "exponential" => Some(Family::BackOff),
+        "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Some(Family::Queue),
+        "glibc" | "mutex" | "rwlock" => Some(Family::Blocking),
+        "futex" | "rw" => Some(Family::BackOffThenSleep),
+        _ => None,
+    })
 }
 
 /// Which of its published forms the model is used in (the paper writes it three ways).
@@ -338,12 +300,12 @@ mod tests {
     #[test]
     fn names_lead_back() {
         for family in Family::ALL {
-            assert_eq!(Family::of_lock(family.name()), Some(family));
+            assert_eq!(family_named(family.name()), Some(family));
         }
         for reading in Reading::ALL {
             assert_eq!(Reading::named(reading.name()), Some(reading));
         }
-        assert_eq!(Family::of_lock("MCS"), Some(Family::Queue));
-        assert_eq!(Family::of_lock("<b>"), None);
+        assert_eq!(family_named("MCS"), Some(Family::Queue));
+        assert_eq!(family_named("<b>"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::handover::{Crowd, Family, Handover, Reading};
 use crate::lock::{LockModel, Readers, Service};
+use families::BACK_OFF_CYCLES;
 use serde::Serialize;
 use topology::Range;
 use topology::machine_file::Costs;
@@ -83,12 +84,22 @@ const UNSEEN_LINES: Range = Range { low: 0.0, likely: 1.0, high: 8.0 };
 /// nearly all of it was waiting: the difference of two means is no surer.
 const LEAST_OUTSIDE: f64 = 0.01;
 
-/// How long a waiter that backs off is awake before it sleeps, ns: the pauses of `BACK_OFF_CYCLES` in `blocking.rs` of
-/// contend's locks, 22,500 cycles together, at 4, 3 and 2 GHz.
-const BACK_OFF_BEFORE_SLEEP_NS: Range = Range { low: 5_625.0, likely: 7_500.0, high: 11_250.0 };
+/// How long a waiter that backs off is awake before it sleeps, ns: the pauses of contend's locks at 4, 3 and 2 GHz.
+const BACK_OFF_BEFORE_SLEEP_NS: Range =
+    Range { low: back_off_cycles() / 4.0, likely: back_off_cycles() / 3.0, high: back_off_cycles() / 2.0 };
 
-/// How often it looks meanwhile. It looks once more when it has been woken.
-const POLLS_BEFORE_SLEEP: f64 = 4.0;
+/// All pauses of a waiter that backs off, in cycles.
+const fn back_off_cycles() -> f64 {
+    let (mut sum, mut poll) = (0, 0);
+    while poll < BACK_OFF_CYCLES.len() {
+        sum += BACK_OFF_CYCLES[poll];
+        poll += 1;
+    }
+    sum as f64
+}
+
+/// How often it polls meanwhile. It polls once more when it has been woken.
+const POLLS_BEFORE_SLEEP: f64 = BACK_OFF_CYCLES.len() as f64;
 
 /// What a prediction is made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]

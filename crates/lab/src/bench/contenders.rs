@@ -1,7 +1,7 @@
 //! Who is measured: our locks and those of other libraries.
 
 use crate::names;
-use locks::catalogue::{self, Family, LOCKS, Lock, Visitor};
+use locks::catalogue::{self, LOCKS, Lock, Visitor};
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Machine, Native, Patient};
 use peers::{PEERS, Peer};
@@ -69,7 +69,7 @@ impl Contender {
     /// Whether its waiters sleep.
     pub fn blocks(&self) -> bool {
         match self {
-            Self::Own(lock) => lock.family == Family::Blocking,
+            Self::Own(lock) => lock.family.sleeps(),
             Self::Peer(peer) => peer.blocks,
         }
     }

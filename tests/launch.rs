@@ -344,6 +344,29 @@ fn what_a_swap_changed_is_said() {
     assert!(nothing.contains("nothing was swapped"), "{nothing}");
 }
 
+/// Linked statically, or without the environment: the programs live for some seconds, and looks are a fraction of one apart.
+#[test]
+fn processes_that_were_not_reached_are_named() {
+    let place = directory();
+    let fixed = Source { options: &["-static"], ..Source::program("fixed.c") }.compile();
+    let fixed = fixed.to_str().expect("a plain path");
+    let own = Source::program("fixed.c").compile();
+    let own = own.to_str().expect("a plain path");
+    let script = format!("{fixed} 3000 & env -i {own} 3000 & {own} 1 & wait");
+    for command in [&["run", "--lock", "mcs"][..], &["profile", "-q"]] {
+        let outcome = ran(place.path(), &[command, &["--", "sh", "-c", &script]].concat());
+        assert!(outcome.succeeded(), "{outcome}");
+        let lines: Vec<_> = outcome.stderr.lines().filter(|line| line.contains("not reached")).collect();
+        let [line] = lines[..] else { panic!("{command:?}: not one line: {outcome}") };
+        assert!(line.contains(&format!("{fixed} (linked statically)")), "{line}");
+        assert!(line.contains(&format!("{own} (got no LD_PRELOAD in its environment)")), "{line}");
+        assert_eq!(line.matches('(').count(), 2, "{line}");
+    }
+    let outcome =
+        ran(place.path(), &["run", "--lock", "mcs", "--", "sh", "-c", &format!("{own} 3000 & wait")]);
+    assert!(outcome.succeeded() && !outcome.stderr.contains("not reached"), "{outcome}");
+}
+
 /// The library is loaded by whatever path the linker is told, so nobody else may be able to change what that leads to.
 #[test]
 fn the_library_is_out_of_other_users_reach() {

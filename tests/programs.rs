@@ -415,3 +415,64 @@ fn agree((told, shim): &(serde_json::Value, serde_json::Value), lock: &str) {
     assert_eq!(numbers(told).len(), 4, "four named locks");
     assert_eq!(shim["lost"], 0);
 }
+
+/// Whether the compiler has the runtime of a sanitizer; says so if it has not.
+fn has_runtime(sanitizer: &str) -> bool {
+    let source = tempfile::Builder::new().suffix(".c").tempfile().expect("a file");
+    std::fs::write(&source, "int main(void) { return 0; }\n").expect("a program");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut compiler = Command::new("cc");
+    compiler.arg(format!("-fsanitize={sanitizer}")).arg(source.path());
+    compiler.arg("-o").arg(directory.path().join("tried"));
+    let there = run(compiler, HANG).succeeded();
+    if !there {
+        eprintln!("skipped: the compiler has no runtime for -fsanitize={sanitizer}");
+    }
+    there
+}
+
+#[test]
+fn address_sanitizer_finds_nothing() {
+    if !has_runtime("address") {
+        return;
+    }
+    let found_nothing = |outcome: &Outcome| is_ok(outcome) && !outcome.stderr.contains("Sanitizer");
+    let directory = tempfile::tempdir().expect("a place for a profile");
+    let file = directory.path().join("recorded.contend");
+    for (name, arguments) in [
+        ("exclusion.c", &["mixed", "4", "500"][..]),
+        ("exclusion.c", &["rwlock", "4", "500"]),
+        ("exclusion.c", &["spin", "4", "500"]),
+        ("buffer.c", &["4", "200"]),
+        ("fork.c", &["2"]),
+    ] {
+        let program = Source { options: &["-fsanitize=address"], ..Source::program(name) }.compile();
+        for lock in ["mutex=mcs,rwlock=rw,spin=qspin", "mutex=futex,rwlock=rw-queued,spin=ticket", "anderson"]
+        {
+            let outcome = run(with(under(lock, &program), arguments), HANG);
+            assert!(found_nothing(&outcome), "{name} under {lock} {outcome}");
+        }
+        let mut command = with(recorded("mcs", "1", &program, &file), arguments);
+        // The command looks at `env` only, which starts the program.
+        command.env("ASAN_OPTIONS", "verify_asan_link_order=0");
+        let outcome = run(command, HANG);
+        assert!(found_nothing(&outcome), "{name} recorded {outcome}");
+    }
+}
+
+#[test]
+fn thread_sanitizer_is_refused_with_the_reason() {
+    if !has_runtime("thread") {
+        return;
+    }
+    for linked in [&["-fsanitize=thread"][..], &["-fsanitize=thread", "-static-libtsan"]] {
+        let program = Source { options: linked, ..Source::program("spin.c") }.compile();
+        for arguments in [&["run", "--lock", "mcs"][..], &["profile"]] {
+            let mut command = Command::new(CONTEND);
+            command.args(arguments).arg("--").arg(&program);
+            let outcome = run(command, HANG);
+            assert!(!outcome.succeeded() && outcome.stdout.is_empty(), "{arguments:?}: {outcome}");
+            assert!(outcome.stderr.contains("without -fsanitize=thread"), "{arguments:?}: {outcome}");
+        }
+    }
+}

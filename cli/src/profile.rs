@@ -5,6 +5,7 @@ use crate::report::text;
 use anyhow::Context as _;
 use lab::launch::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
 use lab::launch::tasks::Tasks;
+use lab::launch::unreached::Lookout;
 use lab::launch::{Launch, operations};
 use lab::noise::{Watch, cpu_of};
 use profile::Options;
@@ -112,9 +113,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     recording.begun();
+    let lookout = Lookout::over(program.id());
     let tasks = Tasks::of(program.id());
     let (counted, status, tasks) = follow(&mut program, args.ops_regex.as_ref(), &recording, tasks)?;
     let elapsed = started.elapsed();
+    let unreached = lookout.and_then(Lookout::finish);
     let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
     let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
     let run = run_record(elapsed, cpu, stolen_share, args.ops.or(counted), status);
@@ -134,6 +137,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
             name.display()
         ));
+    }
+    if let Some(unreached) = unreached {
+        lines.push(format!("not reached, and so not recorded: {unreached}"));
     }
     let mut told = lines.iter().map(|line| format!("contend: {line}\n")).collect::<String>();
     if used && !args.quiet {

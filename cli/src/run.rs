@@ -3,6 +3,7 @@
 use crate::PRELOAD;
 use anyhow::Context as _;
 use lab::launch::supervise::{Supervised, end_as, leave_streams_to_program};
+use lab::launch::unreached::Lookout;
 use lab::launch::{Launch, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 /// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can serve is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
 /// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does. A swap
-/// that changed nothing is said at the end.
+/// that changed nothing is said at the end, and so are processes that it did not reach.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend run --lock mcs -- ./server --threads 64
@@ -67,17 +68,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         launch = launch.env(environment::VERBOSE, "1");
     }
     let mut program = Supervised::start(&mut launch.command()?)?;
+    let lookout = if swaps.is_empty() { None } else { Lookout::over(program.id()) };
     leave_streams_to_program();
     let status = program.wait()?;
+    let unreached = lookout.and_then(Lookout::finish);
     if !swaps.is_empty() {
-        tell(&Swapped::read(&tally), &swaps, args.verbose);
+        tell(&Swapped::read(&tally), &swaps, unreached.as_deref(), args.verbose);
     }
     Ok(end_as(status))
 }
 
 /// Says on standard error what became of the program's locks, if that may surprise, or if it was asked for.
-fn tell(swapped: &Swapped, swaps: &Swaps, verbose: bool) {
+fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool) {
     let mut lines = swapped.warnings(swaps);
+    if let Some(unreached) = unreached {
+        lines.push(format!("not reached, so that glibc's locks were used: {unreached}"));
+    }
     if verbose {
         lines.push(format!("{} process images", swapped.processes));
         lines.extend(swapped.lines(swaps));

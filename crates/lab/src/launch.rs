@@ -6,6 +6,7 @@ pub mod program;
 pub mod supervise;
 pub mod swapped;
 pub mod tasks;
+pub mod unreached;
 
 pub use library::Library;
 pub use swapped::Swapped;
@@ -14,7 +15,7 @@ use crate::{interrupt, names};
 use anyhow::Context as _;
 use locks::serves::Kind;
 use profile::tally::SharedTally;
-use program::Program;
+use program::{Program, Sanitizer};
 use pthread::{environment, request::Request, site::Site};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -200,6 +201,9 @@ impl<'a> Launch<'a> {
             return Ok(command); // nothing to stand in for
         }
         program.check_preloadable()?;
+        if program.sanitizer() == Some(Sanitizer::Address) {
+            command.env(ASAN_OPTIONS, beside_a_preloaded_library(std::env::var_os(ASAN_OPTIONS)));
+        }
         for (kind, name) in &self.swaps.kinds {
             let variable = match *kind {
                 "rwlock" => environment::RWLOCK,
@@ -219,6 +223,20 @@ impl<'a> Launch<'a> {
         command.env("LD_PRELOAD", preload_list(&self.library.path()?));
         Ok(command)
     }
+}
+
+/// What AddressSanitizer's runtime reads its options from.
+const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+
+/// The options that let AddressSanitizer's runtime come after a preloaded library; it checks that it comes first, since it would
+/// miss what a library before it allocates at load.
+fn beside_a_preloaded_library(options: Option<OsString>) -> OsString {
+    let mut all = options.unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push("verify_asan_link_order=0");
+    all
 }
 
 /// The value of `LD_PRELOAD`: ours, then what is there already.

@@ -16,6 +16,7 @@
 //! and lies in the system's directories, never in `HOME`, which may be another user's.
 
 use anyhow::Context as _;
+use std::ffi::CStr;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -35,6 +36,12 @@ impl fmt::Debug for Library {
     }
 }
 
+/// The start of the library's file name.
+const FILE: &str = "libcontend_preload";
+
+/// The name of the library in memory.
+const IN_MEMORY: &CStr = c"contend-preload";
+
 /// Characters that LD_PRELOAD takes for separators or expands.
 const NOT_IN_LISTS: [char; 3] = [' ', ':', '$'];
 
@@ -44,6 +51,11 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Only the owner of a name in such a directory can rename or remove it.
 const STICKY: u32 = 0o1000;
 
+/// Whether a process that has these files mapped, as `/proc/PID/maps` lists them, has the library.
+pub(super) fn is_among(mapped: &str) -> bool {
+    mapped.contains(FILE) || IN_MEMORY.to_str().is_ok_and(|name| mapped.contains(name))
+}
+
 impl Library {
     /// A path under which programs, and those that they start, find the library.
     ///
@@ -51,7 +63,7 @@ impl Library {
     ///
     /// The library can be put nowhere.
     pub fn path(self) -> anyhow::Result<PathBuf> {
-        let name = format!("libcontend_preload-{:016x}.so", self.fingerprint());
+        let name = format!("{FILE}-{:016x}.so", self.fingerprint());
         for directory in cache_directories() {
             if let Ok(path) = self.file_in(&directory, &name) {
                 return Ok(path);
@@ -113,7 +125,7 @@ impl Library {
         }
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name ends with a zero.
-        let descriptor = unsafe { libc::memfd_create(c"contend-preload".as_ptr(), flags) };
+        let descriptor = unsafe { libc::memfd_create(IN_MEMORY.as_ptr(), flags) };
         anyhow::ensure!(descriptor >= 0, std::io::Error::last_os_error());
         // SAFETY: just opened, and owned by nobody else.
         let mut file = unsafe { File::from_raw_fd(descriptor) };

@@ -1,6 +1,8 @@
 //! Programs on disk: where they are, and whether a library can be loaded into them.
 
 use anyhow::{Context as _, bail, ensure};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::fs::File;
@@ -49,6 +51,77 @@ impl fmt::Display for NotStarted {
 }
 
 impl std::error::Error for NotStarted {}
+
+/// A program that no library can be loaded into, or none that stands in for locks.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    program: PathBuf,
+    pub(crate) why: Why,
+}
+
+/// Why a program is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    SetId,
+    Capabilities,
+    Architecture,
+    Musl,
+    Static,
+    ThreadSanitizer,
+}
+
+impl Why {
+    /// The reason in a few words.
+    pub(crate) fn in_short(self) -> &'static str {
+        match self {
+            Self::SetId => "set-user-id",
+            Self::Capabilities => "has capabilities",
+            Self::Architecture => "for another architecture",
+            Self::Musl => "linked to musl",
+            Self::Static => "linked statically",
+            Self::ThreadSanitizer => "built with ThreadSanitizer",
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = self.program.display();
+        match self.why {
+            Why::SetId => write!(
+                out,
+                "{program} runs with the rights of its owner or group (set-user-id), and the system loads no library into \
+                 such programs: run a copy of it without that bit"
+            ),
+            Why::Capabilities => write!(
+                out,
+                "{program} is given capabilities, and the system loads no library into such programs: run it as root, or a \
+                 copy of it"
+            ),
+            Why::Architecture => write!(
+                out,
+                "{program} is not a program for {}: contend can stand in for locks only in programs of the architecture \
+                 that it was built for",
+                MACHINE.1
+            ),
+            Why::Musl => write!(
+                out,
+                "{program} is linked to musl, and contend stands in for glibc's locks only: build it for glibc"
+            ),
+            Why::Static => write!(
+                out,
+                "{program} is linked statically, so that no library can be loaded into it: link it dynamically"
+            ),
+            Why::ThreadSanitizer => write!(
+                out,
+                "{program} is built with ThreadSanitizer, which has to see every lock function before contend and calls \
+                 glibc's condition variables past it: build it without -fsanitize=thread"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// What `spawn` said of a command, as an error that names it.
 pub fn cannot_start(command: &Command, error: std::io::Error) -> anyhow::Error {
@@ -111,9 +184,19 @@ impl Program {
         })
     }
 
+    /// The program of this path, which is known to be one.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// The sanitizer that it was built with, if it is a binary.
+    pub(crate) fn sanitizer(&self) -> Option<Sanitizer> {
+        sanitizer_of(&self.0)
     }
 
     /// Whether the dynamic linker will load a library into it that `LD_PRELOAD` names. A script is its interpreter.
@@ -169,19 +252,11 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
 fn check_privileges(path: &Path) -> anyhow::Result<()> {
     const SET_ID: u32 = 0o6000;
     let Ok(data) = path.metadata() else { return Ok(()) };
-    ensure!(
-        data.mode() & SET_ID == 0,
-        "{} runs with the rights of its owner or group (set-user-id), and the system loads no library into such programs: \
-         run a copy of it without that bit",
-        path.display()
-    );
+    let refuse = |why| Refused { program: path.to_owned(), why };
+    ensure!(data.mode() & SET_ID == 0, refuse(Why::SetId));
     // SAFETY: no preconditions.
     let user = unsafe { libc::geteuid() };
-    ensure!(
-        user == 0 || !has_capabilities(path),
-        "{} is given capabilities, and the system loads no library into such programs: run it as root, or a copy of it",
-        path.display()
-    );
+    ensure!(user == 0 || !has_capabilities(path), refuse(Why::Capabilities));
     Ok(())
 }
 
@@ -195,13 +270,8 @@ fn check_elf(path: &Path, file: &mut File, head: &[u8]) -> anyhow::Result<()> {
     const INTERPRETER_SEGMENT: u32 = 3;
     const CLASS_64_LITTLE: [u8; 2] = [2, 1];
     let machine = half(head, 18).unwrap_or(0);
-    ensure!(
-        head.get(4..6) == Some(&CLASS_64_LITTLE) && machine == MACHINE.0,
-        "{} is not a program for {}: contend can stand in for locks only in programs of the architecture that it was \
-         built for",
-        path.display(),
-        MACHINE.1
-    );
+    let refuse = |why| Refused { program: path.to_owned(), why };
+    ensure!(head.get(4..6) == Some(&CLASS_64_LITTLE) && machine == MACHINE.0, refuse(Why::Architecture));
     let cut_short = || format!("{} is cut short", path.display());
     let (start, size, count) = (
         word(head, 32).with_context(cut_short)?,
@@ -219,17 +289,32 @@ fn check_elf(path: &Path, file: &mut File, head: &[u8]) -> anyhow::Result<()> {
         file.seek(SeekFrom::Start(offset))
             .and_then(|_| file.take(length.min(4096)).read_to_end(&mut linker))?;
         let linker = String::from_utf8_lossy(&linker);
-        ensure!(
-            !linker.contains("musl"),
-            "{} is linked to musl, and contend stands in for glibc's locks only: build it for glibc",
-            path.display()
-        );
+        ensure!(!linker.contains("musl"), refuse(Why::Musl));
+        ensure!(sanitizer_of(path) != Some(Sanitizer::Thread), refuse(Why::ThreadSanitizer));
         return Ok(());
     }
-    bail!(
-        "{} is linked statically, so that no library can be loaded into it: link it dynamically",
-        path.display()
-    )
+    Err(refuse(Why::Static).into())
+}
+
+/// A sanitizer whose runtime takes part in a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sanitizer {
+    /// AddressSanitizer.
+    Address,
+    /// ThreadSanitizer.
+    Thread,
+}
+
+/// The sanitizer that a binary was built with, told by the function that initialises its runtime, whether that is linked in or
+/// shared. One that is linked in and stripped is not found.
+fn sanitizer_of(path: &Path) -> Option<Sanitizer> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let binary = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    binary.dynamic_symbols().chain(binary.symbols()).find_map(|symbol| match symbol.name_bytes().ok()? {
+        b"__asan_init" => Some(Sanitizer::Address),
+        b"__tsan_init" => Some(Sanitizer::Thread),
+        _ => None,
+    })
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {

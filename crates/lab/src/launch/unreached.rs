@@ -1,0 +1,149 @@
+//! Processes of a program that the preload library is not loaded into: they run with glibc's locks and record nothing.
+//!
+//! A thread of the launcher follows the program's descendants in `/proc` while it runs. One that lives for less than the time
+//! between two looks may be missed.
+
+use super::library;
+use super::program::{Program, Refused};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The least time between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A look may take this part of the time until the next: with many processes and threads, looks are rarer.
+const SHARE: u32 = 200;
+
+/// So many are named at the end.
+const NAMED: usize = 8;
+
+/// The C library, in the list of what a process has mapped. The dynamic linker maps what is preloaded before it.
+const C_LIBRARY: &str = "/libc.so";
+
+/// Looks at the descendants of a program until it has ended.
+#[derive(Debug)]
+pub struct Lookout {
+    running: Sender<()>,
+    thread: JoinHandle<Processes>,
+}
+
+impl Lookout {
+    /// Begins to look at a program and its descendants; none if there can be no thread for it.
+    pub fn over(program: u32) -> Option<Self> {
+        let (running, ended) = channel();
+        let builder = std::thread::Builder::new().name("processes".into());
+        let thread = builder.spawn(move || look_until(&ended, program)).ok()?;
+        Some(Self { running, thread })
+    }
+
+    /// What was not reached, with the reason for each, as the end of a sentence; none if everything was.
+    pub fn finish(self) -> Option<String> {
+        drop(self.running);
+        let unreached = self.thread.join().ok()?.unreached;
+        let (all, more) = (unreached.len(), unreached.len().saturating_sub(NAMED));
+        let named: Vec<_> =
+            unreached.into_iter().take(NAMED).map(|(name, why)| format!("{name} ({why})")).collect();
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (all > 0).then(|| format!("{}{rest}", named.join(", ")))
+    }
+}
+
+fn look_until(ended: &Receiver<()>, program: u32) -> Processes {
+    let mut processes = Processes::default();
+    let mut pause = Duration::ZERO;
+    while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+        let begun = Instant::now();
+        processes.look(program);
+        pause = PAUSE.max(begun.elapsed() * SHARE);
+    }
+    processes
+}
+
+/// What is known of the processes.
+#[derive(Debug, Default)]
+struct Processes {
+    /// The program that each one runs, and whether it is known if the library was loaded into it.
+    seen: HashMap<u32, (PathBuf, bool)>,
+    /// Name or path, and why.
+    unreached: BTreeMap<String, &'static str>,
+}
+
+impl Processes {
+    /// Looks at a process and all that descend from it, and at those seen before, whose parents may have ended.
+    fn look(&mut self, program: u32) {
+        let mut alive = HashMap::new();
+        let mut pending: Vec<u32> = self.seen.keys().copied().collect();
+        pending.push(program);
+        while let Some(process) = pending.pop() {
+            if alive.contains_key(&process) {
+                continue;
+            }
+            if let Some(now) = self.look_at(process) {
+                alive.insert(process, now);
+                pending.extend(children(process));
+            }
+        }
+        self.seen = alive;
+    }
+
+    /// What a process runs now, and whether it is settled; none if it has ended.
+    fn look_at(&mut self, process: u32) -> Option<(PathBuf, bool)> {
+        let link = PathBuf::from(format!("/proc/{process}/exe"));
+        let path = match fs::read_link(&link) {
+            Ok(path) => path,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                if is_of_another_user(process)? {
+                    self.unreached.insert(name(process)?, "runs with another user's rights");
+                }
+                return Some((PathBuf::new(), true));
+            }
+            Err(_) => return None,
+        };
+        match self.seen.get(&process) {
+            Some((before, true)) if *before == path => return Some((path, true)),
+            Some((before, false)) if *before == path => {}
+            _ => {
+                if let Err(error) = Program::at(link).check_preloadable() {
+                    let refused = error.downcast_ref::<Refused>();
+                    let why = refused.map_or("cannot be read", |refused| refused.why.in_short());
+                    self.unreached.insert(path.display().to_string(), why);
+                    return Some((path, true));
+                }
+            }
+        }
+        let mapped = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        let reached = library::is_among(&mapped);
+        let complete = mapped.contains(C_LIBRARY);
+        if complete && !reached {
+            self.unreached.insert(path.display().to_string(), "got no LD_PRELOAD in its environment");
+        }
+        Some((path, reached || complete))
+    }
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The name that the kernel has for a process, which anybody may read.
+fn name(process: u32) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
+}
+
+/// Whether a process runs as somebody else than the launcher; none if it has ended.
+fn is_of_another_user(process: u32) -> Option<bool> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?;
+    // SAFETY: no preconditions.
+    Some(effective.parse() != Ok(unsafe { libc::geteuid() }))
+}

@@ -444,7 +444,6 @@ fn address_sanitizer_finds_nothing() {
         ("exclusion.c", &["rwlock", "4", "500"]),
         ("exclusion.c", &["spin", "4", "500"]),
         ("buffer.c", &["4", "200"]),
-        ("fork.c", &["2"]),
     ] {
         let program = Source { options: &["-fsanitize=address"], ..Source::program(name) }.compile();
         for lock in ["mutex=mcs,rwlock=rw,spin=qspin", "mutex=futex,rwlock=rw-queued,spin=ticket", "anderson"]

@@ -92,7 +92,7 @@ impl Reading {
 
 /// Where the cores are while a lock is handed over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Crowd {
+pub struct Contenders {
     /// Cores that hold or wait for the lock, k; at least 1.
     pub at_lock: u32,
     /// Cores outside, n - k.
@@ -175,8 +175,8 @@ impl Handover {
     }
 
     /// The time from a release to the next holder's start, added to its critical section.
-    pub fn time(&self, crowd: Crowd, reading: Reading) -> f64 {
-        let waiters = reading.waiters(crowd.at_lock);
+    pub fn time(&self, contenders: Contenders, reading: Reading) -> f64 {
+        let waiters = reading.waiters(contenders.at_lock);
         if waiters == 0.0 {
             return 0.0;
         }
@@ -189,11 +189,11 @@ impl Handover {
             }
             Self::Queue { transfer } => transfer,
             Self::Blocking { wake, barging } => {
-                let arrivals_while_waking = wake * f64::from(crowd.away) / crowd.outside;
+                let arrivals_while_waking = wake * f64::from(contenders.away) / contenders.outside;
                 if barging { wake / (1.0 + arrivals_while_waking) } else { wake }
             }
             Self::BackOffThenSleep { poll } => {
-                let arrivals_between_polls = poll * f64::from(crowd.away + 1) / crowd.outside;
+                let arrivals_between_polls = poll * f64::from(contenders.away + 1) / contenders.outside;
                 poll / (1.0 + arrivals_between_polls)
             }
         }
@@ -201,10 +201,10 @@ impl Handover {
 
     /// The chance that the core which releases is also the next to acquire although others wait. In every other family a
     /// waiter is next: where arrivals go ahead of sleepers too, the release has woken one on another core.
-    pub(crate) fn returns(&self, crowd: Crowd) -> f64 {
+    pub(crate) fn returns(&self, contenders: Contenders) -> f64 {
         match *self {
-            Self::BackOffThenSleep { .. } if crowd.at_lock > 1 => {
-                (self.time(crowd, Reading::default()) / crowd.outside).min(1.0)
+            Self::BackOffThenSleep { .. } if contenders.at_lock > 1 => {
+                (self.time(contenders, Reading::default()) / contenders.outside).min(1.0)
             }
             _ => 0.0,
         }
@@ -237,14 +237,14 @@ impl Handover {
 mod tests {
     use super::*;
 
-    fn crowd(at_lock: u32) -> Crowd {
-        Crowd { at_lock, away: 4, outside: 1000.0 }
+    fn contenders(at_lock: u32) -> Contenders {
+        Contenders { at_lock, away: 4, outside: 1000.0 }
     }
 
     #[test]
     fn readings_differ_in_index_and_slope() {
         let ticket = Handover::Ticket { waiter_cost: 10.0 };
-        let times = |reading| [1, 2, 5].map(|k| ticket.time(crowd(k), reading));
+        let times = |reading| [1, 2, 5].map(|k| ticket.time(contenders(k), reading));
         assert_eq!(times(Reading::Waiters), [0.0, 5.0, 20.0]);
         assert_eq!(times(Reading::Contenders), [5.0, 10.0, 25.0]);
         assert_eq!(times(Reading::Formula), [10.0, 20.0, 50.0]);
@@ -261,8 +261,8 @@ mod tests {
             Handover::Blocking { wake: 9.0, barging: true },
             Handover::BackOffThenSleep { poll: 9.0 },
         ] {
-            assert_eq!(handover.time(crowd(1), Reading::Waiters), 0.0);
-            assert!(handover.time(crowd(2), Reading::Waiters) > 0.0);
+            assert_eq!(handover.time(contenders(1), Reading::Waiters), 0.0);
+            assert!(handover.time(contenders(2), Reading::Waiters) > 0.0);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
     fn back_off_without_delay_is_a_ticket_lock() {
         let back_off = Handover::BackOff { waiter_cost: 10.0, delay: 1e-9 };
         let ticket = Handover::Ticket { waiter_cost: 10.0 };
-        let time = |lock: Handover| lock.time(crowd(40), Reading::Waiters);
+        let time = |lock: Handover| lock.time(contenders(40), Reading::Waiters);
         assert!((time(back_off) - time(ticket)).abs() < 1e-6);
         assert!(time(Handover::BackOff { waiter_cost: 10.0, delay: 1000.0 }) < time(ticket));
     }
@@ -279,7 +279,7 @@ mod tests {
     fn barging_hides_the_wake_up_behind_arrivals() {
         let time = |barging, away| {
             Handover::Blocking { wake: 500.0, barging }
-                .time(Crowd { at_lock: 3, away, outside: 1000.0 }, Reading::Waiters)
+                .time(Contenders { at_lock: 3, away, outside: 1000.0 }, Reading::Waiters)
         };
         assert_eq!(time(true, 0), 500.0);
         assert_eq!(time(true, 2), 250.0);
@@ -289,12 +289,12 @@ mod tests {
     #[test]
     fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
         let lock = Handover::BackOffThenSleep { poll: 3000.0 };
-        let crowd = |at_lock, away| Crowd { at_lock, away, outside: 100.0 };
-        assert!((lock.time(crowd(2, 0), Reading::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
-        assert!((lock.returns(crowd(2, 0)) - 30.0 / 31.0).abs() < 1e-9);
-        assert!(lock.returns(crowd(2, 9)) < 0.1, "one of ten that may come");
-        assert_eq!(lock.returns(crowd(1, 1)), 0.0, "nobody waits");
-        assert_eq!(Handover::Blocking { wake: 3000.0, barging: true }.returns(crowd(2, 0)), 0.0);
+        let contenders = |at_lock, away| Contenders { at_lock, away, outside: 100.0 };
+        assert!((lock.time(contenders(2, 0), Reading::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
+        assert!((lock.returns(contenders(2, 0)) - 30.0 / 31.0).abs() < 1e-9);
+        assert!(lock.returns(contenders(2, 9)) < 0.1, "one of ten that may come");
+        assert_eq!(lock.returns(contenders(1, 1)), 0.0, "nobody waits");
+        assert_eq!(Handover::Blocking { wake: 3000.0, barging: true }.returns(contenders(2, 0)), 0.0);
     }
 
     #[test]

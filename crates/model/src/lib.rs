@@ -44,7 +44,7 @@ pub mod parameters;
 pub mod predict;
 
 pub use chain::{Basins, Chain};
-pub use handover::{Crowd, Family, Handover, Reading, family_named};
+pub use handover::{Contenders, Family, Handover, Reading, family_named};
 pub use lock::{LockModel, Readers, Service, Steady};
 pub use parameters::{Mean, Observed, Parameters};
 pub use predict::{Prediction, Verdict};

@@ -1,6 +1,6 @@
 //! One lock and the cores that use it.
 
-use crate::handover::{Crowd, Handover, Reading};
+use crate::handover::{Contenders, Handover, Reading};
 use crate::{Chain, ModelError, not_negative, positive, share, valid_cores};
 use curve::{Curve, Point, Provenance, Unit};
 
@@ -200,15 +200,19 @@ impl LockModel {
     /// The share of the acquisitions by the core that released last, although others waited.
     fn returned(&self, chain: &Chain) -> f64 {
         let cores = chain.cores();
-        let crowd = |at_lock| Crowd { at_lock, away: cores - at_lock, outside: self.outside };
-        chain.releases().zip(1..).map(|(share, at_lock)| share * self.handover.returns(crowd(at_lock))).sum()
+        let contenders = |at_lock| Contenders { at_lock, away: cores - at_lock, outside: self.outside };
+        chain
+            .releases()
+            .zip(1..)
+            .map(|(share, at_lock)| share * self.handover.returns(contenders(at_lock)))
+            .sum()
     }
 
     fn chain_with(&self, cores: u32, from_other: f64) -> Result<Chain, ModelError> {
         let service = self.service.mean(from_other);
         let time = |at_lock| {
-            let crowd = Crowd { at_lock, away: cores - at_lock, outside: self.outside };
-            let handover = self.handover.time(crowd, self.reading);
+            let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.outside };
+            let handover = self.handover.time(contenders, self.reading);
             self.readers.map_or(service + handover, |readers| readers.time(at_lock, service, handover))
         };
         Chain::new(self.outside, (1..=cores).map(time).collect())

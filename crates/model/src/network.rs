@@ -8,7 +8,7 @@
 //! One thing is simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, which whoever asks has
 //! taken from the lock's own chain.
 
-use crate::handover::{Crowd, Handover, Reading};
+use crate::handover::{Contenders, Handover, Reading};
 use crate::lock::Readers;
 use crate::{ModelError, ln_sum, not_negative, positive, valid_cores};
 
@@ -30,8 +30,8 @@ pub struct Station {
 impl Station {
     /// The mean time from one release to the next with `at_lock` of `cores` cores there.
     fn time(&self, at_lock: u32, cores: u32, reading: Reading) -> f64 {
-        let crowd = Crowd { at_lock, away: cores - at_lock, outside: self.away };
-        let handover = self.handover.time(crowd, reading);
+        let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.away };
+        let handover = self.handover.time(contenders, reading);
         self.readers.map_or(self.service + handover, |readers| readers.time(at_lock, self.service, handover))
     }
 }

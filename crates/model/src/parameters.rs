@@ -1,6 +1,6 @@
 //! What a prediction is made from: a lock as a profile shows it, and the model's parameters taken from that.
 
-use crate::handover::{Crowd, Family, Handover, Reading};
+use crate::handover::{Contenders, Family, Handover, Reading};
 use crate::lock::{LockModel, Readers, Service};
 use families::BACK_OFF_CYCLES;
 use serde::Serialize;
@@ -10,26 +10,26 @@ use topology::machine_file::Costs;
 /// Which end of all ranges a curve is computed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    Cheap,
+    Optimistic,
     Likely,
-    Dear,
+    Pessimistic,
 }
 
 impl End {
     /// The number of a range at this end.
     fn of(self, range: Range) -> f64 {
         match self {
-            Self::Cheap => range.low,
+            Self::Optimistic => range.low,
             Self::Likely => range.likely,
-            Self::Dear => range.high,
+            Self::Pessimistic => range.high,
         }
     }
 
     fn opposite(self) -> Self {
         match self {
-            Self::Cheap => Self::Dear,
+            Self::Optimistic => Self::Pessimistic,
             Self::Likely => Self::Likely,
-            Self::Dear => Self::Cheap,
+            Self::Pessimistic => Self::Optimistic,
         }
     }
 }
@@ -225,9 +225,9 @@ impl Parameters {
         end: End,
     ) -> LockModel {
         let times_off = match end {
-            End::Cheap => 1.0 / self.spread,
+            End::Optimistic => 1.0 / self.spread,
             End::Likely => 1.0,
-            End::Dear => self.spread,
+            End::Pessimistic => self.spread,
         };
         // The more time outside, the higher the throughput: the ends are the other way round.
         let outside = end.opposite().of(self.outside_ns);
@@ -266,17 +266,18 @@ impl Parameters {
     }
 }
 
-/// A back-off delay can be too short and too long: the cheap end has the one of the range that is best with all cores
-/// at the lock, the dear end the worst.
+/// A back-off delay can be too short and too long: the optimistic end has the one of the range that is best with all cores
+/// at the lock, the pessimistic end the worst.
 fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, end: End) -> f64 {
-    let crowd = Crowd { at_lock: cores, away: 0, outside: 1.0 };
-    let time = |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(crowd, Reading::default());
+    let contenders = Contenders { at_lock: cores, away: 0, outside: 1.0 };
+    let time =
+        |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, Reading::default());
     let mut delays = [range.low, range.likely, range.high];
     delays.sort_by(|a, b| time(a).total_cmp(&time(b)));
     match end {
-        End::Cheap => delays[0],
+        End::Optimistic => delays[0],
         End::Likely => range.likely,
-        End::Dear => delays[2],
+        End::Pessimistic => delays[2],
     }
 }
 

@@ -110,7 +110,8 @@ pub fn predict(
         let curve = Curve::new(family.name(), Unit::Speedup, Provenance::Predicted).lock(family.name());
         Ok(curve.with_points(points).expect("speed-ups are finite, and cores ascend"))
     };
-    let ends: [Curve; 3] = [end_curve(End::Cheap)?, end_curve(End::Likely)?, end_curve(End::Dear)?];
+    let ends: [Curve; 3] =
+        [end_curve(End::Optimistic)?, end_curve(End::Likely)?, end_curve(End::Pessimistic)?];
     let likely = &ends[1];
     let banded = (0..cores.len()).map(|i| {
         let values = [0, 1, 2].map(|end: usize| ends[end].points()[i].value);

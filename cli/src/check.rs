@@ -3,7 +3,7 @@
 use crate::page::Page;
 use crate::{interrupt, progress};
 use anyhow::{Context, ensure};
-use checker::{Model, Mutation, Script, replay};
+use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use lab::check::clients::Client;
@@ -69,7 +69,7 @@ pub(crate) struct Args {
 
     /// Run the execution again that a counterexample ends with
     #[arg(long, value_name = "STRING", requires = "client")]
-    replay: Option<Script>,
+    replay: Option<ReplayTrace>,
 
     /// Print everything as JSON
     #[arg(long)]
@@ -153,8 +153,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    if let Some(script) = &args.replay {
-        return run_again(args, locks[0], script, mutation);
+    if let Some(trace) = &args.replay {
+        return run_again(args, locks[0], trace, mutation);
     }
     let file = args.write.as_deref().map(Page::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
@@ -237,7 +237,7 @@ fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> 
 fn run_again(
     args: &Args,
     lock: &'static Lock,
-    script: &Script,
+    trace: &ReplayTrace,
     mutation: Option<Mutation>,
 ) -> anyhow::Result<ExitCode> {
     let options = args.options();
@@ -245,7 +245,7 @@ fn run_again(
         plan::tasks(lock, &options).into_iter().next().context("the lock cannot do what this client does")?;
     let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
                 found with";
-    let report = match replay(task.model, script.clone(), mutation, &|| task.run()) {
+    let report = match replay(task.model, trace.clone(), mutation, &|| task.run()) {
         Ok(report) => report,
         Err(divergence) => {
             eprintln!("contend: {task}: {divergence}; {hint}");

@@ -4,7 +4,7 @@
 //! [`Graph::floor`]), and so is atomicity; what remains is the order of a machine with store buffers, a cycle of which
 //! must pass through a changed event, and RC11's `psc`.
 
-use crate::graph::{Event, EventId, Graph, Kind, MAX_STEPS, MAX_THREADS};
+use crate::graph::{Event, EventId, EventKind, Graph, MAX_STEPS, MAX_THREADS};
 use crate::model::{Model, Strength};
 
 /// Scratch memory of the check.
@@ -72,18 +72,18 @@ fn successors(model: Model, graph: &Graph, id: EventId, mut each: impl FnMut(Eve
         }
     }
     let accesses = match event.kind {
-        Kind::Read { .. } | Kind::Write => graph.accesses(event.location),
+        EventKind::Read { .. } | EventKind::Write => graph.accesses(event.location),
         _ => return,
     };
     match event.kind {
-        Kind::Read { from } => {
+        EventKind::Read { from } => {
             if let Some(&next) = accesses.writes.get(accesses.position(from))
                 && next != id
             {
                 each(next);
             }
         }
-        Kind::Write => {
+        EventKind::Write => {
             if let Some(&next) = accesses.writes.get(accesses.position(id)) {
                 each(next);
             }
@@ -103,9 +103,9 @@ fn orders_all_later(model: Model, event: &Event) -> bool {
         Model::Sc => true,
         _ if event.strength.has(Strength::PART) => false,
         _ => match event.kind {
-            Kind::Read { .. } => true,
-            Kind::Write => event.strength.has(Strength::FULL.with(Strength::DIRECT)),
-            Kind::Fence => event.strength.has(Strength::FULL),
+            EventKind::Read { .. } => true,
+            EventKind::Write => event.strength.has(Strength::FULL.with(Strength::DIRECT)),
+            EventKind::Fence => event.strength.has(Strength::FULL),
             _ => false,
         },
     }
@@ -113,7 +113,8 @@ fn orders_all_later(model: Model, event: &Event) -> bool {
 
 /// Whether `first`, which stands before `second` in its thread, also happens before it on the machine.
 fn program_order_counts(model: Model, first: &Event, second: &Event) -> bool {
-    let on_memory = |event: &Event| matches!(event.kind, Kind::Read { .. } | Kind::Write | Kind::Fence);
+    let on_memory =
+        |event: &Event| matches!(event.kind, EventKind::Read { .. } | EventKind::Write | EventKind::Fence);
     if model == Model::Sc {
         return true;
     }
@@ -130,12 +131,12 @@ fn program_order_counts(model: Model, first: &Event, second: &Event) -> bool {
         return true;
     }
     match (first.kind, second.kind) {
-        (Kind::Fence, second) => !matches!(second, Kind::Read { .. }),
-        (Kind::Write, Kind::Write) => {
+        (EventKind::Fence, second) => !matches!(second, EventKind::Read { .. }),
+        (EventKind::Write, EventKind::Write) => {
             model == Model::Tso || second.strength.has(Strength::STORES) || first.location == second.location
         }
-        (Kind::Write, Kind::Fence) => true,
-        (Kind::Write, Kind::Read { .. }) => {
+        (EventKind::Write, EventKind::Fence) => true,
+        (EventKind::Write, EventKind::Read { .. }) => {
             second.strength.has(Strength::EXCLUSIVE) && first.location == second.location
         }
         _ => true,
@@ -144,7 +145,7 @@ fn program_order_counts(model: Model, first: &Event, second: &Event) -> bool {
 
 /// RC11's condition on seq_cst accesses and fences.
 mod seq_cst {
-    use super::{EventId, Graph, Kind, Strength};
+    use super::{EventId, EventKind, Graph, Strength};
 
     /// A set of events by their number in [`Relations::events`].
     type Row = Vec<u64>;
@@ -178,7 +179,8 @@ mod seq_cst {
     impl<'a> Relations<'a> {
         fn new(graph: &'a Graph) -> Self {
             let events = graph.threads.iter().enumerate().flat_map(|(thread, events)| {
-                let counted = |kind| matches!(kind, Kind::Read { .. } | Kind::Write | Kind::Fence);
+                let counted =
+                    |kind| matches!(kind, EventKind::Read { .. } | EventKind::Write | EventKind::Fence);
                 let numbered = events.iter().enumerate().filter(move |(_, event)| counted(event.kind));
                 numbered.map(move |(index, _)| EventId { thread: thread as u8, index: index as u8 })
             });
@@ -210,7 +212,7 @@ mod seq_cst {
         }
 
         fn is_fence(&self, event: EventId) -> bool {
-            self.graph.event(event).kind == Kind::Fence
+            self.graph.event(event).kind == EventKind::Fence
         }
 
         fn same_location(&self, a: EventId, b: EventId) -> bool {

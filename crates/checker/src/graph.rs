@@ -69,7 +69,7 @@ pub(crate) type LocationId = u16;
 
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     Read {
         from: EventId,
     },
@@ -89,7 +89,7 @@ pub(crate) enum Kind {
 /// One step of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     pub(crate) strength: Strength,
     /// As the program says it, for tables.
     pub(crate) ordering: Ordering,
@@ -124,18 +124,18 @@ pub(crate) struct Compare {
 impl Event {
     #[inline]
     pub(crate) fn is_write(&self) -> bool {
-        matches!(self.kind, Kind::Write)
+        matches!(self.kind, EventKind::Write)
     }
 
     #[inline]
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self.kind, Kind::Read { .. })
+        matches!(self.kind, EventKind::Read { .. })
     }
 
     #[inline]
     pub(crate) fn source(&self) -> EventId {
         match self.kind {
-            Kind::Read { from } => from,
+            EventKind::Read { from } => from,
             _ => unreachable!("only reads have a source"),
         }
     }
@@ -261,7 +261,7 @@ impl Graph {
 
     /// The event that a thread would add next, with what program order alone gives it.
     #[inline]
-    pub(crate) fn prepare(&self, thread: usize, kind: Kind, strength: Strength) -> (EventId, Event) {
+    pub(crate) fn prepare(&self, thread: usize, kind: EventKind, strength: Strength) -> (EventId, Event) {
         let events = &self.threads[thread];
         let id = EventId { thread: thread as u8, index: events.len() as u8 };
         let mut event = Event {
@@ -292,7 +292,7 @@ impl Graph {
 
     /// Lets a prepared read, or one whose clocks are those of its predecessor, read from `source`.
     pub(crate) fn read_from(&self, event: &mut Event, source: EventId, initial: u64) {
-        event.kind = Kind::Read { from: source };
+        event.kind = EventKind::Read { from: source };
         event.value = if source.is_initial() { initial } else { self.event(source).value };
         if let Some(Compare { expected, success, failure }) = event.compare {
             event.strength = if event.value == expected { success } else { failure };

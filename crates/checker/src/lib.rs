@@ -39,7 +39,7 @@ mod explorer;
 mod graph;
 pub mod litmus;
 mod model;
-mod script;
+mod trace;
 mod violation;
 mod walker;
 
@@ -49,5 +49,5 @@ pub use checked::{
 pub use explorer::Counts;
 pub use graph::{MAX_STEPS, MAX_THREADS};
 pub use model::{Model, UnknownModel};
-pub use script::{Divergence, NotAScript, Script};
+pub use trace::{Divergence, NotATrace, ReplayTrace};
 pub use violation::Violation;

@@ -7,7 +7,7 @@
 //!
 //! From state to state the checker copies the stacks of coroutines, of which Miri has none.
 
-use contend_checker::{Checked, Exploration, Model, Script, explore, replay};
+use contend_checker::{Checked, Exploration, Model, ReplayTrace, explore, replay};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Home, Machine, Placed, PlainCell, Plan, Word};
 use workloads::client::{self, Kind, Shape};
@@ -58,9 +58,9 @@ fn send(ordering: machine::Ordering) -> Result<(), String> {
 fn a_violation_and_its_replay() {
     assert!(explore(&Exploration::of(Model::Ra), &|| send(Release)).is_verified());
     let found = explore(&Exploration::of(Model::Ra), &|| send(Relaxed)).counterexample.expect("a race");
-    let text = found.script.to_string();
-    let script = text.parse::<Script>().expect("a script reads back what it writes");
-    let again = replay(Model::Ra, script, None, &|| send(Relaxed)).expect("fits the code");
+    let text = found.trace.to_string();
+    let trace = text.parse::<ReplayTrace>().expect("a trace reads back what it writes");
+    let again = replay(Model::Ra, trace, None, &|| send(Relaxed)).expect("fits the code");
     assert_eq!(again.counterexample.expect("the same race").violation, found.violation);
 }
 

@@ -3,7 +3,7 @@
 
 use contend_checker::checked::{Accessed, Change};
 use contend_checker::{
-    Checked, Counterexample, Exploration, Model, Mutation, Script, Search, explore, replay, shorten,
+    Checked, Counterexample, Exploration, Model, Mutation, ReplayTrace, Search, explore, replay, shorten,
 };
 use locks::catalogue::LOCKS;
 use workloads::client::{self, Kind, Shape};
@@ -43,8 +43,8 @@ impl Client {
         model: Model,
         mutation: Option<Mutation>,
     ) -> Result<Option<Counterexample>, String> {
-        let script = text.parse::<Script>().expect("a script reads back what it writes");
-        let report = replay(model, script, mutation, &|| self.run());
+        let trace = text.parse::<ReplayTrace>().expect("a trace reads back what it writes");
+        let report = replay(model, trace, mutation, &|| self.run());
         report.map(|report| report.counterexample).map_err(|divergence| divergence.to_string())
     }
 }
@@ -80,12 +80,12 @@ fn every_counterexample_of_a_weakened_lock_runs_again_and_not_on_the_lock_as_it_
                 let shorter = Exploration { search: Search::Executions, ..exploration };
                 let short = shorten(&shorter, first.clone(), &|| client.run());
                 for one in [first, short] {
-                    let text = one.script.to_string();
+                    let text = one.trace.to_string();
                     let again = client.replay(&text, model, Some(mutation));
                     let again = again.unwrap_or_else(|why| panic!("{context}: {why}: {text}"));
                     let again = again.unwrap_or_else(|| panic!("{context}: nothing is wrong in {text}"));
                     assert_eq!(again.violation, one.violation, "{context}: {text}");
-                    // The lock as it is verified: it has no wrong execution, whatever a script says.
+                    // The lock as it is verified: it has no wrong execution, whatever a trace says.
                     match client.replay(&text, model, None) {
                         Ok(None) => {}
                         Ok(Some(wrong)) => {
@@ -108,7 +108,7 @@ fn relaxed_ticket() -> (Client, Mutation, String) {
     let wrong = |mutation| {
         let found =
             client.explore(&Exploration { mutation: Some(mutation), ..Exploration::of(Model::Ra) })?;
-        Some((client, mutation, found.script.to_string()))
+        Some((client, mutation, found.trace.to_string()))
     };
     client.mutations().into_iter().find_map(wrong).expect("an ordering that the lock needs")
 }

@@ -56,12 +56,11 @@ fn a_ticket_lock_with_a_relaxed_unlock_is_a_race() {
 #[test]
 fn a_counterexample_can_be_run_again() {
     let found = exclusive::<Ticket<true>>(Model::Ra, 2, 1).counterexample.expect("a race");
-    let script = found.script.to_string().parse().expect("a script reads back what it writes");
+    let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
     let client = || told(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
-    let again =
-        replay(Model::Ra, script, None, &client).expect("fits").counterexample.expect("the same race");
+    let again = replay(Model::Ra, trace, None, &client).expect("fits").counterexample.expect("the same race");
     assert_eq!(again.violation, found.violation);
-    assert_eq!(again.script, found.script);
+    assert_eq!(again.trace, found.trace);
     let table = found.to_string();
     assert!(table.contains("thread 0") && table.contains("seeded_bugs.rs"), "{table}");
 }

@@ -61,7 +61,7 @@ fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
     format!(
         "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {rounds} \
          --model {model}{weaken} --replay '{}'\n",
-        lock.name, found.script
+        lock.name, found.trace
     )
 }
 

@@ -6,14 +6,14 @@ use machine::{Event as Note, Ordering};
 
 use super::arena::Arena;
 use crate::explorer::Explorer;
-use crate::graph::{Event, EventId, Graph, Kind, LocationId};
+use crate::graph::{Event, EventId, EventKind, Graph, LocationId};
 use crate::model::{Model, Strength};
-use crate::script::Script;
+use crate::trace::ReplayTrace;
 use crate::violation::Violation;
 
 /// One step of a counterexample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct StepRow {
     /// Which thread moves.
     pub thread: usize,
     /// What it does.
@@ -32,9 +32,9 @@ pub struct Counterexample {
     /// How many threads there are.
     pub threads: usize,
     /// The steps, in an order in which they can happen.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StepRow>,
     /// The execution, for running it again.
-    pub script: Script,
+    pub trace: ReplayTrace,
     /// How many events it has.
     pub(super) events: usize,
 }
@@ -54,16 +54,16 @@ impl Counterexample {
             violation,
             threads: explorer.graph.threads.len(),
             rows: table.rows(),
-            script: Script::of(&explorer.graph),
+            trace: ReplayTrace::of(&explorer.graph),
             events: explorer.graph.events(),
         }
     }
 }
 
 impl Counterexample {
-    /// One of which only the script is known.
-    pub(super) fn untold(script: Script, violation: Violation) -> Self {
-        Self { violation, threads: script.threads(), rows: Vec::new(), script, events: usize::MAX }
+    /// One of which only the trace is known.
+    pub(super) fn untold(trace: ReplayTrace, violation: Violation) -> Self {
+        Self { violation, threads: trace.threads(), rows: Vec::new(), trace, events: usize::MAX }
     }
 }
 
@@ -135,7 +135,7 @@ impl Table<'_> {
         let earlier = || (0..id.index).map(|index| EventId { index, ..id });
         if moment == Moment::Event(id) {
             before.extend(earlier().next_back().map(Moment::Event));
-            if let Kind::Read { from } = event.kind
+            if let EventKind::Read { from } = event.kind
                 && !from.is_initial()
             {
                 let own = from.thread == id.thread;
@@ -170,7 +170,7 @@ impl Table<'_> {
                     || event.strength.has(Strength::STORES)
                     || earlier().skip(write.index as usize).any(|between| {
                         let between = self.graph.event(between);
-                        between.kind == Kind::Fence && between.strength.has(Strength::STORES)
+                        between.kind == EventKind::Fence && between.strength.has(Strength::STORES)
                     });
                 if ordered {
                     before.push(Moment::Drain(write));
@@ -207,7 +207,7 @@ impl Table<'_> {
         done
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<StepRow> {
         let moments = self.in_order();
         let mut rows = Vec::new();
         for (number, &moment) in moments.iter().enumerate() {
@@ -216,7 +216,7 @@ impl Table<'_> {
                 Moment::Event(id) | Moment::Drain(id) => id,
             };
             let event = self.graph.event(id);
-            // A read-modify-write is one step, told by its second half.
+            // A read-modify-write is one step, shown at its second half.
             if moment == Moment::Event(id) && event.is_read() && self.graph.write_half(id).is_some() {
                 continue;
             }
@@ -234,7 +234,7 @@ impl Table<'_> {
                 let file = site.file().rsplit('/').next().unwrap_or_default();
                 format!("{file}:{}:{}", site.line(), site.column())
             });
-            rows.push(Row { thread: id.thread as usize, step, state: self.state(id, so_far), site });
+            rows.push(StepRow { thread: id.thread as usize, step, state: self.state(id, so_far), site });
         }
         rows
     }
@@ -248,7 +248,7 @@ impl Table<'_> {
         let value = self.arena.show(event.value);
         let ordering = ordering_name(event.ordering);
         match event.kind {
-            Kind::Read { .. } => {
+            EventKind::Read { .. } => {
                 let accesses = self.graph.accesses(event.location);
                 let newer = &accesses.writes[accesses.position(event.source())..];
                 let stale = newer.iter().any(|&write| so_far.contains(&Moment::Event(write)));
@@ -258,28 +258,28 @@ impl Table<'_> {
                 }
                 format!("{name} = {value} {ordering}{seen}")
             }
-            Kind::Write if event.is_exclusive() => {
+            EventKind::Write if event.is_exclusive() => {
                 let read = self.graph.event(EventId { index: id.index - 1, ..id });
                 format!("{name}: {} → {value} {ordering}", self.arena.show(read.value))
             }
-            Kind::Write => format!("{name} := {value} {ordering}"),
-            Kind::Fence => format!("fence {ordering}"),
-            Kind::PlainRead => format!("{name} = {value} plain"),
-            Kind::PlainWrite => format!("{name} := {value} plain"),
-            Kind::Choice => format!("choice {}", event.value),
-            Kind::Give => format!("gives {name} back"),
-            Kind::Take => format!("takes {name}"),
-            Kind::Note(Note::Acquiring { .. }) => "acquiring".to_owned(),
-            Kind::Note(Note::Acquired { shared, .. }) => {
+            EventKind::Write => format!("{name} := {value} {ordering}"),
+            EventKind::Fence => format!("fence {ordering}"),
+            EventKind::PlainRead => format!("{name} = {value} plain"),
+            EventKind::PlainWrite => format!("{name} := {value} plain"),
+            EventKind::Choice => format!("choice {}", event.value),
+            EventKind::Give => format!("gives {name} back"),
+            EventKind::Take => format!("takes {name}"),
+            EventKind::Note(Note::Acquiring { .. }) => "acquiring".to_owned(),
+            EventKind::Note(Note::Acquired { shared, .. }) => {
                 if shared {
                     "ACQUIRED shared".to_owned()
                 } else {
                     "ACQUIRED".to_owned()
                 }
             }
-            Kind::Note(Note::Releasing { .. }) => "RELEASING".to_owned(),
-            Kind::Note(Note::GaveUp { .. }) => "gave up".to_owned(),
-            Kind::Note(Note::Operation) => "operation".to_owned(),
+            EventKind::Note(Note::Releasing { .. }) => "RELEASING".to_owned(),
+            EventKind::Note(Note::GaveUp { .. }) => "gave up".to_owned(),
+            EventKind::Note(Note::Operation) => "operation".to_owned(),
         }
     }
 

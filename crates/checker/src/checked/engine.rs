@@ -3,7 +3,7 @@
 use machine::{Event as Note, Ordering};
 
 use crate::explorer::{Access, Counts, Explorer, SiteOf, Stop};
-use crate::graph::{EventId, Kind, LocationId};
+use crate::graph::{EventId, EventKind, LocationId};
 use crate::model::Strength;
 use crate::violation::Violation;
 use crate::walker::Walker;
@@ -154,7 +154,7 @@ impl Engine {
         &mut self,
         thread: usize,
         node: LocationId,
-        kind: Kind,
+        kind: EventKind,
         site: SiteOf,
     ) -> Result<(), Stop> {
         match self {

@@ -1,25 +1,32 @@
 //! The checked machine: a client runs on it in every execution that a memory model allows.
 
+mod accesses;
+mod answers;
 mod arena;
 mod counterexample;
 mod engine;
+mod fibers;
 mod mutation;
+mod pools;
+mod progress;
+mod runs;
+mod scheduling;
 mod session;
+mod stacks;
 mod threads;
-mod turns;
 mod words;
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-pub use counterexample::{Counterexample, Row};
+pub use counterexample::{Counterexample, StepRow};
 pub use mutation::{Accessed, Change, Mutation, Operation, ordering_name};
 pub use threads::Checked;
 pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
 use crate::explorer::Counts;
 use crate::model::Model;
-use crate::script::{Divergence, Script};
+use crate::trace::{Divergence, ReplayTrace};
 use crate::walker::MOST_STATES;
 use engine::Engine;
 use session::{Session, State};
@@ -165,7 +172,7 @@ pub fn shorten(
     }
 }
 
-/// Runs the one execution that a script tells.
+/// Runs the one execution that a trace tells.
 ///
 /// # Errors
 /// [`Divergence`] when the client has no such execution under the model.
@@ -174,14 +181,14 @@ pub fn shorten(
 /// As [`explore`].
 pub fn replay(
     model: Model,
-    script: Script,
+    trace: ReplayTrace,
     mutation: Option<Mutation>,
     client: &dyn Fn() -> Result<(), String>,
 ) -> Result<Report, Divergence> {
     let mut state = State::new(model);
     state.mutation = mutation;
     let mut parted = None;
-    let report = report_or(Session::new(state, Some(script)), client, Instant::now(), &mut parted);
+    let report = report_or(Session::new(state, Some(trace)), client, Instant::now(), &mut parted);
     parted.map_or(Ok(report), Err)
 }
 
@@ -217,7 +224,7 @@ fn report_or(
     let mut session = session.into_state();
     let mut engine = session.engine.take().expect("a client calls Machine::run");
     if let Engine::Executions(explorer) = &mut engine {
-        explorer.check_script();
+        explorer.check_trace();
         *parted = explorer.parted.take();
     }
     let (counts, violation) = (engine.counts(), engine.violation().take());
@@ -226,9 +233,9 @@ fn report_or(
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
         // A run from state to state becomes an execution by being run again.
         Engine::States(walker) => {
-            let again = replay(session.model, walker.script(), session.mutation, client);
+            let again = replay(session.model, walker.trace(), session.mutation, client);
             let again = again.ok().and_then(|report| report.counterexample);
-            again.unwrap_or_else(|| Counterexample::untold(walker.script(), violation))
+            again.unwrap_or_else(|| Counterexample::untold(walker.trace(), violation))
         }
     });
     Report {

@@ -12,7 +12,8 @@ use machine::{
 
 use super::arena::NAMED_NODES;
 use super::mutation::{Change, Operation};
-use super::session::{Reads, Session, bits, session};
+use super::progress::Reads;
+use super::session::{Session, bits, session};
 use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 
 /// The checked machine. It runs inside [`explore`](crate::explore).

@@ -1,8 +1,8 @@
 //! What a litmus test asks of the final states.
 
+use super::builder::Builder;
 use super::initial;
 use super::program::{Final, Value, Width};
-use super::test::Builder;
 use super::token::{ParseError, Tokens};
 
 /// A register or a location.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use machine::Ordering;
 
-use super::loops::{Loops, Turn};
+use super::loops::{Iteration, Loops};
 use super::program::{Expression, Fault, Final, Program, Step, Update, Value, Width};
 use crate::explorer::{Access, Explorer, Stop};
 use crate::graph::{Compare, EventId, LocationId};
@@ -191,12 +191,12 @@ impl Running<'_> {
     fn turn(&mut self, number: usize) -> Result<(), Stop> {
         match self.loops.arrive(number, self.registers, self.reads.len(), self.writes) {
             // The turn did nothing but read: another one does only if it reads something else.
-            Turn::InVain { first_read } => {
+            Iteration::InVain { first_read } => {
                 let reads = &self.reads[first_read..];
                 self.explorer.wait(self.thread, reads, false, "waits for a value")
             }
-            Turn::Number(number) if number > self.most_turns => self.cut_off(),
-            Turn::Number(_) => Ok(()),
+            Iteration::Number(number) if number > self.most_turns => self.cut_off(),
+            Iteration::Number(_) => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The initial state of a litmus test: `x=1; [y]=2; int z; uint64_t 0:rax=3; 1:EAX=x; int *p = &x; int t[2] = {1,2};`
 
+use super::builder::{Builder, Dialect};
 use super::program::{Value, Width};
-use super::test::{Builder, Dialect};
 use super::token::{ParseError, Token, Tokens};
 use crate::MAX_THREADS;
 

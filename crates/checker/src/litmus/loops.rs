@@ -32,7 +32,7 @@ struct Arrival {
 
 /// What comes of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Iteration {
     /// Nothing has changed since the last one, before the read of this number.
     InVain { first_read: usize },
     /// The number of the turn that starts; zero where no loop starts.
@@ -70,15 +70,21 @@ impl Loops {
     }
 
     /// The thread comes to a step.
-    pub(super) fn arrive(&mut self, step: usize, registers: &[Value], reads: usize, writes: usize) -> Turn {
-        let Some(number) = self.start_at[step] else { return Turn::Number(0) };
+    pub(super) fn arrive(
+        &mut self,
+        step: usize,
+        registers: &[Value],
+        reads: usize,
+        writes: usize,
+    ) -> Iteration {
+        let Some(number) = self.start_at[step] else { return Iteration::Number(0) };
         let start = &mut self.starts[number];
         let values = start.live.iter().map(|&register| registers[register]).collect::<Vec<_>>();
         if let Some(last) = &start.last
             && last.writes == writes
             && last.values == values
         {
-            return Turn::InVain { first_read: last.reads };
+            return Iteration::InVain { first_read: last.reads };
         }
         // Without an access since, a turn only computes: it costs nothing, and a program that computes for ever is cut
         // off by the number of its turns all the same.
@@ -86,7 +92,7 @@ impl Loops {
         let accessed = start.last.as_ref().is_none_or(|last| last.reads != reads || last.writes != writes);
         start.turns += if accessed { ONLY_COMPUTES } else { 1 };
         start.last = Some(Arrival { values, reads, writes });
-        Turn::Number(start.turns / ONLY_COMPUTES)
+        Iteration::Number(start.turns / ONLY_COMPUTES)
     }
 }
 

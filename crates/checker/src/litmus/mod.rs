@@ -17,6 +17,7 @@
 //! # Ok::<(), contend_checker::litmus::ParseError>(())
 //! ```
 
+mod builder;
 mod c;
 mod condition;
 mod explore;
@@ -25,11 +26,13 @@ mod loops;
 mod memory;
 pub mod native;
 pub mod program;
+mod register;
 mod test;
 mod token;
 mod x86;
 
+pub use builder::Dialect;
 pub use condition::{Condition, Place, Quantifier};
 pub use explore::{Finals, Limits};
-pub use test::{Dialect, Judgement, Test};
+pub use test::{Judgement, Test};
 pub use token::{At, ParseError, Trouble};

@@ -2,25 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::builder::{Builder, Dialect};
 use super::condition::{self, Condition, Place, Quantifier};
 use super::explore::{Finals, Limits};
-use super::memory::{self, Memory};
-use super::program::{Fault, Final, Program, Step, Value, Width};
-use super::token::{At, ParseError, Text, Token, Tokens};
+use super::memory;
+use super::program::{Fault, Final, Program, Value};
+use super::token::{At, ParseError, Text, Tokens};
 use super::{c, initial, x86};
-use crate::MAX_THREADS;
 use crate::model::Model;
-
-/// The language of a test's threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Assembly of x86, with registers of four bytes.
-    X86,
-    /// Assembly of x86, with registers of eight bytes.
-    X86_64,
-    /// C with its atomics.
-    C,
-}
 
 /// A litmus test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,113 +34,6 @@ pub struct Test {
     pub shown: Vec<Place>,
     /// Where each step of each thread stands in the file.
     pub places: Vec<Vec<At>>,
-}
-
-/// A test while it is read.
-#[derive(Debug)]
-pub(super) struct Builder {
-    pub(super) dialect: Dialect,
-    pub(super) program: Program,
-    pub(super) registers: Vec<Vec<String>>,
-    pub(super) memory: Memory,
-    /// Where each step stands.
-    places: Vec<Vec<At>>,
-}
-
-/// Registers that a thread names at most.
-const MOST_REGISTERS: usize = 256;
-/// Steps of a thread at most, far more than fit into an execution.
-const MOST_STEPS_WRITTEN: usize = 2_000;
-/// What the names of registers begin with that only the translation needs.
-const SCRATCH: char = '%';
-
-impl Builder {
-    fn new(dialect: Dialect) -> Self {
-        let program = Program { moves_order: dialect != Dialect::C, ..Program::default() };
-        Self { dialect, program, registers: Vec::new(), memory: Memory::default(), places: Vec::new() }
-    }
-
-    pub(super) fn add_thread(&mut self, thread: usize, at: At) -> Result<(), ParseError> {
-        if thread >= MAX_THREADS {
-            let message = format!("thread {thread} is too many: {MAX_THREADS} at most");
-            return Err(ParseError::unsupported(at, message));
-        }
-        self.know_registers_of(thread);
-        self.program.threads.resize(thread + 1, Vec::new());
-        self.places.resize(thread + 1, Vec::new());
-        Ok(())
-    }
-
-    fn know_registers_of(&mut self, thread: usize) {
-        while self.registers.len() <= thread {
-            self.registers.push(Vec::new());
-            self.program.registers.push(Vec::new());
-            self.program.scratch.push(Vec::new());
-        }
-    }
-
-    /// Adds a step to a thread.
-    pub(super) fn push(&mut self, thread: usize, step: Step, at: At) -> Result<(), ParseError> {
-        if self.program.threads[thread].len() == MOST_STEPS_WRITTEN {
-            let message = format!("thread {thread} has more than {MOST_STEPS_WRITTEN} steps");
-            return Err(ParseError::unsupported(at, message));
-        }
-        self.program.threads[thread].push(step);
-        self.places[thread].push(at);
-        Ok(())
-    }
-
-    /// The number that the next step of a thread gets.
-    pub(super) fn next_step(&self, thread: usize) -> usize {
-        self.program.threads[thread].len()
-    }
-
-    /// Lets a jump that was pushed before go somewhere.
-    pub(super) fn set_target(&mut self, thread: usize, jump: usize, target: usize) {
-        if let Step::Jump { to, .. } = &mut self.program.threads[thread][jump] {
-            *to = target;
-        }
-    }
-
-    /// The register of this name, made known if it was not.
-    pub(super) fn register_named(&mut self, thread: usize, name: &str, at: At) -> Result<usize, ParseError> {
-        let name = match self.dialect {
-            Dialect::X86 | Dialect::X86_64 => match x86::register(name) {
-                Some((name, _)) => name,
-                None => return Err(ParseError::new(at, format!("`{name}` is no register of x86"))),
-            },
-            Dialect::C => name.to_owned(),
-        };
-        self.know_registers_of(thread);
-        if let Some(known) = self.registers[thread].iter().position(|known| *known == name) {
-            return Ok(known);
-        }
-        let named = self.registers[thread].len() - self.program.scratch[thread].len();
-        if named == MOST_REGISTERS {
-            let message = format!("more than {MOST_REGISTERS} registers in thread {thread}");
-            return Err(ParseError::unsupported(at, message));
-        }
-        self.registers[thread].push(name);
-        self.program.registers[thread].push(0);
-        Ok(self.registers[thread].len() - 1)
-    }
-
-    /// A register that no program names.
-    pub(super) fn fresh_register(&mut self, thread: usize) -> usize {
-        self.know_registers_of(thread);
-        let number = self.registers[thread].len();
-        self.registers[thread].push(format!("{SCRATCH}{number}"));
-        self.program.registers[thread].push(0);
-        self.program.scratch[thread].push(number);
-        number
-    }
-
-    fn lay_memory(&mut self) -> Result<Vec<String>, ParseError> {
-        let laid = self.memory.lay((self.dialect == Dialect::C).then_some(Width::Long))?;
-        self.program.cells = laid.cells;
-        self.program.memory = laid.initial;
-        Ok(laid.names)
-    }
 }
 
 impl Test {
@@ -413,12 +295,4 @@ impl Judgement {
             _ => "Sometimes",
         }
     }
-}
-
-/// Words that end the threads.
-pub(super) fn starts_condition(token: &Token) -> bool {
-    matches!(
-        token.text.as_str(),
-        "exists" | "~" | "not" | "forall" | "locations" | "filter" | "final" | "cond"
-    )
 }

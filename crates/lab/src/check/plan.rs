@@ -249,7 +249,7 @@ impl Explored {
                 "steps": found.rows.iter().map(|row| json!({
                     "thread": row.thread, "step": row.step, "state": row.state, "site": row.site,
                 })).collect::<Vec<_>>(),
-                "replay": found.script.to_string(),
+                "replay": found.trace.to_string(),
             })),
         })
     }

@@ -3,9 +3,9 @@
 mod call;
 mod expression;
 
+use super::builder::{Builder, starts_condition};
 use super::initial::{is_type, refuse_unknown_type, take_type};
 use super::program::{Expression, Operator, Step, Width};
-use super::test::{Builder, starts_condition};
 use super::token::{At, ParseError, Token, Tokens};
 use expression::Typed;
 

@@ -6,12 +6,9 @@
 mod flags;
 mod instruction;
 mod operand;
-mod register;
 
-pub(super) use register::register;
-
+use super::builder::{Builder, Dialect, starts_condition};
 use super::program::{Expression, Step};
-use super::test::{Builder, Dialect, starts_condition};
 use super::token::{At, ParseError, Token, Tokens};
 use flags::{Flags, uses_flags};
 use instruction::Instruction;

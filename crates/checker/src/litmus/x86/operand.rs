@@ -1,7 +1,8 @@
 //! The operands of an instruction.
 
-use super::{Column, register};
+use super::Column;
 use crate::litmus::program::{Expression, Operator, Value, Width};
+use crate::litmus::register::register;
 use crate::litmus::token::{At, ParseError, Token, Tokens};
 
 /// An operand of an instruction.

@@ -1,6 +1,6 @@
 //! The registers of x86 and the four widths of each.
 
-use crate::litmus::program::Width;
+use super::program::Width;
 
 /// The 64-bit name of a register and the width that its name means.
 pub(crate) fn register(name: &str) -> Option<(String, Width)> {

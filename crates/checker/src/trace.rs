@@ -7,11 +7,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::graph::{EventId, Graph, Kind};
+use crate::graph::{EventId, EventKind, Graph};
 
 /// An execution to be run again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script {
+pub struct ReplayTrace {
     threads: Vec<Thread>,
     /// The writes of each location that has several, by their first: what locations are called says nothing.
     orders: Vec<Vec<EventId>>,
@@ -32,12 +32,12 @@ pub(crate) enum Answer {
     Choice(u64),
 }
 
-impl Script {
+impl ReplayTrace {
     pub(crate) fn of(graph: &Graph) -> Self {
         let answers = |events: &Vec<crate::graph::Event>| {
             let answer = |(index, event): (usize, &crate::graph::Event)| match event.kind {
-                Kind::Read { from } => Some((index as u8, Answer::From(from))),
-                Kind::Choice => Some((index as u8, Answer::Choice(event.value))),
+                EventKind::Read { from } => Some((index as u8, Answer::From(from))),
+                EventKind::Choice => Some((index as u8, Answer::Choice(event.value))),
                 _ => None,
             };
             Thread { steps: events.len(), answers: events.iter().enumerate().filter_map(answer).collect() }
@@ -48,7 +48,7 @@ impl Script {
         }
     }
 
-    /// The script of a run that was no graph: its reads and choices, and the orders of its words.
+    /// The trace of a run that was no graph: its reads and choices, and the orders of its words.
     pub(crate) fn from_answers(
         steps: impl Iterator<Item = usize>,
         answers: &[(EventId, Answer)],
@@ -93,7 +93,7 @@ fn sorted(orders: impl Iterator<Item = Vec<EventId>>) -> Vec<Vec<EventId>> {
     orders
 }
 
-impl fmt::Display for Script {
+impl fmt::Display for ReplayTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, Thread { steps, answers }) in self.threads.iter().enumerate() {
             let separator = if number == 0 { "" } else { ";" };
@@ -116,16 +116,16 @@ impl fmt::Display for Script {
     }
 }
 
-/// A script and a client that do not belong together: the code, or what was weakened in it, was another one.
+/// A trace and a client that do not belong together: the code, or what was weakened in it, was another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Divergence {
-    /// Which thread left the script; none when the number of threads differs.
+    /// Which thread left the trace; none when the number of threads differs.
     pub thread: Option<usize>,
     /// Before which of its steps, counted from one.
     pub step: usize,
     /// Where that stands in the source, as `file:line:column`.
     pub site: Option<String>,
-    /// What the script says, and what the code does.
+    /// What the trace says, and what the code does.
     pub what: String,
 }
 
@@ -142,20 +142,20 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// A text that is no script.
+/// A text that is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no execution: expected the text that a counterexample ends with")]
-pub struct NotAScript(String);
+pub struct NotATrace(String);
 
-impl FromStr for Script {
-    type Err = NotAScript;
+impl FromStr for ReplayTrace {
+    type Err = NotATrace;
 
-    fn from_str(text: &str) -> Result<Self, NotAScript> {
-        parse(text).ok_or_else(|| NotAScript(text.chars().take(60).collect()))
+    fn from_str(text: &str) -> Result<Self, NotATrace> {
+        parse(text).ok_or_else(|| NotATrace(text.chars().take(60).collect()))
     }
 }
 
-fn parse(text: &str) -> Option<Script> {
+fn parse(text: &str) -> Option<ReplayTrace> {
     let mut parts = text.trim().split('|');
     let threads = parts.next()?.split(';').enumerate().map(|(number, thread)| {
         let mut fields = thread.split(',');
@@ -166,7 +166,7 @@ fn parse(text: &str) -> Option<Script> {
     });
     let threads = threads.collect::<Option<Vec<_>>>()?;
     let orders = parts.map(|order| order.split(',').map(parse_event).collect::<Option<Vec<_>>>());
-    Some(Script { threads, orders: orders.collect::<Option<Vec<_>>>()? })
+    Some(ReplayTrace { threads, orders: orders.collect::<Option<Vec<_>>>()? })
 }
 
 fn parse_answer(text: &str) -> Option<(u8, Answer)> {

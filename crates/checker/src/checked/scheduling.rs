@@ -1,7 +1,7 @@
-//! Threads that take turns, one access at a time, for an exploration from state to state.
+//! The scheduler of threads, one access at a time, for an exploration from state to state.
 //!
 //! A thread that wants to access memory leaves its request where the machine finds it and is suspended; the machine
-//! answers the request when it is the thread's turn. So nothing but the client's and the lock's own code leaves traces
+//! answers the request when the thread is scheduled. So nothing but the client's and the lock's own code leaves traces
 //! on a thread's stack, and a thread is as it was if its stack is. What lies below is wiped before each access and before
 //! a thread is suspended, so that no traces of what it once did tell two states apart; if some do, as in what a compiler
 //! leaves in the frames of the client and the lock, a state is visited twice, which costs time alone. (A key made of all
@@ -9,54 +9,12 @@
 
 use std::mem::MaybeUninit;
 
-use coroutine::{Coroutine, CoroutineResult, DefaultStack, Stack, Yielder};
+use coroutine::{CoroutineResult, DefaultStack, Stack};
 
 use super::engine::Engine;
-use super::session::{Attempt, Look, STACK_BYTES, Session, State, Time, session};
-use crate::explorer::Stop;
-use crate::walker::{End, Key, Move, Saved, Turn, Walker};
-
-/// Bytes below a suspended thread's last frame that switching may use.
-const SWITCH_BYTES: usize = 512;
-/// Bytes below it that are wiped before.
-const WIPED_BYTES: usize = 2048;
-/// What a thread uses of its stack at most, with what the last run has left there.
-const USED_BYTES: usize = 32 << 10;
-
-/// A request: true when it is answered.
-type Request = *mut dyn FnMut() -> bool;
-
-/// A thread between its turns.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Waiting {
-    pub(super) yielder: Option<*const Yielder<(), ()>>,
-    pub(super) attempt: Option<Attempt>,
-    pub(super) look: Option<Look>,
-    time: Time,
-    request: Option<Request>,
-    /// The request is answered: the thread can go on.
-    answered: bool,
-    /// The end of its stack, and where it uses it from.
-    base: usize,
-    from: usize,
-    done: bool,
-    /// Bytes of memory that it has allocated.
-    allocated: usize,
-    /// The key of its stack, as long as it does not run.
-    key: Option<u128>,
-}
-
-/// All threads, and the machine, as they were at a fork. It is good until the client's run ends: stacks point to
-/// what the client has.
-#[derive(Default)]
-pub(super) struct Snapshot {
-    is_good: bool,
-    waiting: Vec<Waiting>,
-    fibers: Vec<MaybeUninit<Fiber>>,
-    /// What lies on the stacks, one after another.
-    stacks: Vec<u64>,
-    machine: Saved,
-}
+use super::session::{Session, State};
+use super::stacks::{Fiber, STACK_BYTES, Snapshot, USED_BYTES, WIPED_BYTES, Waiting, add_keys};
+use crate::walker::{End, Move, SchedulingStep, Walker};
 
 impl Snapshot {
     fn take(&mut self, state: &mut State, fibers: &[Fiber]) {
@@ -93,52 +51,9 @@ impl Snapshot {
     }
 }
 
-type Fiber = Coroutine<(), (), (), DefaultStack>;
-
-/// Overwrites what lies below on the stack.
-#[inline(never)]
-pub(super) fn wipe() {
-    let mut wiped = [0_u64; WIPED_BYTES / 8];
-    std::hint::black_box(&mut wiped);
-}
-
 impl Session {
-    /// Leaves a request and is suspended until it is answered.
-    pub(super) fn take_turn<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
-        let mut answer = None;
-        let mut request = || match session().with(&mut ask) {
-            Ok(answered) => {
-                answer = Some(answered);
-                true
-            }
-            // Not even `None` is written: that would leave what happens to lie around on the stack.
-            Err(_) => false,
-        };
-        let request: &mut dyn FnMut() -> bool = &mut request;
-        // SAFETY: the request is called only while the thread is suspended in `hand_over` below, and forgotten when
-        // it was answered or the run ends; its frame is alive all the while.
-        let request = unsafe { std::mem::transmute::<&mut dyn FnMut() -> bool, Request>(request) };
-        self.hand_over(Some(request));
-        answer.expect("a thread goes on when its request is answered")
-    }
-
-    /// The thread is suspended, for good if it asks for nothing.
-    #[inline(never)]
-    pub(super) fn hand_over(&self, request: Option<Request>) {
-        let here = 0_u8;
-        let from = std::ptr::from_ref(&here) as usize;
-        let yielder = self.with(|state| {
-            let waiting = &mut state.waiting[state.thread.expect("a thread that runs")];
-            (waiting.request, waiting.answered, waiting.from) = (request, false, from);
-            waiting.yielder.expect("a thread that has started")
-        });
-        wipe();
-        // SAFETY: the yielder of the coroutine that runs, which is alive.
-        unsafe { (*yielder).suspend(()) };
-    }
-
     /// Runs the threads once; true if all came to their end.
-    pub(super) fn run_by_turns(&self, threads: usize, body: &(dyn Fn(usize) + Sync)) -> bool {
+    pub(super) fn run_scheduled(&self, threads: usize, body: &(dyn Fn(usize) + Sync)) -> bool {
         self.with(|state| {
             state.waiting.clear();
             state.snapshots.iter_mut().for_each(|snapshot| snapshot.is_good = false);
@@ -197,20 +112,20 @@ impl Session {
         });
         match next {
             Some(Move::Step { thread, way }) => {
-                self.ask(thread as usize, Turn::Go(way));
+                self.ask(thread as usize, SchedulingStep::Take(way));
                 Ok(Some(thread as usize))
             }
             Some(Move::Drain { thread, index }) => {
                 self.with(|state| state.walker().drain(thread as usize, index as usize));
                 Ok(None)
             }
-            Some(Move::LetGo) => {
-                self.let_go(fibers);
+            Some(Move::ForcedBlock) => {
+                self.force_blocks(fibers);
                 Err(End::Left)
             }
             None => {
                 if !self.is_over() {
-                    self.let_go(fibers);
+                    self.force_blocks(fibers);
                 }
                 Err(End::Left)
             }
@@ -221,7 +136,7 @@ impl Session {
         self.with(|state| state.walker().is_over())
     }
 
-    /// Lets threads do all that needs no turn, `first` before the others; false when the run is left.
+    /// Lets threads do all that needs no scheduling, `first` before the others; false when the run is left.
     fn settle_down(&self, fibers: &mut [Fiber], first: Option<usize>) -> bool {
         loop {
             if self.is_over() {
@@ -229,7 +144,7 @@ impl Session {
             }
             let mut moved = false;
             for thread in first.into_iter().chain(0..fibers.len()) {
-                while self.advance(thread, &mut fibers[thread], Turn::Look) {
+                while self.advance(thread, &mut fibers[thread], SchedulingStep::Poll) {
                     moved = true;
                 }
                 if self.is_over() {
@@ -247,13 +162,13 @@ impl Session {
         }
     }
 
-    /// Answers a thread's request if it needs no turn, and lets it run to the next; whether it ran.
-    fn advance(&self, thread: usize, fiber: &mut Fiber, turn: Turn) -> bool {
+    /// Answers a thread's request if it needs no scheduling, and lets it run to the next; whether it ran.
+    fn advance(&self, thread: usize, fiber: &mut Fiber, step: SchedulingStep) -> bool {
         let (done, asks, answered) = self.with(|state| {
             let waiting = &state.waiting[thread];
             (waiting.done, waiting.request.is_some(), waiting.answered)
         });
-        if done || !(answered || asks && self.ask(thread, turn)) {
+        if done || !(answered || asks && self.ask(thread, step)) {
             return false;
         }
         self.resume(thread, fiber);
@@ -264,14 +179,14 @@ impl Session {
         self.with(|state| {
             let waiting = &mut state.waiting[thread];
             (waiting.request, waiting.answered, waiting.key) = (None, false, None);
-            (state.attempt, state.look) = (waiting.attempt.take(), waiting.look.take());
+            (state.attempt, state.polled) = (waiting.attempt.take(), waiting.polled.take());
             (state.thread, state.time) = (Some(thread), waiting.time);
         });
         let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
         self.with(|state| {
             state.thread = None;
             let waiting = &mut state.waiting[thread];
-            (waiting.attempt, waiting.look) = (state.attempt.take(), state.look.take());
+            (waiting.attempt, waiting.polled) = (state.attempt.take(), state.polled.take());
             waiting.time = state.time;
             waiting.done = done;
             waiting.allocated = state.arena.allocated(thread);
@@ -282,13 +197,13 @@ impl Session {
     }
 
     /// Calls a thread's request; whether it was answered.
-    fn ask(&self, thread: usize, turn: Turn) -> bool {
+    fn ask(&self, thread: usize, step: SchedulingStep) -> bool {
         let request = self.with(|state| {
             let walker = state.walker();
-            (walker.turn, walker.asked) = (turn, false);
-            state.waiting[thread].request.expect("a thread that waits for its turn")
+            (walker.step, walker.asked) = (step, false);
+            state.waiting[thread].request.expect("a thread that waits to be scheduled")
         });
-        // SAFETY: see `take_turn`.
+        // SAFETY: see `await_step`.
         let answered = unsafe { (*request)() };
         self.with(|state| {
             let asked = state.walker().asked;
@@ -303,14 +218,14 @@ impl Session {
     }
 
     /// Nobody can move: every wait sees what there is, and says what it waits for.
-    fn let_go(&self, fibers: &mut [Fiber]) {
+    fn force_blocks(&self, fibers: &mut [Fiber]) {
         for (thread, fiber) in fibers.iter_mut().enumerate() {
-            while self.advance(thread, fiber, Turn::LetGo) {}
+            while self.advance(thread, fiber, SchedulingStep::ForcedBlock) {}
         }
         self.with(|state| {
             let walker = state.walker();
             if !walker.is_over() {
-                walker.in_vain();
+                walker.deadlocked();
             }
         });
     }
@@ -346,7 +261,7 @@ impl State {
     fn walker_and_waiting(&mut self) -> (&mut Walker, &mut [Waiting]) {
         match &mut self.engine {
             Some(Engine::States(walker)) => (walker, &mut self.waiting),
-            _ => unreachable!("threads take turns from state to state only"),
+            _ => unreachable!("threads are scheduled from state to state only"),
         }
     }
 
@@ -402,63 +317,5 @@ impl State {
         snapshot.restore(self, fibers, fork);
         self.snapshots[fork] = snapshot;
         true
-    }
-}
-
-impl Waiting {
-    /// The part of its stack that it uses, by words.
-    fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
-        let from = if self.done { self.base } else { (self.from - SWITCH_BYTES) & !7 };
-        (from..self.base).step_by(8)
-    }
-
-    /// Where the part below begins that is wiped.
-    fn wiped_from(&self) -> usize {
-        self.addresses().next().unwrap_or(self.base) - WIPED_BYTES
-    }
-
-    /// What lies on its stack.
-    fn words(&self) -> impl Iterator<Item = u64> + use<> {
-        // SAFETY: part of the stack of a suspended coroutine, which is mapped and which nobody else uses; volatile,
-        // since the compiler does not know what lies there.
-        self.addresses().map(|address| unsafe { std::ptr::read_volatile(address as *const u64) })
-    }
-
-    /// Whether switching has left this byte of its stack as it was wiped.
-    fn is_zero(&self, address: usize) -> bool {
-        // SAFETY: below the frames of a suspended coroutine, on its stack.
-        unsafe { std::ptr::read_volatile(address as *const u8) == 0 }
-    }
-
-    /// What the thread is about to do, as the key of its stack and of what the session notes of it.
-    fn key(&mut self) -> u128 {
-        if let Some(key) = self.key {
-            return key;
-        }
-        let mut key = Key::NEW;
-        key.add(self.allocated as u64);
-        if !self.done {
-            if let Some(attempt) = &self.attempt {
-                attempt.add_to(&mut key);
-            }
-            if let Some(look) = &self.look {
-                look.add_to(&mut key);
-            }
-            self.time.add_to(&mut key);
-            debug_assert!(
-                (self.from - WIPED_BYTES / 2..self.from - SWITCH_BYTES).all(|address| self.is_zero(address)),
-                "switching needs more than {SWITCH_BYTES} bytes"
-            );
-            self.words().for_each(|word| key.add(word));
-        }
-        *self.key.insert(key.value())
-    }
-}
-
-fn add_keys(threads: &mut [Waiting], key: &mut Key) {
-    for thread in threads {
-        let own = thread.key();
-        key.add(own as u64);
-        key.add((own >> 64) as u64);
     }
 }

@@ -1,0 +1,352 @@
+//! What the running thread does: accesses, waits, choices and looks at the clock.
+
+use std::panic::Location as Site;
+
+use machine::{Deadline, Event as Note, Ordering};
+
+use super::progress::{Attempt, LONG_NS, MOST_POLLS, PolledLoad, Reads};
+use super::session::Session;
+use crate::explorer::Access;
+use crate::graph::{Compare, EventId, LocationId};
+use crate::model::{Model, Strength};
+
+impl Session {
+    /// A prepared access of the running thread; the client's own thread makes none: it gets what the location holds.
+    #[inline]
+    fn access(
+        &self,
+        address: usize,
+        strength: impl FnOnce(Model) -> Strength,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Result<Access, (LocationId, u64)> {
+        self.with(|state| {
+            let location = state.location(address);
+            let Some(thread) = state.thread else { return Err((location, state.settled(location))) };
+            let strength = strength(state.model);
+            Ok(Access { thread, location, strength, ordering, site: Some(site), compare: None })
+        })
+    }
+
+    /// Reads a word and says which event that was.
+    #[inline]
+    pub(super) fn load(
+        &self,
+        address: usize,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
+    ) -> (Option<EventId>, u64) {
+        let access = match self.access(address, |model| model.load(ordering), ordering, site) {
+            Ok(access) => access,
+            Err((_, value)) => return (None, value),
+        };
+        let location = access.location;
+        if let Some(polled) = self.with(|state| state.polled)
+            && polled.delayed
+            && polled.location == location
+            && wanted.is_none()
+        {
+            return self.poll_again(polled);
+        }
+        let (read, value) = self.answered(|state| {
+            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
+            state.engine().read(access, wanted)
+        });
+        self.with(|state| {
+            state.attempted(read);
+            state.polled = Some(PolledLoad { location, read, value, delayed: false, repeated: 0 });
+        });
+        (Some(read), value)
+    }
+
+    /// Loads of one word with nothing but delays between them count as one: what a look found changed nothing, so
+    /// the executions in which it was not taken show the same, and have all the looks that are left. A thread that
+    /// only goes on looking waits.
+    fn poll_again(&self, polled: PolledLoad) -> (Option<EventId>, u64) {
+        if polled.repeated == MOST_POLLS {
+            self.wait(Reads::of(&[Some(polled.read)]), false, "polls a word that does not change");
+        }
+        self.with(|state| state.polled = Some(PolledLoad { repeated: polled.repeated + 1, ..polled }));
+        (Some(polled.read), polled.value)
+    }
+
+    /// Time passes.
+    pub(super) fn delay(&self) {
+        self.with(|state| {
+            if let Some(polled) = &mut state.polled {
+                polled.delayed = true;
+            }
+        });
+    }
+
+    #[inline]
+    pub(super) fn store(&self, address: usize, value: u64, ordering: Ordering, site: &'static Site<'static>) {
+        let access = match self.access(address, |model| model.store(ordering), ordering, site) {
+            Ok(access) => access,
+            Err((location, _)) => return self.settle(location, value),
+        };
+        let fenced = self.with(|state| {
+            if let Some(attempt) = &mut state.attempt {
+                attempt.changed = true;
+            }
+            state.model.fence_after_store(ordering)
+        });
+        self.answered(|state| state.engine().write(access, value, None));
+        if fenced {
+            self.answered(|state| {
+                state.engine().add_fence(access.thread, Strength::FULL, ordering, Some(site))
+            });
+        }
+    }
+
+    /// Reads a word and writes what `update` makes of it, if anything; gives what was read.
+    #[inline]
+    pub(super) fn read_modify_write(
+        &self,
+        address: usize,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        update: impl Fn(u64) -> u64,
+    ) -> u64 {
+        match self.access(address, |model| model.rmw_read(ordering), ordering, site) {
+            Ok(read) => self.exchange(read, |model| model.rmw_write(ordering), |old| Some(update(old))),
+            Err((location, old)) => {
+                self.settle(location, update(old));
+                old
+            }
+        }
+    }
+
+    /// The two halves of a read-modify-write.
+    fn exchange(
+        &self,
+        access: Access,
+        write: impl FnOnce(Model) -> Strength,
+        update: impl Fn(u64) -> Option<u64>,
+    ) -> u64 {
+        let (read, old) = self.answered(|state| state.engine().read(access, None));
+        let new = update(old);
+        let write = self.with(|state| {
+            state.attempted(read);
+            let Some(new) = new else {
+                // It changed nothing: a load after a delay may count as the same look.
+                state.polled = Some(PolledLoad {
+                    location: access.location,
+                    read,
+                    value: old,
+                    delayed: false,
+                    repeated: 0,
+                });
+                return None;
+            };
+            let write = Access { strength: write(state.model), compare: None, ..access };
+            match &mut state.attempt {
+                Some(attempt) if new == old => {
+                    attempt.pending = Some((write, new, read));
+                    None
+                }
+                attempt => {
+                    if let Some(attempt) = attempt {
+                        attempt.changed = true;
+                    }
+                    Some((write, new))
+                }
+            }
+        });
+        if let Some((write, new)) = write {
+            self.answered(|state| state.engine().write(write, new, Some(read)));
+        }
+        old
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn compare_exchange(
+        &self,
+        address: usize,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+        site: &'static Site<'static>,
+    ) -> Result<u64, u64> {
+        let old = match self.access(address, |model| model.rmw_read(success), success, site) {
+            Ok(access) => {
+                let failure = self.with(|state| state.model.failed_exchange(success, failure));
+                let compare = Compare { expected: current, success: access.strength, failure };
+                let access = Access { compare: Some(compare), ..access };
+                self.exchange(access, |model| model.rmw_write(success), |old| (old == current).then_some(new))
+            }
+            Err((location, old)) => {
+                if old == current {
+                    self.settle(location, new);
+                }
+                old
+            }
+        };
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    /// Writes the bits of `mask` and leaves the others.
+    pub(super) fn store_part(
+        &self,
+        address: usize,
+        mask: u64,
+        bits: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
+        let half = Strength::EXCLUSIVE.with(Strength::PART);
+        let write = move |model: Model| model.store(ordering).with(half);
+        let access = match self.access(address, |_| half, ordering, site) {
+            Ok(access) => access,
+            Err((location, old)) => return self.settle(location, old & !mask | bits),
+        };
+        let scheduled = self.with(|state| state.is_scheduled().then(|| write(state.model)));
+        if let Some(strength) = scheduled {
+            let access = Access { strength, ..access };
+            return self.answered(|state| state.walker().write_part(access, mask, bits));
+        }
+        self.exchange(access, write, |old| Some(old & !mask | bits));
+    }
+
+    pub(super) fn fence(&self, ordering: Ordering, site: &'static Site<'static>) {
+        if let Some(thread) = self.thread() {
+            self.answered(|state| state.engine().fence(thread, ordering, Some(site)));
+        }
+    }
+
+    pub(super) fn plain(&self, address: usize, written: Option<u64>, site: &'static Site<'static>) -> u64 {
+        match self.access(address, |_| Strength::NONE, Ordering::Relaxed, site) {
+            Ok(access) => self.answered(|state| state.engine().plain(access, written)),
+            Err((location, old)) => {
+                let value = written.unwrap_or(old);
+                self.settle(location, value);
+                value
+            }
+        }
+    }
+
+    pub(super) fn note(&self, note: Note, site: &'static Site<'static>) {
+        if let Some(thread) = self.thread() {
+            self.answered(|state| state.engine().note(thread, note, Some(site)));
+        }
+    }
+
+    pub(super) fn choose(&self, choices: u64, site: &'static Site<'static>) -> u64 {
+        let thread = self.thread().expect("only threads choose");
+        self.answered(|state| state.engine().choose(thread, choices, Some(site)))
+    }
+
+    /// The clock: of each two looks of a thread the second may come too late for anything.
+    pub(super) fn clock_ns(&self, site: &'static Site<'static>) -> u64 {
+        if self.thread().is_none() {
+            return 0;
+        }
+        let may_pass =
+            self.with(|state| std::mem::replace(&mut state.time.is_read, true) && !state.time.passed);
+        if may_pass && self.choose(2, site) == 1 {
+            self.with(|state| {
+                state.time.passed = true;
+                state.time.ns += LONG_NS;
+            });
+        }
+        self.with(|state| state.time.ns)
+    }
+
+    /// A wait of the running thread ended since its deadline has passed, which its clock now says too.
+    pub(super) fn has_passed(&self, deadline: Option<Deadline>) {
+        if let Some(deadline) = deadline {
+            self.with(|state| state.time.ns = state.time.ns.max(deadline.at_ns));
+        }
+    }
+
+    /// The thread waits; see [`Explorer::wait`]. Does not return.
+    pub(super) fn wait(&self, reads: Reads, limited: bool, what: &'static str) -> ! {
+        let Some(thread) = self.thread() else {
+            panic!("the client's own thread {what}, but it is alone and nobody ends that");
+        };
+        let scheduled = self.with(|state| {
+            state.engine().wait(thread, &reads.list[..reads.count], limited, what);
+            state.is_scheduled()
+        });
+        loop {
+            if scheduled {
+                self.hand_over(None);
+            } else {
+                self.suspend();
+            }
+        }
+    }
+
+    /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
+    pub(super) fn attempt(&self, attempt: impl FnOnce() -> bool) -> Result<(), Option<Reads>> {
+        self.with(|state| state.attempt = Some(Attempt::default()));
+        let succeeded = attempt();
+        let done = self.with(|state| state.attempt.take()).expect("attempts do not nest");
+        if !succeeded {
+            return Err((!done.changed).then_some(done.reads));
+        }
+        if let Some((access, value, read)) = done.pending {
+            self.answered(|state| state.engine().write(access, value, Some(read)));
+        }
+        Ok(())
+    }
+
+    /// The location that stands for the sleepers of the futex word at an address.
+    pub(super) fn queue_of(&self, address: usize) -> LocationId {
+        self.with(|state| {
+            let word = state.location(address);
+            state.arena.queue_of(word)
+        })
+    }
+
+    fn hidden(
+        &self,
+        location: LocationId,
+        strength: impl FnOnce(Model) -> Strength,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) -> Access {
+        let (thread, strength) = self.with(|state| (state.thread, strength(state.model)));
+        let thread = thread.expect("the client's own thread has no accesses of its own");
+        Access { thread, location, strength, ordering, site: Some(site), compare: None }
+    }
+
+    /// Reads a location that stands for something else than memory.
+    pub(super) fn load_hidden(
+        &self,
+        location: LocationId,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+        mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
+    ) -> (EventId, u64) {
+        let access = self.hidden(location, |model| model.load(ordering), ordering, site);
+        self.answered(|state| {
+            let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
+            state.engine().read(access, wanted)
+        })
+    }
+
+    pub(super) fn store_hidden(
+        &self,
+        location: LocationId,
+        value: u64,
+        ordering: Ordering,
+        site: &'static Site<'static>,
+    ) {
+        let access = self.hidden(location, |model| model.store(ordering), ordering, site);
+        self.answered(|state| state.engine().write(access, value, None));
+    }
+
+    pub(super) fn update_hidden(
+        &self,
+        location: LocationId,
+        site: &'static Site<'static>,
+        update: impl Fn(u64) -> u64,
+    ) -> u64 {
+        let ordering = Ordering::AcqRel;
+        let access = self.hidden(location, |model| model.rmw_read(ordering), ordering, site);
+        self.exchange(access, |model| model.rmw_write(ordering), |old| Some(update(old)))
+    }
+}

@@ -1,0 +1,34 @@
+//! A thread of the client as a coroutine.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use coroutine::{Coroutine, DefaultStack, GivenUp, Yielder};
+
+use super::session::{Session, message_of, session};
+use super::stacks::Fiber;
+use crate::violation::Violation;
+
+impl Session {
+    pub(super) fn fiber(&self, thread: usize, stack: DefaultStack, body: &(dyn Fn(usize) + Sync)) -> Fiber {
+        let own = std::ptr::from_ref(self);
+        let run = move |yielder: &Yielder<(), ()>, ()| {
+            // Under Miri this is another host thread.
+            Session::adopt(own);
+            session().with(|state| {
+                state.yielder = yielder;
+                if let Some(waiting) = state.waiting.get_mut(thread) {
+                    waiting.yielder = Some(yielder);
+                }
+            });
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread)))
+                && !payload.is::<GivenUp>()
+            {
+                let message = message_of(&*payload);
+                let violation = Violation::Panic { thread: Some(thread), message };
+                session().with(|state| state.engine().violate(violation));
+            }
+        };
+        // SAFETY: the coroutine is finished or reset before `run` returns, so before `body` ends.
+        unsafe { Coroutine::with_stack_unchecked(stack, run) }
+    }
+}

@@ -1,0 +1,305 @@
+//! Exploration of all executions of a program, each execution graph once.
+//!
+//! The algorithm is TruSt (Kokologiannakis, Marmanis, Gladstein, Vafeiadis, POPL 2022). A thread runs until it ends or
+//! must wait; every step adds an event to the graph. A read that could read from other writes leaves a copy of the
+//! graph for each of them; so does a write that could take another place in its location's order. A write may also
+//! *revisit* a read that was added before it: everything added since the read is taken away, but for what the write
+//! depends on, and the read reads from the write. To do so only when all that is taken away was added in the one
+//! canonical way (see [`Explorer::was_added_last`]) is what makes every graph come up exactly once, with no state to
+//! remember but the copies that wait. A copy is a pending alternative: it is run again from the start, and
+//! what its graph contains already is answered from there.
+//!
+//! Threads never switch in the middle: the order in which steps of different threads are added means nothing,
+//! since a read that came too early is revisited.
+
+mod replayed;
+mod revisits;
+mod steps;
+
+use std::panic::Location as Site;
+
+use machine::Ordering;
+
+use crate::consistency::Checker;
+use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS};
+use crate::model::{Model, Strength};
+use crate::trace::{Divergence, ReplayTrace};
+use crate::violation::Violation;
+use replayed::Halt;
+
+/// Where an access stands in the source.
+pub(crate) type SiteOf = Option<&'static Site<'static>>;
+
+/// The thread does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Not in this execution.
+    Ended,
+    /// What the trace wants it to read is not written yet: ask again.
+    Later,
+}
+
+/// How many executions there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Executions in which every thread came to its end.
+    pub explored: u64,
+    /// Executions given up early: a thread of theirs waits for a write that another execution gives it.
+    pub pruned: u64,
+    /// From state to state: runs that came to a state seen before.
+    pub merged: u64,
+    /// From state to state: states that were gone on from.
+    pub states: u64,
+}
+
+impl Counts {
+    /// All that were begun.
+    #[must_use]
+    pub const fn all(&self) -> u64 {
+        self.explored + self.pruned + self.merged
+    }
+}
+
+/// Why a thread waits.
+#[derive(Clone, Debug)]
+struct Wait {
+    thread: usize,
+    /// It goes on if one of these reads something else.
+    reads: Vec<EventId>,
+    /// It goes on by itself some time.
+    limited: bool,
+    what: &'static str,
+}
+
+/// An exploration.
+#[derive(Debug)]
+pub(crate) struct Explorer {
+    pub(crate) model: Model,
+    pub(crate) graph: Graph,
+    pub(crate) counts: Counts,
+    pub(crate) violation: Option<Violation>,
+    /// A thread took more than [`MAX_STEPS`] steps.
+    pub(crate) cut_off: bool,
+    /// Executions with so many events are given up: a shorter one is wanted.
+    pub(crate) fewer_than: Option<usize>,
+    /// What locations hold at the start.
+    pub(crate) initial: Vec<u64>,
+    /// The location that stands for the queue node that a location lies in.
+    pub(crate) node_of: Vec<Option<LocationId>>,
+    alternatives: Vec<Graph>,
+    spare: Vec<Graph>,
+    /// How many steps of each thread were answered or added in this execution.
+    steps: Vec<usize>,
+    waits: Vec<Wait>,
+    over: bool,
+    checker: Checker,
+    trace: Option<ReplayTrace>,
+    /// Where the code left the trace.
+    pub(crate) parted: Option<Divergence>,
+    /// By thread: the step at which it stands still, since the trace says nothing more or not yet.
+    halted: Vec<Option<Halt>>,
+}
+
+impl Explorer {
+    pub(crate) fn new(model: Model, threads: usize) -> Self {
+        Self {
+            model,
+            graph: Graph::default(),
+            counts: Counts::default(),
+            violation: None,
+            cut_off: false,
+            fewer_than: None,
+            initial: Vec::new(),
+            node_of: Vec::new(),
+            alternatives: vec![Graph::new(threads)],
+            spare: Vec::new(),
+            steps: vec![0; threads],
+            waits: Vec::new(),
+            over: false,
+            checker: Checker::default(),
+            trace: None,
+            parted: None,
+            halted: vec![None; threads],
+        }
+    }
+
+    /// Starts the next execution; false when there is none left.
+    pub(crate) fn begin(&mut self) -> bool {
+        let Some(next) = self.alternatives.pop() else { return false };
+        self.spare.push(std::mem::replace(&mut self.graph, next));
+        self.steps.fill(0);
+        self.waits.clear();
+        self.over = false;
+        true
+    }
+
+    /// The thread that must run until it has finished the read-modify-write that a revisit left half done.
+    pub(crate) fn half_done(&self) -> Option<usize> {
+        let focus = self.graph.focus?;
+        let event = self.graph.event(focus);
+        let half = event.is_read() && event.is_exclusive() && self.graph.write_half(focus).is_none();
+        half.then_some(focus.thread as usize)
+    }
+
+    /// Whether nothing more is to be run in this execution.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Ends the execution; true if every thread came to its end.
+    pub(crate) fn finish(&mut self) -> bool {
+        if self.violation.is_some() {
+            self.counts.explored += 1;
+            return false;
+        }
+        let held_up = self.halted.iter().any(Option::is_some);
+        if self.over || held_up || !self.waits.is_empty() {
+            self.counts.pruned += 1;
+            if !self.over && !held_up && self.waits.iter().all(|wait| self.never_ends(wait)) {
+                let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned()));
+                self.violation = Some(Violation::endless_wait(waiting));
+            }
+            return false;
+        }
+        self.counts.explored += 1;
+        true
+    }
+
+    fn never_ends(&self, wait: &Wait) -> bool {
+        !wait.limited
+            && wait.reads.iter().all(|&read| {
+                let event = self.graph.event(read);
+                event.source() == self.graph.accesses(event.location).last()
+            })
+    }
+
+    /// What a location holds at the end.
+    pub(crate) fn last_value(&self, location: LocationId) -> u64 {
+        let accesses = self.graph.locations.get(location as usize);
+        match accesses.map_or(EventId::INITIAL, |accesses| accesses.last()) {
+            last if last.is_initial() => {
+                let plain = accesses.and_then(|accesses| {
+                    let written = accesses
+                        .plain
+                        .iter()
+                        .filter(|&&id| self.graph.event(id).kind == EventKind::PlainWrite);
+                    written.copied().reduce(|a, b| if self.graph.event(b).happened.has(a) { b } else { a })
+                });
+                plain.map_or(self.initial_value(location), |id| self.graph.event(id).value)
+            }
+            last => self.graph.event(last).value,
+        }
+    }
+
+    fn initial_value(&self, location: LocationId) -> u64 {
+        self.initial.get(location as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn set_initial(&mut self, location: LocationId, value: u64) {
+        if self.initial.len() <= location as usize {
+            self.initial.resize(location as usize + 1, 0);
+        }
+        self.initial[location as usize] = value;
+    }
+
+    /// The next step of the thread if the graph has it already.
+    #[inline]
+    fn known(&mut self, thread: usize) -> Result<Option<EventId>, Stop> {
+        if self.over {
+            return Err(Stop::Ended);
+        }
+        let step = self.steps[thread];
+        if step < self.graph.threads[thread].len() {
+            self.steps[thread] = step + 1;
+            return Ok(Some(EventId { thread: thread as u8, index: step as u8 }));
+        }
+        if self.fewer_than.is_some_and(|most| self.graph.events() + 1 >= most) {
+            self.over = true;
+            return Err(Stop::Ended);
+        }
+        if step >= MAX_STEPS {
+            self.cut_off = true;
+            self.over = true;
+            return Err(Stop::Ended);
+        }
+        Ok(None)
+    }
+
+    fn spare(&mut self) -> Graph {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Leaves a copy of the graph as it is now.
+    fn leave_alternative(&mut self) {
+        let mut copy = self.spare();
+        copy.copy_from(&self.graph);
+        self.alternatives.push(copy);
+    }
+
+    fn add(&mut self, id: EventId, event: Event) {
+        self.graph.push(id, event);
+        self.steps[id.thread as usize] = id.index as usize + 1;
+    }
+
+    /// Ends the execution because no other can come of it.
+    fn give_up<T>(&mut self) -> Result<T, Stop> {
+        self.over = true;
+        Err(Stop::Ended)
+    }
+
+    /// Whether the event, just added, uses a queue node that was given back.
+    #[inline]
+    fn check_node(&mut self, id: EventId) -> Result<(), Stop> {
+        let location = self.graph.event(id).location;
+        let Some(node) = self.node_of.get(location as usize).copied().flatten() else { return Ok(()) };
+        self.graph.know(node);
+        let graph = &self.graph;
+        let (event, life) = (graph.event(id), &graph.accesses(node).plain);
+        let gone = life.iter().filter(|&&give| graph.event(give).kind == EventKind::Give).find(|&&give| {
+            let taken_again = |&take: &EventId| {
+                let taken = graph.event(take);
+                taken.kind == EventKind::Take && event.happened.has(take) && taken.happened.has(give)
+            };
+            !(event.happened.has(give) && life.iter().any(taken_again))
+        });
+        match gone.copied() {
+            Some(give) => self.violate(Violation::NodeAfterItsReturn {
+                user: id.thread as usize,
+                giver: give.thread as usize,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {
+        self.violation.get_or_insert(violation);
+        self.give_up()
+    }
+}
+
+/// The name of a location in tables and messages.
+pub(crate) fn location_name(location: LocationId) -> String {
+    format!("[{location}]")
+}
+
+/// What an access is, but for its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) thread: usize,
+    pub(crate) location: LocationId,
+    pub(crate) strength: Strength,
+    pub(crate) ordering: Ordering,
+    pub(crate) site: SiteOf,
+    pub(crate) compare: Option<Compare>,
+}
+
+impl Access {
+    fn prepare(&self, graph: &Graph, kind: EventKind) -> (EventId, Event) {
+        let (id, mut event) = graph.prepare(self.thread, kind, self.strength);
+        event.location = self.location;
+        event.ordering = self.ordering;
+        event.site = self.site;
+        event.compare = self.compare;
+        (id, event)
+    }
+}

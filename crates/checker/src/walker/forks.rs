@@ -1,0 +1,256 @@
+//! Where a run could have gone on otherwise: its forks, the moves at each, and the way back to one.
+
+use std::hash::Hasher;
+
+use super::knowledge::{Cell, Holds, Node};
+use super::{Key, Move, Pending, Wait, Walker, memory};
+use crate::explorer::Counts;
+use crate::graph::{EventId, LocationId};
+use crate::model::Model;
+use crate::trace::Answer;
+
+/// The machine as it was at a fork.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    memory: memory::Saved,
+    cells: Vec<Cell>,
+    nodes: Vec<Node>,
+    holds: Holds,
+    pending: Vec<Pending>,
+    started: u32,
+    watched: Vec<u64>,
+    stale: Vec<u64>,
+    waits: Vec<Wait>,
+    answers: Vec<(EventId, Answer)>,
+}
+
+/// The places where the run could have gone on otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fork {
+    /// Where its moves start in the list of all.
+    start: u32,
+    taken: u32,
+}
+
+/// Keys are spread well as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers")
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+impl Walker {
+    /// Starts the next run; false when there is none left.
+    pub(crate) fn begin(&mut self) -> bool {
+        if self.again {
+            // What was believed of a word is not so.
+            (self.again, self.first, self.turned) = (false, true, false);
+            self.counts = Counts::default();
+            self.seen.clear();
+            self.forks.clear();
+            self.moves.clear();
+        }
+        if !self.first && !self.turned && !self.turn_round() {
+            return false;
+        }
+        (self.first, self.turned) = (false, false);
+        let initial = |location: &LocationId| self.initial.get(*location as usize).copied().unwrap_or(0);
+        let words = self.slots.locations.iter().map(initial).collect::<Vec<_>>();
+        self.memory.reset(&words);
+        for (cell, location) in self.cells.iter_mut().zip(&self.cell_of.locations) {
+            *cell = Cell::of(self.initial.get(*location as usize).copied().unwrap_or(0));
+        }
+        self.nodes.iter_mut().for_each(|node| *node = Node::of(node.life));
+        self.holds.reset();
+        self.watched.fill(0);
+        self.stale.fill(0);
+        for pending in &mut self.pending {
+            (pending.alone, pending.exclusive, pending.seen) = (false, false, None);
+            pending.ways.clear();
+        }
+        self.started = 0;
+        self.waits.clear();
+        self.answers.clear();
+        (self.over, self.at) = (false, 0);
+        true
+    }
+
+    /// Leaves the run for the next way of the last fork that has one; gives the fork's number.
+    pub(crate) fn next_way(&mut self) -> Option<usize> {
+        self.turned = !self.again && self.turn_round();
+        self.turned.then(|| self.forks.len() - 1)
+    }
+
+    /// The number of the fork that was just passed, if it has ways left.
+    pub(crate) fn open_fork(&self) -> Option<usize> {
+        let number = self.at.checked_sub(1)?;
+        let fork = self.forks[number];
+        let end = self.forks.get(number + 1).map_or(self.moves.len(), |next| next.start as usize);
+        (((fork.start + fork.taken + 1) as usize) < end).then_some(number)
+    }
+
+    /// Whether no way of a fork was gone to its end.
+    pub(crate) fn is_new(&self, fork: usize) -> bool {
+        self.forks[fork].taken == 0
+    }
+
+    pub(crate) fn save(&self, to: &mut Saved) {
+        self.memory.save(&mut to.memory);
+        to.cells.clone_from(&self.cells);
+        to.nodes.clone_from(&self.nodes);
+        to.holds.clone_from(&self.holds);
+        to.pending.clone_from(&self.pending);
+        to.started = self.started;
+        to.watched.clone_from(&self.watched);
+        to.stale.clone_from(&self.stale);
+        to.waits.clone_from(&self.waits);
+        to.answers.clone_from(&self.answers);
+    }
+
+    /// Goes back to a fork.
+    pub(crate) fn restore(&mut self, from: &Saved, fork: usize) {
+        let (slots, initial) = (&self.slots.locations, &self.initial);
+        let at_start = |location: LocationId| initial.get(location as usize).copied().unwrap_or(0);
+        self.memory.restore(&from.memory, |slot| at_start(slots[slot]));
+        self.cells.truncate(from.cells.len());
+        self.cells.copy_from_slice(&from.cells);
+        for &location in &self.cell_of.locations[self.cells.len()..] {
+            self.cells.push(Cell::of(at_start(location)));
+        }
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            *node = from.nodes.get(number).copied().unwrap_or(Node::of(node.life));
+        }
+        self.holds.clone_from(&from.holds);
+        self.pending.clone_from(&from.pending);
+        self.started = from.started;
+        self.watched.copy_from_slice(&from.watched);
+        self.stale.copy_from_slice(&from.stale);
+        self.waits.clone_from(&from.waits);
+        self.answers.clone_from(&from.answers);
+        (self.over, self.at, self.turned) = (false, fork, false);
+    }
+
+    /// Goes back to the last fork with a way not taken.
+    fn turn_round(&mut self) -> bool {
+        while let Some(fork) = self.forks.last_mut() {
+            fork.taken += 1;
+            if ((fork.start + fork.taken) as usize) < self.moves.len() {
+                return true;
+            }
+            self.moves.truncate(fork.start as usize);
+            self.forks.pop();
+        }
+        false
+    }
+
+    /// What happens next; none when nothing can. `key` adds what the threads are about to do.
+    pub(crate) fn next_move(&mut self, key: impl FnOnce(&mut Key)) -> Option<Move> {
+        if let Some(fork) = self.forks.get(self.at) {
+            self.at += 1;
+            return Some(self.moves[(fork.start + fork.taken) as usize]);
+        }
+        let start = self.moves.len();
+        self.add_moves();
+        let count = self.moves.len() - start;
+        if count == 0 {
+            return None;
+        }
+        if self.merges && count > 1 {
+            let state = self.state(key);
+            if !self.seen.insert(state) {
+                self.counts.merged += 1;
+                self.moves.truncate(start);
+                self.over = true;
+                return None;
+            }
+        }
+        self.counts.states += 1;
+        self.forks.push(Fork { start: start as u32, taken: 0 });
+        self.at += 1;
+        Some(self.moves[start])
+    }
+
+    /// Whether the run has come to an end that was seen before.
+    pub(crate) fn is_seen(&mut self, key: impl FnOnce(&mut Key)) -> bool {
+        if !self.merges || self.at < self.forks.len() {
+            return false;
+        }
+        let state = self.state(key);
+        let seen = !self.seen.insert(state);
+        self.counts.merged += u64::from(seen);
+        seen
+    }
+
+    fn add_moves(&mut self) {
+        let start = self.moves.len();
+        let step = |thread: usize, way: u8| Move::Step { thread: thread as u8, way };
+        if let Some(thread) = (0..self.threads).find(|&thread| self.pending[thread].alone) {
+            self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
+            return;
+        }
+        let first = self.started.trailing_ones() as usize;
+        let mut held_back = false;
+        for thread in 0..self.threads {
+            if self.alike
+                && self.pending[thread].exclusive
+                && thread > first
+                && self.started & 1 << thread == 0
+            {
+                held_back = true;
+                continue;
+            }
+            self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
+        }
+        for thread in 0..self.threads {
+            let drain = |(index, _)| Move::Drain { thread: thread as u8, index: index as u8 };
+            self.moves.extend(self.memory.drainable(thread).map(drain));
+        }
+        if self.moves.len() == start && held_back {
+            // An execution that comes up under other numbers.
+            self.leave();
+        }
+        if self.model == Model::Ra && self.moves.len() > start && self.all_may_miss() {
+            self.moves.push(Move::ForcedBlock);
+        }
+    }
+
+    /// Whether all who are left wait for what is not the last value: a thread need not look in between.
+    fn all_may_miss(&self) -> bool {
+        let misses = |thread: usize| {
+            let pending = &self.pending[thread];
+            let parked = self.waits.iter().any(|wait| wait.thread == thread);
+            self.memory.threads[thread].ended || parked || pending.seen.is_some() && !pending.wants_last
+        };
+        (0..self.threads).all(misses)
+    }
+
+    fn state(&mut self, key: impl FnOnce(&mut Key)) -> u128 {
+        let mut state = Key::NEW;
+        key(&mut state);
+        self.memory.add_to(&mut state);
+        for cell in &mut self.cells {
+            cell.add_to(&mut state, &self.memory);
+        }
+        for node in &mut self.nodes {
+            node.add_to(&mut state, &self.memory);
+        }
+        self.holds.add_to(&mut state, &self.memory);
+        state.add(if self.alike { self.started.into() } else { 0 });
+        for thread in 0..self.threads {
+            state.add(self.stale[thread] & self.watched[thread]);
+        }
+        for wait in &self.waits {
+            state.add(wait.slots << 1 | u64::from(wait.limited));
+        }
+        state.value()
+    }
+}

@@ -15,7 +15,7 @@ pub fn litmus(bytes: &[u8]) {
 /// The reader of machine files.
 pub fn machine(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = model::MachineFile::parse(text);
+        let _ = topology::MachineFile::parse(text);
     }
 }
 

@@ -287,6 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn every_column_is_documented() {
+        let document = include_str!("../../docs/profile.md");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.contend");
+        profile::session::Recording::create(&path, 0, 1, profile::session::Overwrite::Profiles).unwrap();
+        let mut table = Profile::open(&path).unwrap().table(&Options::default());
+        for operations in [None, Some(1)] {
+            table.header.operations = operations;
+            let csv = rows(&table, 20).csv();
+            let keys: Vec<_> = csv.lines().next().unwrap().split(',').collect();
+            assert!(keys.len() > 20, "{csv}");
+            for key in keys {
+                assert!(document.contains(&format!("`{key}`")), "docs/profile.md lacks {key}");
+            }
+        }
+    }
+
+    #[test]
     fn an_empty_profile_has_a_header_and_says_that_it_is_empty() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("p.contend");

@@ -187,6 +187,9 @@ pub(crate) fn start() {
     }
     maps::record(&RECORDER);
     let costs = RECORDER.measure();
+    if system::variable(environment::ONLY_COUNT).is_some() {
+        RECORDER.only_count();
+    }
     if let Some(process) = RECORDER.process() {
         set_costs(process, costs);
         let (start, end) = maps::own_range();

@@ -30,7 +30,7 @@ mod threads;
 
 use core::mem::offset_of;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
 use crate::arena::{Arena, Grow, Need};
 use crate::format::{
@@ -164,6 +164,8 @@ pub struct Recorder<H> {
     arena: Arena,
     section: AtomicPtr<Process>,
     period: AtomicU32,
+    /// See [`Recorder::only_count`].
+    only_counts: AtomicBool,
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
     slots: AtomicPtr<Slot>,
@@ -185,6 +187,7 @@ impl<H: Host> Recorder<H> {
             arena: Arena::new(),
             section: AtomicPtr::new(null_mut()),
             period: AtomicU32::new(1),
+            only_counts: AtomicBool::new(false),
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
             locks: AtomicPtr::new(null_mut()),
@@ -278,6 +281,14 @@ impl<H: Host> Recorder<H> {
         self.arena.attached()
     }
 
+    /// From here on, an acquisition or release adds one to a counter of its thread, and nothing is recorded of it. What that costs
+    /// is what being called costs: the floor of what recording can.
+    ///
+    /// To be called before any lock is touched.
+    pub fn only_count(&self) {
+        self.only_counts.store(true, Relaxed);
+    }
+
     /// Sets how many thread records a process gets before those of ended threads are taken over.
     pub fn bound_threads(&self, threads: u32) {
         self.thread_bound.store(threads.max(1), Relaxed);
@@ -343,6 +354,9 @@ impl<H: Host> Recorder<H> {
         address: usize,
         wait_started: Option<u64>,
     ) {
+        if self.only_counts.load(Relaxed) {
+            return t.count();
+        }
         match self.pair(t, trace, what, mode, address) {
             Some(pair) => self.count_acquisition(t, trace, pair, mode, wait_started),
             None => self.drop_event(),
@@ -443,7 +457,10 @@ impl<H: Host> Recorder<H> {
 
     /// Another thread than the caller has acquired what the caller is about to release.
     #[cold]
-    fn hand_over(&self, lock: u32, mode: Mode) {
+    fn hand_over(&self, t: &PerThread, lock: u32, mode: Mode) {
+        if self.only_counts.load(Relaxed) {
+            return t.count();
+        }
         if mode == Mode::Shared && lock != 0 {
             self.handed_over[lock as usize % HANDED_OVER].fetch_add(1, Relaxed);
         }
@@ -459,11 +476,11 @@ impl<H: Host> Recorder<H> {
     #[inline]
     pub fn releasing(&self, t: &PerThread, trace: &Trace, mode: Mode) {
         let lock = trace.lock();
-        let Some(pair) = t.find(key_of(lock, mode)) else { return self.hand_over(lock, mode) };
+        let Some(pair) = t.find(key_of(lock, mode)) else { return self.hand_over(t, lock, mode) };
         let state = pair.state.load(Relaxed);
         if mode == Mode::Shared {
             if state < READ_HOLD {
-                return self.hand_over(lock, mode);
+                return self.hand_over(t, lock, mode);
             }
             pair.state.store(state - READ_HOLD, Relaxed);
             if state >= 2 * READ_HOLD {

@@ -21,6 +21,8 @@ pub const PROFILE: &CStr = c"CONTEND_PROFILE";
 /// A number in decimal that the file at [`PROFILE`] has in its header: whatever else has come to the path meanwhile is not
 /// recorded to.
 pub const IDENTITY: &CStr = c"CONTEND_PROFILE_IDENTITY";
+/// Set: recording is only to count calls, each in a word of its thread. For measuring what recording costs at least.
+pub const ONLY_COUNT: &CStr = c"CONTEND_ONLY_COUNT";
 
 /// What a command says of one run with other locks: a program that a later one starts gets none of it.
 pub const OF_A_RUN: [&str; 7] = [MUTEX, RWLOCK, SPIN, ONLY, PURE, TALLY, VERBOSE];

@@ -27,6 +27,8 @@ pub struct PerThread {
     refused: Cell<bool>,
     /// Set while the thread has a record for its joins alone.
     only_joined: Cell<bool>,
+    /// See [`Recorder::only_count`].
+    counted: Cell<u64>,
 }
 
 /// A thread's part that outlives it, in private memory that is never given back.
@@ -64,6 +66,7 @@ impl PerThread {
             busy: Cell::new(false),
             refused: Cell::new(false),
             only_joined: Cell::new(false),
+            counted: Cell::new(0),
         }
     }
 
@@ -72,6 +75,16 @@ impl PerThread {
         let slot = NonNull::new(self.slot.get())?;
         // SAFETY: the thread's own slot; its record lies in the mapping, which stays.
         Some(unsafe { &*(*slot.as_ptr()).thread })
+    }
+
+    /// Counts an acquisition or release, where nothing else is to be done.
+    pub(super) fn count(&self) {
+        self.counted.set(self.counted.get().wrapping_add(1));
+    }
+
+    /// Acquisitions and releases that were only counted, see [`Recorder::only_count`].
+    pub fn counted(&self) -> u64 {
+        self.counted.get()
     }
 
     /// Uses this table from here on.

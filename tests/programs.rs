@@ -331,6 +331,11 @@ fn writers_go_first_where_they_are_asked_to() {
 }
 
 #[test]
+fn hundreds_of_threads_at_one_object() {
+    passes(&compiled("crowd.c"), &[], &["300", "2"]);
+}
+
+#[test]
 fn waiters_cost_nothing() {
     let program = compiled("idle.c");
     passes_swapped(&program, &[], &["100", "100"]);

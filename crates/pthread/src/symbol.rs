@@ -3,7 +3,7 @@
 //!
 //! Mangled names are those of the Itanium C++ ABI, section 5.1. Read is what names are made of; what stands in parameters
 //! and template arguments is skipped. A name whose own parts refer back to arguments (rare: methods of closures in
-//! templates) has no short form here. Rust's mangling of today is read by [`crate::rust_symbol`].
+//! templates) has no short form here. Of Rust's two manglings the older one is that of C++; today's (`_R…`) is read too.
 
 use crate::rust_symbol;
 

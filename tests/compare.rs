@@ -128,6 +128,11 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["simulate", "mempop", "--machine", "opteron-8x5", "--cores", "1"], "`opteron-8x6`"),
         (&["bench", "cost", "--lock", "glibc-mutx"], "`glibc-mutex`"),
         (&["reproduce", "fig33"], "fig3"),
+        (&["bench", "pair", "--lock", "mc"], "`mcs`"),
+        (&["bench", "throughput", "--lock", "tikcet"], "`ticket`"),
+        (&["bench", "semaphore", "--lock", "tikcet"], "`ticket`"),
+        (&["predict", "/dev/null", "--lock", "quue"], "`queue`"),
+        (&["check", "mcss"], "'mcs'"),
     ] {
         let output = contend(arguments);
         let told = String::from_utf8_lossy(&output.stderr);

@@ -11,6 +11,7 @@ use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks};
 use lab::bench::timing::shown_duration;
 use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::usage::UsageError;
 use report::Screen;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -152,8 +153,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let workload =
-        args.workload.as_ref().context("no benchmark was named; `contend bench --help` lists them")?;
+    let workload = args
+        .workload
+        .as_ref()
+        .ok_or_else(|| UsageError::new("no benchmark was named; `contend bench --help` lists them"))?;
     if let Workload::PairProgram(args) = workload {
         println!("{}", pair::program(args.used.into())?);
         return Ok(ExitCode::SUCCESS);

@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { output, json } = args;
     let to_stdout = output.as_deref() == Some(Path::new("-"));
-    anyhow::ensure!(
+    lab::ensure_usage!(
         !(to_stdout && json),
         "both --json and the machine file would go to standard output; drop one"
     );

@@ -2,7 +2,6 @@
 
 use crate::page::Page;
 use crate::{interrupt, progress};
-use anyhow::{Context, ensure};
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
@@ -10,6 +9,8 @@ use lab::check::clients::Client;
 use lab::check::mutants::{self, Mutant, Wanted};
 use lab::check::plan::{self, Limits, Verdict};
 use lab::check::{CheckedLock, Options, page};
+use lab::ensure_usage;
+use lab::usage::UsageError;
 use locks::catalogue::{self, LOCKS, Lock};
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -146,19 +147,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let options = args.options();
     let locks = args.lock.map_or_else(|| LOCKS.iter().collect(), |lock| vec![lock]);
-    let mutation = match args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose() {
-        Ok(mutation) => mutation,
-        Err(unknown) => {
-            eprintln!("contend: {unknown}");
-            return Ok(ExitCode::from(USAGE));
-        }
-    };
+    let mutation = args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose()?;
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
     let file = args.write.as_deref().map(Page::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
-    ensure!(!tasks.is_empty(), "the lock cannot do what this client does");
+    ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
     interrupt::keep();
     let bar = progress::bar(tasks.len(), "{elapsed}  {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -241,8 +236,10 @@ fn run_again(
     mutation: Option<Mutation>,
 ) -> anyhow::Result<ExitCode> {
     let options = args.options();
-    let task =
-        plan::tasks(lock, &options).into_iter().next().context("the lock cannot do what this client does")?;
+    let task = plan::tasks(lock, &options)
+        .into_iter()
+        .next()
+        .ok_or_else(|| UsageError::new("the lock cannot do what this client does"))?;
     let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
                 found with";
     let report = match replay(task.model, trace.clone(), mutation, &|| task.run()) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use checker::Model;
 use checker::litmus::{Limits, ParseError, Test, Trouble};
+use lab::usage::UsageError;
 use rayon::prelude::*;
 use report::text::printable;
 use serde_json::{Value, json};
@@ -141,10 +142,15 @@ struct Job {
 
 impl Job {
     fn new(args: &Args) -> anyhow::Result<Self> {
-        let time =
-            Duration::try_from_secs_f64(args.time_limit).ok().filter(|time| !time.is_zero()).with_context(
-                || format!("--time-limit: {} is no number of seconds above zero", args.time_limit),
-            )?;
+        let time = Duration::try_from_secs_f64(args.time_limit)
+            .ok()
+            .filter(|time| !time.is_zero())
+            .ok_or_else(|| {
+                UsageError::new(format!(
+                    "--time-limit: {} is no number of seconds above zero",
+                    args.time_limit
+                ))
+            })?;
         let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
         let unnamed = if let [only] = args.model[..] { only } else { Model::Tso };
         Ok(Self {

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
         // Standard error may be a full disk.
         let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
         let _ = std::io::stderr().write_all(line.as_bytes());
-        if error.is::<lab::names::Unknown>() {
+        if error.is::<lab::usage::UsageError>() {
             return ExitCode::from(2); // as clap has it for every other wrong argument
         }
         let not_started = error.downcast_ref::<lab::launch::program::NotStarted>();

@@ -148,7 +148,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Draws each plot into `directory`: `name.svg`, or `name-TITLE.svg` where there are several.
 fn write_svgs(reproduction: &Reproduction, directory: &Path, name: &str) -> anyhow::Result<()> {
-    anyhow::ensure!(!reproduction.plots.is_empty(), "{name} is a table: it has no curves for --svg to draw");
+    lab::ensure_usage!(
+        !reproduction.plots.is_empty(),
+        "{name} is a table: it has no curves for --svg to draw"
+    );
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     for plot in &reproduction.plots {

@@ -53,7 +53,7 @@ pub(crate) struct Args {
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    anyhow::ensure!(
+    lab::ensure_usage!(
         args.only.len() <= LIMIT,
         "--only can be given {LIMIT} times, and is given {} times",
         args.only.len()

@@ -4,9 +4,10 @@ use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
 use curve::Curve;
-use lab::names;
 use lab::placement::Placement;
 use lab::simulate::{Measured, Setup, back_off, sweep_or};
+use lab::usage::UsageError;
+use lab::{ensure_usage, names};
 use machine::Topology;
 use report::{Cell, Column, Plot, Screen, Table};
 use simulator::Hardware;
@@ -171,7 +172,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => (0..hardware.hops.len() as u32).collect(),
     };
     if let Some(wrong) = sockets.iter().find(|&&socket| socket as usize >= hardware.hops.len()) {
-        anyhow::bail!("{} has no socket {wrong}: it has {} from 0", hardware.name, hardware.hops.len());
+        return Err(UsageError::new(format!(
+            "{} has no socket {wrong}: it has {} from 0",
+            hardware.name,
+            hardware.hops.len()
+        ))
+        .into());
     }
     let here = hardware.cores() / hardware.hops.len() * sockets.len();
     let cores = match args.cores {
@@ -179,18 +185,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => spaced(here as u32),
     };
     if let Some(wrong) = cores.iter().find(|&&cores| cores == 0 || cores as usize > here) {
-        anyhow::bail!("{wrong} cores: {} has 1 to {here} on the named sockets", hardware.name);
+        return Err(UsageError::new(format!(
+            "{wrong} cores: {} has 1 to {here} on the named sockets",
+            hardware.name
+        ))
+        .into());
     }
-    anyhow::ensure!(
+    ensure_usage!(
         args.duration > 0.0 && args.duration <= 1e7,
         "--duration {} is not a time of 0 to 10,000,000 microseconds",
         args.duration
     );
     if let Some(threads) = args.threads {
         let most = simulator::MAX_THREADS;
-        anyhow::ensure!((1..=most).contains(&threads), "{threads} threads: a simulation runs 1 to {most}");
+        ensure_usage!((1..=most).contains(&threads), "{threads} threads: a simulation runs 1 to {most}");
     }
-    anyhow::ensure!(
+    ensure_usage!(
         (args.memory_node as usize) < hardware.nodes,
         "{} has no memory node {}: it has {} from 0",
         hardware.name,
@@ -220,7 +230,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             });
         }
     }
-    anyhow::ensure!(
+    ensure_usage!(
         args.trace.is_none() || setups.len() == 1,
         "--trace is of one run: give one lock and one number of cores"
     );

@@ -1,6 +1,7 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
+use lab::names;
 use model::{Family, Mean, Observed};
 use profile::{LockKind, LockRow, LockTable, Times};
 use report::text;
@@ -31,12 +32,9 @@ pub(super) fn choose<'a>(
         });
     };
     let named = rows.iter().copied().find(|row| row.name.contains(site));
-    named.with_context(|| {
-        format!(
-            "{} holds no lock named like `{}`: `contend report {0}` lists them",
-            path.display(),
-            text::printable(site)
-        )
+    named.ok_or_else(|| {
+        let held: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
+        names::unknown_site(site, path, &held).into()
     })
 }
 

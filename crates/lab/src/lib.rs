@@ -25,3 +25,4 @@ pub mod noise;
 pub mod placement;
 pub mod progress;
 pub mod simulate;
+pub mod usage;

@@ -1,5 +1,6 @@
 //! Names that a user gives: of locks, machines, workloads and the like. One that is not known is answered with the nearest.
 
+use crate::usage::UsageError;
 use locks::catalogue::{LOCKS, Lock};
 use report::text;
 
@@ -9,32 +10,35 @@ const NEAR: f64 = 0.75;
 /// So many are offered at most.
 const OFFERED: usize = 3;
 
-/// A name that is not known, as an error: the command exits with 2, as for every other wrong argument.
-#[derive(Debug)]
-pub struct Unknown(String);
-
-impl std::fmt::Display for Unknown {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unknown {}
-
 /// The error for a name that is none of `known`: which are near, and what lists them all.
 pub fn unknown<'a>(
     what: &str,
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
     listed: &str,
-) -> Unknown {
+) -> UsageError {
     let near = nearest(name, known);
     let offer = match &near[..] {
         [] => ":".to_owned(),
         [only] => format!("; did you mean `{only}`?"),
         [first @ .., last] => format!("; did you mean {} or `{last}`?", quoted(first)),
     };
-    Unknown(format!("there is no {what} `{}`{offer} {listed}", text::printable(name)))
+    UsageError::new(format!("there is no {what} `{}`{offer} {listed}", text::printable(name)))
+}
+
+/// The error for a site that is none of a profile's, which holds these, the one that costs most first: if none is near,
+/// the first ones are named.
+pub fn unknown_site(site: &str, profile: &std::path::Path, held: &[&str]) -> UsageError {
+    let near = nearest(site, held.iter().copied());
+    let (word, offered) = if near.is_empty() { ("holds", held) } else { ("near are", &near[..]) };
+    let some: Vec<_> = offered.iter().take(OFFERED).map(|name| text::printable(name)).collect();
+    let some = quoted(&some.iter().map(String::as_str).collect::<Vec<_>>());
+    let offer = if some.is_empty() { String::new() } else { format!("; {word} {some}") };
+    UsageError::new(format!(
+        "{} holds no lock named like `{}`{offer}: `contend report {0}` lists them",
+        profile.display(),
+        text::printable(site)
+    ))
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -44,11 +48,17 @@ fn quoted(names: &[&str]) -> String {
 /// The known names that are like this one, the nearest first.
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let name = name.to_lowercase();
-    let likeness = |known: &str| {
+    let alike = |known: &str| {
         let part = if name.len() > 2 && known.contains(&*name) { NEAR } else { 0.0 };
         strsim::normalized_damerau_levenshtein(&name, known)
             .max(strsim::jaro_winkler(&name, known) - 0.1)
             .max(part)
+    };
+    // A site such as `cache::Table::get+0x1c` is like the name of its function, too.
+    let likeness = |known: &str| {
+        let known = known.to_lowercase();
+        let words = known.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-'));
+        words.map(alike).fold(alike(&known), f64::max)
     };
     let mut near: Vec<_> = known.into_iter().map(|known| (likeness(known), known)).collect();
     near.retain(|(likeness, _)| *likeness >= NEAR);
@@ -63,7 +73,7 @@ pub fn lock(name: &str) -> Result<&'static Lock, String> {
 }
 
 /// The error for a name that is no lock of the catalogue and none of `more`.
-pub fn unknown_lock<'a>(name: &str, more: impl IntoIterator<Item = &'a str>) -> Unknown {
+pub fn unknown_lock<'a>(name: &str, more: impl IntoIterator<Item = &'a str>) -> UsageError {
     let known = LOCKS.iter().map(|lock| lock.name).chain(more);
     unknown("lock", name, known, "`contend locks` lists them")
 }
@@ -79,7 +89,17 @@ mod tests {
         assert_eq!(nearest("MCS", locks), ["mcs"]);
         assert_eq!(nearest("mcss", locks), ["mcs"]);
         assert_eq!(nearest("queued", locks), ["rw-queued"]);
+        assert_eq!(nearest("tabel", ["main+0x10", "cache::TABLE+0x8"]), ["cache::TABLE+0x8"]);
         assert!(nearest("nosuch", locks).is_empty() && nearest("", locks).is_empty());
+    }
+
+    #[test]
+    fn a_site_that_is_not_there_is_answered_with_those_that_are() {
+        let told =
+            |site| unknown_site(site, "p.contend".as_ref(), &["TABLE", "log", "queue", "x"]).to_string();
+        assert!(told("tabel").contains("no lock named like `tabel`; near are `TABLE`:"), "{}", told("tabel"));
+        assert!(told("nosuch").contains("; holds `TABLE`, `log`, `queue`:"), "{}", told("nosuch"));
+        assert!(told("nosuch").contains("`contend report p.contend`"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::compare::statistics;
 use crate::noise::Watch;
 use crate::placement::Placement;
 use crate::progress::Steps;
+use crate::usage::UsageError;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
@@ -234,7 +235,10 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
     let known = topology.sockets();
     let nodes = if options.nodes.is_empty() { &known } else { &options.nodes };
     if let Some(unknown) = nodes.iter().find(|node| !known.contains(node)) {
-        anyhow::bail!("no cores on node {unknown}: this process may use cores of the nodes {known:?}");
+        return Err(UsageError::new(format!(
+            "no cores on node {unknown}: this process may use cores of the nodes {known:?}"
+        ))
+        .into());
     }
     let cores = topology.places.iter().filter(|place| nodes.contains(&place.socket)).count();
     let threads: Vec<usize> = match options.threads[..] {
@@ -242,9 +246,10 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
         _ => options.threads.iter().map(|&n| usize::from(n)).collect(),
     };
     if let Some(many) = threads.iter().find(|&&n| n > cores) {
-        anyhow::bail!(
+        return Err(UsageError::new(format!(
             "{many} cores were asked for and the chosen nodes have {cores} that this process may use"
-        );
+        ))
+        .into());
     }
     let mut settings = Vec::new();
     for &placement in &options.placement {
@@ -329,7 +334,10 @@ fn memory_home(bench: &Bench, node: Option<u32>) -> anyhow::Result<Home> {
     let mut known: Vec<u32> = bench.topology.places.iter().map(|place| place.node).collect();
     known.dedup();
     let there = std::path::Path::new("/sys/devices/system/node").join(format!("node{node}")).exists();
-    anyhow::ensure!(there || known.contains(&node), "no memory node {node}: the cores' own are {known:?}");
+    crate::ensure_usage!(
+        there || known.contains(&node),
+        "no memory node {node}: the cores' own are {known:?}"
+    );
     Ok(Home::Node(node))
 }
 

@@ -12,6 +12,7 @@ use crate::compare::trial;
 use crate::host::allowed_cores;
 use crate::launch::{GLIBC, Launch, Library, Swaps};
 use crate::noise::Watch;
+use crate::usage::UsageError;
 use ::report::{Cell, Column, RangePlot, Spread, Table};
 use anyhow::Context as _;
 use pthread::environment;
@@ -88,8 +89,8 @@ impl Use {
         }
     }
 
-    fn swaps(self, lock: &str) -> anyhow::Result<Swaps> {
-        Swaps::parse(&format!("{}={lock}", self.kind())).map_err(anyhow::Error::msg)
+    fn swaps(self, lock: &str) -> Result<Swaps, UsageError> {
+        Swaps::parse(&format!("{}={lock}", self.kind())).map_err(UsageError::new)
     }
 }
 
@@ -172,7 +173,7 @@ fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<Row>> {
     for name in &names {
         let refusals = uses.iter().map(|used| used.swaps(name).err()).collect::<Option<Vec<_>>>();
         if let Some(refusal) = refusals.filter(|_| !asked.is_empty()).and_then(|all| all.into_iter().next()) {
-            return Err(refusal);
+            return Err(refusal.into());
         }
     }
     let mut rows = Vec::new();

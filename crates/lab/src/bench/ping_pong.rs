@@ -168,7 +168,7 @@ fn crowds(bench: &Bench, asked: &[u16]) -> anyhow::Result<Vec<usize>> {
         _ => asked.iter().map(|&n| usize::from(n)).collect(),
     };
     let most = crowds.iter().copied().max().unwrap_or(2);
-    anyhow::ensure!(
+    crate::ensure_usage!(
         most <= bench.cores(),
         "{most} cores were asked for and this process may use {}; hand-overs between threads that share a core are \
          what `contend bench throughput` shows",

@@ -5,6 +5,7 @@ use super::plan::{Limits, Task};
 use super::sites::{self, Site, place};
 use crate::interrupt;
 use crate::names;
+use crate::usage::UsageError;
 use checker::checked::{Accessed, Change, ordering_name};
 use checker::{Bound, Exploration, Model, Mutation};
 use locks::catalogue::Lock;
@@ -51,7 +52,7 @@ impl Wanted {
     ///
     /// # Errors
     /// What there is, and the nearest of it.
-    pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, names::Unknown> {
+    pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, UsageError> {
         let sites = Judged::of(lock).sites;
         let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
         let found = sites.iter().filter(here).flat_map(|site| site.access.mutations());

@@ -2,6 +2,7 @@
 
 use super::sweep::{Measured, Setup, sweep};
 use crate::progress::Progress;
+use crate::usage::UsageError;
 use locks::{CYCLES_PER_WAITER, TicketProportional};
 use machine::Run;
 use report::{Cell, Column, Table};
@@ -38,10 +39,11 @@ constants!(10 50 100 150 200 250 350 500 700 1_000 1_400 2_000 4_000 8_000);
 /// A workload that is no section under one lock; a simulation that stopped.
 pub fn measure(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<(u64, Vec<Measured>)>> {
     if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
-        anyhow::bail!(
+        return Err(UsageError::new(format!(
             "`{}` is no critical section with time outside: sweep the back-off of counter, fig10 or another that is",
             other.workload.name
-        );
+        ))
+        .into());
     }
     let with = |&(_, run): &(u64, Proportional)| {
         setups.iter().map(move |setup| Setup { instead: Some(run), lock: LOCK, ..setup.clone() })

@@ -151,6 +151,53 @@ fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
     assert!(all.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "mempop")), "{all}");
 }
 
+/// Starts a command, interrupts it as soon as it has its handler, and gives what it printed until then. What it does takes
+/// longer than that on any machine.
+fn interrupted(arguments: &[&str]) -> Output {
+    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let listens = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        mask & 1 << (libc::SIGINT - 1) != 0
+    };
+    while !listens() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = i32::try_from(child.id()).expect("a process number");
+    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().expect("the command ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{arguments:?}: {told}");
+    assert!(told.contains("cut short by an interrupt"), "{arguments:?}: {told}");
+    output
+}
+
+#[test]
+fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
+    let line =
+        ["simulate", "fig10", "--sweep-back-off", "--cores", "8,48", "--duration", "10000000", "--json"];
+    let all = json(&interrupted(&line));
+    assert_eq!((&all["cut_short"], &all["verdict"]), (&Value::from(true), &Value::Null));
+    assert!(all["back_off"].is_array(), "{all}");
+}
+
+#[test]
+fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("benchmarks.md");
+    let all = json(&interrupted(&["bench", "--json", "--write", path.to_str().expect("a plain path")]));
+    assert_eq!(all["cut_short"], true);
+    let written = std::fs::read_to_string(path).expect("the document is written");
+    assert!(written.contains("**Cut short** in benchmark "), "{written}");
+}
+
 #[test]
 fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
     let child = Command::new(env!("CARGO_BIN_EXE_contend"))

@@ -8,7 +8,7 @@ use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{Cacheline, Cost, Kernel, Pair, PairProgram, PingPong, Semaphore, Throughput};
 use clap::Parser as _;
-use lab::bench::document::{self, Benchmarks};
+use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
 use lab::usage::UsageError;
@@ -35,7 +35,7 @@ use std::time::Duration;
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
   contend bench --write docs/benchmarks.md        # all of them into one document (about 10 minutes)
-  contend bench --write try.md --quick            # the same with a few locks and short runs (half a minute)"
+  contend bench --write try.md --quick            # the same with a few locks and short runs (half a minute at most)"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -45,8 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 
-    /// Runs of each after the warm-up, with --write
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "write", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Runs of each after the warm-up, with --write; with --quick one if this is not given
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"), requires = "write", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
 
     /// With --write: a few locks and short runs, to see that it works
@@ -129,29 +129,39 @@ impl Benchmarks for ByWords {
         measure(bench, &line.context("a benchmark of the document")?.workload)
     }
 
+    fn left_out(&self, what: &str) {
+        let told = format!("contend: quick, to see that it works; left out are {what}\n");
+        eprint!("{}", Screen::stderr().fit(&told));
+    }
+
     fn chapter(&self, number: usize, of: usize, title: &str, left: Duration) {
         eprintln!("contend: {number} of {of}: {title}, about {} left", shown_duration(left));
     }
 }
 
-/// Runs every benchmark and writes the document; gives the same as JSON.
-fn write(plan: &document::Plan<'_>) -> anyhow::Result<serde_json::Value> {
+/// Runs every benchmark, or those that are begun before an interrupt, and writes the document.
+fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
     let page = Page::at(plan.path)?;
+    interrupt::keep();
     let document = document::measure(plan, &BARS, &ByWords);
     // What took minutes to measure is not lost.
     page.write(&document.text).inspect_err(|_| print!("{}", document.text))?;
     eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(document.took));
-    Ok(document.json)
+    Ok(document)
 }
 
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write {
-        let findings = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
+        let document = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&findings)?);
+            println!("{}", serde_json::to_string_pretty(&document.json)?);
         }
-        return Ok(ExitCode::SUCCESS);
+        let (begun, all) = document.begun;
+        return Ok(interrupt::exit_code(
+            &format!("{begun} of {all} benchmarks were begun"),
+            ExitCode::SUCCESS,
+        ));
     }
     let workload = args
         .workload

@@ -234,12 +234,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.trace.is_none() || setups.len() == 1,
         "--trace is of one run: give one lock and one number of cores"
     );
+    interrupt::keep();
     if args.sweep_back_off {
         return sweep_back_off(args, &setups);
     }
-    interrupt::keep();
     let title = format!("{} on {}", workload.name, hardware.name);
     let measured = sweep_or(&setups, &BARS, |finished| {
+        let finished: Vec<_> = finished.into_iter().flatten().collect();
         if let Err(error) = show(args, workload, &hardware, &title, &finished) {
             eprintln!("contend: {error:#}");
         }
@@ -293,8 +294,21 @@ fn show(
 
 /// Sweeps the constant of ticket-proportional instead.
 fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
-    let swept = back_off::measure(setups, &BARS)?;
-    let (table, verdict) = (back_off::table(&swept), back_off::verdict(&swept));
+    let swept = back_off::measure_or(setups, &BARS, |finished| {
+        if let Err(error) = show_back_off(args, setups, &finished) {
+            eprintln!("contend: {error:#}");
+        }
+        let runs = finished.iter().map(|(_, runs)| runs.len()).sum::<usize>();
+        interrupt::exit(&format!("{runs} of {} runs were finished", setups.len() * finished.len()))
+    })?;
+    show_back_off(args, setups, &swept)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what came of the constants. The best of them is not said of runs that are not all there.
+fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<Measured>)]) -> anyhow::Result<()> {
+    let table = back_off::table(swept);
+    let verdict = (!interrupt::came()).then(|| back_off::verdict(swept));
     if args.json {
         let out = serde_json::json!({
             "workload": setups[0].workload.name,
@@ -302,13 +316,17 @@ fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode>
             "seed": args.seed,
             "back_off": table.json(),
             "verdict": verdict,
+            "cut_short": interrupt::came(),
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         let screen = Screen::stdout();
-        print!("{}\n{}", table.terminal(screen), screen.fit(&format!("{verdict}\n")));
+        print!("{}", table.terminal(screen));
+        if let Some(verdict) = verdict {
+            print!("\n{}", screen.fit(&format!("{verdict}\n")));
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Enough for some hundred hand-overs.

@@ -3,6 +3,7 @@
 use super::findings::{Findings, Goal};
 use super::timing::{Bench, shown_duration};
 use crate::host::{processor_name, today};
+use crate::interrupt;
 use crate::progress::Progress;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -87,18 +88,33 @@ const FULL: [Chapter; 13] = [
     chapter("An unmodified program's pair", "pair", 20.0),
 ];
 
-/// The same benchmarks with a few locks and short runs.
+/// A lock of ours that spins, one that queues, one that sleeps and the C library's: what is quick.
+const FEWEST: &str = "ticket,mcs,rw,glibc-mutex";
+
+/// Every kind of table with the fewest locks and short runs.
 const QUICK: [Chapter; 9] = [
-    chapter("Cost", "cost", 3.0).of(FEW),
-    chapter("Ping-pong", "ping-pong", 3.0).of(FEW),
-    chapter("Throughput", "throughput --threads 1,2,8 --reads 0,90 --millis 5 --limit 3", 4.0).of(FEW),
-    chapter("Cache lines", "cacheline --pairs 20000", 2.0).of(FEW),
-    chapter("Semaphores", "semaphore --threads 1,2 --millis 5", 1.0),
-    chapter("fops", "fops --millis 20", 2.0),
-    chapter("mempop", "mempop --millis 20", 2.0),
-    chapter("pfind", "pfind --millis 20", 2.0),
-    chapter("An unmodified program's pair", "pair --use mutex,read", 3.0).of("futex,rw"),
+    chapter("Cost", "cost", 2.0).of(FEWEST),
+    chapter("Ping-pong", "ping-pong", 2.0).of(FEWEST),
+    chapter("Throughput by threads", "throughput --threads 1,2,8 --millis 5 --limit 1", 2.0).of(FEWEST),
+    chapter("Cache lines", "cacheline --threads 1,2 --pairs 20000 --limit 1", 1.0).of(FEWEST),
+    chapter("Semaphores", "semaphore --threads 1,2 --millis 5 --limit 1", 1.0),
+    chapter("fops", "fops --threads 1,2 --millis 20", 2.0),
+    chapter("mempop", "mempop --threads 1,2 --millis 20", 2.0),
+    chapter("pfind", "pfind --threads 1,2 --millis 20", 2.0),
+    chapter("An unmodified program's pair", "pair --use mutex", 2.0).of("futex"),
 ];
+
+/// What the quick document does without, in words.
+fn left_out() -> String {
+    let titles = |chapters: &[Chapter]| chapters.iter().map(|chapter| chapter.title).collect::<Vec<_>>();
+    let quick = titles(&QUICK);
+    let chapters: Vec<_> = titles(&FULL).into_iter().filter(|title| !quick.contains(title)).collect();
+    format!(
+        "all locks but {}, more than 8 threads, and the chapters \"{}\"",
+        FEWEST.replace(',', ", "),
+        chapters.join("\", \"")
+    )
+}
 
 /// What the command was told.
 #[derive(Debug, Clone, Copy)]
@@ -191,6 +207,8 @@ pub struct Document {
     pub json: serde_json::Value,
     /// How long it took to measure.
     pub took: Duration,
+    /// How many benchmarks were begun, and how many there are: fewer after an interrupt.
+    pub begun: (usize, usize),
 }
 
 /// What a document is made with.
@@ -202,6 +220,9 @@ pub trait Benchmarks {
     /// It could not be measured.
     fn run(&self, bench: &Bench, words: &str) -> anyhow::Result<Findings>;
 
+    /// The document is the quick one, which does without this.
+    fn left_out(&self, what: &str);
+
     /// A chapter begins: its number, how many there are, its title, and the time that is left.
     fn chapter(&self, number: usize, of: usize, title: &str, left: Duration);
 }
@@ -209,10 +230,13 @@ pub trait Benchmarks {
 /// Runs every benchmark.
 pub fn measure(plan: &Plan<'_>, progress: &'static dyn Progress, benchmarks: &dyn Benchmarks) -> Document {
     let chapters = plan.chapters();
+    if plan.quick {
+        benchmarks.left_out(&left_out());
+    }
     let mut bench = Bench::new(progress);
     let mut estimate = Estimate::new(chapters, plan.runs);
     let mut measured = Vec::new();
-    for (number, chapter) in chapters.iter().enumerate() {
+    for (number, chapter) in chapters.iter().enumerate().take_while(|_| !interrupt::came()) {
         let (left, later) = estimate.begin(chapter);
         benchmarks.chapter(number + 1, chapters.len(), chapter.title, left);
         bench.later = later;
@@ -224,7 +248,12 @@ pub fn measure(plan: &Plan<'_>, progress: &'static dyn Progress, benchmarks: &dy
         });
     }
     let took = estimate.started.elapsed();
-    Document { text: document(&bench, plan, &measured, took), json: json(plan, &measured), took }
+    Document {
+        text: document(&bench, plan, &measured, took),
+        json: json(plan, &measured),
+        took,
+        begun: (measured.len(), chapters.len()),
+    }
 }
 
 /// What follows `contend bench` in each chapter of every document, for a test of whoever parses it.
@@ -245,7 +274,7 @@ fn document(bench: &Bench, plan: &Plan<'_>, measured: &[Measured], took: Duratio
     let document = format!(
         "# Benchmarks\n\n\
          Written by `{}` on {}, on {} with {} cores ({:.2} GHz cycle counter), in {}.\n\n\
-         {}\
+         {}{}\
          Values are medians of {} interleaved rounds, with the least and the greatest in parentheses. Ratios and multiples \
          are taken within one round of one machine; absolute times hold for that machine alone. Every run counts under its \
          lock, and a lock whose counter does not add up has no figures but says so. Every run is a child of one process, \
@@ -257,10 +286,18 @@ fn document(bench: &Bench, plan: &Plan<'_>, measured: &[Measured], took: Duratio
         bench.cores(),
         bench.ghz,
         shown_duration(took),
-        if plan.quick {
-            "**Short runs of a few locks: good for seeing that it works, not for figures.** "
+        if interrupt::came() {
+            format!("**Cut short** in benchmark {} of {}. ", measured.len(), plan.chapters().len())
         } else {
-            ""
+            String::new()
+        },
+        if plan.quick {
+            format!(
+                "**Quick: short runs, good for seeing that it works, not for figures.** Left out: {}. ",
+                left_out()
+            )
+        } else {
+            String::new()
         },
         plan.runs,
         goals_markdown(&goals(measured)),
@@ -299,6 +336,7 @@ fn goals_markdown(goals: &[Goal]) -> String {
 fn json(plan: &Plan<'_>, measured: &[Measured]) -> serde_json::Value {
     serde_json::json!({
         "command": plan.command(),
+        "cut_short": interrupt::came(),
         "machine": processor_name(),
         "date": today(),
         "goals": Findings::goals_table(&goals(measured)).json(),
@@ -350,6 +388,23 @@ mod tests {
         let (with, without) = estimate.begin(&chapters[0]);
         assert_eq!((with.as_secs(), without.as_secs()), (40, 30));
         assert_eq!(estimate.left(Duration::from_secs(20)).as_secs(), 60, "it took twice as long as said");
+    }
+
+    #[test]
+    fn the_quick_document_has_every_benchmark_and_says_what_it_does_without() {
+        let benchmarks = |chapters: &[Chapter]| {
+            let mut words: Vec<_> =
+                chapters.iter().filter_map(|chapter| chapter.words.split(' ').next()).collect();
+            words.dedup();
+            words
+        };
+        assert_eq!(benchmarks(&QUICK), benchmarks(&FULL));
+        assert!(
+            left_out().contains("all locks but ticket, mcs") && left_out().contains("\"Locks that sleep")
+        );
+        assert!(!left_out().contains("fops"));
+        let seconds: f64 = QUICK.iter().map(|chapter| chapter.seconds).sum();
+        assert!(seconds <= 30.0, "it is said to take {seconds} s");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 mod contended;
 
 use super::findings::{Drawing, Findings, Part};
-use super::timing::Bench;
+use super::timing::{Bench, CUT_SHORT};
 use crate::compare::statistics;
+use crate::interrupt;
 use crate::noise::Watch;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
@@ -223,8 +224,9 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     for turn in 0..=options.runs {
         for row in &mut rows {
             progress.begin(&format!("{} threads", row.threads));
-            if row.failure.is_none() {
+            if row.failure.is_none() && !interrupt::came() {
                 match round(load, &stage.0, &bench.pinned(row.threads), duration_ns) {
+                    _ if interrupt::came() => {} // which may have reached a program of the load too
                     Ok(value) if turn > 0 => row.per_second.push(value),
                     Ok(_) => {}
                     Err(error) => row.failure = Some(error.to_string()),
@@ -233,12 +235,20 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
             progress.done();
         }
     }
+    for row in
+        rows.iter_mut().filter(|row| interrupt::came() && row.per_second.is_empty() && row.failure.is_none())
+    {
+        row.failure = Some(CUT_SHORT.into());
+    }
     drop(progress);
     let noise = watch.stop();
 
     let most = bench.pinned(threads.iter().copied().max().unwrap_or(1));
-    let contended =
-        contended::watch(&stage.0, |duration_ns| round(load, &stage.0, &most, duration_ns).map(drop));
+    let contended = if interrupt::came() {
+        Err(anyhow::anyhow!("cut short"))
+    } else {
+        contended::watch(&stage.0, |duration_ns| round(load, &stage.0, &most, duration_ns).map(drop))
+    };
     let mut parts = vec![Part {
         key: load.name(),
         heading: load.heading().into(),

@@ -5,11 +5,12 @@ use super::contenders::{Waiting, find};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::limited::OVER;
-use super::timing::Bench;
+use super::timing::{Bench, CUT_SHORT};
 use crate::compare::rounds::End;
 use crate::compare::statistics::{self, Better};
 use crate::compare::trial;
 use crate::host::allowed_cores;
+use crate::interrupt;
 use crate::launch::{GLIBC, Launch, Library, Swaps};
 use crate::noise::Watch;
 use crate::usage::UsageError;
@@ -247,8 +248,9 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     for round in 0..=options.common.runs {
         for row in &mut rows {
             progress.begin(&row.setting.name());
-            if row.failure.is_none() {
+            if row.failure.is_none() && !interrupt::came() {
                 match row.run(bench, options, &profile.0) {
+                    _ if interrupt::came() => {} // which may have reached the program too
                     Ok(ns) if round > 0 => row.ns.push(ns),
                     Ok(_) => {}
                     Err(error) => row.failure = Some(format!("{error:#}")),
@@ -256,6 +258,9 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
             }
             progress.done();
         }
+    }
+    for row in rows.iter_mut().filter(|row| interrupt::came() && row.ns.is_empty() && row.failure.is_none()) {
+        row.failure = Some(CUT_SHORT.into());
     }
     drop(progress);
     let noise = watch.stop();

@@ -8,6 +8,7 @@ use super::timing::{Bench, Row, interleaved, stamp_cycles};
 use super::{handover, limited};
 use crate::calibrate::time::{middle, transfer_ns};
 use crate::compare::statistics::{self, Better};
+use crate::interrupt;
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Table};
 use locks::catalogue::Family;
@@ -187,7 +188,9 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let crowds = crowds(bench, &options.threads)?;
     let watch = Watch::start();
     let mut floors = floors(bench);
-    (0..options.common.runs).for_each(|_| floors.iter_mut().for_each(Floor::run));
+    for _ in (0..options.common.runs).take_while(|_| !interrupt::came()) {
+        floors.iter_mut().for_each(Floor::run);
+    }
     let measured = measure(bench, options, &chosen, &crowds);
     let noise = watch.stop();
     let mut plot = RangePlot::new("Hand-over between two cores", "ns", Better::Lower);

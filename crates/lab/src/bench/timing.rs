@@ -172,13 +172,16 @@ pub fn interleaved<T>(
     }
     for row in rows.iter_mut().filter(|row| row.values.is_empty() && row.failure.is_none()) {
         row.failure = Some(if interrupt::came() {
-            "not measured: cut short".into()
+            CUT_SHORT.into()
         } else {
             "no value in any round: its threads never ran together".into()
         });
     }
     rows
 }
+
+/// What a row says that has no value because of an interrupt.
+pub(super) const CUT_SHORT: &str = "not measured: cut short";
 
 /// Minutes and seconds.
 pub fn shown_duration(time: Duration) -> String {

@@ -1,12 +1,13 @@
 //! The constant of the ticket lock with proportional back-off, swept on a simulated machine.
 
-use super::sweep::{Measured, Setup, sweep};
+use super::sweep::{Measured, Setup, sweep_or};
 use crate::progress::Progress;
 use crate::usage::UsageError;
 use locks::{CYCLES_PER_WAITER, TicketProportional};
 use machine::Run;
 use report::{Cell, Column, Table};
 use simulator::Simulated;
+use std::convert::Infallible;
 use workloads::catalogue::Body;
 use workloads::{Load, Workload};
 
@@ -33,11 +34,16 @@ macro_rules! constants {
 }
 constants!(10 50 100 150 200 250 350 500 700 1_000 1_400 2_000 4_000 8_000);
 
-/// Runs each of these setups with every constant; in the order of the constants.
+/// Runs each of these setups, which differ in their cores, with every constant; in the order of the constants. After an
+/// interrupt that was noted `cut` gets the runs that are finished, and ends the process.
 ///
 /// # Errors
 /// A workload that is no section under one lock; a simulation that stopped.
-pub fn measure(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<(u64, Vec<Measured>)>> {
+pub fn measure_or(
+    setups: &[Setup<'_>],
+    progress: &dyn Progress,
+    cut: impl FnOnce(Vec<(u64, Vec<Measured>)>) -> Infallible,
+) -> anyhow::Result<Vec<(u64, Vec<Measured>)>> {
     if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
         return Err(UsageError::new(format!(
             "`{}` is no critical section with time outside: sweep the back-off of counter, fig10 or another that is",
@@ -48,16 +54,23 @@ pub fn measure(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<
     let with = |&(_, run): &(u64, Proportional)| {
         setups.iter().map(move |setup| Setup { instead: Some(run), lock: LOCK, ..setup.clone() })
     };
-    let all = sweep(&CONSTANTS.iter().flat_map(with).collect::<Vec<_>>(), progress)?;
-    let of_constant = all.chunks(setups.len()).map(<[Measured]>::to_vec);
-    Ok(CONSTANTS.iter().map(|&(cycles, _)| cycles).zip(of_constant).collect())
+    let by_constant = |all: &[Option<Measured>]| {
+        let of_constant = all.chunks(setups.len()).map(|runs| runs.iter().flatten().cloned().collect());
+        CONSTANTS.iter().map(|&(cycles, _)| cycles).zip(of_constant).collect::<Vec<_>>()
+    };
+    let all = CONSTANTS.iter().flat_map(with).collect::<Vec<_>>();
+    let all = sweep_or(&all, progress, |finished| cut(by_constant(&finished)))?;
+    Ok(by_constant(&all.into_iter().map(Some).collect::<Vec<_>>()))
 }
 
 /// Throughput with each constant, as a share of the best constant's on as many cores.
 fn shares(swept: &[(u64, Vec<Measured>)]) -> Vec<Vec<f64>> {
-    let best = |at: usize| swept.iter().map(|(_, runs)| runs[at].throughput()).fold(0.0, f64::max);
+    let all = || swept.iter().flat_map(|(_, runs)| runs);
+    let best = |cores: u32| {
+        all().filter(|run| run.cores == cores).map(Measured::throughput).fold(f64::MIN_POSITIVE, f64::max)
+    };
     let share = |(_, runs): &(u64, Vec<Measured>)| {
-        runs.iter().enumerate().map(|(at, run)| run.throughput() / best(at).max(f64::MIN_POSITIVE)).collect()
+        runs.iter().map(|run| run.throughput() / best(run.cores)).collect()
     };
     swept.iter().map(share).collect()
 }
@@ -124,7 +137,8 @@ mod tests {
         let hardware = simulator::Hardware::new(&file).unwrap();
         let workload = workloads::catalogue::find("fig10").unwrap();
         let setup = Setup { duration_ns: 200_000, ..Setup::new(&hardware, workload, LOCK).on_first(24) };
-        let swept = measure(&[setup], &crate::progress::Unwatched).unwrap();
+        let swept =
+            measure_or(&[setup], &crate::progress::Unwatched, |_| unreachable!("nobody interrupts")).unwrap();
         let shares: Vec<f64> = shares(&swept).into_iter().map(|shares| shares[0]).collect();
         let at = swept.iter().position(|one| one.0 == CYCLES_PER_WAITER).unwrap();
         assert!(shares[at] > shares[0] && shares[at] > shares[shares.len() - 1], "{shares:?}");

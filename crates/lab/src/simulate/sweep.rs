@@ -193,8 +193,8 @@ pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Ve
         .collect()
 }
 
-/// As [`sweep`]; but an interrupt that [`interrupt::keep`] noted ends the process at once: `cut` gets the runs that are
-/// finished, in the order of the setups, and ends it.
+/// As [`sweep`]; but an interrupt that [`interrupt::keep`] noted ends the process at once: `cut` gets one answer
+/// for each setup, of which those that are not finished are missing, and ends it.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Ve
 pub fn sweep_or(
     setups: &[Setup<'_>],
     progress: &dyn Progress,
-    cut: impl FnOnce(Vec<Measured>) -> Infallible,
+    cut: impl FnOnce(Vec<Option<Measured>>) -> Infallible,
 ) -> anyhow::Result<Vec<Measured>> {
     /// So long an interrupt may wait to be seen.
     const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -228,7 +228,7 @@ pub fn sweep_or(
             if interrupt::came() {
                 drop(steps);
                 // Runs that are under way cannot be ended otherwise than with the process.
-                match cut(std::mem::take(&mut finished).into_iter().flatten().collect()) {}
+                match cut(std::mem::take(&mut finished)) {}
             }
         }
         Ok(finished.into_iter().flatten().collect())

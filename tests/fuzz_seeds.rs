@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[allow(unreachable_pub)] // the targets of the fuzzer include the same file, as another package
 #[path = "../fuzz/readers.rs"]
 mod readers;
 

@@ -69,6 +69,10 @@ pub struct Hardware {
     pub die_to_die: Vec<Vec<Time>>,
     /// One way between a die and a memory node.
     pub die_to_node: Vec<Vec<Time>>,
+    /// Stores of a thread that may have retired before their lines have come; zero: a store waits for its line.
+    pub store_buffer: u32,
+    /// How long a core keeps a line to itself at least that it has taken in order to write.
+    pub minimum_stay: Time,
     /// Links between two sockets, for counting misses by distance.
     pub hops: Vec<Vec<u32>>,
     /// How long a thread runs while others wait for its core.
@@ -125,6 +129,8 @@ impl Hardware {
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
             link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
+            store_buffer: coherence.store_buffer.unwrap_or(0),
+            minimum_stay: costs.time(&coherence.minimum_stay).unwrap_or(0),
             die_to_die,
             die_to_node,
             hops,

@@ -24,8 +24,8 @@
 //! assert!(report.all_lines.all_misses() > 60);
 //! ```
 //!
-//! The machine is sequentially consistent: a store is complete before the thread's next access. Caches do not run
-//! out of room. Orderings cost nothing of their own.
+//! The machine is sequentially consistent, a store being complete before the thread's next access, unless the machine
+//! file asks for store buffers, which make it TSO. Caches do not run out of room. Orderings cost nothing of their own.
 
 mod arena;
 mod clock;

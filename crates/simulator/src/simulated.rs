@@ -9,7 +9,9 @@ use machine::{
     Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
 
-use crate::engine::{Engine, Failure, catch_up, current, pass, spin, suspend, wait_for_lines};
+use crate::engine::{
+    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, wait_for_lines,
+};
 use crate::nodes::NAMED_NODES;
 use crate::simulation::Unwound;
 use crate::trace::What;
@@ -32,6 +34,12 @@ macro_rules! engine {
 fn advance(time: Time) {
     // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
     unsafe { pass(current(), time) };
+}
+
+/// Waits until the running thread's stores have been made.
+fn drain() {
+    // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+    unsafe { drained(current()) };
 }
 
 /// Whether a wait's timeout is reached; reading the cancel word is an access like any other.
@@ -67,8 +75,11 @@ unsafe impl Machine for Simulated {
     type Ptr<T: 'static> = SimulatedPtr<T>;
     type Cell<T: Plain> = SimulatedCell<T>;
 
-    fn fence(_: Ordering) {
-        // Every access is complete before the next one, so a fence has nothing to wait for.
+    fn fence(ordering: Ordering) {
+        // Stores leave the buffer in their order, and loads are made in theirs: only a full fence has to wait.
+        if ordering == Ordering::SeqCst {
+            drain();
+        }
     }
 
     #[inline]
@@ -183,6 +194,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
+        drain();
         advance(engine!().hardware.system_call);
         if word.load(Ordering::SeqCst) != expected {
             return Slept::Changed;
@@ -198,6 +210,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn wake(word: *const SimulatedU32, count: u32) -> u32 {
+        drain();
         advance(engine!().hardware.system_call);
         // The sleepers of now are those of this time only when everything before has happened.
         settle();
@@ -233,6 +246,9 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn give_node<T: Node<Self>>(node: &'static T) {
+        let line = engine!().line_of(std::ptr::from_ref(node) as usize);
+        // SAFETY: the current simulation runs the caller. What the thread has stored there must not come later.
+        unsafe { drained_of(current(), &[line]) };
         let engine = engine!();
         engine.nodes.give(engine.offset_of(std::ptr::from_ref(node) as usize) as usize);
     }
@@ -271,6 +287,7 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
+        drain();
         let engine = engine!();
         let offset = engine.offset_of(memory.as_ptr() as usize) as usize;
         engine.arena.take_back(offset, layout, home);

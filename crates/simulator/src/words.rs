@@ -6,14 +6,45 @@ use std::panic::Location;
 use machine::{Integer, Ordering, Part, Plain, PlainCell, Word};
 
 use crate::directory::Request;
-use crate::engine::{access, current};
+use crate::engine::{Span, access, current, drained, load, store};
 
-/// Charges an access of the running thread to the word.
+/// Charges an atomic read-modify-write of the running thread to the word.
 #[inline]
 #[track_caller]
-fn charge<T>(word: &UnsafeCell<T>, request: Request) {
+fn charge<T>(word: &UnsafeCell<T>) {
     // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
-    unsafe { access(current(), word.get() as usize, request, Location::caller()) };
+    unsafe { access(current(), word.get() as usize, Request::Atomic, Location::caller()) };
+}
+
+fn span<T>(word: &UnsafeCell<T>) -> Span {
+    Span { address: word.get() as usize, bytes: size_of::<T>() }
+}
+
+/// Loads a value as the running thread sees it.
+#[inline]
+#[track_caller]
+fn loaded<T: Plain>(word: &UnsafeCell<T>) -> T {
+    // SAFETY: as in `charge`; one host thread, and no reference to the value is ever given out.
+    unsafe {
+        match load(current(), span(word), Location::caller()) {
+            Some(bits) => T::from_bits(bits),
+            None => *word.get(),
+        }
+    }
+}
+
+/// Stores a value, at once or by way of the running thread's store buffer.
+#[inline]
+#[track_caller]
+fn stored<T: Plain>(word: &UnsafeCell<T>, value: T, ordering: Ordering) {
+    // SAFETY: as in `loaded`; the words and cells of a simulation lie in its memory, which stays.
+    unsafe {
+        if !store(current(), span(word), value.to_bits(), Location::caller()) {
+            *word.get() = value;
+        } else if ordering == Ordering::SeqCst {
+            drained(current());
+        }
+    }
 }
 
 macro_rules! accesses {
@@ -24,21 +55,19 @@ macro_rules! accesses {
         #[inline]
         #[track_caller]
         fn load(&self, _: Ordering) -> $value {
-            charge(&self.0, Request::Load);
-            self.get()
+            loaded(&self.0)
         }
 
         #[inline]
         #[track_caller]
-        fn store(&self, value: $value, _: Ordering) {
-            charge(&self.0, Request::Store);
-            self.set(value);
+        fn store(&self, value: $value, ordering: Ordering) {
+            stored(&self.0, value, ordering);
         }
 
         #[inline]
         #[track_caller]
         fn swap(&self, value: $value, _: Ordering) -> $value {
-            charge(&self.0, Request::Atomic);
+            charge(&self.0);
             self.replace(|_| value)
         }
 
@@ -52,7 +81,7 @@ macro_rules! accesses {
             _: Ordering,
         ) -> Result<$value, $value> {
             // A failed one takes the line too, as on x86.
-            charge(&self.0, Request::Atomic);
+            charge(&self.0);
             let found = self.get();
             if found == current {
                 self.set(new);
@@ -114,28 +143,28 @@ macro_rules! integer {
             #[inline]
             #[track_caller]
             fn fetch_add(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0, Request::Atomic);
+                charge(&self.0);
                 self.replace(|old| old.wrapping_add(value))
             }
 
             #[inline]
             #[track_caller]
             fn fetch_sub(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0, Request::Atomic);
+                charge(&self.0);
                 self.replace(|old| old.wrapping_sub(value))
             }
 
             #[inline]
             #[track_caller]
             fn fetch_and(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0, Request::Atomic);
+                charge(&self.0);
                 self.replace(|old| old & value)
             }
 
             #[inline]
             #[track_caller]
             fn fetch_or(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0, Request::Atomic);
+                charge(&self.0);
                 self.replace(|old| old | value)
             }
 
@@ -148,7 +177,12 @@ macro_rules! integer {
                     matches!(ordering, Ordering::Relaxed | Ordering::Release),
                     "a part is stored relaxed or released"
                 );
-                charge(&self.0, Request::Store);
+                let (at, bytes) = (part.shift() as usize / 8, part.mask().count_ones() as usize / 8);
+                let span = Span { address: self.0.get() as usize + at, bytes };
+                // SAFETY: as in `stored`.
+                if unsafe { store(current(), span, value.into(), Location::caller()) } {
+                    return;
+                }
                 let mask = part.mask() as $value;
                 let shifted = (value as $value) << part.shift();
                 self.replace(|old| old & !mask | shifted & mask);
@@ -175,16 +209,12 @@ impl<T: Plain> PlainCell<T> for SimulatedCell<T> {
     #[inline]
     #[track_caller]
     fn get(&self) -> T {
-        charge(&self.0, Request::Load);
-        // SAFETY: one host thread, and no reference to the value is ever given out.
-        unsafe { *self.0.get() }
+        loaded(&self.0)
     }
 
     #[inline]
     #[track_caller]
     fn set(&self, value: T) {
-        charge(&self.0, Request::Store);
-        // SAFETY: as in `get`.
-        unsafe { *self.0.get() = value };
+        stored(&self.0, value, Ordering::Relaxed);
     }
 }

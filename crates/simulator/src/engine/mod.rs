@@ -1,4 +1,5 @@
-//! The simulation itself: cores, threads, lines, and the loop that takes events.
+//! The simulation itself: the loop that takes events and the coroutines of the threads, between the clock, the memory and
+//! the scheduler, each of which has a file of its own.
 //!
 //! Each thread runs the real lock and workload code in a coroutine. An access that its core's cache answers is
 //! charged and goes on, as long as nothing else happens before it.
@@ -11,6 +12,7 @@
 //! borrowed while they run, are no part of the engine.
 
 mod announcements;
+mod buffer;
 mod current;
 mod spin;
 mod waits;
@@ -22,6 +24,7 @@ use std::rc::Rc;
 use coroutine::{Coroutine, CoroutineResult, GivenUp, Yielder};
 use machine::{Counts, LINE_BYTES};
 
+use self::buffer::StoreBuffer;
 use self::spin::{Condition, Stage, go_on};
 use crate::arena::{Arena, ThreadStack};
 use crate::clock::{Clock, Event};
@@ -36,6 +39,7 @@ use crate::stopped::{Reason, Stopped};
 use crate::trace::{Trace, What};
 use crate::{NOBODY, PS_PER_NS, Time, scheduler};
 
+pub(crate) use self::buffer::{Span, drained, drained_of, load, store};
 pub(crate) use self::current::{current, enter};
 pub(crate) use self::spin::spin;
 pub(crate) use self::waits::{pass, wait_for_lines};
@@ -77,6 +81,7 @@ struct Thread {
     /// How much of the pause between two polls is left.
     pause_left: Time,
     condition: Option<Condition>,
+    buffer: StoreBuffer,
 }
 
 /// How far a run is.
@@ -219,6 +224,9 @@ pub(crate) unsafe fn access(
             return;
         }
         let line = (*engine).line_of(address);
+        if request == Request::Atomic {
+            drained(engine);
+        }
         if (*engine).clock.is_behind() {
             catch_up(engine);
         }
@@ -312,6 +320,7 @@ impl Engine {
             let mut routines = (0..count)
                 .map(|index| Self::start(engine, index, cores, start_skew, body))
                 .collect::<Vec<_>>();
+            (*engine).memory.requesters.add_buffers();
             let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.clock.clear();
@@ -356,7 +365,10 @@ impl Engine {
                 Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
                     let _entered = enter(engine); // under Miri this is another host thread
                     (&mut (*engine).threads)[index].yielder = yielder;
-                    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(index)));
+                    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        body(index);
+                        drained(engine);
+                    }));
                     if let Err(payload) = caught
                         && !payload.is::<GivenUp>()
                     {
@@ -422,7 +434,10 @@ impl Engine {
     fn handle(&mut self, event: Event) -> Option<u32> {
         let Self { clock, memory, scheduler, .. } = self;
         match event {
-            Event::Resume(thread) => return Some(thread),
+            Event::Resume(thread) => match self.is_buffer_of(thread) {
+                None => return Some(thread),
+                Some(thread) => self.line_for_buffer(thread),
+            },
             Event::Ready(thread) => scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {
                 if let Some(done) = memory.issue(clock, thread) {
@@ -524,6 +539,7 @@ impl Thread {
             stage: Stage::Own,
             pause_left: 0,
             condition: None,
+            buffer: StoreBuffer::default(),
         }
     }
 }

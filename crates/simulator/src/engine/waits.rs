@@ -1,6 +1,6 @@
 //! Time that passes on a thread, and waits that its coroutine polls for itself.
 
-use super::{Engine, catch_up, suspend};
+use super::{Engine, catch_up, drained_of, suspend};
 use crate::memory::Watched;
 use crate::{NOBODY, Time};
 
@@ -38,6 +38,7 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
 pub(crate) unsafe fn wait_for_lines(engine: *mut Engine, lines: &[u32], deadline: Option<Time>) -> bool {
     // SAFETY: as in `pass`.
     unsafe {
+        drained_of(engine, lines);
         let this = &mut *engine;
         let (current, core) = (this.scheduler.current, this.scheduler.current_core);
         let next_poll = this.clock.now + this.hardware.pause;

@@ -123,8 +123,8 @@ impl Memory {
     fn load_in_die(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
         let Self { hardware, lines, caches, .. } = self;
         let entry = lines.get(line);
+        let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
         let bank = &mut entry.banks[die];
-        let start = now.max(bank.busy);
         let writer = std::mem::replace(&mut entry.writer, NOBODY);
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
@@ -160,8 +160,8 @@ impl Memory {
         let Self { hardware, lines, .. } = self;
         let entry = lines.get(line);
         let has = entry.has(core);
+        let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
         let bank = &mut entry.banks[die];
-        let start = now.max(bank.busy);
         let done = start
             + match (others, has) {
                 (true, true) => hardware.invalidate,
@@ -174,7 +174,9 @@ impl Memory {
         if others {
             self.invalidate_die(clock, line, die, core, start + (done - start) / 2);
         }
-        self.lines.get(line).own(core, die);
+        let entry = self.lines.get(line);
+        entry.own(core, die);
+        entry.keep(done, self.hardware.minimum_stay);
         done
     }
 

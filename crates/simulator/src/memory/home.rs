@@ -164,6 +164,9 @@ impl Memory {
     fn answered(&mut self, asked: AtHome, done: Time, free: Time) {
         let entry = self.lines.get(asked.line);
         entry.home_free = free;
+        if asked.request.writes() {
+            entry.keep(done, self.hardware.minimum_stay);
+        }
         entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
     }
 
@@ -171,15 +174,17 @@ impl Memory {
     /// core.
     pub(crate) fn owner_probed(&mut self, clock: &mut Clock, thread: u32) {
         let now = clock.now;
-        let line = self.requesters.get(thread).line;
+        let asking = self.requesters.get(thread);
+        let (line, core) = (asking.line, asking.core);
         let (transfer, read, serial) =
             (self.hardware.local_transfer, self.hardware.local_read, self.hardware.serial_read);
         let in_core = !self.hardware.resolves_locally || self.lines.get(line).writer != NOBODY;
         let take = if in_core { transfer } else { read };
         let entry = self.lines.get(line);
         let stays = entry.state == State::Owned;
+        let kept = entry.kept_from(core);
         let bank = &mut entry.banks[entry.owner_die as usize];
-        let start = now.max(bank.busy);
+        let start = now.max(bank.busy).max(kept);
         // A line that stays where it is can be sent to the next one meanwhile.
         bank.busy = start + if stays { serial } else { take };
         self.requesters.get_mut(thread).sent = start + take;

@@ -20,7 +20,7 @@ pub(crate) struct Watched {
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
-/// A thread's request, or the last one that it made.
+/// The request of a thread or of its store buffer, or the last one that it made.
 pub(crate) struct Requester {
     pub(crate) core: u32,
     pub(crate) line: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Requester {
     pub(crate) watched: Watched,
 }
 
-/// All requesters, by the number of their thread.
+/// All requesters: threads by their number, then their store buffers.
 #[derive(Default)]
 pub(crate) struct Requesters {
     all: Vec<Requester>,
@@ -76,6 +76,13 @@ impl Requesters {
             next: NOBODY,
             watched: Watched::default(),
         });
+    }
+
+    /// Adds the store buffers of all threads, in the same order.
+    pub(crate) fn add_buffers(&mut self) {
+        for thread in 0..self.all.len() {
+            self.add(self.all[thread].core);
+        }
     }
 
     #[inline]

@@ -1,0 +1,226 @@
+//! What store buffers do: the orders of TSO, what retires and what waits, and how long a writer keeps its line.
+
+mod common;
+
+use common::{M, hardware, hardware_with};
+use contend_simulator::{Hardware, Options, Simulation};
+use locks::{RawLock, Ttas};
+use machine::{Home, Integer, Machine, Ordering, Ordering::*, Part, Placed, PlainCell, Plan, Timeout, Word};
+
+type U32 = <M as Machine>::U32;
+type U64 = <M as Machine>::U64;
+type Cell = <M as Machine>::Cell<u64>;
+
+/// The two sockets of the other tests, with store buffers of this length.
+fn buffers(stores: u32) -> Hardware {
+    hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\nstore_buffer = {stores}"))
+}
+
+fn word() -> Placed<U32, M> {
+    Placed::new(U32::ZERO, Home::Node(0))
+}
+
+/// Waits for a time of the machine.
+fn at(cycles: u64) {
+    M::delay(cycles.saturating_sub(M::now()));
+}
+
+/// How often two threads that each store to one word and then load the other's both miss the other's store.
+fn both_loads_come_first(hardware: &Hardware, ordering: Ordering, fence: bool) -> u32 {
+    const ROUNDS: usize = 50;
+    let body = || {
+        let words = (0..ROUNDS).map(|_| [word(), word()]).collect::<Vec<_>>();
+        let seen = (0..ROUNDS).map(|_| [word(), word()]).collect::<Vec<_>>();
+        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+            for round in 0..ROUNDS {
+                let (mine, other) = (&words[round][thread], &words[round][1 - thread]);
+                at(100_000 * (round as u64 + 1));
+                // Both have the other's word, and neither has its own alone.
+                mine.load(Relaxed);
+                other.load(Relaxed);
+                at(100_000 * (round as u64 + 1) + 50_000);
+                mine.store(1, ordering);
+                if fence {
+                    M::fence(SeqCst);
+                }
+                seen[round][thread].store(other.load(Relaxed), Relaxed);
+            }
+        });
+        seen.iter().filter(|[first, second]| first.load(Relaxed) + second.load(Relaxed) == 0).count() as u32
+    };
+    Simulation::new(hardware).run(body).unwrap().0
+}
+
+#[test]
+fn a_load_passes_a_store_before_it_only_in_a_buffer_and_not_over_a_fence() {
+    assert!(both_loads_come_first(&buffers(8), Release, false) > 0);
+    assert_eq!(both_loads_come_first(&buffers(8), Release, true), 0);
+    assert_eq!(both_loads_come_first(&buffers(8), SeqCst, false), 0);
+    assert_eq!(both_loads_come_first(&hardware(), Release, false), 0);
+}
+
+/// Whoever sees a flag sees what was stored before it, wherever the lines are and whatever else is in the buffer.
+#[test]
+fn a_message_is_there_when_its_flag_is() {
+    for stores in [1, 2, 8] {
+        for seed in 1..6 {
+            let body = || {
+                let flag = word();
+                let data = (0..6).map(|_| Placed::<_, M>::new(Cell::ZERO, Home::Node(1))).collect::<Vec<_>>();
+                M::run(&Plan { threads: 3, cores: &[0, 1, 4], duration_ns: None }, &|thread| {
+                    for round in 1..=40_u32 {
+                        if thread == 0 {
+                            data.iter().for_each(|cell| cell.set(u64::from(round)));
+                            flag.store(round, Release);
+                            M::delay(u64::from(round * 37 % 900));
+                        } else if flag.load(Acquire) < round {
+                            M::spin_until(&*flag, Acquire, |now| now >= round);
+                        }
+                        let now = u64::from(flag.load(Acquire));
+                        assert!(data.iter().all(|cell| cell.get() >= now));
+                    }
+                });
+            };
+            let options = Options { seed, ..Options::default() };
+            Simulation::new(&buffers(stores)).options(options).run(body).unwrap();
+        }
+    }
+}
+
+/// Cycles that a thread on the far socket needs for `body`, with two words that the near one has written.
+fn cycles(hardware: &Hardware, body: impl Fn(&U64, &U64) + Sync) -> u64 {
+    let run = || {
+        let words = [(); 3].map(|()| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
+        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+            if thread == 0 {
+                words[..2].iter().for_each(|word| word.store(7, Relaxed));
+            } else {
+                at(10_000);
+                let started = M::now();
+                body(&words[0], &words[1]);
+                let taken = M::now() - started;
+                words[2].store(taken, Relaxed);
+            }
+        });
+        words[2].load(Relaxed)
+    };
+    Simulation::new(hardware).run(run).unwrap().0
+}
+
+#[test]
+fn a_store_retires_at_once_and_its_thread_sees_it() {
+    let own_store = |first: &U64, _: &U64| {
+        first.store(5, Relaxed);
+        assert_eq!(first.load(Relaxed), 5);
+    };
+    let (buffered, complete) = (cycles(&buffers(4), own_store), cycles(&hardware(), own_store));
+    assert!(buffered < 20 && complete > 200, "{buffered} and {complete} cycles");
+}
+
+#[test]
+fn the_store_that_finds_the_buffer_full_waits_and_so_do_atomics() {
+    let two_stores = |first: &U64, second: &U64| {
+        first.store(5, Relaxed);
+        second.store(6, Relaxed);
+    };
+    let (one, two) = (cycles(&buffers(1), two_stores), cycles(&buffers(2), two_stores));
+    assert!(two < 20 && one > 200, "{two} and {one} cycles");
+    let atomic = |first: &U64, second: &U64| {
+        first.store(5, Relaxed);
+        second.fetch_add(1, Relaxed);
+        assert_eq!(second.load(Relaxed), 8);
+    };
+    assert!(cycles(&buffers(8), atomic) > 400);
+}
+
+#[test]
+fn a_load_of_part_of_what_was_stored_sees_it() {
+    let parts = |first: &U64, _: &U64| {
+        first.store_part(Part::Half(1), 3, Relaxed);
+        assert_eq!(first.load(Relaxed), (3 << 16) + 7);
+    };
+    assert!(cycles(&buffers(8), parts) > 100);
+}
+
+/// Stores that nobody has waited for are there when the run has ended, and when a sleeper looks.
+#[test]
+fn stores_are_made_before_a_thread_ends_or_sleeps() {
+    let body = || {
+        let words = [word(), word(), word()];
+        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+            if thread == 0 {
+                M::sleep_while(&words[0], 0, Timeout::NONE);
+                words[1].store(words[0].load(Relaxed) + 1, Relaxed);
+            } else {
+                M::delay(20_000);
+                words[0].store(1, Relaxed);
+                M::wake(&*words[0], 1);
+                words[2].store(1, Relaxed);
+            }
+        });
+        words.each_ref().map(|word| word.load(Relaxed))
+    };
+    assert_eq!(Simulation::new(&buffers(8)).run(body).unwrap().0, [1, 2, 1]);
+}
+
+/// Every lock keeps exclusion under TSO, and the same seed gives the same.
+#[test]
+fn every_lock_excludes_with_store_buffers() {
+    let counter = workloads::catalogue::find("counter").unwrap();
+    for lock in locks::catalogue::LOCKS {
+        let load = workloads::Load { threads: 8, duration_ns: 100_000, ..workloads::Load::default() };
+        let run = || workloads::catalogue::run::<M>(counter, lock.name, &load).unwrap().operations();
+        let outcome = || Simulation::new(&buffers(8)).run(run);
+        let (operations, report) = outcome().unwrap_or_else(|stopped| panic!("{}: {stopped}", lock.name));
+        assert!(operations > 0, "{}", lock.name);
+        assert_eq!(outcome().unwrap(), (operations, report), "{}", lock.name);
+    }
+}
+
+#[test]
+fn a_release_does_not_wait_for_its_line() {
+    let release = |hardware: &Hardware| {
+        let body = || {
+            let (lock, taken) = (Placed::<_, M>::new(Ttas::<M>::NEW, Home::Node(0)), word());
+            M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+                // The second one waits, and has a copy of the lock's line, when the first releases.
+                M::delay(5_000 * thread as u64);
+                lock.acquire();
+                if thread == 0 {
+                    M::delay(20_000);
+                }
+                let started = M::now();
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+                let cycles = (M::now() - started) as u32;
+                if thread == 0 {
+                    taken.store(cycles, Relaxed);
+                }
+            });
+            taken.load(Relaxed)
+        };
+        Simulation::new(hardware).run(body).unwrap().0
+    };
+    let (buffered, complete) = (release(&buffers(8)), release(&hardware()));
+    assert!(buffered < 20 && complete > 100, "{buffered} and {complete} cycles");
+}
+
+/// A writer that keeps its line makes several accesses before the next one has it.
+#[test]
+fn a_line_stays_with_its_writer_for_the_minimum() {
+    let misses = |stay: u64| {
+        let figure = format!("minimum_stay = {{ value = {stay}, unit = \"ns\", source = \"assumed\" }}");
+        let hardware = hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\n{figure}"));
+        let body = || {
+            let shared = word();
+            M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|_| {
+                for _ in 0..200 {
+                    shared.fetch_add(1, Relaxed);
+                }
+            });
+        };
+        Simulation::new(&hardware).run(body).unwrap().1.all_lines.all_misses()
+    };
+    let (hardly, long) = (misses(1), misses(200));
+    assert!(long * 4 < hardly, "{long} misses for {hardly}");
+}

@@ -22,6 +22,11 @@ pub enum Violation {
         /// Those who wait, and for what.
         waiting: Vec<(usize, String)>,
     },
+    /// A thread reads a word again and again, with nothing but delays between, instead of waiting for it by name.
+    EndlessPolling {
+        /// The thread.
+        thread: usize,
+    },
     /// A thread used a queue node that had been given back, or nothing ordered the use before the giving.
     NodeAfterItsReturn {
         /// Who used it.
@@ -53,6 +58,7 @@ impl Violation {
             Self::TwoHolders { .. } => "two holders",
             Self::Race { .. } => "data race",
             Self::EndlessWait { .. } => "endless wait",
+            Self::EndlessPolling { .. } => "endless polling",
             Self::NodeAfterItsReturn { .. } => "node used after its return",
             Self::Panic { .. } => "panic",
         }
@@ -75,6 +81,12 @@ impl fmt::Display for Violation {
                     write!(f, "{comma}thread {thread} {what}")?;
                 }
                 f.write_str(", and nobody is left who could end it")
+            }
+            Self::EndlessPolling { thread } => {
+                write!(
+                    f,
+                    "endless polling: thread {thread} polls a word that does not change, and does not wait for it"
+                )
             }
             Self::NodeAfterItsReturn { user, giver } => {
                 write!(

@@ -6,9 +6,9 @@
 use machine::Machine;
 
 use crate::{
-    Anderson, Clh, ClhTimed, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, RawLock, RawRwLock, Rw, RwNaive,
-    RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock,
-    TryLock, Ttas, TtasBackoff,
+    Anderson, Clh, ClhTimed, DowngradeLock, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, RawLock, RawRwLock,
+    Rw, RwNaive, RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, TimedLock,
+    TimedRwLock, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -57,10 +57,10 @@ pub trait Visitor<M: Machine> {
     fn tried<L: TryLock<M>>(self, lock: &Lock) -> Self::Output;
     /// A lock whose waiters can give up.
     fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output;
-    /// A reader-writer lock that can be tried on both sides.
-    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output;
+    /// A reader-writer lock that can be tried on both sides, and whose writer can become a reader.
+    fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output;
     /// A reader-writer lock whose waiters can give up.
-    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Self::Output;
+    fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output;
 }
 
 macro_rules! bounds_readers {

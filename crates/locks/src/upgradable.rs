@@ -65,6 +65,10 @@ unsafe impl<L: RawRwLock<M>, G: RawLock<M>, M: Machine> RawLock<M> for Upgradabl
             self.lock.release();
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.gate.is_idle() && self.lock.is_idle()
+    }
 }
 
 impl<L, G> Upgradable<L, G> {

@@ -12,13 +12,14 @@
 //! ```
 
 mod references;
+mod upgrades;
 
 pub use references::{dying, many_references, not_last, references};
 
 use core::fmt;
 
 use locks::catalogue::{self, Lock, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Event, GaveUp, Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 
@@ -35,6 +36,10 @@ pub enum Kind {
     Cancelled,
     /// A holder keeps the lock until a waiter has given up; others wait meanwhile.
     GivenUp,
+    /// The same with a waiter that is called off, and then waits again while nobody calls it off.
+    CalledOff,
+    /// Some threads acquire and try by turns, the others give up at a deadline and acquire.
+    Mixed,
     /// Every third thread writes, the others read, twice nested.
     Shared,
     /// Tries on both sides while others read and write.
@@ -47,6 +52,14 @@ pub enum Kind {
     Meeting,
     /// A lock with so many readers that one more is the last to be let in.
     Full,
+    /// A writer that becomes a reader, among writers and readers.
+    Downgraded,
+    /// A writer that becomes a reader and waits inside for the other readers.
+    DowngradedMeeting,
+    /// An upgradable reader that becomes the writer and a reader again, among writers and readers.
+    Upgraded,
+    /// The same with attempts that may fail, and with a second upgradable reader.
+    TriedUpgrade,
     /// Three locks held at once, released in another order.
     Nested,
     /// A thread that already holds as many locks as its pool has named nodes, among others that do not.
@@ -59,18 +72,24 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::Exclusive,
         Self::Tried,
         Self::Timed,
         Self::Cancelled,
         Self::GivenUp,
+        Self::CalledOff,
+        Self::Mixed,
         Self::Shared,
         Self::TriedShared,
         Self::ReadersLeave,
         Self::WritersLeave,
         Self::Meeting,
         Self::Full,
+        Self::Downgraded,
+        Self::DowngradedMeeting,
+        Self::Upgraded,
+        Self::TriedUpgrade,
         Self::Nested,
         Self::Many,
         Self::PassedOn,
@@ -86,12 +105,18 @@ impl Kind {
             Self::Timed => "timed",
             Self::Cancelled => "cancelled",
             Self::GivenUp => "given-up",
+            Self::CalledOff => "called-off",
+            Self::Mixed => "mixed",
             Self::Shared => "shared",
             Self::TriedShared => "tried-shared",
             Self::ReadersLeave => "readers-leave",
             Self::WritersLeave => "writers-leave",
             Self::Meeting => "meeting",
             Self::Full => "full",
+            Self::Downgraded => "downgraded",
+            Self::DowngradedMeeting => "downgraded-meeting",
+            Self::Upgraded => "upgraded",
+            Self::TriedUpgrade => "tried-upgrade",
             Self::Nested => "nested",
             Self::Many => "many",
             Self::PassedOn => "passed-on",
@@ -105,8 +130,9 @@ impl Kind {
         match self {
             Self::Exclusive | Self::Nested => true,
             Self::Tried | Self::Many => lock.tries,
-            Self::Timed | Self::Cancelled | Self::GivenUp => lock.timed,
+            Self::Timed | Self::Cancelled | Self::GivenUp | Self::CalledOff | Self::Mixed => lock.timed,
             Self::Shared | Self::TriedShared | Self::Meeting => lock.shared,
+            Self::Downgraded | Self::DowngradedMeeting | Self::Upgraded | Self::TriedUpgrade => lock.shared,
             Self::ReadersLeave | Self::WritersLeave => lock.shared && lock.timed,
             Self::Full => lock.bounds_readers,
             Self::PassedOn => lock.any_thread_releases,
@@ -144,6 +170,11 @@ pub enum Wrong {
         /// Which thread.
         thread: usize,
     },
+    /// A thread gave up although it had no deadline and nobody had called it off.
+    GaveUp {
+        /// Which thread.
+        thread: usize,
+    },
     /// Nobody uses the lock any more, but it cannot be taken at once.
     NotFree {
         /// Whether it was to be shared.
@@ -170,6 +201,9 @@ impl fmt::Display for Wrong {
             }
             Self::LetIn { thread } => {
                 write!(to, "thread {thread} was let in while another one held the lock")
+            }
+            Self::GaveUp { thread } => {
+                write!(to, "thread {thread} gave up although nobody had called it off")
             }
             Self::NotFree { shared } => {
                 let side = side(shared);
@@ -230,15 +264,21 @@ impl Chosen {
             Kind::Timed => with_deadlines::<L, M>(self.shape, end),
             Kind::Cancelled => called_off::<L, M>(self.shape, end),
             Kind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
+            Kind::CalledOff => called_off_in_vain::<L, M>(self.shape, end, gives_up),
+            Kind::Mixed => mixed::<L, M>(self.shape, end),
             _ => return self.of_tried::<L, M>(lock, end),
         })
     }
 
-    fn of_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(&self) -> Option<Result<Run, Wrong>> {
+    fn of_shared<L: DowngradeLock<M> + TryLock<M>, M: Machine>(&self) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
             Kind::Shared => sharing::<L, M>(self.shape, ends_shared),
             Kind::TriedShared => tried_shared::<L, M>(self.shape),
             Kind::Meeting => meeting::<L, M>(self.shape),
+            Kind::Downgraded => upgrades::downgraded::<L, M>(self.shape),
+            Kind::DowngradedMeeting => upgrades::downgraded_meeting::<L, M>(self.shape),
+            Kind::Upgraded => upgrades::upgraded::<L, M>(self.shape),
+            Kind::TriedUpgrade => upgrades::tried_upgrade::<L, M>(self.shape),
             _ => return None,
         })
     }
@@ -259,7 +299,7 @@ impl<M: Machine> Visitor<M> for Chosen {
         self.of_timed::<L, M>(lock, ends_tried, &[L::acquire_or])
     }
 
-    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
+    fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
         if self.kind == Kind::Full && lock.bounds_readers {
             let waits = |lock: &L, _| {
                 lock.acquire_shared(false);
@@ -270,7 +310,7 @@ impl<M: Machine> Visitor<M> for Chosen {
         self.of_shared::<L, M>().or_else(|| self.of_tried::<L, M>(lock, ends_shared))
     }
 
-    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Self::Output {
+    fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output {
         match self.kind {
             Kind::ReadersLeave => Some(readers_leave::<L, M>(self.shape)),
             Kind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
@@ -441,13 +481,15 @@ fn add_up<L: RawLock<M>, M: Machine>(
     let run = M::run(&Plan::threads(shape.threads), &|thread| {
         let inside = rounds(thread);
         told[thread].touches.set(inside.touches);
-        told[thread].wrong.set(u8::from(inside.disturbed) | u8::from(inside.let_in) << 1);
+        let wrong = [inside.disturbed, inside.let_in, inside.gave_up];
+        told[thread].wrong.set(wrong.iter().position(|&wrong| wrong).map_or(0, |number| number as u8 + 1));
     });
     for (thread, told) in told.iter().enumerate() {
         match told.wrong.get() {
             0 => {}
+            1 => return Err(Wrong::NotAlone { thread }),
             2 => return Err(Wrong::LetIn { thread }),
-            _ => return Err(Wrong::NotAlone { thread }),
+            _ => return Err(Wrong::GaveUp { thread }),
         }
     }
     let ran = told.iter().map(|told| told.touches.get()).sum();
@@ -466,6 +508,8 @@ struct Inside {
     disturbed: bool,
     /// It got the lock while another thread had it.
     let_in: bool,
+    /// It gave up although it had no deadline and nobody had called it off.
+    gave_up: bool,
 }
 
 impl Inside {
@@ -533,8 +577,9 @@ fn wrapping<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run,
     attempts_at(shape, &[guarded], end, every_other_is_a_try)
 }
 
-/// How long the waiters of [`timed`] wait, in nanoseconds, from the impatient to the patient.
-const WAITS_NS: [u64; 4] = [0, 1_000, 20_000, 300_000];
+/// How long the waiters of [`timed`] wait, in nanoseconds. The first one, which is all that a small client has, lets a
+/// waiter fall asleep before it gives up.
+const WAITS_NS: [u64; 4] = [20_000, 0, 1_000, 300_000];
 
 /// The timeout of the `attempt`-th timed attempt.
 fn deadline<M: Machine>(attempt: usize) -> Timeout<'static, M> {
@@ -644,6 +689,66 @@ fn given_up<L: TimedLock<M>, M: Machine>(
             object.release();
         }
         inside
+    })
+}
+
+/// The first thread holds the lock until the second has been called off, in each way in which it can wait. Then the second
+/// waits while nobody calls it off, so that it may not give up. All others acquire.
+fn called_off_in_vain<L: TimedLock<M>, M: Machine>(
+    shape: Shape,
+    end: End<L>,
+    gives_up: Attempts<'_, L, M>,
+) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    let object = &guarded[0];
+    let (held, left, cancel) = (&words::<M>(1)[0], &words::<M>(1)[0], &*words::<M>(1)[0]);
+    add_up(shape, &guarded, end, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.rounds {
+            if thread == 1 {
+                M::spin_until(&**held, Relaxed, |held| held >= round);
+                for attempt in gives_up {
+                    inside.let_in |=
+                        object.attempt(|lock| attempt(lock, Timeout::cancelled_by(cancel)).is_ok());
+                }
+                cancel.store(0, Relaxed);
+                left.store(2 * round - 1, Relaxed);
+                if object.attempt(|lock| lock.acquire_or(Timeout::cancelled_by(cancel)).is_ok()) {
+                    inside.touch(object);
+                    object.release();
+                } else {
+                    inside.gave_up = true;
+                }
+                left.store(2 * round, Relaxed);
+                continue;
+            }
+            let calls_off = thread == 0 && shape.threads > 1;
+            if calls_off {
+                M::spin_until(&**left, Relaxed, |left| left == 2 * (round - 1)); // it waits no more
+            }
+            object.acquire();
+            inside.touch(object);
+            if calls_off {
+                cancel.store(1, Relaxed);
+                held.store(round, Relaxed);
+                M::spin_until(&**left, Relaxed, |left| left == 2 * round - 1);
+            }
+            object.release();
+        }
+        inside
+    })
+}
+
+/// Threads of even number acquire and try by turns; those of odd number give up at a deadline and acquire by turns. So a
+/// queue node that was left in one way is used again in another.
+fn mixed<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    attempts::<L, M>(shape, end, |thread, round, guarded| match (thread % 2, round % 2) {
+        (1, 0) => guarded.attempt(|lock| lock.acquire_or(deadline(thread / 2)).is_ok()),
+        (0, 1) => guarded.attempt(TryLock::try_acquire),
+        _ => {
+            guarded.acquire();
+            true
+        }
     })
 }
 

@@ -2,7 +2,7 @@
 
 use contend_workloads::client::{self, Chosen, Kind, Shape, Wrong};
 use locks::catalogue::{self, LOCKS, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Release};
 use machine::{GaveUp, Machine, Native, Patient, Timeout, Word};
 
@@ -82,6 +82,11 @@ unsafe impl TimedRwLock<Patient> for Open {
     fn acquire_shared_or(&self, _: bool, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
         Ok(())
     }
+}
+
+// SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
+unsafe impl DowngradeLock<Patient> for Open {
+    unsafe fn downgrade(&self) {}
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::session::Session;
 use crate::explorer::Access;
 use crate::graph::{Compare, EventId, LocationId};
 use crate::model::{Model, Strength};
+use crate::violation::Violation;
 
 impl Session {
     /// A prepared access of the running thread; the client's own thread makes none: it gets what the location holds.
@@ -65,6 +66,10 @@ impl Session {
     /// only goes on looking waits.
     fn poll_again(&self, polled: PolledLoad) -> (Option<EventId>, u64) {
         if polled.repeated == MOST_POLLS {
+            self.with(|state| {
+                let polling = state.thread.map(|thread| Violation::EndlessPolling { thread });
+                polling.map(|polling| state.engine().violate(polling))
+            });
             self.wait(Reads::of(&[Some(polled.read)]), false, "polls a word that does not change");
         }
         self.with(|state| state.polled = Some(PolledLoad { repeated: polled.repeated + 1, ..polled }));

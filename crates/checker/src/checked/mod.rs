@@ -209,6 +209,23 @@ pub fn without_names(thread: usize) {
     session::session().with(|state| state.nameless = Some(thread));
 }
 
+/// For a client before its run: its threads run on so many dies, by turns. Otherwise there is one.
+///
+/// # Panics
+/// Outside an exploration.
+pub fn on_dies(dies: usize) {
+    session::session().with(|state| state.dies = dies.max(1));
+}
+
+/// How often threads have woken sleepers, or tried to, for a client of one thread: others may be interrupted.
+///
+/// # Panics
+/// Outside an exploration.
+#[must_use]
+pub fn wakes() -> usize {
+    session::session().with(|state| state.wakes)
+}
+
 fn report(session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {
     report_or(session, client, started, &mut None)
 }

@@ -100,6 +100,10 @@ pub(super) struct State {
     pub(super) stop: Option<&'static AtomicBool>,
     /// The thread whose nodes have no names.
     pub(super) nameless: Option<usize>,
+    /// On how many dies the threads run, by turns.
+    pub(super) dies: usize,
+    /// How often threads have woken, or tried to, since the client began. Means something while one thread runs alone.
+    pub(super) wakes: usize,
 }
 
 /// The session of this thread. The reference is good for as long as the client runs: nobody keeps it longer.
@@ -167,6 +171,8 @@ impl State {
             fewer_than: None,
             stop: None,
             nameless: None,
+            dies: 1,
+            wakes: 0,
         }
     }
 
@@ -326,7 +332,7 @@ impl Session {
             self.with(|state| {
                 state.arena.reset_main();
                 state.settled.fill(0);
-                (state.thread, state.nameless) = (None, None);
+                (state.thread, state.nameless, state.dies, state.wakes) = (None, None, 1, 0);
             });
             let wrong = match catch_unwind(AssertUnwindSafe(client)) {
                 Ok(Ok(())) => None,

@@ -32,6 +32,11 @@ fn wanted<V: Plain>(change: Option<Change>, ready: &mut dyn FnMut(V) -> bool) ->
     }
 }
 
+/// Where a thread runs: each on a core of its own, the dies by turns.
+fn place_of(thread: usize, dies: usize) -> Place {
+    Place { core: thread as u32, die: (thread % dies) as u32, ..Place::default() }
+}
+
 /// Whether values of this type are addresses.
 fn is_address<V: Plain>() -> bool {
     std::any::type_name::<V>().starts_with('*')
@@ -293,6 +298,7 @@ unsafe impl Machine for Checked {
         if session.change(Operation::Wake, site) == Some(Change::Dropped) || session.thread().is_none() {
             return 0;
         }
+        session.with(|state| state.wakes += 1);
         let queue = session.queue_of(word as usize);
         let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).woken(count).0);
         (Sleepers(sleepers).iter().count() as u32).min(count)
@@ -303,12 +309,13 @@ unsafe impl Machine for Checked {
     }
 
     fn place() -> Place {
-        let core = session().thread().unwrap_or(0) as u32;
-        Place { core, ..Place::default() }
+        let session = session();
+        place_of(session.thread().unwrap_or(0), session.with(|state| state.dies))
     }
 
     fn topology() -> Topology {
-        let places = (0..crate::MAX_THREADS as u32).map(|core| Place { core, ..Place::default() });
+        let dies = session().with(|state| state.dies);
+        let places = (0..crate::MAX_THREADS).map(|core| place_of(core, dies));
         Topology { places: places.collect() }
     }
 

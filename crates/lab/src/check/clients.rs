@@ -1,9 +1,9 @@
 //! The clients that a lock is checked with: those that every machine runs, and those that only checking needs.
 
 use checker::Checked;
-use checker::checked::{nodes_out, without_names};
+use checker::checked::{nodes_out, on_dies, wakes, without_names};
 use locks::catalogue::{self, Family, Lock, Visitor};
-use locks::{Anderson, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{Anderson, DowngradeLock, RawLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 use workloads::client::{self, Chosen, Kind, Shape, Wrong};
@@ -19,6 +19,10 @@ pub enum Client {
     NamelessHolder,
     /// [`Kind::GivenUp`] where those of the waiter that gives up have none.
     NamelessLeaver,
+    /// [`Kind::Tried`] by one thread, which must not wake anybody.
+    Alone,
+    /// [`Kind::Tried`] with threads on two dies.
+    Dies,
     /// Threads park until another one has something for them, as on a condition variable.
     Parked,
     /// An object whose count of references stands beside its lock.
@@ -32,7 +36,9 @@ pub enum Client {
 }
 
 impl Client {
-    const OWN: [Self; 8] = [
+    const OWN: [Self; 10] = [
+        Self::Alone,
+        Self::Dies,
         Self::Nameless,
         Self::NamelessHolder,
         Self::NamelessLeaver,
@@ -55,6 +61,8 @@ impl Client {
             Self::Nameless => "nameless",
             Self::NamelessHolder => "nameless-holder",
             Self::NamelessLeaver => "nameless-leaver",
+            Self::Alone => "alone",
+            Self::Dies => "dies",
             Self::Parked => "parked",
             Self::References => "references",
             Self::Dying => "dying",
@@ -69,6 +77,8 @@ impl Client {
             Self::Of(kind) => kind.suits(lock),
             Self::Nameless => lock.family == Family::Queue && lock.tries,
             Self::NamelessHolder | Self::NamelessLeaver => lock.family == Family::Queue && lock.timed,
+            Self::Alone => lock.tries,
+            Self::Dies => lock.name == "hclh",
             Self::Parked => true,
             Self::References | Self::Dying | Self::NotLast | Self::ManyReferences => lock.name == "lockref",
         }
@@ -87,6 +97,11 @@ impl Client {
             Self::Dying => Some(client::dying::<Checked>(shape)),
             Self::NotLast => Some(client::not_last::<Checked>(shape)),
             Self::ManyReferences => Some(client::many_references::<Checked>(shape)),
+            Self::Alone => run_kind(Kind::Tried, lock, Shape { threads: 1, ..shape }),
+            Self::Dies => {
+                on_dies(2);
+                run_kind(Kind::Tried, lock, shape)
+            }
             Self::Nameless => {
                 without_names(0);
                 run_kind(if lock.timed { Kind::Timed } else { Kind::Tried }, lock, shape)
@@ -98,6 +113,9 @@ impl Client {
             Self::Of(kind) => run_kind(kind, lock, shape),
         };
         run.ok_or_else(|| format!("{} has no such client", lock.name))?.map_err(|wrong| wrong.to_string())?;
+        if self == Self::Alone && wakes() > 0 {
+            return Err(format!("a thread that nobody waits for wakes {} times", wakes()));
+        }
         match nodes_out() {
             0 => Ok(()),
             nodes => Err(format!(
@@ -195,11 +213,11 @@ impl Visitor<Checked> for Park {
         parked::<L>(self.0)
     }
 
-    fn shared<L: RawRwLock<Checked> + TryLock<Checked>>(self, _: &Lock) -> Self::Output {
+    fn shared<L: DowngradeLock<Checked> + TryLock<Checked>>(self, _: &Lock) -> Self::Output {
         parked::<L>(self.0)
     }
 
-    fn timed_shared<L: TimedRwLock<Checked>>(self, _: &Lock) -> Self::Output {
+    fn timed_shared<L: TimedRwLock<Checked> + DowngradeLock<Checked>>(self, _: &Lock) -> Self::Output {
         parked::<L>(self.0)
     }
 }

@@ -1,5 +1,6 @@
 //! Making one access of a lock weaker, or wrong, to see whether a client fails.
 
+use super::clients::Client;
 use super::clients_of;
 use super::plan::{Limits, Task};
 use super::sites::{self, Site, place};
@@ -7,7 +8,7 @@ use crate::interrupt;
 use crate::names;
 use crate::usage::UsageError;
 use checker::checked::{Accessed, Change, ordering_name};
-use checker::{Bound, Exploration, Model, Mutation};
+use checker::{Bound, Exploration, Model, Mutation, Search};
 use locks::catalogue::Lock;
 use serde_json::{Value, json};
 use std::fmt;
@@ -55,13 +56,13 @@ impl Wanted {
     pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, UsageError> {
         let sites = Judged::of(lock).sites;
         let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
-        let found = sites.iter().filter(here).flat_map(|site| site.access.mutations());
+        let found = sites.iter().filter(here).flat_map(Site::mutations);
         match found.into_iter().find(|mutation| mutation.to == self.to) {
             Some(mutation) => Ok(mutation),
             None => {
-                let all = sites.iter().flat_map(|site| {
-                    site.access.mutations().into_iter().map(|mutation| name(site, mutation.to))
-                });
+                let all = sites
+                    .iter()
+                    .flat_map(|site| site.mutations().into_iter().map(|mutation| name(site, mutation.to)));
                 let all = all.collect::<Vec<_>>();
                 let listed = format!("{} has\n  {}", lock.name, all.join("\n  "));
                 let all = all.iter().map(String::as_str);
@@ -96,7 +97,10 @@ impl Judged {
                 ..Exploration::of(Model::Ra)
             };
             let report = task.explore(&exploration);
-            accesses.extend(&report.accesses);
+            // The lock beside the one that is upgraded is judged where it stands alone.
+            if !matches!(task.client, Client::Of(Kind::Upgraded | Kind::TriedUpgrade)) {
+                accesses.extend(&report.accesses);
+            }
             // A client that fails without a mutation says nothing of one.
             if report.counterexample.is_none() && report.bound != Some(Bound::Unfollowed) {
                 judges.push((report.elapsed, task));
@@ -104,10 +108,10 @@ impl Judged {
         }
         // The plain client says most plainly what is wrong; after it the quick ones.
         let is_plain = |task: &Task| {
-            task.client == super::Client::Of(Kind::Exclusive) && task.shape == Shape { threads: 2, rounds: 1 }
+            task.client == Client::Of(Kind::Exclusive) && task.shape == Shape { threads: 2, rounds: 1 }
         };
         judges.sort_by_key(|(elapsed, task)| (!is_plain(task), *elapsed));
-        let judges = judges.into_iter().map(|(_, task)| task).collect();
+        let judges = judges.into_iter().map(|(_, task)| task).chain(large_judges(lock)).collect();
         Self { sites: sites::of_locks(accesses), judges }
     }
 }
@@ -117,16 +121,26 @@ fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
         let shape = Shape { threads, rounds };
         clients_of(lock)
             // Two threads already fill the nested client.
-            .filter(move |client| threads == 2 || *client != super::Client::Of(Kind::Nested))
+            .filter(move |client| threads == 2 || *client != Client::Of(Kind::Nested))
             .map(move |client| Task { lock, client, shape, model: Model::Ra })
     })
 }
 
-/// Executions in which a client looks for a mutant: a number and no time, so that the same ones are found everywhere.
-const EXECUTIONS_FOR_A_MUTANT: u64 = 50_000;
+/// Clients large enough that every thread comes to use again what it has left in a queue, where nothing is out of order.
+fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
+    let shape = Shape { threads: 3, rounds: 2 };
+    let clients = [Kind::Exclusive, Kind::Mixed].map(Client::Of).into_iter();
+    let suits = clients.filter(|client| client.suits(lock));
+    suits.map(move |client| Task { lock, client, shape, model: Model::Sc })
+}
 
-/// How long all clients try to find a mutant.
-const FOR_A_MUTANT: Duration = Duration::from_secs(20);
+/// Executions in which a client looks for a mutant, and states where those are not all: numbers and no times, so that the
+/// same ones are found everywhere.
+const EXECUTIONS_FOR_A_MUTANT: u64 = 10_000;
+const STATES_FOR_A_MUTANT: usize = 300_000;
+
+/// How long all clients try to find a mutant at most, on a computer on which they do not come to their ends.
+const FOR_A_MUTANT: Duration = Duration::from_secs(120);
 
 /// What became of a mutant.
 pub struct Mutant {
@@ -186,7 +200,7 @@ pub fn all(lock: &'static Lock) -> Vec<Pending> {
             mutation,
             name: name(site, mutation.to),
         };
-        site.access.mutations().into_iter().map(pending).collect::<Vec<_>>()
+        site.mutations().into_iter().map(pending).collect::<Vec<_>>()
     };
     sites.iter().flat_map(of_site).collect()
 }
@@ -210,34 +224,42 @@ impl Pending {
         }
     }
 
+    /// First every client has some executions, most of which find the mutant at once; then those that did not come to
+    /// their end go from state to state, the small ones first.
     fn fate(&self, limits: &Limits) -> Fate {
         let until = Instant::now() + FOR_A_MUTANT;
-        let mut bounds = 0;
-        for task in self.judges.iter() {
-            let left = until.saturating_duration_since(Instant::now());
-            if limits.are_over() {
-                return Fate::NotJudged;
-            }
-            let exploration = Exploration {
-                mutation: Some(self.mutation),
-                most_executions: Some(EXECUTIONS_FOR_A_MUTANT),
-                most_time: Some(left),
-                ..limits.exploration(task.model)
-            };
-            let report = task.explore(&exploration);
-            let Shape { threads, rounds } = task.shape;
-            let client = || format!("{} {threads} × {rounds}", task.client.name());
-            match &report.counterexample {
-                Some(found) => {
-                    return Fate::Found { client: client(), violation: found.violation.name() };
+        let mut unseen = self.judges.iter().collect::<Vec<_>>();
+        for search in [Search::Executions, Search::States] {
+            let mut cut_off = Vec::new();
+            for task in unseen {
+                if limits.are_over() {
+                    return Fate::NotJudged;
                 }
-                None if report.bound == Some(Bound::Unfollowed) => {
-                    return Fate::Found { client: client(), violation: ENDLESS };
+                let exploration = Exploration {
+                    mutation: Some(self.mutation),
+                    search,
+                    most_executions: (search == Search::Executions).then_some(EXECUTIONS_FOR_A_MUTANT),
+                    most_states: Some(STATES_FOR_A_MUTANT),
+                    most_time: Some(until.saturating_duration_since(Instant::now())),
+                    ..limits.exploration(task.model)
+                };
+                let report = task.explore(&exploration);
+                let Shape { threads, rounds } = task.shape;
+                let client = || format!("{} {threads} × {rounds}", task.client.name());
+                match &report.counterexample {
+                    Some(found) => {
+                        return Fate::Found { client: client(), violation: found.violation.name() };
+                    }
+                    None if report.bound == Some(Bound::Unfollowed) && search == Search::Executions => {
+                        return Fate::Found { client: client(), violation: ENDLESS };
+                    }
+                    None if !report.complete => cut_off.push(task),
+                    None => {}
                 }
-                None => bounds += usize::from(!report.complete),
             }
+            unseen = cut_off;
         }
-        Fate::Survives { bounds }
+        Fate::Survives { bounds: unseen.len() }
     }
 }
 

@@ -328,6 +328,14 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         (Client::Of(Kind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
         (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
         (Client::Of(Kind::Nested), _) => vec![(2, 2)],
+        (Client::Alone, _) => vec![(1, 2)],
+        // Two words and many steps: what three threads find, they find under the weakest model.
+        (
+            Client::Of(Kind::Downgraded | Kind::DowngradedMeeting | Kind::Upgraded | Kind::TriedUpgrade),
+            Model::Sc | Model::Tso | Model::Pso,
+        ) => vec![(2, 2)],
+        // A node that was left in a queue must come back and be left in another way, while somebody waits behind it.
+        (Client::Of(Kind::Mixed), Model::Sc) => vec![(3, 2)],
         // With three threads somebody waits behind whoever leaves; in a second round what was left shows.
         _ => vec![(3, 1), (2, 2)],
     }

@@ -1,6 +1,7 @@
 //! Accesses of locks, by names that stay when lines move: the function, the operation, and which of several.
 
-use checker::checked::Accessed;
+use checker::Mutation;
+use checker::checked::{Accessed, Change};
 use locks::source;
 use std::path::Path;
 
@@ -10,6 +11,19 @@ pub(super) struct Site {
     pub access: Accessed,
     /// As `McsQueue::acquire.swap`, or `K42::release.load#2` for a second one in that function.
     pub name: String,
+    /// What the access reads is dropped by the statement that it is, so that no other value of it makes a difference.
+    is_statement: bool,
+}
+
+impl Site {
+    /// The access made weaker, and made wrong, in every way that changes what the code can do.
+    pub(super) fn mutations(&self) -> Vec<Mutation> {
+        let mut all = self.access.mutations();
+        let is_read =
+            |change| matches!(change, Change::ReadsOneMore | Change::ReadsOneLess | Change::ReadsZero);
+        all.retain(|mutation| !(self.is_statement && is_read(mutation.to)));
+        all
+    }
 }
 
 /// What locks have for checks alone: no mistake in it would be one of the lock.
@@ -17,19 +31,20 @@ const FOR_CHECKS: [&str; 3] = ["::is_idle", "::near_wrap", "::near_full"];
 
 /// The accesses among these that stand in the source of a lock, each once, by their places, with their names.
 pub(super) fn of_locks(accesses: impl IntoIterator<Item = Accessed>) -> Vec<Site> {
-    let mut all: Vec<(Accessed, String)> = Vec::new();
+    let mut all: Vec<(Accessed, String, bool)> = Vec::new();
     for access in accesses {
         let Some(text) = text_of(access.site.file(), source::PLACE) else { continue };
         let function = function_at(text, access.site.line());
         let is_of_checks = FOR_CHECKS.iter().any(|name| function.ends_with(name));
-        if !is_of_checks && !all.iter().any(|(other, _)| other.same(&access)) {
-            all.push((access, format!("{function}.{}", access.operation.name())));
+        if !is_of_checks && !all.iter().any(|(other, ..)| other.same(&access)) {
+            let is_statement = is_statement(text, access.site.line(), access.site.column());
+            all.push((access, format!("{function}.{}", access.operation.name()), is_statement));
         }
     }
-    all.sort_by_key(|(access, _)| (access.site.file(), access.site.line(), access.site.column()));
+    all.sort_by_key(|(access, ..)| (access.site.file(), access.site.line(), access.site.column()));
     let number = |index: usize| {
-        let (access, plain) = &all[index];
-        let before = all[..index].iter().filter(|(other, name)| {
+        let (access, plain, _) = &all[index];
+        let before = all[..index].iter().filter(|(other, name, _)| {
             name == plain && other.site.file() == access.site.file() && other.site != access.site
         });
         before.count() + 1
@@ -38,7 +53,8 @@ pub(super) fn of_locks(accesses: impl IntoIterator<Item = Accessed>) -> Vec<Site
         1 => all[index].1.clone(),
         number => format!("{}#{number}", all[index].1),
     };
-    (0..all.len()).map(|index| Site { access: all[index].0, name: name(index) }).collect()
+    let site = |index: usize| Site { access: all[index].0, name: name(index), is_statement: all[index].2 };
+    (0..all.len()).map(site).collect()
 }
 
 /// Where an access stands, as tables of counterexamples show it.
@@ -55,6 +71,28 @@ fn text_of(file: &str, place: &str) -> Option<&'static str> {
     let name = file.file_name()?.to_str()?;
     let known = source::FILES.iter().find(|(known, _)| *known == name);
     known.filter(|_| here.ends_with(locks) || locks.ends_with(here)).map(|(_, text)| *text)
+}
+
+/// Whether the call of a method at this place is a statement of its own: a path before it, a semicolon behind it, and
+/// nothing that goes on from the line above.
+fn is_statement(text: &str, line: u32, column: u32) -> bool {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>();
+    let (above, rest) = lines.split_at(line as usize - 1);
+    let Some((before, call)) = rest.first().and_then(|line| line.split_at_checked(column as usize - 1))
+    else {
+        return false;
+    };
+    let is_path = before.trim().chars().all(|c| c.is_alphanumeric() || "._".contains(c));
+    let above = above.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut depth = 0_usize;
+    let after =
+        std::iter::once(call).chain(rest[1..].iter().copied()).flat_map(str::chars).skip_while(|&c| {
+            depth += usize::from(c == '(');
+            let ends = c == ')' && depth == 1;
+            depth -= usize::from(c == ')');
+            !ends
+        });
+    is_path && above.ends_with([';', '{', '}']) && after.skip(1).find(|c| !c.is_whitespace()) == Some(';')
 }
 
 /// The function that a line stands in, with the type that it belongs to.
@@ -113,6 +151,20 @@ mod tests {
         for file in elsewhere {
             assert!(text_of(file, "crates/locks/src/source.rs").is_none(), "{file}");
         }
+    }
+
+    #[test]
+    fn a_call_is_a_statement_where_its_value_is_dropped() {
+        let text = "fn f(&self) {\n    self.word.fetch_sub(READER, Relaxed); // outside\n    if x {\n        \
+                    self.word.fetch_and(!(A | B), Relaxed);\n    }\n    let y =\n        self.word.fetch_or(1, \
+                    Relaxed);\n    self.word.fetch_sub(1, Relaxed) != 1;\n    let z = self.word.swap(1, \
+                    Relaxed);\n    self.word.fetch_add(2, Relaxed)\n}\n";
+        let calls = text.lines().zip(1..).filter_map(|(line, number)| {
+            let at =
+                ["fetch_sub", "fetch_and", "fetch_or", "swap", "fetch_add"].iter().find_map(|c| line.find(c));
+            at.map(|at| is_statement(text, number, at as u32 + 1))
+        });
+        assert_eq!(calls.collect::<Vec<_>>(), [true, true, false, false, false, false]);
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! Clients of reader-writer locks whose holders change sides: a writer that becomes a reader, and readers that become the
+//! writer.
+
+use locks::{DowngradeLock, RawRwLock, Tas, TryLock, Upgradable, UpgradableLock};
+use machine::Ordering::Relaxed;
+use machine::{Event, Integer, Machine, PlainCell, Run, Word};
+
+use super::{Guarded, Inside, Shape, Turn, Wrong, add_up, by_turns, ends_shared, reads, words, writes};
+
+/// Any lock with upgradable readers. The gate in front of it is the smallest lock, so that what is explored is the lock.
+type Gated<L, M> = Upgradable<L, Tas<M>>;
+
+impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
+    /// Announces that a hold becomes another one, and turns it; gives what `turn` says.
+    fn turned<T>(&self, was_shared: bool, is_shared: impl Fn(&T) -> bool, turn: impl FnOnce(&L) -> T) -> T {
+        M::note(Event::Releasing { lock: self.address(), shared: was_shared });
+        let turned = turn(&self.lock);
+        M::note(Event::Acquired { lock: self.address(), shared: is_shared(&turned) });
+        turned
+    }
+}
+
+/// Writes, becomes a reader, and finds what it has written. Says in between that it is inside.
+fn downgrades<L: DowngradeLock<M>, M: Machine>(
+    object: &Guarded<L, M>,
+    inside: &mut Inside,
+    say: impl FnOnce(),
+) {
+    object.acquire();
+    say();
+    let count = object.count.get();
+    inside.touch(object);
+    // SAFETY: acquired above.
+    object.turned(false, |()| true, |lock| unsafe { lock.downgrade() });
+    inside.disturbed |= object.count.get() != count + 1;
+}
+
+/// A writer that becomes a reader, with a writer and a reader there.
+pub(super) fn downgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let turn: Turn<L, M> = |_, object, inside| {
+        downgrades(object, inside, || {});
+        object.release_shared();
+    };
+    by_turns::<L, M, 3>(shape, [turn, writes, reads])
+}
+
+/// The first thread writes, becomes a reader, and stays inside until all other threads are, which have come meanwhile to
+/// read.
+pub(super) fn downgraded_meeting<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
+    shape: Shape,
+) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<L, M>::placed()];
+    let object = &guarded[0];
+    let (held, met) = (&words::<M>(1)[0], &words::<M>(1)[0]);
+    add_up(shape, &guarded, ends_shared, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.rounds {
+            if thread == 0 {
+                downgrades(object, &mut inside, || held.store(round, Relaxed));
+            } else {
+                M::spin_until(&**held, Relaxed, |held| held >= round);
+                object.acquire_shared(false);
+                inside.look(object);
+            }
+            met.fetch_add(1, Relaxed);
+            M::spin_until(&**met, Relaxed, |met| met >= shape.threads as u32 * round);
+            object.release_shared();
+        }
+        inside
+    })
+}
+
+/// What is asked at the end of a lock with upgradable readers: there is one at a time, beside other readers.
+fn ends_upgradable<L: UpgradableLock<M> + TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    if !(lock.try_acquire_upgradable() && lock.try_acquire_shared(false)) {
+        return Err(Wrong::NotFree { shared: true });
+    }
+    if lock.try_acquire_upgradable() || lock.try_acquire() {
+        return Err(Wrong::NotHeld { shared: true });
+    }
+    // SAFETY: acquired above.
+    unsafe {
+        if lock.try_upgrade() {
+            return Err(Wrong::NotHeld { shared: true });
+        }
+        lock.release_shared();
+        if !lock.try_upgrade() {
+            return Err(Wrong::NotFree { shared: false });
+        }
+        if lock.try_acquire_shared(false) {
+            return Err(Wrong::NotHeld { shared: false });
+        }
+        lock.downgrade_to_upgradable();
+        lock.downgrade_upgradable();
+        lock.release_shared();
+    }
+    ends_shared(lock)
+}
+
+/// Each thread does one of these in a round, by turns, with an upgradable lock.
+fn by_upgrading_turns<L: DowngradeLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
+    shape: Shape,
+    turns: [Turn<Gated<L, M>, M>; TURNS],
+) -> Result<Run, Wrong> {
+    let guarded = [Guarded::<Gated<L, M>, M>::placed()];
+    add_up(shape, &guarded, ends_upgradable, |thread| {
+        let mut inside = Inside::default();
+        for round in 0..shape.rounds as usize {
+            turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
+        }
+        inside
+    })
+}
+
+/// An upgradable reader that becomes the writer, an upgradable reader again and then a plain one, with a writer and a
+/// reader there.
+pub(super) fn upgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let upgrades: Turn<Gated<L, M>, M> = |turn, object, inside| {
+        object.attempt_shared(|lock| {
+            lock.acquire_upgradable();
+            true
+        });
+        let count = object.count.get();
+        // SAFETY: acquired above.
+        object.turned(true, |()| false, |lock| unsafe { lock.upgrade() });
+        inside.touch(object);
+        // SAFETY: upgraded above.
+        object.turned(false, |()| true, |lock| unsafe { lock.downgrade_to_upgradable() });
+        inside.disturbed |= object.count.get() != count + 1; // nobody else has written since it reads
+        M::note(Event::Releasing { lock: object.address(), shared: true });
+        // SAFETY: an upgradable hold, given up whole or in two steps.
+        unsafe {
+            if turn.is_multiple_of(2) {
+                object.lock.downgrade_upgradable();
+                object.lock.release_shared();
+            } else {
+                object.lock.release_upgradable();
+            }
+        }
+    };
+    by_upgrading_turns::<L, M, 3>(shape, [upgrades, writes, reads])
+}
+
+/// Attempts to be the upgradable reader, and then the writer, by two threads, with a reader there.
+pub(super) fn tried_upgrade<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
+    shape: Shape,
+) -> Result<Run, Wrong> {
+    let tries: Turn<Gated<L, M>, M> = |_, object, inside| {
+        if !object.attempt_shared(UpgradableLock::try_acquire_upgradable) {
+            return;
+        }
+        let count = object.count.get();
+        // SAFETY: acquired above.
+        let upgraded = object.turned(true, |upgraded| !upgraded, |lock| unsafe { lock.try_upgrade() });
+        inside.disturbed |= object.count.get() != count;
+        if upgraded {
+            inside.touch(object);
+            object.release();
+        } else {
+            M::note(Event::Releasing { lock: object.address(), shared: true });
+            // SAFETY: as it was before.
+            unsafe { object.lock.release_upgradable() };
+        }
+    };
+    by_upgrading_turns::<L, M, 3>(shape, [tries, reads, tries])
+}

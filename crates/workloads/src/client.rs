@@ -724,14 +724,14 @@ fn called_off_in_vain<L: TimedLock<M>, M: Machine>(
             }
             let calls_off = thread == 0 && shape.threads > 1;
             if calls_off {
-                M::spin_until(&**left, Relaxed, |left| left == 2 * (round - 1)); // it waits no more
+                M::spin_until(&**left, Relaxed, |left| left >= 2 * (round - 1)); // it waits no more
             }
             object.acquire();
             inside.touch(object);
             if calls_off {
                 cancel.store(1, Relaxed);
                 held.store(round, Relaxed);
-                M::spin_until(&**left, Relaxed, |left| left == 2 * round - 1);
+                M::spin_until(&**left, Relaxed, |left| left >= 2 * round - 1);
             }
             object.release();
         }

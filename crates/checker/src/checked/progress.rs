@@ -95,5 +95,6 @@ impl Reads {
     }
 }
 
-/// Polls of a word by a thread before it counts as waiting for another value.
+/// Polls of a word by a thread, with nothing but delays between, before that is wrong: locks wait by the named waits of the
+/// machine, and a lock that sleeps polls a few times only.
 pub(super) const MOST_POLLS: u32 = 1_000;

@@ -68,7 +68,7 @@ fn what_cannot_be_checked_is_said_at_once() {
         (&["mcs", "--model", "rra"], "sc, tso, pso, ra"),
         (&["mcs", "--acquisitions", "0"], "0 is not in 1.."),
         (&["mcs", "--threads", "0"], "0 is not in 1.."),
-        (&["mcs", "--time-limit", "3 parsecs"], "there are ms, s, m and h"),
+        (&["mcs", "--time-limit", "3 parsecs"], "such as 500ms, 90s or 1.5h"),
         (&["mcs", "--weaken", "McsQueue::acquire.swap=sideways"], "acq_rel"),
     ] {
         let output = check(arguments.iter().copied());
@@ -124,7 +124,7 @@ fn what_is_finished_is_printed_after_ctrl_c() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
     let directory = tempfile::tempdir().expect("a directory");
     let page = directory.path().join("page.md");
-    command.args(["check", "--all", "--mutate", "--write"]).arg(&page);
+    command.args(["check", "--all", "--mutate", "--output"]).arg(&page);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend runs");
     while !listens(child.id()) {
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -48,7 +48,7 @@ fn a_program_that_fails_by_itself_passes_its_code_on() {
 #[test]
 fn a_lock_that_fails_or_hangs_is_a_row_and_not_the_end() {
     let script = "case $CONTEND_MUTEX in ticket) kill -SEGV $$;; mcs) sleep 1000;; esac; exit 0";
-    let limit = ["--time-limit", "10", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
+    let limit = ["--time-limit", "10s", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
     let arguments = ["compare"].into_iter().chain(limit).chain(["--", "sh", "-c", script]);
     let output = contend(&arguments.collect::<Vec<_>>());
     assert!(output.status.success(), "one lock that works is enough");
@@ -143,7 +143,7 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
 
 #[test]
 fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
-    let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50", "--lock", "mcs", "--json"];
+    let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50us", "--lock", "mcs", "--json"];
     assert_eq!(contend(&line).stdout, contend(&line).stdout);
     let with_times = contend(&[&line[..], &["--host-times"]].concat());
     assert!(json(&with_times)["runs"][0]["host"]["seconds"].is_number());
@@ -201,7 +201,7 @@ fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
 #[test]
 fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
     let child = Command::new(env!("CARGO_BIN_EXE_contend"))
-        .args(["simulate", "counter", "--lock", "mcs", "--duration", "10000000", "--cores", "1,48", "--json"])
+        .args(["simulate", "counter", "--lock", "mcs", "--duration", "10s", "--cores", "1,48", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

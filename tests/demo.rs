@@ -30,7 +30,7 @@ fn a_busy_machine_is_said_and_fails_nothing() {
     let out = directory.path().to_str().expect("a path of text");
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let busy: Vec<_> = (0..cores.min(16)).map(|_| Busy::start()).collect();
-    let output = demo(&["--out", out, "--runs", "5"]);
+    let output = demo(&["--output", out, "--runs", "5"]);
     drop(busy);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
@@ -46,7 +46,7 @@ fn a_busy_machine_is_said_and_fails_nothing() {
 #[test]
 fn a_lock_that_cannot_stand_in_fails_at_once() {
     for (lock, words) in [("nosuch", "no lock `nosuch`"), ("rw-quued", "`rw-queued`"), ("mcs", "rw-queued")] {
-        let output = demo(&["--lock", lock, "--out", "/nonexistent/never/made"]);
+        let output = demo(&["--lock", lock, "--output", "/nonexistent/never/made"]);
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
         assert!(told.contains(words), "{told}");

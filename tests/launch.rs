@@ -293,7 +293,7 @@ fn file_size_limits_and_full_outputs_are_told() {
     // Room for the first pages, and then none: 8 blocks of 512 bytes or of 1 KiB, as shells have it.
     let little = limited(16, &format!("profile -o little.contend -- {} 4 1000 > /dev/null", injected()));
     assert!(little.ends_with("code 0\n"), "{little}");
-    assert!(little.contains("ulimit -f") && !little.contains("--limit"), "{little}");
+    assert!(little.contains("ulimit -f") && !little.contains("--size-limit"), "{little}");
 
     assert!(ran(place.path(), &["profile", "-q", "--", "true"]).succeeded());
     for arguments in
@@ -314,11 +314,11 @@ fn file_size_limits_and_full_outputs_are_told() {
 fn processes_past_the_bound_of_the_file_are_counted_and_not_told_one_by_one() {
     let place = directory();
     let many = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done";
-    let outcome = ran(place.path(), &["profile", "--limit", "1", "--", "sh", "-c", many]);
+    let outcome = ran(place.path(), &["profile", "--size-limit", "1M", "--", "sh", "-c", many]);
     assert!(outcome.succeeded(), "{outcome}");
     let told: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("room")).collect();
     assert_eq!(told.len(), 1, "{outcome}");
-    assert!(told[0].contains("--limit"), "{outcome}");
+    assert!(told[0].contains("--size-limit"), "{outcome}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ const COMMANDS: [&[&str]; 5] = [
     &["locks"],
     &["machines"],
     &["simulate", "--list"],
-    &["simulate", "counter", "--cores", "1,2", "--duration", "50", "--lock", "ticket,mcs"],
+    &["simulate", "counter", "--cores", "1,2", "--duration", "50us", "--lock", "ticket,mcs"],
     &["reproduce", "fig3"],
 ];
 

@@ -34,27 +34,27 @@ use std::time::Duration;
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
-  contend bench --write docs/benchmarks.md        # all of them into one document (about 10 minutes)
-  contend bench --write try.md --quick            # the same with a few locks and short runs (half a minute at most)"
+  contend bench --output docs/benchmarks.md       # all of them into one document (about 10 minutes)
+  contend bench --output try.md --quick           # the same with a few locks and short runs (half a minute at most)"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     workload: Option<Workload>,
 
     /// Run every benchmark and write what came of it, with the goals that were met and missed, into this file
-    #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
-    /// Runs of each after the warm-up, with --write; with --quick one if this is not given
-    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"), requires = "write", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Runs of each after the warm-up, with --output; with --quick one if this is not given
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"), requires = "output", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
 
-    /// With --write: a few locks and short runs, to see that it works
-    #[arg(long, requires = "write")]
+    /// With --output: a few locks and short runs, to see that it works
+    #[arg(long, requires = "output")]
     quick: bool,
 
-    /// With --write: print goals and tables as JSON too
-    #[arg(long, requires = "write")]
+    /// With --output: print goals and tables as JSON too
+    #[arg(long, requires = "output")]
     json: bool,
 }
 
@@ -108,7 +108,7 @@ impl Workload {
 fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
     match workload {
         Workload::Cost(args) => cost::run(bench, &args.options()),
-        Workload::Throughput(args) => throughput::run(bench, &args.options()),
+        Workload::Throughput(args) => throughput::run(bench, &args.options(bench)),
         Workload::PingPong(args) => ping_pong::run(bench, &args.options()),
         Workload::Cacheline(args) => cacheline::run(bench, &args.options()),
         Workload::Semaphore(args) => semaphore::run(bench, &args.options()),
@@ -152,7 +152,7 @@ fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
 
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.write {
+    if let Some(path) = &args.output {
         let document = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
         if args.json {
             println!("{}", serde_json::to_string_pretty(&document.json)?);

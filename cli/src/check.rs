@@ -1,7 +1,7 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
 use crate::page::Page;
-use crate::{interrupt, progress};
+use crate::{arguments, interrupt, progress};
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
@@ -36,9 +36,9 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Only this model; may be given several times. In ra a release sequence is that of C++20: later stores of the
+    /// Only these models. In ra a release sequence is that of C++20: later stores of the
     /// releasing thread do not continue it, read-modify-writes of any thread do
-    #[arg(long, value_name = "MODEL", value_parser = model_names())]
+    #[arg(long, value_name = "MODEL,…", value_delimiter = ',', value_parser = model_names())]
     model: Vec<Model>,
 
     /// Threads of the clients
@@ -53,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CLIENT", value_parser = client_names())]
     client: Option<Client>,
 
-    /// Time for the whole command, as 90s, 14m or 2h: an exploration that would take too much of it is cut off, and
+    /// Time for the whole command: an exploration that would take too much of it is cut off, and
     /// reported as a bound; a smaller client is tried in its place. Small explorations, half a second each, are done
     /// even when the time is up. Numbers of executions, of states and memory are bounded, too
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = time_limit, alias = "seconds")]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = arguments::duration)]
     time_limit: Duration,
 
     /// Make every access of the lock weaker by one ordering, and wrong in one way, one at a time, and see whether a client
@@ -77,8 +77,8 @@ pub(crate) struct Args {
     json: bool,
 
     /// Write the results as a page; survivors.csv beside it says of each surviving mutant why it is left
-    #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl Args {
@@ -103,7 +103,7 @@ Examples:
   contend check ticket --threads 3 --acquisitions 2 --model tso
   contend check mcs --mutate                         # break each access: is it missed?
   contend check mcs --weaken McsQueue::acquire.swap=acquire --client exclusive --threads 2 --acquisitions 1 --model ra
-  contend check --all --mutate --time-limit 20m --write docs/verification.md";
+  contend check --all --mutate --time-limit 20m --output docs/verification.md";
 
 /// The status of a command that asks for what there is not, such as an execution that is none of this code.
 const USAGE: u8 = 2;
@@ -126,22 +126,6 @@ fn client_names() -> impl TypedValueParser<Value = Client> {
     names.map(|name| Client::all().find(|client| client.name() == name).expect("one of the names"))
 }
 
-/// Reads a time with its unit; without one it is in seconds.
-fn time_limit(text: &str) -> Result<Duration, String> {
-    let (number, unit) =
-        text.split_at(text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).len());
-    let unit = match unit {
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "ms" => 0.001,
-        _ => return Err(format!("no unit is called {unit:?}; there are ms, s, m and h")),
-    };
-    let seconds = number.parse::<f64>().ok().map(|number| number * unit);
-    let seconds = seconds.filter(|seconds| (0.0..=1e7).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time such as 90s, 14m or 2h".to_owned())
-}
-
 /// Runs `contend check`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
@@ -151,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
-    let file = args.write.as_deref().map(Page::at).transpose()?;
+    let file = args.output.as_deref().map(Page::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
     interrupt::keep();
@@ -197,7 +181,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             started.elapsed().as_secs_f64()
         );
     }
-    if let (Some(file), Some(path)) = (file, &args.write) {
+    if let (Some(file), Some(path)) = (file, &args.output) {
         // Why a survivor is left stands beside the page, one mutant a line.
         let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
         file.write(&page::markdown(&all, &arguments, &options, started.elapsed()))?;
@@ -264,17 +248,6 @@ fn run_again(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        for (text, seconds) in [("90", 90.0), ("90s", 90.0), ("1.5m", 90.0), ("2h", 7200.0), ("250ms", 0.25)]
-        {
-            assert_eq!(time_limit(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
-        }
-        for text in ["", "m", "-1s", "5 parsecs", "1e300", "NaN"] {
-            assert!(time_limit(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_sites_in_help_texts_are_accesses_of_the_lock() {

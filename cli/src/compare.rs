@@ -1,5 +1,6 @@
 //! `contend compare`: one program under several locks, fairly.
 
+use crate::arguments::{self, Numbers};
 use crate::{PRELOAD, interrupt, progress};
 use anyhow::Context as _;
 use clap::ArgGroup;
@@ -49,7 +50,7 @@ const LEAST_LIMIT: Duration = Duration::from_secs(30);
   Wall time under every lock:
     contend compare -- kccachetest order -th 2 -rnd 200000
   Two locks, more runs, on four cores, with a plot:
-    contend compare --lock mcs,ticket --runs 10 --pin 0-3 --svg locks.svg -- CMD
+    contend compare --lock mcs,ticket --runs 10 --pin 0..3 --svg locks.svg -- CMD
   A throughput, and a time, that the program prints:
     contend compare --metric '([0-9.]+) ops/sec' -- db_bench --threads=4
     contend compare --metric 'real +([0-9.]+)' --lower-is-better -- CMD
@@ -58,8 +59,8 @@ const LEAST_LIMIT: Duration = Duration::from_secs(30);
 )]
 pub(crate) struct Args {
     /// Locks to compare with glibc, each for every kind that it can serve [default: every one of `contend locks`]. One
-    /// kind alone is KIND=NAME; `+` joins several: mutex=mcs+rwlock=rw
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = parse_candidate)]
+    /// kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw
+    #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = parse_candidate)]
     lock: Vec<String>,
 
     /// Runs of each lock after the warm-up
@@ -79,13 +80,13 @@ pub(crate) struct Args {
     #[arg(long, requires = "metric")]
     higher_is_better: bool,
 
-    /// End a run that takes longer than so many seconds [default: ten times what glibc took to warm up, at least 30]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// End a run that takes longer [default: ten times what glibc took to warm up, at least 30s]
+    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
     time_limit: Option<Duration>,
 
-    /// Run the program on these cores only, such as 0-3 or 0,2
-    #[arg(long, value_name = "CORES", value_parser = parse_cores)]
-    pin: Option<CoreList>,
+    /// Run the program on these cores only, such as 0..3 or 0,2
+    #[arg(long, value_name = "CORE,…", value_delimiter = ',', value_parser = Numbers::between(0, LAST_CORE))]
+    pin: Vec<Numbers>,
 
     /// Print rows, every run's value and the noise meanwhile as JSON
     #[arg(long)]
@@ -100,9 +101,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Cores by number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct CoreList(Vec<usize>);
+/// The last core that a set of them has room for.
+const LAST_CORE: u32 = 8 * size_of::<libc::cpu_set_t>() as u32 - 1;
 
 fn parse_candidate(text: &str) -> Result<String, String> {
     Swaps::parse(&text.replace('+', ",")).map(|_| text.to_owned())
@@ -116,27 +116,6 @@ fn parse_metric(text: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    if duration.is_zero() { Err("no program ends in 0 seconds".into()) } else { Ok(duration) }
-}
-
-fn parse_cores(text: &str) -> Result<CoreList, String> {
-    let mut cores = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |digits: &str| {
-            let most = 8 * size_of::<libc::cpu_set_t>();
-            digits.trim().parse().ok().filter(|&core: &usize| core < most).ok_or_else(|| {
-                format!("`{part}` is no core or range of cores; write 0-3 or 0,2 (cores are numbered under {most})")
-            })
-        };
-        cores.extend(number(first)?..=number(last)?);
-    }
-    if cores.is_empty() { Err("no cores".into()) } else { Ok(CoreList(cores)) }
-}
-
 /// Runs `contend compare`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let locks = candidates(&args.lock)?;
@@ -147,8 +126,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Metric::Captured { regex: regex.clone(), better }
         }
     };
-    if let Some(cores) = &args.pin {
-        pin(cores)?;
+    if !args.pin.is_empty() {
+        pin(&Numbers::all(&args.pin))?;
     }
     interrupt::keep();
     let start_s = match metric {
@@ -208,18 +187,18 @@ fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
 }
 
 /// Binds this process, and so every program that it starts, to cores.
-fn pin(cores: &CoreList) -> anyhow::Result<()> {
+fn pin(cores: &[usize]) -> anyhow::Result<()> {
     // SAFETY: an empty set is valid, the numbers were checked against its size, and its size is passed with it.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &core in &cores.0 {
+        for &core in cores {
             libc::CPU_SET(core, &mut set);
         }
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
     if result != 0 {
         return Err(std::io::Error::last_os_error()).with_context(|| {
-            format!("cannot run on the cores {:?} alone; does the machine have them?", cores.0)
+            format!("cannot run on the cores {cores:?} alone; does the machine have them?")
         });
     }
     Ok(())
@@ -550,18 +529,17 @@ mod tests {
                 &["--metric", "(a)", "--lower-is-better", "--higher-is-better", "--", "a"],
                 "cannot be used with",
             ),
-            (&["--time-limit=-1", "--", "a"], "--time-limit"),
-            (&["--time-limit", "0", "--", "a"], "0 seconds"),
-            (&["--time-limit", "1e99", "--", "a"], "--time-limit"),
-            (&["--pin", "0-x", "--", "a"], "write 0-3"),
-            (&["--pin", "99999999", "--", "a"], "write 0-3"),
-            (&["--pin", "3-1", "--", "a"], "no cores"),
+            (&["--time-limit=-1s", "--", "a"], "such as 500ms"),
+            (&["--time-limit", "10", "--", "a"], "such as 500ms"),
+            (&["--time-limit", "0s", "--", "a"], "at least 1ns"),
+            (&["--pin", "0-3", "--", "a"], "FIRST..LAST"),
+            (&["--pin", "99999999", "--", "a"], "from 0 to 1023"),
+            (&["--pin", "3..1", "--", "a"], "FIRST..LAST"),
             (&["--runs", "0", "--", "a"], "--runs"),
             (&[], "CMD"),
         ] {
             let error = parse(words).unwrap_err();
             assert!(error.contains(remedy), "{words:?}: {error}");
         }
-        assert_eq!(parse_cores("0-2,5").unwrap(), CoreList(vec![0, 1, 2, 5]));
     }
 }

@@ -30,22 +30,22 @@ use std::time::{Duration, Instant};
   contend demo --lock rw-queued --runs 9     # another lock, more runs")]
 pub(crate) struct Args {
     /// The lock to swap in: a name from `contend locks` that serves reader-writer locks
-    #[arg(long, value_name = "NAME", default_value = "rw", value_parser = reader_writer_lock)]
+    #[arg(long, value_name = "LOCK", default_value = "rw", value_parser = reader_writer_lock)]
     lock: String,
     /// Runs of each lock at each number of threads
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..=1000))]
     runs: u32,
     /// Where profiles, curves and the plot go; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "contend-demo")]
-    out: PathBuf,
+    #[arg(short, long, value_name = "DIR", default_value = "contend-demo")]
+    output: PathBuf,
 }
 
 /// The program's own lock, as `compare` names it.
 const AS_IT_IS: &str = launch::GLIBC;
 
-/// Seconds that a profiled and a measured run of the program take.
-const PROFILED_SECONDS: &str = "0.6";
-const MEASURED_SECONDS: &str = "0.25";
+/// How long a profiled and a measured run of the program take.
+const PROFILED: &str = "600ms";
+const MEASURED: &str = "250ms";
 
 /// What noise spoils is tried so often at most, and not again when the demo has taken so long.
 const TRIES: usize = 3;
@@ -75,18 +75,19 @@ fn say(paragraph: &str) {
 
 /// Runs `contend demo`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}: name another place with --out", args.out.display()))?;
+    std::fs::create_dir_all(&args.output).with_context(|| {
+        format!("cannot make {}: name another place with --output", args.output.display())
+    })?;
     let contend = Contend { exe: std::env::current_exe().context("cannot find the command itself")? };
     let (started, watch) = (Instant::now(), Watch::start());
 
     say("1. Calibrate: what a hand-over costs on this machine.");
-    let machine = contend.calibrate(&args.out)?;
+    let machine = contend.calibrate(&args.output)?;
 
     let threads = *thread_counts().last().context("there is a number of threads")?;
     say("\n2. Profile the program, on one thread and on two.");
-    let one = args.out.join("one-thread.contend");
-    let two = args.out.join("two-threads.contend");
+    let one = args.output.join("one-thread.contend");
+    let two = args.output.join("two-threads.contend");
     contend.profile(&one, 1)?;
     let together = contend.profile_together(&two, started)?;
 
@@ -104,13 +105,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             measured = again;
         }
     }
-    let curves = args.out.join("measured.json");
+    let curves = args.output.join("measured.json");
     let file =
         std::fs::File::create(&curves).with_context(|| format!("cannot write {}", curves.display()))?;
     curve::format::write_json(&measured.series(), file)?;
 
     say("\n4. Predict more cores than there are here, with the measured curves beside the prediction.");
-    let svg = args.out.join("curves.svg");
+    let svg = args.output.join("curves.svg");
     let predict: [OsString; 16] = [
         "predict".into(),
         two.into(),
@@ -182,7 +183,7 @@ impl Contend {
         let mut args: Vec<OsString> =
             vec!["profile".into(), "-o".into(), to.into(), "--ops-regex".into(), "updates: ([0-9]+)".into()];
         args.push("--".into());
-        args.extend(self.program(threads, PROFILED_SECONDS));
+        args.extend(self.program(threads, PROFILED));
         ensure!(self.show(&args)?, "`{}` failed", command_line(&args));
         Ok(())
     }
@@ -201,11 +202,11 @@ impl Contend {
         unreachable!("the last try gives its answer")
     }
 
-    fn program(&self, threads: u32, seconds: &str) -> Vec<OsString> {
+    fn program(&self, threads: u32, duration: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.exe.clone().into()];
         words.extend(["demo-program", "--threads"].map(OsString::from));
         words.push(threads.to_string().into());
-        words.extend(["--seconds", seconds].map(OsString::from));
+        words.extend(["--duration", duration].map(OsString::from));
         words
     }
 }
@@ -268,7 +269,7 @@ fn measure(contend: &Contend, args: &Args) -> anyhow::Result<Measured> {
         line.extend(["--runs".into(), args.runs.to_string().into()]);
         line.extend(["--metric", "throughput: ([0-9]+)"].map(OsString::from));
         line.push("--".into());
-        line.extend(contend.program(threads, MEASURED_SECONDS));
+        line.extend(contend.program(threads, MEASURED));
         say(&format!("\n$ {}", command_line(&line)));
         let compared = contend.json(&line)?;
         for (points, lock) in points.iter_mut().zip([AS_IT_IS, &args.lock]) {

@@ -27,12 +27,12 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The most cores to answer for [default: 4 times the last measured]
-    #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(2..=i64::from(model::MAX_CORES)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(model::MAX_CORES)))]
     upto: Option<u32>,
     /// Print curves, laws and verdicts as JSON
     #[arg(long)]
     json: bool,
-    /// Also draw the curves into this file
+    /// Also draw the curves into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

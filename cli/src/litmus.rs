@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use report::text::printable;
 use serde_json::{Value, json};
 
+use crate::arguments;
 use lab::litmus::{Expected, TestOutcome, Weakness, explain, files};
 
 /// Say which outcomes of a small program each memory model allows.
@@ -36,10 +37,10 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE|DIR|@LIST", required_unless_present = "explain")]
     paths: Vec<PathBuf>,
 
-    /// Only this model: sc, tso, pso or ra; may be given several times. In ra a release sequence is that of C++20: later
+    /// Only these models: sc, tso, pso or ra. In ra a release sequence is that of C++20: later
     /// read-modify-writes of any thread continue it, later plain and relaxed stores of the releasing thread do not, as
     /// they did in C11
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL,…", value_delimiter = ',')]
     model: Vec<Model>,
 
     /// Print the final states too
@@ -64,8 +65,8 @@ pub(crate) struct Args {
     unroll: usize,
 
     /// How long one test may take under one model; what was seen until then is a bound
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    time_limit: f64,
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = arguments::duration)]
+    time_limit: Duration,
 
     /// Run the tests on this processor too; an outcome that its model forbids is a failure. Says so where nothing weak
     /// was seen, as on one core
@@ -142,20 +143,11 @@ struct Job {
 
 impl Job {
     fn new(args: &Args) -> anyhow::Result<Self> {
-        let time = Duration::try_from_secs_f64(args.time_limit)
-            .ok()
-            .filter(|time| !time.is_zero())
-            .ok_or_else(|| {
-                UsageError::new(format!(
-                    "--time-limit: {} is no number of seconds above zero",
-                    args.time_limit
-                ))
-            })?;
         let models = if args.model.is_empty() { Model::ALL.to_vec() } else { args.model.clone() };
         let unnamed = if let [only] = args.model[..] { only } else { Model::Tso };
         Ok(Self {
             models,
-            limits: Limits { turns: args.unroll, time: Some(time), ..Limits::default() },
+            limits: Limits { turns: args.unroll, time: Some(args.time_limit), ..Limits::default() },
             expected: args.expect.as_ref().map(|path| Expected::read(path, unnamed)).transpose()?,
             iterations: args.run.then_some(args.iterations),
         })

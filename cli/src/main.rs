@@ -1,5 +1,6 @@
 //! The `contend` command: parses arguments, calls the rooms, prints.
 
+mod arguments;
 mod bench;
 mod calibrate;
 mod check;

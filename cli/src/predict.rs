@@ -4,6 +4,7 @@ mod one_lock;
 mod other_locks;
 mod profiled;
 
+use crate::arguments::Numbers;
 use crate::{machines, reproduce};
 use anyhow::Context as _;
 use curve::Series;
@@ -50,12 +51,12 @@ pub(crate) struct Args {
     /// it is calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
     profiled_on: Option<String>,
-    /// The cores to predict for, as FIRST..LAST
-    #[arg(long, value_name = "FIRST..LAST", default_value = "1..256", value_parser = cores)]
-    cores: Cores,
+    /// The cores to predict for, such as 1..64, or 1,2,4..48:4
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1..256", value_parser = Numbers::between(1, model::MAX_CORES))]
+    cores: Vec<Numbers>,
     /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
     /// ticket, queue) [default: every family]
-    #[arg(long = "lock", value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
     /// The lock to predict for, by a part of its name [default: the one that costs most time]
     #[arg(long, value_name = "SITE")]
@@ -70,25 +71,18 @@ pub(crate) struct Args {
     /// Print parameters, curves and verdicts as JSON
     #[arg(long)]
     json: bool,
-    /// Also draw the curves into this file
+    /// Also draw the curves into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cores {
-    first: u32,
-    last: u32,
-}
-
-fn cores(text: &str) -> Result<Cores, String> {
-    let (first, last) = text.split_once("..").unwrap_or(("1", text));
-    let number = |text: &str| text.trim_start_matches('=').parse::<u32>().ok();
-    match (number(first), number(last)) {
-        (Some(first), Some(last)) if 1 <= first && first <= last && last <= model::MAX_CORES => {
-            Ok(Cores { first, last })
+/// Not every number of a long range, where a few show the same curve.
+fn thinned(cores: Vec<u32>) -> Vec<u32> {
+    match (cores.first(), cores.last()) {
+        (Some(&first), Some(&last)) if cores.len() == (last - first + 1) as usize => {
+            predict::sweep(first, last)
         }
-        _ => Err(format!("cores are given as FIRST..LAST, from 1 to {}, such as 1..256", model::MAX_CORES)),
+        _ => cores,
     }
 }
 
@@ -108,7 +102,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let target = Target {
         costs: machine.costs(),
         profiled_transfer_ns: profiled_on.costs().transfer_ns(2),
-        cores: predict::sweep(cores.first, cores.last),
+        cores: thinned(Numbers::all(&cores)),
         reading,
     };
 
@@ -224,13 +218,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn core_ranges_are_read_or_explained() {
-        assert_eq!(cores("1..256"), Ok(Cores { first: 1, last: 256 }));
-        assert_eq!(cores("2..=48"), Ok(Cores { first: 2, last: 48 }));
-        assert_eq!(cores("64"), Ok(Cores { first: 1, last: 64 }));
-        for wrong in ["", "0..4", "5..4", "1..5000", "a..b", "1..99999999999", "-1..3"] {
-            assert!(cores(wrong).unwrap_err().contains("FIRST..LAST"), "{wrong}");
-        }
+    fn long_ranges_of_cores_are_thinned_and_lists_are_not() {
+        assert_eq!(thinned(vec![7]), [7]);
+        assert_eq!(thinned(vec![1, 2, 64]), [1, 2, 64]);
+        let all = thinned((1..=4096).collect());
+        assert!(all.len() < 1_000 && all.last() == Some(&4096), "{}", all.len());
     }
 
     #[test]

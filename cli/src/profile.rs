@@ -1,6 +1,7 @@
 //! `contend profile`: run a program, record its locks, print the lock table.
 
 use crate::PRELOAD;
+use crate::arguments::size_between;
 use crate::report::text;
 use anyhow::Context as _;
 use lab::launch::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
@@ -10,7 +11,7 @@ use lab::launch::{Launch, operations};
 use lab::noise::{Watch, cpu_of};
 use profile::Options;
 use profile::format::RunValues;
-use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT, Overwrite, Recording};
+use profile::session::{Overwrite, Recording};
 use pthread::environment;
 use regex::bytes::Regex;
 use std::ffi::{CStr, OsStr, OsString};
@@ -56,10 +57,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", default_value = "1", value_parser = parse_rate)]
     sample: u32,
 
-    /// The profile may grow to so many MiB; past that the locks used least share one row
-    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_LIMIT >> 20,
-        value_parser = clap::value_parser!(u64).range(LEAST_LIMIT >> 20..=1 << 20))]
-    limit: u64,
+    /// The profile may grow to so much; past that the locks used least share one row
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_between("1M", "1024G"))]
+    size_limit: u64,
 
     /// Do not print the table
     #[arg(short, long)]
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
 fn create(args: &Args) -> anyhow::Result<Recording> {
     let overwrite = if args.force { Overwrite::AnyFile } else { Overwrite::Profiles };
-    let create = |path: &Path| Recording::create(path, args.limit << 20, args.sample, overwrite);
+    let create = |path: &Path| Recording::create(path, args.size_limit, args.sample, overwrite);
     let explain = |path: &Path, error: std::io::Error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::ResourceBusy => ": give another name with -o",

@@ -20,7 +20,7 @@ use std::process::ExitCode;
   contend reproduce fig8 --svg pictures           # the collapse, by how often the lock is used
   contend reproduce fig9 --reading formula --json # under formula (1) as printed
   contend reproduce contention                    # the 2014 talk's tables, simulated row by row
-  contend reproduce all --svg pictures --out tables")]
+  contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
     /// What to reproduce
     #[arg(value_enum)]
@@ -28,12 +28,12 @@ pub(crate) struct Args {
     /// Print rows and curves as JSON
     #[arg(long)]
     json: bool,
-    /// Also draw the curves into this directory, as FIGURE.svg
+    /// Also draw the curves, each figure into a file FIGURE.svg of this directory
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
     /// Also write each table with its notes into this directory, as FIGURE.txt
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
     /// The form of the model: the paper writes it in several ways, and c is fitted anew under each
     #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reading)]
     reading: Reading,
@@ -114,7 +114,7 @@ pub(crate) fn reading(name: &str) -> Result<Reading, String> {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure, json, svg, out, reading } = args;
+    let Args { figure, json, svg, output, reading } = args;
     let figures = match figure {
         Figure::All => Figure::value_variants().iter().copied().filter(|&one| one != Figure::All).collect(),
         one => vec![one],
@@ -127,7 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         {
             write_svgs(&reproduction, directory, &one.name())?;
         }
-        if let Some(directory) = &out {
+        if let Some(directory) = &output {
             write_text(&reproduction, directory, &one.name())?;
         }
         if json {

@@ -25,16 +25,16 @@ use std::process::ExitCode;
   contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
-    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind. After the name of a
+    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind, as KIND=LOCK. After the name of a
     /// reader-writer lock, `:writers` makes readers wait for writers that wait, unless they read already; without it
     /// that is so for the objects whose attribute asks for it. A program in which a reader waits for a reader may hang with it
-    #[arg(long, value_name = "NAME|KIND=NAME,…", value_parser = Swaps::parse)]
-    lock: Option<Swaps>,
+    #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]
+    lock: Vec<String>,
 
     /// A lock for one site: a static lock's symbol, or the function that makes or first takes the lock; with +OFFSET
-    /// or @STACK where a profile prints one. All others stay the C library's, or what --lock says. May be given several times
-    #[arg(long, value_name = "SITE=NAME", value_parser = parse_site)]
-    only: Vec<(String, String)>,
+    /// or @STACK where a profile prints one. All others stay the C library's, or what --lock says
+    #[arg(long, value_name = "SITE=LOCK,…", value_parser = sites)]
+    only: Vec<Sites>,
 
     /// Let waits that spin do so for ever, instead of yielding and then sleeping after a while. With more threads than
     /// cores a program may not end
@@ -50,6 +50,33 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// Sites with the lock of each.
+#[derive(Debug, Clone)]
+struct Sites(Vec<(String, String)>);
+
+/// Reads a list of sites. A comma that follows no lock belongs to a site's name, as in `Cache<int, int>::get`.
+fn sites(text: &str) -> Result<Sites, String> {
+    let is_lock = |name: &str| {
+        let of_a_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | ':');
+        !name.is_empty() && name.chars().all(of_a_name)
+    };
+    let mut sites = Vec::new();
+    let mut start = 0;
+    for (comma, _) in text.match_indices(',') {
+        let site = &text[start..comma];
+        if site.rsplit_once('=').is_some_and(|(_, name)| is_lock(name)) {
+            sites.push(parse_site(site)?);
+            start = comma + 1;
+        }
+    }
+    sites.push(parse_site(&text[start..])?);
+    Ok(Sites(sites))
+}
+
+fn lock(text: &str) -> Result<String, String> {
+    Swaps::parse(text).map(|_| text.to_owned())
+}
+
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
@@ -58,7 +85,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "--only can be given {LIMIT} times, and is given {} times",
         args.only.len()
     );
-    let swaps = Swaps { only: args.only, pure: args.pure, ..args.lock.unwrap_or_default() };
+    let chosen = if args.lock.is_empty() {
+        Swaps::default()
+    } else {
+        Swaps::parse(&args.lock.join(",")).map_err(anyhow::Error::msg)?
+    };
+    let only = args.only.into_iter().flat_map(|Sites(sites)| sites).collect();
+    let swaps = Swaps { only, pure: args.pure, ..chosen };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
     let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
     if !swaps.is_empty() {
@@ -91,5 +124,27 @@ fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool
     for line in lines {
         // Nobody may be there to read it; the program's end is passed on all the same.
         let _ = writeln!(std::io::stderr(), "contend: {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_are_a_list_whose_names_may_have_commas() {
+        let read = |text| {
+            let Sites(sites) = sites(text).unwrap();
+            sites.into_iter().map(|(site, lock)| format!("{site} {lock}")).collect::<Vec<_>>()
+        };
+        assert_eq!(read("cache=mcs"), ["cache mcs"]);
+        assert_eq!(read("cache=mcs,worker@00beef=rw:writers"), ["cache mcs", "worker@00beef rw:writers"]);
+        assert_eq!(
+            read("Cache<int, int>::get=mcs,Cache<a, b>::operator==ticket"),
+            ["Cache<int, int>::get mcs", "Cache<a, b>::operator= ticket"]
+        );
+        for wrong in ["", "cache", "cache=mcs,", "cache=mcs,other", "cache=nonsense", "=mcs"] {
+            assert!(sites(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
+use crate::arguments::{Numbers, Section, Span, duration_between};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
@@ -13,6 +14,7 @@ use report::{Cell, Column, Plot, Screen, Table};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use workloads::{Spread, Workload};
 
 /// Run a workload and the shipped locks on a simulated machine of up to 1,024 cores.
@@ -35,42 +37,42 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
     /// A name of `contend machines`, or a machine file
-    #[arg(long, value_name = "NAME|FILE", default_value = "opteron-8x6")]
+    #[arg(long, value_name = "MACHINE", default_value = "opteron-8x6")]
     machine: String,
-    /// Locks by name, with commas between them
+    /// Locks by name
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', default_value = "ticket,mcs", value_parser = lock)]
     lock: Vec<&'static str>,
     /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter backs off for each one ahead of
     /// it, from far too small to far too large
     #[arg(long, conflicts_with_all = ["lock", "svg", "trace"])]
     sweep_back_off: bool,
-    /// Cores: `8`, `1,2,4`, or `1..48` (with a step: `1..48:4`); all of the machine if absent
-    #[arg(long, value_name = "CORES", value_parser = cores)]
-    cores: Option<Cores>,
+    /// Cores to run on: `8`, `1,2,4`, `1..48`, or in steps `4..48:4` [default: some numbers up to all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, simulator::MAX_CORES as u32))]
+    cores: Vec<Numbers>,
     /// Threads on those cores, instead of one a core
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Decides everything random
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Simulated time of each run, in microseconds
-    #[arg(long, value_name = "US", default_value_t = 3000.0)]
-    duration: f64,
-    /// Cycles of work in the critical section, instead of the workload's
-    #[arg(long, value_name = "CYCLES")]
-    section: Option<u64>,
-    /// Cycles outside the lock, instead of the workload's
-    #[arg(long, value_name = "CYCLES")]
-    outside: Option<u64>,
-    /// How the time outside varies
-    #[arg(long, value_enum, default_value_t = SpreadName::Exponential)]
+    /// Simulated time of each run
+    #[arg(long, value_name = "DURATION", default_value = "3ms", value_parser = duration_between("1ns", "10s"))]
+    duration: Duration,
+    /// Work in the critical section (`1us`, `500cycles`), instead of the workload's; the lines that it touches remain
+    #[arg(long, value_name = "SECTION", value_parser = section)]
+    section: Option<Span>,
+    /// Mean think time between a release and the next acquisition (`10us`, `500cycles`), instead of the workload's
+    #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
+    think: Option<Span>,
+    /// How the think time varies
+    #[arg(long, value_name = "SPREAD", value_enum, default_value_t = SpreadName::Exponential)]
     spread: SpreadName,
     /// Which cores come first
-    #[arg(long, value_enum, default_value_t = PlacementName::FillFirst)]
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = PlacementName::FillFirst)]
     placement: PlacementName,
-    /// Sockets to run on, as `0,1` or `0..3`; all if absent
-    #[arg(long, value_name = "SOCKETS", value_parser = cores)]
-    sockets: Option<Cores>,
+    /// Sockets to run on, such as `0,1` or `0..3` [default: all]
+    #[arg(long, value_name = "SOCKET,…", value_delimiter = ',', value_parser = Numbers::between(0, 1023))]
+    sockets: Vec<Numbers>,
     /// Memory node of the lock
     #[arg(long, value_name = "NODE", default_value_t = 0)]
     memory_node: u32,
@@ -83,17 +85,13 @@ pub(crate) struct Args {
     /// With --json: add how fast this computer simulated each run, which differs from time to time
     #[arg(long, requires = "json")]
     host_times: bool,
-    /// Draw the curves into this file
+    /// Draw the curves into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write a trace of the first run's start, which Perfetto and Chrome read; give one lock and one number of cores
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
-
-/// A list of numbers of cores.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Cores(Vec<u32>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum SpreadName {
@@ -133,27 +131,15 @@ fn lock(name: &str) -> Result<&'static str, String> {
     names::lock(name).map(|lock| lock.name)
 }
 
-fn cores(text: &str) -> Result<Cores, String> {
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("`{text}` is not a number"));
-    let mut all = Vec::new();
-    for part in text.split(',') {
-        let Some((first, rest)) = part.split_once("..") else {
-            all.push(number(part)?);
-            continue;
-        };
-        let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
-        let (first, last, step) = (number(first)?, number(last)?, number(step)?);
-        if first > last || step == 0 || last > 4096 {
-            return Err(format!("`{part}` is no range: write FIRST..LAST or FIRST..LAST:STEP, up to 4096"));
-        }
-        all.extend((first..=last).step_by(step as usize));
-        if all.last() != Some(&last) {
-            all.push(last);
-        }
+/// Reads the work of a section. What lines it touches is the workload's own.
+fn section(text: &str) -> Result<Span, String> {
+    match Section::parse(text)? {
+        Section::Span(span) => Ok(span),
+        Section::Lines(_) => Err(
+            "which lines are touched is up to the workload: write a time or cycles, such as 1us or 500cycles"
+                .into(),
+        ),
     }
-    all.sort_unstable();
-    all.dedup();
-    Ok(Cores(all))
 }
 
 /// Runs `contend simulate`.
@@ -167,9 +153,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let hardware = Hardware::new(&machines::load(&args.machine)?)?;
-    let sockets = match &args.sockets {
-        Some(Cores(sockets)) => sockets.clone(),
-        None => (0..hardware.hops.len() as u32).collect(),
+    let sockets: Vec<u32> = match &args.sockets[..] {
+        [] => (0..hardware.hops.len() as u32).collect(),
+        named => Numbers::all(named),
     };
     if let Some(wrong) = sockets.iter().find(|&&socket| socket as usize >= hardware.hops.len()) {
         return Err(UsageError::new(format!(
@@ -180,9 +166,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .into());
     }
     let here = hardware.cores() / hardware.hops.len() * sockets.len();
-    let cores = match args.cores {
-        Some(Cores(ref cores)) => cores.clone(),
-        None => spaced(here as u32),
+    let cores = match &args.cores[..] {
+        [] => spaced(here as u32),
+        named => Numbers::all(named),
     };
     if let Some(wrong) = cores.iter().find(|&&cores| cores == 0 || cores as usize > here) {
         return Err(UsageError::new(format!(
@@ -191,11 +177,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
-    ensure_usage!(
-        args.duration > 0.0 && args.duration <= 1e7,
-        "--duration {} is not a time of 0 to 10,000,000 microseconds",
-        args.duration
-    );
     if let Some(threads) = args.threads {
         let most = simulator::MAX_THREADS;
         ensure_usage!((1..=most).contains(&threads), "{threads} threads: a simulation runs 1 to {most}");
@@ -208,6 +189,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         hardware.nodes
     );
 
+    let ghz = hardware.mhz as f64 / 1e3;
     let topology = Topology { places: hardware.places.clone() };
     let mut setups = Vec::new();
     let locks = if args.sweep_back_off { &[back_off::LOCK][..] } else { &args.lock };
@@ -217,11 +199,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let places = Placement::from(args.placement).cores(&topology, &sockets, cores as usize);
             setups.push(Setup {
                 places: places.iter().copied().cycle().take(threads).collect(),
-                duration_ns: (args.duration * 1000.0) as u64,
+                duration_ns: args.duration.as_nanos() as u64,
                 seed: args.seed,
                 memory_node: args.memory_node,
-                section_cycles: args.section,
-                outside_cycles: args.outside,
+                section_cycles: args.section.map(|section| section.cycles(ghz)),
+                outside_cycles: args.think.map(|think| think.cycles(ghz)),
                 spread: args.spread.into(),
                 really_poll: args.really_poll,
                 trace_records: if args.trace.is_some() { TRACE_RECORDS } else { 0 },
@@ -403,13 +385,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_lists_and_ranges() {
-        assert_eq!(cores("8").unwrap(), Cores(vec![8]));
-        assert_eq!(cores("4,1..3").unwrap(), Cores(vec![1, 2, 3, 4]));
-        assert_eq!(cores("1..10:4").unwrap(), Cores(vec![1, 5, 9, 10]));
-        for wrong in ["", "x", "3..1", "1..5:0", "1..99999999", "-1", "1...4"] {
-            assert!(cores(wrong).is_err(), "{wrong}");
-        }
+    fn a_section_is_work_and_not_lines() {
+        assert_eq!(section("500cycles"), Ok(Span::Cycles(500)));
+        assert!(section("4-lines").unwrap_err().contains("500cycles"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The arguments of the benchmarks, and what they mean to the lab.
 
+use crate::arguments::{self, Numbers, Span, duration_between, percent};
 use clap::ValueEnum;
-use lab::bench::throughput::Section;
-use lab::bench::{cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::bench::{Bench, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
 use lab::placement::Placement;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Common {
     /// Locks of `contend locks`, and of other libraries, such as glibc-mutex, std-rwlock or parking-lot-mutex
     /// [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "LOCK,…", value_delimiter = ',')]
     pub(crate) lock: Vec<String>,
 
     /// Runs of each lock after the warm-up
@@ -20,8 +20,8 @@ pub(crate) struct Common {
     pub(crate) runs: u32,
 
     /// End a single run of a lock after so long; its row then says so
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = limit)]
-    pub(crate) limit: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration_between("10ms", "24h"))]
+    pub(crate) time_limit: Duration,
 
     /// Print tables, goals and the noise meanwhile as JSON
     #[arg(long)]
@@ -32,15 +32,9 @@ pub(crate) struct Common {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// Reads a time limit in seconds.
-fn limit(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, from 0.01 to 86400".into())
-}
-
 impl Common {
     fn options(&self) -> lab::bench::Common {
-        lab::bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.limit }
+        lab::bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.time_limit }
     }
 }
 
@@ -84,7 +78,7 @@ impl Cost {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench throughput --lock mcs,futex,glibc-mutex
-  contend bench throughput --section empty,4-lines,1us --think-ns 0,1000,100000 --threads 2
+  contend bench throughput --section empty,4-lines,1us --think 0,1us,100us --threads 2
   contend bench throughput --lock rw,glibc-rwlock,std-rwlock --reads 0,50,90,99,100
   contend bench throughput --threads 1,2,4,8,16,32,64 --svg threads.svg
   contend bench throughput --json | jq '.tables.throughput[] | {lock, threads, acquisitions_per_s}'")]
@@ -94,37 +88,39 @@ pub(crate) struct Throughput {
 
     /// Threads
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-        value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) threads: Vec<u16>,
+        value_parser = Numbers::between(1, 4096))]
+    pub(crate) threads: Vec<Numbers>,
 
-    /// What is done inside: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `250ns`)
-    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = Section::parse)]
-    pub(crate) section: Vec<Section>,
+    /// The critical section: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `500cycles`)
+    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = arguments::Section::parse)]
+    pub(crate) section: Vec<arguments::Section>,
 
-    /// Mean time outside between a release and the next acquisition, exponentially spread
-    #[arg(long, value_name = "NS,…", value_delimiter = ',', default_value = "0",
-        value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    pub(crate) think_ns: Vec<u64>,
+    /// Mean think time between a release and the next acquisition (`10us`, `500cycles`), exponentially distributed
+    #[arg(long, value_name = "SPAN,…", value_delimiter = ',', default_value = "0", value_parser = Span::parse)]
+    pub(crate) think: Vec<Span>,
 
     /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0",
-        value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0", value_parser = percent)]
     pub(crate) reads: Vec<u32>,
 
     /// How long each run lasts; longer where threads share cores, so that each of them gets its turns
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub(crate) millis: u64,
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = duration_between("1ms", "60s"))]
+    pub(crate) duration: Duration,
 }
 
 impl Throughput {
-    pub(crate) fn options(&self) -> throughput::Options {
+    pub(crate) fn options(&self, bench: &Bench) -> throughput::Options {
+        let section = |&section: &arguments::Section| match section {
+            arguments::Section::Lines(lines) => throughput::Section::Lines(lines),
+            arguments::Section::Span(span) => throughput::Section::Nanoseconds(span.ns(bench.ghz)),
+        };
         throughput::Options {
             common: self.common.options(),
-            threads: self.threads.clone(),
-            section: self.section.clone(),
-            think_ns: self.think_ns.clone(),
+            threads: Numbers::all(&self.threads),
+            section: self.section.iter().map(section).collect(),
+            think_ns: self.think.iter().map(|think| think.ns(bench.ghz)).collect(),
             reads: self.reads.clone(),
-            millis: self.millis,
+            duration: self.duration,
         }
     }
 }
@@ -145,13 +141,13 @@ pub(crate) struct PingPong {
     pub(crate) common: Common,
 
     /// How many cores want the lock, at least 2 and at most those there are [default: 2, 4, 8, … all]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(2..=4096))]
-    pub(crate) threads: Vec<u16>,
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(2, 4096))]
+    pub(crate) threads: Vec<Numbers>,
 }
 
 impl PingPong {
     pub(crate) fn options(&self) -> ping_pong::Options {
-        ping_pong::Options { common: self.common.options(), threads: self.threads.clone() }
+        ping_pong::Options { common: self.common.options(), threads: Numbers::all(&self.threads) }
     }
 }
 
@@ -173,16 +169,16 @@ pub(crate) struct Cacheline {
     pub(crate) common: Common,
 
     /// Cores [default: 1, 2, 4, … all]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) threads: Vec<u16>,
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
+    pub(crate) threads: Vec<Numbers>,
 
     /// In which order the nodes' cores are taken
     #[arg(long, value_name = "ORDER,…", value_delimiter = ',', default_value = "fill-first")]
     pub(crate) placement: Vec<PlacementName>,
 
     /// The memory nodes whose cores are used [default: all]
-    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
-    pub(crate) nodes: Vec<u32>,
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',', value_parser = Numbers::between(0, 1023))]
+    pub(crate) nodes: Vec<Numbers>,
 
     /// The memory node that the lock and the lines lie on [default: where the first thread is]
     #[arg(long, value_name = "NODE")]
@@ -197,9 +193,9 @@ impl Cacheline {
     pub(crate) fn options(&self) -> cacheline::Options {
         cacheline::Options {
             common: self.common.options(),
-            threads: self.threads.clone(),
+            threads: Numbers::all(&self.threads),
             placement: self.placement.iter().map(|&placement| placement.into()).collect(),
-            nodes: self.nodes.clone(),
+            nodes: Numbers::all(&self.nodes),
             memory_node: self.memory_node,
             pairs: self.pairs,
         }
@@ -238,20 +234,20 @@ pub(crate) struct Semaphore {
 
     /// Threads
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-        value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) threads: Vec<u16>,
+        value_parser = Numbers::between(1, 4096))]
+    pub(crate) threads: Vec<Numbers>,
 
     /// How long each run lasts
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub(crate) millis: u64,
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = duration_between("1ms", "60s"))]
+    pub(crate) duration: Duration,
 }
 
 impl Semaphore {
     pub(crate) fn options(&self) -> semaphore::Options {
         semaphore::Options {
             common: self.common.options(),
-            threads: self.threads.clone(),
-            millis: self.millis,
+            threads: Numbers::all(&self.threads),
+            duration: self.duration,
         }
     }
 }
@@ -264,12 +260,12 @@ pub(crate) struct Kernel {
     pub(crate) runs: u32,
 
     /// Threads, each pinned to a core [default: 1, 2, 4, … all cores]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(crate) threads: Vec<u16>,
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
+    pub(crate) threads: Vec<Numbers>,
 
     /// How long each run lasts
-    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub(crate) millis: u64,
+    #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = duration_between("1ms", "60s"))]
+    pub(crate) duration: Duration,
 
     /// Print tables and the noise meanwhile as JSON
     #[arg(long)]
@@ -282,7 +278,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn options(&self) -> kernel::Options {
-        kernel::Options { runs: self.runs, threads: self.threads.clone(), millis: self.millis }
+        kernel::Options { runs: self.runs, threads: Numbers::all(&self.threads), duration: self.duration }
     }
 }
 

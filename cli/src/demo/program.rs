@@ -4,6 +4,7 @@
 //! program's; the critical section is four counters on four cache lines, as in figure 10 of "Non-scalable locks are
 //! dangerous".
 
+use crate::arguments::{self, Span};
 use anyhow::ensure;
 use std::cell::UnsafeCell;
 use std::process::ExitCode;
@@ -16,12 +17,12 @@ pub(crate) struct Args {
     /// How many threads update the table
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
-    /// For how many seconds
-    #[arg(long, value_name = "S", default_value_t = 0.5)]
-    seconds: f64,
-    /// Random numbers drawn between two updates: the time outside the lock, about 1 ns each
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    think: u32,
+    /// For how long
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = arguments::duration)]
+    duration: Duration,
+    /// Think time between two updates, about: for each nanosecond one random number is drawn
+    #[arg(long, value_name = "SPAN", default_value = "20ns", value_parser = Span::parse)]
+    think: Span,
 }
 
 /// A counter on a cache line of its own.
@@ -60,7 +61,7 @@ impl Table {
 }
 
 /// Updates until told to stop; gives the number of updates.
-fn work(seed: u64, think: u32) -> u64 {
+fn work(seed: u64, think: u64) -> u64 {
     let mut random = seed;
     let mut updates = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -86,11 +87,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let threads: Vec<_> = (0..args.threads)
         .map(|number| {
-            let think = args.think;
+            let think = args.think.ns(1.0);
             std::thread::spawn(move || work(u64::from(number) + 1, think))
         })
         .collect();
-    std::thread::sleep(Duration::try_from_secs_f64(args.seconds)?);
+    std::thread::sleep(args.duration);
     STOP.store(true, Ordering::Relaxed);
     let mut updates = 0;
     for thread in threads {

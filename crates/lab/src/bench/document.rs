@@ -55,33 +55,33 @@ const FEW: &str = "ttas,ticket,mcs,rw,futex,glibc-mutex,std-mutex,parking-lot-mu
 const FULL: [Chapter; 13] = [
     chapter("Cost", "cost", 15.0),
     chapter("Ping-pong", "ping-pong", 15.0),
-    chapter("Throughput by threads", "throughput --threads 1,2,8,64 --limit 3", 250.0),
+    chapter("Throughput by threads", "throughput --threads 1,2,8,64 --time-limit 3s", 250.0),
     chapter(
         "Locks that sleep, with more threads than cores",
-        "throughput --threads 8,64 --section empty,1us --think-ns 0,10000 --limit 3",
+        "throughput --threads 8,64 --section empty,1us --think 0,10us --time-limit 3s",
         100.0,
     )
     .of(BLOCKING),
     chapter(
         "Reads and writes, with more threads than cores",
-        "throughput --threads 8,64 --reads 50,90,99,100 --limit 3",
+        "throughput --threads 8,64 --reads 50,90,99,100 --time-limit 3s",
         100.0,
     )
     .of(BLOCKING),
     chapter(
         "Reads and writes, a thread on each core",
-        "throughput --threads 2 --reads 50,99 --millis 20 --limit 3",
+        "throughput --threads 2 --reads 50,99 --duration 20ms --time-limit 3s",
         6.0,
     )
     .of(SHARED),
     chapter(
         "Throughput by think time",
-        "throughput --threads 2 --section 1us --think-ns 0,1000,10000,100000 --millis 20 --limit 3",
+        "throughput --threads 2 --section 1us --think 0,1us,10us,100us --duration 20ms --time-limit 3s",
         6.0,
     )
     .of(FEW),
     chapter("Cache lines", "cacheline --pairs 200000", 30.0),
-    chapter("Semaphores", "semaphore --millis 20", 10.0),
+    chapter("Semaphores", "semaphore --duration 20ms", 10.0),
     chapter("fops", "fops", 5.0),
     chapter("mempop", "mempop", 5.0),
     chapter("pfind", "pfind", 5.0),
@@ -95,12 +95,12 @@ const FEWEST: &str = "ticket,mcs,rw,glibc-mutex";
 const QUICK: [Chapter; 9] = [
     chapter("Cost", "cost", 2.0).of(FEWEST),
     chapter("Ping-pong", "ping-pong", 2.0).of(FEWEST),
-    chapter("Throughput by threads", "throughput --threads 1,2,8 --millis 5 --limit 1", 2.0).of(FEWEST),
-    chapter("Cache lines", "cacheline --threads 1,2 --pairs 20000 --limit 1", 1.0).of(FEWEST),
-    chapter("Semaphores", "semaphore --threads 1,2 --millis 5 --limit 1", 1.0),
-    chapter("fops", "fops --threads 1,2 --millis 20", 2.0),
-    chapter("mempop", "mempop --threads 1,2 --millis 20", 2.0),
-    chapter("pfind", "pfind --threads 1,2 --millis 20", 2.0),
+    chapter("Throughput by threads", "throughput --threads 1,2,8 --duration 5ms --time-limit 1s", 2.0).of(FEWEST),
+    chapter("Cache lines", "cacheline --threads 1,2 --pairs 20000 --time-limit 1s", 1.0).of(FEWEST),
+    chapter("Semaphores", "semaphore --threads 1,2 --duration 5ms --time-limit 1s", 1.0),
+    chapter("fops", "fops --threads 1,2 --duration 20ms", 2.0),
+    chapter("mempop", "mempop --threads 1,2 --duration 20ms", 2.0),
+    chapter("pfind", "pfind --threads 1,2 --duration 20ms", 2.0),
     chapter("An unmodified program's pair", "pair --use mutex", 2.0).of("futex"),
 ];
 
@@ -134,7 +134,7 @@ impl Plan<'_> {
 
     fn command(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
-        format!("contend bench --write {} --runs {}{quick}", self.path.display(), self.runs)
+        format!("contend bench --output {} --runs {}{quick}", self.path.display(), self.runs)
     }
 }
 
@@ -373,7 +373,7 @@ mod tests {
             findings: Err(anyhow::anyhow!("no cores")),
         };
         let text = document(&bench, &plan, &[failed], Duration::from_secs(61));
-        assert!(text.contains("`contend bench --write docs/benchmarks.md --runs 5`"), "{text}");
+        assert!(text.contains("`contend bench --output docs/benchmarks.md --runs 5`"), "{text}");
         assert!(text.contains("in 1:01 min") && text.contains("Not measured: no cores."), "{text}");
         let text = goals_markdown(&[goal(0.9), goal(1.1)]);
         assert!(text.starts_with("1 of 2 are missed") && text.contains("| a\\|b |"), "{text}");

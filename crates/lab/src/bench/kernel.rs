@@ -19,6 +19,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub struct Options {
     /// Numbers of threads, each pinned to a core; 1, 2, 4, … all cores if there is none.
     pub threads: Vec<u16>,
     /// How long each run lasts.
-    pub millis: u64,
+    pub duration: Duration,
 }
 
 /// A load on the running kernel, as section 2 of "Non-scalable locks are dangerous" describes it.
@@ -216,7 +217,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     };
     let stage = Stage::new()?;
     load.prepare(&stage.0)?;
-    let duration_ns = options.millis * 1_000_000;
+    let duration_ns = options.duration.as_nanos() as u64;
     let progress = bench.start(threads.len() * (options.runs as usize + 1));
     let watch = Watch::start();
     let mut rows: Vec<Row> =
@@ -253,7 +254,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         key: load.name(),
         heading: load.heading().into(),
         table: table(&rows),
-        notes: vec![format!("On Linux {}, {} ms a run.", kernel_release(), options.millis)],
+        notes: vec![format!("On Linux {}, {:?} a run.", kernel_release(), options.duration)],
     }];
     match contended {
         Ok(part) => parts.push(part),

@@ -1,5 +1,7 @@
 //! Threads on one semaphore.
 
+use std::time::Duration;
+
 use super::Common;
 use super::contenders::SEMAPHORES;
 use super::findings::Findings;
@@ -14,7 +16,7 @@ pub struct Options {
     /// Numbers of threads.
     pub threads: Vec<u16>,
     /// How long each run lasts.
-    pub millis: u64,
+    pub duration: Duration,
 }
 
 /// The load of `throughput` with nothing inside, on semaphores.
@@ -33,7 +35,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
         section: vec![Section::Lines(0)],
         think_ns: vec![0],
         reads: vec![0],
-        millis: options.millis,
+        duration: options.duration,
     };
     let mut findings = throughput::run(bench, &load)?;
     findings.workload = "semaphore";

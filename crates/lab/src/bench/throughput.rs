@@ -32,7 +32,7 @@ pub struct Options {
     /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write.
     pub reads: Vec<u32>,
     /// How long each run lasts; longer where threads share cores.
-    pub millis: u64,
+    pub duration: Duration,
 }
 
 /// What is done inside the lock.
@@ -42,30 +42,6 @@ pub enum Section {
     Lines(usize),
     /// Time passes.
     Nanoseconds(u64),
-}
-
-impl Section {
-    /// Reads `empty`, `4-lines`, `250ns` or `1us`.
-    ///
-    /// # Errors
-    ///
-    /// Anything else, with what may be written.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let refusal = || format!("`{text}` is no section: write empty, 4-lines, 250ns or 1us");
-        if text == "empty" {
-            return Ok(Self::Lines(0));
-        }
-        let number = |digits: &str| digits.parse::<u32>().map_err(|_| refusal());
-        if let Some(lines) = text.strip_suffix("-lines") {
-            let lines = number(lines)? as usize;
-            return if lines <= 4096 { Ok(Self::Lines(lines)) } else { Err("at most 4096 lines".into()) };
-        }
-        if let Some(time) = text.strip_suffix("us") {
-            return Ok(Self::Nanoseconds(1_000 * u64::from(number(time)?)));
-        }
-        let time = text.strip_suffix("ns").ok_or_else(refusal)?;
-        Ok(Self::Nanoseconds(number(time)?.into()))
-    }
 }
 
 impl fmt::Display for Section {
@@ -190,12 +166,12 @@ fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sa
 }
 
 /// How long a run lasts: as asked, but as long as it takes a scheduler to let each thread of a core run.
-fn duration_ns(millis: u64, threads: usize, cores: usize) -> u64 {
+fn duration_ns(asked: Duration, threads: usize, cores: usize) -> u64 {
     /// Linux's time slices are 3 to 4 ms.
     const TURN_NS: u64 = 5_000_000;
     let shared_by = threads.div_ceil(cores) as u64;
     let turns = if shared_by > 1 { shared_by * TURN_NS } else { 0 };
-    turns.max(millis * 1_000_000)
+    turns.max(asked.as_nanos() as u64)
 }
 
 /// The rows of one load.
@@ -229,7 +205,7 @@ fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
                     think_ns,
                     reads_percent,
                     threads: threads.into(),
-                    duration_ns: duration_ns(options.millis, threads.into(), bench.cores()),
+                    duration_ns: duration_ns(options.duration, threads.into(), bench.cores()),
                 }));
             }
         }
@@ -270,11 +246,11 @@ fn part(bench: &Bench, measured: &[Loaded], options: &Options) -> Part {
         heading: "One lock under load".into(),
         table: table(bench, measured),
         notes: vec![format!(
-            "{} cores, {} ms a run and at least 5 for each thread of a shared core, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
+            "{} cores, {:?} a run and at least 5 ms for each thread of a shared core, {} runs of each after a warm-up, in turn. A section also changes a counter beside the \
              lock, which must add up. `slowest` is the slowest thread's acquisitions over the mean thread's; Jain's \
              index is 1 when all threads get the same; CPU time is the whole process's.",
             bench.cores(),
-            options.millis,
+            options.duration,
             options.common.runs
         )],
     }
@@ -401,21 +377,9 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_core_get_their_turns() {
-        assert_eq!(duration_ns(50, 2, 2), 50_000_000);
-        assert_eq!(duration_ns(1, 2, 2), 1_000_000);
-        assert_eq!(duration_ns(50, 64, 2), 160_000_000);
-    }
-
-    #[test]
-    fn sections_are_read() {
-        assert_eq!(Section::parse("empty"), Ok(Section::Lines(0)));
-        assert_eq!(Section::parse("4-lines"), Ok(Section::Lines(4)));
-        assert_eq!(Section::parse("1us"), Ok(Section::Nanoseconds(1_000)));
-        assert_eq!(Section::parse("250ns"), Ok(Section::Nanoseconds(250)));
-        for text in ["", "4", "-lines", "x-lines", "-1us", "1s", "99999999-lines", "4 lines"] {
-            assert!(Section::parse(text).is_err(), "{text}");
-        }
-        assert_eq!(Section::Nanoseconds(1_000).to_string(), "1.00 µs");
+        assert_eq!(duration_ns(Duration::from_millis(50), 2, 2), 50_000_000);
+        assert_eq!(duration_ns(Duration::from_millis(1), 2, 2), 1_000_000);
+        assert_eq!(duration_ns(Duration::from_millis(50), 64, 2), 160_000_000);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn markdown(all: &[CheckedLock], arguments: &str, options: &Options, elapsed
     let minutes = options.time_limit.as_secs_f64() / 60.0;
     let mut page = format!(
         "# Verification\n\n\
-         Written by `contend check --all --mutate --time-limit {minutes}m --write docs/verification.md`; \
+         Written by `contend check --all --mutate --time-limit {minutes}m --output docs/verification.md`; \
          [checking.md](checking.md) explains how to read it.\n\n\
          Every lock runs with small clients, of so many threads × acquisitions each, in every execution that a memory \
          model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that there are \

@@ -130,7 +130,7 @@ fn missed(blocked: &Blocked) -> String {
 /// How to get more room for a profile that could not grow.
 fn room(profile: &Profile) -> &'static str {
     match i32::try_from(profile.header.growth_error) {
-        Ok(0) => "record with a higher --limit",
+        Ok(0) => "record with a higher --size-limit",
         Ok(libc::ENOSPC) => "free some room on the disk, or record to another one with -o",
         Ok(libc::EDQUOT) => "free some of your quota, or record to another disk with -o",
         Ok(libc::EFBIG) => "record with a larger limit of file sizes (ulimit -f)",

@@ -181,8 +181,7 @@ fn interrupted(arguments: &[&str]) -> Output {
 
 #[test]
 fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
-    let line =
-        ["simulate", "fig10", "--sweep-back-off", "--cores", "8,48", "--duration", "10000000", "--json"];
+    let line = ["simulate", "fig10", "--sweep-back-off", "--cores", "8,48", "--duration", "10s", "--json"];
     let all = json(&interrupted(&line));
     assert_eq!((&all["cut_short"], &all["verdict"]), (&Value::from(true), &Value::Null));
     assert!(all["back_off"].is_array(), "{all}");
@@ -192,7 +191,7 @@ fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
 fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("benchmarks.md");
-    let all = json(&interrupted(&["bench", "--json", "--write", path.to_str().expect("a plain path")]));
+    let all = json(&interrupted(&["bench", "--json", "--output", path.to_str().expect("a plain path")]));
     assert_eq!(all["cut_short"], true);
     let written = std::fs::read_to_string(path).expect("the document is written");
     assert!(written.contains("**Cut short** in benchmark "), "{written}");

@@ -205,6 +205,16 @@ fn named_locks(file: &Path) -> Vec<[String; 3]> {
     rows
 }
 
+/// What `predict --site` says of a site of which the profile has no lock.
+const NO_SUCH_SITE: &str = "holds no lock of the site";
+
+/// What `predict` has to say about one lock of a profile.
+fn predicted(file: &Path, site: &str) -> String {
+    let mut command = Command::new(CONTEND);
+    command.args(["predict", "--cores", "1,2", "--lock", "mcs", "--site", site]).arg(file);
+    run(command, HANG).stderr
+}
+
 /// Locks on the heap, of several kinds, made by one function and by several, used by threads in any order: with symbols and
 /// without, every run gives them the same names, two profiles are compared lock by lock, and every name is a site.
 #[test]
@@ -236,12 +246,14 @@ fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
         }
         assert_eq!(first.len(), 7, "{first:?}");
         for [_, name, site] in first {
-            for text in [name, site] {
+            for text in [name.clone(), site] {
                 let mut command = Command::new(CONTEND);
                 command.args(["run", "--only", &format!("{text}=rw"), "--"]).arg(&program);
                 let outcome = run(command, HANG);
                 assert!(is_ok(&outcome) && outcome.stderr.is_empty(), "--only {text}: {outcome}");
+                assert!(!predicted(&file(0), &text).contains(NO_SUCH_SITE), "--site {text}");
             }
+            assert!(predicted(&file(0), &format!("{}x", &name[..3])).contains(NO_SUCH_SITE));
         }
     }
 }

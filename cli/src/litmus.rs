@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use checker::Model;
 use checker::litmus::{Limits, ParseError, Test, Trouble};
-use lab::usage::UsageError;
 use rayon::prelude::*;
 use report::text::printable;
 use serde_json::{Value, json};

@@ -58,7 +58,8 @@ pub(crate) struct Args {
     /// ticket, queue) [default: every family]
     #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
-    /// The lock to predict for, by a part of its name [default: the one that costs most time]
+    /// The lock to predict for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
+    /// stands for that lock there which costs most time [default: the lock that costs most time]
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// The form of the model (see `contend reproduce`)

@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]
     lock: Vec<String>,
 
-    /// A lock for one site: a static lock's symbol, or the function that makes or first takes the lock; with +OFFSET
-    /// or @STACK where a profile prints one. All others stay the C library's, or what --lock says
+    /// A lock for one site, as `contend profile` prints its name: a static lock's symbol, or the function that makes or
+    /// first takes the lock; with +OFFSET or @STACK where a profile prints one. All others stay the C library's, or what --lock says
     #[arg(long, value_name = "SITE=LOCK,…", value_parser = sites)]
     only: Vec<Sites>,
 

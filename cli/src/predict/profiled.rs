@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use lab::names;
 use model::{Family, Mean, Observed};
 use profile::{LockKind, LockRow, LockTable, Times};
+use pthread::site::Site;
 use report::text;
 use std::path::Path;
 use topology::Range;
@@ -20,6 +21,7 @@ pub(super) fn by_cost(table: &LockTable) -> Vec<&LockRow> {
     rows
 }
 
+/// The lock of this name, else the one of the site that costs most time; without a site, the one that does among all.
 pub(super) fn choose<'a>(
     rows: &[&'a LockRow],
     site: Option<&str>,
@@ -31,8 +33,10 @@ pub(super) fn choose<'a>(
             format!("{} holds no lock that was acquired: there is nothing to predict", path.display())
         });
     };
-    let named = rows.iter().copied().find(|row| row.name.contains(site));
-    named.ok_or_else(|| {
+    let wanted = Site::parse(Site::without_number(site).as_bytes());
+    let covered = |row: &&&LockRow| wanted.covers(&Site::parse(row.site.as_bytes()));
+    let named = rows.iter().find(|row| row.name == site).or_else(|| rows.iter().find(covered));
+    named.copied().ok_or_else(|| {
         let held: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
         names::unknown_site(site, path, &held).into()
     })

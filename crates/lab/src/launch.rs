@@ -105,7 +105,7 @@ impl Swaps {
     }
 }
 
-/// Reads `SITE=NAME`. Locks that a profile tells apart by `#2`, `#3` and so on were made at one site, and are swapped
+/// Reads `SITE=LOCK`. Locks that a profile tells apart by `#2`, `#3` and so on were made at one site, and are swapped
 /// together.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ impl Swaps {
 pub fn parse_site(text: &str) -> Result<(String, String), String> {
     let (site, name) = text
         .rsplit_once('=')
-        .ok_or("write SITE=NAME, where SITE is a lock's name in a profile, or a symbol")?;
+        .ok_or("write SITE=LOCK, where SITE is a lock's name in a profile, or a symbol")?;
     if site.is_empty() || site.contains('\n') {
         return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
     }

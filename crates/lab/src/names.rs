@@ -35,7 +35,7 @@ pub fn unknown_site(site: &str, profile: &std::path::Path, held: &[&str]) -> Usa
     let some = quoted(&some.iter().map(String::as_str).collect::<Vec<_>>());
     let offer = if some.is_empty() { String::new() } else { format!("; {word} {some}") };
     UsageError::new(format!(
-        "{} holds no lock named like `{}`{offer}: `contend report {0}` lists them",
+        "{} holds no lock of the site `{}`{offer}: `contend report {0}` lists them",
         profile.display(),
         text::printable(site)
     ))
@@ -97,7 +97,11 @@ mod tests {
     fn a_site_that_is_not_there_is_answered_with_those_that_are() {
         let told =
             |site| unknown_site(site, "p.contend".as_ref(), &["TABLE", "log", "queue", "x"]).to_string();
-        assert!(told("tabel").contains("no lock named like `tabel`; near are `TABLE`:"), "{}", told("tabel"));
+        assert!(
+            told("tabel").contains("no lock of the site `tabel`; near are `TABLE`:"),
+            "{}",
+            told("tabel")
+        );
         assert!(told("nosuch").contains("; holds `TABLE`, `log`, `queue`:"), "{}", told("nosuch"));
         assert!(told("nosuch").contains("`contend report p.contend`"));
     }

@@ -53,6 +53,11 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// Whether the locks of `other` are among those that this site means.
+    pub fn covers(&self, other: &Site<'_>) -> bool {
+        self.name == other.name && (self.which == Which::All || self.which == other.which)
+    }
+
     /// Takes the number away by which a profile tells locks of one site apart, as in `worker#2`.
     pub fn without_number(text: &str) -> &str {
         match text.rsplit_once('#') {
@@ -122,6 +127,18 @@ mod tests {
         assert_eq!(which("worker@beef"), ("worker@beef", Which::All));
         assert_eq!(Site::without_number("worker@00beef#12"), "worker@00beef");
         assert_eq!(Site::without_number("a#b"), "a#b");
+    }
+
+    #[test]
+    fn a_name_covers_what_lies_in_it_and_no_part_of_a_name_does() {
+        let covers =
+            |one: &str, other: &str| Site::parse(one.as_bytes()).covers(&Site::parse(other.as_bytes()));
+        assert!(
+            covers("cache", "cache") && covers("cache", "cache+0x40") && covers("worker", "worker@00beef")
+        );
+        assert!(covers("cache+64", "cache+0x40") && covers("worker@00beef", "worker@00beef"));
+        assert!(!covers("cache+0x40", "cache") && !covers("worker@00beef", "worker@00feed"));
+        assert!(!covers("cach", "cache") && !covers("cache", "cache_of_names"));
     }
 
     #[test]

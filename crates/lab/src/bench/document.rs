@@ -95,7 +95,8 @@ const FEWEST: &str = "ticket,mcs,rw,glibc-mutex";
 const QUICK: [Chapter; 9] = [
     chapter("Cost", "cost", 2.0).of(FEWEST),
     chapter("Ping-pong", "ping-pong", 2.0).of(FEWEST),
-    chapter("Throughput by threads", "throughput --threads 1,2,8 --duration 5ms --time-limit 1s", 2.0).of(FEWEST),
+    chapter("Throughput by threads", "throughput --threads 1,2,8 --duration 5ms --time-limit 1s", 2.0)
+        .of(FEWEST),
     chapter("Cache lines", "cacheline --threads 1,2 --pairs 20000 --time-limit 1s", 1.0).of(FEWEST),
     chapter("Semaphores", "semaphore --threads 1,2 --duration 5ms --time-limit 1s", 1.0),
     chapter("fops", "fops --threads 1,2 --duration 20ms", 2.0),

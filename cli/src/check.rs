@@ -46,7 +46,7 @@ pub(crate) struct Args {
     threads: Option<usize>,
 
     /// How often each thread goes for the lock
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     acquisitions: Option<u32>,
 
     /// Only this client

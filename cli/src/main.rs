@@ -8,6 +8,8 @@ mod compare;
 mod demo;
 mod diff;
 mod extrapolate;
+#[cfg(test)]
+mod flags;
 mod interrupt;
 mod litmus;
 mod locks;

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     ops: Option<u64>,
 
     /// Take the operations from the program's output: the number in the first group of the last match
-    #[arg(long, value_name = "RE", value_parser = regex_with_a_group)]
+    #[arg(long, value_name = "REGEX", value_parser = regex_with_a_group)]
     ops_regex: Option<Regex>,
 
     /// Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact

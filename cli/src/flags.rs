@@ -1,0 +1,188 @@
+//! The flags of all commands: each long flag means one thing and is written in one way, wherever it is.
+//!
+//! CONTRIBUTING.md ("Flags") explains the conventions; here they are enforced.
+
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
+
+/// Flags with the short form, and the names of one value that they take; none for a switch.
+///
+/// A list has the name of one element with `,…` behind it.
+const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
+    ("acquisitions", None, &["N"], "acquisitions of each thread"),
+    ("all", None, &[], "everything that the command could be asked for"),
+    ("alone", None, &["PROFILE"], "a profile of one thread"),
+    ("client", None, &["CLIENT"], "a client of the checker"),
+    ("cores", None, &["N"], "numbers of cores"),
+    ("csv", None, &[], "print comma-separated values"),
+    ("duration", None, &["DURATION"], "how long one run lasts"),
+    ("expect", None, &["FILE"], "published results to compare with"),
+    ("explain", None, &[], "explain, instead of doing"),
+    ("force", None, &[], "replace a file of another kind"),
+    ("help", Some('h'), &[], "print help"),
+    ("higher-is-better", None, &[], "the metric is a throughput"),
+    ("host-times", None, &[], "add what differs from run to run"),
+    ("iterations", None, &["N"], "iterations on the processor"),
+    ("json", None, &[], "print everything as JSON"),
+    ("list", None, &[], "list what there is"),
+    ("lock", None, &["LOCK"], "locks by name"),
+    ("lower-is-better", None, &[], "the metric is a time"),
+    ("machine", None, &["MACHINE"], "a machine by name, or a machine file"),
+    ("measured", None, &["FILE"], "measured curves"),
+    ("memory-node", None, &["NODE"], "where memory lies"),
+    ("metric", None, &["REGEX"], "a number in a program's output"),
+    ("model", None, &["MODEL"], "memory models"),
+    ("mutate", None, &[], "judge mutants"),
+    ("no-symbols", None, &[], "do not read symbols"),
+    ("nodes", None, &["NODE"], "memory nodes by number"),
+    ("only", None, &["SITE=LOCK"], "locks for sites"),
+    ("ops", None, &["N"], "operations of a program"),
+    ("ops-regex", None, &["REGEX"], "operations in a program's output"),
+    ("output", Some('o'), &["FILE", "DIR"], "the main thing that the command writes"),
+    ("pairs", None, &["N"], "acquisitions and releases of each thread"),
+    ("pin", None, &["CORE"], "cores by number"),
+    ("placement", None, &["ORDER"], "which cores come first"),
+    ("pprof", None, &["FILE"], "write a pprof profile as well"),
+    ("profiled-on", None, &["MACHINE"], "the machine of a profile"),
+    ("pure", None, &[], "spin without bound"),
+    ("quick", None, &[], "less of everything, to try the command"),
+    ("quiet", Some('q'), &[], "print less"),
+    ("reading", None, &["FORM"], "the form of the model"),
+    ("reads", None, &["PERCENT"], "how many sections read"),
+    ("really-poll", None, &[], "simulate every poll"),
+    ("replay", None, &["STRING"], "an execution to replay"),
+    ("run", None, &[], "run tests on the processor"),
+    ("runs", None, &["N"], "runs after the warm-up"),
+    ("sample", None, &["RATE"], "the part of pairs that is timed"),
+    ("section", None, &["SECTION"], "the critical section"),
+    ("seed", None, &["N"], "decides everything random"),
+    ("site", None, &["SITE"], "a lock as profiles name it"),
+    ("size-limit", None, &["SIZE"], "how large a file may become"),
+    ("sockets", None, &["SOCKET"], "sockets by number"),
+    ("spread", None, &["SPREAD"], "how the think time varies"),
+    ("states", None, &[], "print final states"),
+    ("svg", None, &["FILE", "DIR"], "draw pictures"),
+    ("sweep-back-off", None, &[], "sweep a constant"),
+    ("think", None, &["SPAN"], "time between a release and the next acquisition"),
+    ("threads", None, &["N"], "numbers of threads"),
+    ("time-limit", None, &["DURATION"], "how long something may take"),
+    ("top", None, &["N"], "rows that are shown"),
+    ("trace", None, &["FILE"], "write a trace as well"),
+    ("unroll", None, &["N"], "turns of a loop that are followed"),
+    ("upto", None, &["N"], "the most cores to answer for"),
+    ("use", None, &["USE"], "what a program uses"),
+    ("verbose", Some('v'), &[], "print more"),
+    ("version", Some('V'), &[], "print the version"),
+    ("weaken", None, &["SITE=CHANGE"], "a mutant"),
+];
+
+/// What a flag has against the conventions.
+fn fault(flag: &Arg) -> Option<String> {
+    let Some(long) = flag.get_long() else {
+        return Some("it has no long form: give it one".into());
+    };
+    let Some((_, short, values, meaning)) = FLAGS.iter().find(|(known, ..)| *known == long) else {
+        return Some(
+            "no other command has it: use the flag of FLAGS in cli/src/flags.rs that means the same, or, if there is \
+             none, add it there"
+                .into(),
+        );
+    };
+    if flag.get_short() != *short {
+        let is = |short: Option<char>| {
+            short.map_or("no short form".into(), |letter| format!("the short form -{letter}"))
+        };
+        return Some(format!("it has {}, elsewhere {}: write the same", is(flag.get_short()), is(*short)));
+    }
+    if !flag.get_action().takes_values() {
+        return (!values.is_empty())
+            .then(|| format!("it takes no value, elsewhere {}: {meaning}", values.join(" or ")));
+    }
+    let name = flag.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
+    let one = name.strip_suffix(",…").unwrap_or(name);
+    if !values.contains(&one) {
+        return Some(match values {
+            [] => format!("it takes {name}, elsewhere no value ({meaning}): give it another name"),
+            _ => format!(
+                "its value is called {name}, elsewhere {} ({meaning}): call it so, or give the flag another name if it \
+                 means something else",
+                values.join(" or ")
+            ),
+        });
+    }
+    let repeats = matches!(flag.get_action(), ArgAction::Append);
+    // A list of sites is cut by its parser, since their names may have commas.
+    let cut = flag.get_value_delimiter() == Some(',') || long == "only";
+    match (name.ends_with(",…"), repeats && cut) {
+        (true, false) => {
+            Some(format!("{name} is a list: take it with commas (value_delimiter) and repeats (a Vec)"))
+        }
+        (false, true) => Some(format!("it takes a list: call its value {name},…")),
+        (false, false) if repeats => {
+            Some(format!("it may be repeated: take commas too, and call its value {name},…"))
+        }
+        _ => None,
+    }
+}
+
+fn collect(command: &Command, name: &str, faults: &mut Vec<String>) {
+    for flag in command.get_arguments().filter(|argument| !argument.is_positional()) {
+        if let Some(fault) = fault(flag) {
+            faults.push(format!("{name} --{}: {fault}", flag.get_long().unwrap_or_default()));
+        }
+    }
+    for below in command.get_subcommands() {
+        collect(below, &format!("{name} {}", below.get_name()), faults);
+    }
+}
+
+fn built() -> Command {
+    let mut command = crate::Command::command();
+    command.build();
+    command
+}
+
+#[test]
+fn one_flag_means_one_thing_in_all_commands() {
+    let mut faults = Vec::new();
+    collect(&built(), "contend", &mut faults);
+    assert!(faults.is_empty(), "see \"Flags\" in CONTRIBUTING.md:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_table_names_each_flag_once_and_in_order_and_some_command_has_it() {
+    fn longs(command: &Command) -> Vec<String> {
+        let own = command.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned));
+        own.chain(command.get_subcommands().flat_map(longs)).collect()
+    }
+    let there = longs(&built());
+    for (flag, ..) in FLAGS {
+        assert!(
+            there.iter().any(|long| long == flag),
+            "no command has --{flag} any more: take it out of FLAGS"
+        );
+    }
+    assert!(
+        FLAGS.is_sorted_by(|(before, ..), (after, ..)| before < after),
+        "FLAGS in the order of the alphabet"
+    );
+}
+
+#[test]
+fn what_is_against_the_conventions_is_said_with_what_to_do() {
+    let list = |flag: Arg| flag.action(ArgAction::Append);
+    for (flag, part) in [
+        (Arg::new("seconds").long("seconds").value_name("S"), "use the flag of FLAGS"),
+        (Arg::new("x").short('x'), "give it one"),
+        (Arg::new("output").long("output").value_name("FILE"), "the short form -o"),
+        (Arg::new("runs").long("runs").short('r').value_name("N"), "elsewhere no short form"),
+        (Arg::new("time").long("time-limit").value_name("SECONDS"), "elsewhere DURATION"),
+        (Arg::new("json").long("json").value_name("FILE"), "elsewhere no value"),
+        (Arg::new("svg").long("svg").action(ArgAction::SetTrue), "FILE or DIR"),
+        (Arg::new("lock").long("lock").value_name("LOCK,…"), "is a list"),
+        (list(Arg::new("lock").long("lock").value_name("LOCK")), "take commas too"),
+        (list(Arg::new("lock").long("lock").value_name("LOCK").value_delimiter(',')), "LOCK,…"),
+    ] {
+        let said = fault(&flag).unwrap_or_else(|| panic!("{flag:?} passes"));
+        assert!(said.contains(part), "{said}");
+    }
+}

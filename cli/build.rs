@@ -1,9 +1,10 @@
-//! Puts the preload library where the command can embed it.
+//! Puts the preload library where the command can embed it, and says what the command was built from.
 //!
 //! The library is a build-dependency, so cargo has built it for the machine that builds; it lies beside this script's own
 //! file. Naming the crate in code would link its pthread functions into this script, so nothing here does.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 use std::{env, fs};
 
@@ -16,6 +17,7 @@ fn main() {
         "contend carries a library for the programs that it runs, which is built for the machine that builds it: \
          {host} cannot build contend for {target}; build it on such a machine"
     );
+    println!("cargo::rustc-env=CONTEND_BUILT_FROM={}", built_from());
     let library = newest_library();
     println!("cargo::rerun-if-changed={}", library.display());
     let copy = PathBuf::from(variable("OUT_DIR")).join("libcontend_preload.so");
@@ -23,6 +25,41 @@ fn main() {
     let _ = fs::remove_file(&copy);
     fs::copy(&library, &copy)
         .unwrap_or_else(|error| panic!("cannot copy {} to {}: {error}", library.display(), copy.display()));
+}
+
+/// The version, the commit where this is the tree of one, and the features that it is built with.
+fn built_from() -> String {
+    let commit = commit().map_or(String::new(), |commit| format!("commit {commit}, "));
+    let enabled =
+        env::vars().filter_map(|(name, _)| name.strip_prefix("CARGO_FEATURE_").map(str::to_lowercase));
+    let mut features: Vec<_> = enabled.filter(|feature| feature != "default").collect();
+    features.sort();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    format!("{} ({commit}features: {features})", variable("CARGO_PKG_VERSION"))
+}
+
+/// The commit that is checked out, if the package is the whole of a git tree and no copy inside another one. Looks again
+/// only after something else was checked out or committed.
+fn commit() -> Option<String> {
+    let package = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(&package).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    let top = fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()?;
+    if top != fs::canonicalize(&package).ok()? {
+        return None;
+    }
+    let branch = git(&["symbolic-ref", "-q", "HEAD"]);
+    for file in ["HEAD", "logs/HEAD"].into_iter().chain(branch.as_deref()) {
+        // A file that is not there would make every build run this again.
+        let path = git(&["rev-parse", "--git-path", file]).map(|path| package.join(path));
+        if let Some(path) = path.filter(|path| path.exists()) {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+    }
+    git(&["rev-parse", "--short=10", "HEAD"])
 }
 
 fn variable(name: &str) -> String {

@@ -142,6 +142,58 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
 }
 
 #[test]
+fn the_version_names_the_commit_and_the_features() {
+    let told = String::from_utf8(contend(&["--version"]).stdout).expect("text");
+    assert!(told.starts_with("contend ") && told.contains("features: "), "{told}");
+    let package = env!("CARGO_MANIFEST_DIR");
+    let git = Command::new("git").args(["-C", package, "rev-parse", "--show-toplevel", "HEAD"]).output();
+    let git = git.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let canonical = |path: &str| std::fs::canonicalize(path).ok();
+    if let [top, commit] = git.lines().collect::<Vec<_>>()[..]
+        && canonical(top) == canonical(package)
+    {
+        assert!(told.contains(&commit[..10]), "{told} is not of {commit}");
+    }
+}
+
+#[test]
+fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let nowhere = directory.path().join("nosuch");
+    let nowhere = nowhere.to_str().expect("a plain path");
+    let inside = format!("{nowhere}/p.contend");
+    let profile = directory.path().join("p.contend");
+    let profile = profile.to_str().expect("a plain path");
+    let program = [env!("CARGO_BIN_EXE_contend"), "demo-program", "--threads", "1", "--seconds", "0.05"];
+    let made = contend(&[&["profile", "-q", "-o", profile, "--"], &program[..]].concat());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for (code, arguments) in [
+        (2, &["profile", "-q"][..]),
+        (2, &["profile", "--sample", "2", "--", "true"]),
+        (1, &["profile", "-q", "-o", &inside, "--", "true"]),
+        (2, &["report"]),
+        (2, &["report", "--top", "many", profile]),
+        (1, &["report", nowhere]),
+        (1, &["report", "/dev/null"]),
+        (2, &["diff", profile]),
+        (1, &["diff", profile, nowhere]),
+        (1, &["predict", nowhere]),
+        (2, &["predict", profile, "--site", "nosuch"]),
+        (2, &["predict", profile, "--machine", "nosuch"]),
+        (2, &["simulate", "counter", "--cores", "49"]),
+        (1, &["extrapolate", nowhere]),
+        (1, &["litmus", "--expect", nowhere, env!("CARGO_MANIFEST_DIR")]),
+    ] {
+        let output = contend(arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{arguments:?}: {told}");
+    }
+    let told = contend(&["predict", profile, "--site", "nosuch"]).stderr;
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("holds no lock named like `nosuch`; holds `"), "{told}");
+}
+
+#[test]
 fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
     let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50us", "--lock", "mcs", "--json"];
     assert_eq!(contend(&line).stdout, contend(&line).stdout);

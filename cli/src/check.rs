@@ -13,6 +13,7 @@ use lab::ensure_usage;
 use lab::usage::UsageError;
 use locks::catalogue::{self, LOCKS, Lock};
 use rayon::prelude::*;
+use report::Screen;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -174,7 +175,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all.iter().map(CheckedLock::json).collect::<Vec<_>>())?);
     } else {
-        all.iter().for_each(|one| print!("{}", page::text(one, &options)));
+        let screen = Screen::stdout();
+        all.iter().for_each(|one| print!("{}", page::text(one, &options, screen)));
         println!(
             "{}{:.1} s",
             if cut_short { "cut short after " } else { "" },
@@ -213,6 +215,10 @@ fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> 
     judged.collect()
 }
 
+fn say(line: &str) {
+    eprint!("{}", Screen::stderr().fit(line));
+}
+
 fn run_again(
     args: &Args,
     lock: &'static Lock,
@@ -229,17 +235,17 @@ fn run_again(
     let report = match replay(task.model, trace.clone(), mutation, &|| task.run()) {
         Ok(report) => report,
         Err(divergence) => {
-            eprintln!("contend: {task}: {divergence}; {hint}");
+            say(&format!("contend: {task}: {divergence}; {hint}\n"));
             return Ok(ExitCode::from(USAGE));
         }
     };
     match report.counterexample {
         Some(found) => {
-            println!("{found}");
+            println!("{}", Screen::stdout().fit(&found.to_string()));
             Ok(ExitCode::FAILURE)
         }
         None => {
-            eprintln!("contend: nothing is wrong in this execution of {task}; {hint}");
+            say(&format!("contend: nothing is wrong in this execution of {task}; {hint}\n"));
             Ok(ExitCode::from(USAGE))
         }
     }

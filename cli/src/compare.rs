@@ -454,6 +454,7 @@ fn command_line(args: &Args) -> String {
 mod tests {
     use super::*;
     use clap::Parser as _;
+    use report::every_screen;
 
     #[derive(Debug, clap::Parser)]
     struct Command {
@@ -541,5 +542,16 @@ mod tests {
             let error = parse(words).unwrap_err();
             assert!(error.contains(remedy), "{words:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_comparison_on_every_screen() {
+        let args = parse(&["--", "./server", "--threads", "8"]).unwrap();
+        let regex = Regex::new("ops: ([0-9]+)").unwrap();
+        let compared = compared(Metric::Captured { regex, better: Better::Higher });
+        let text = |screen: Screen| {
+            format!("{}\n{}\n", compared.table().terminal(screen), screen.fit(&compared.explanation(&args)))
+        };
+        insta::assert_snapshot!(every_screen(&["glibc", "mcs", "ticket"], text));
     }
 }

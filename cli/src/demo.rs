@@ -433,6 +433,7 @@ fn verdict_in_words(verdict: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
     use serde_json::json;
 
     fn measured(own: &[(f64, f64, f64)], swapped: &[(f64, f64, f64)], verdict: &str) -> Measured {
@@ -513,5 +514,15 @@ mod tests {
         assert_eq!(reader_writer_lock("rw"), Ok("rw".to_owned()));
         assert!(reader_writer_lock("mcs").unwrap_err().contains("rw"));
         assert!(reader_writer_lock("nosuch").is_err());
+    }
+
+    #[test]
+    fn the_end_on_every_screen() {
+        let quiet =
+            measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
+        let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
+        let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: false };
+        let lines = story.lines(&Noise::default()).unwrap();
+        insta::assert_snapshot!(every_screen(&[], |screen| screen.fit(&lines)));
     }
 }

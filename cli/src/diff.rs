@@ -105,6 +105,7 @@ fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
 
     #[test]
     fn what_grew_most_comes_first_and_new_locks_have_no_ratio() {
@@ -120,5 +121,32 @@ mod tests {
         assert!(!shown.contains("new"), "{shown}");
         let all = table("lock", &[change("new", 0.0, 2e3)], 9).csv();
         assert!(all.contains("new,2,,0 → 2.00"), "{all}");
+    }
+
+    #[test]
+    fn a_difference_on_every_screen() {
+        let measures = |cost: f64| Measures {
+            acquisitions: 1.5e5,
+            contended: 2e4,
+            waited_ns: cost,
+            held_ns: 0.2 * cost,
+            critical_section_ns: 120.0,
+            handover_ns: 5_300.0,
+        };
+        let change = |name: &str, before: f64, after: f64| Change {
+            name: name.into(),
+            before: measures(before),
+            after: measures(after),
+        };
+        let diff = Diff {
+            per_operation: true,
+            operation_ns: [5_000.0, 12_500.0],
+            threads: [1, 8],
+            cores_used: [0.99, 5.4],
+            locks: vec![change("cache::Table::tune_logger", 1e3, 9e3), change("log_lock", 4e2, 3e2)],
+            callers: vec![change("serve_request", 1.4e3, 9.3e3)],
+        };
+        let names = ["cache::Table::tune_logger", "log_lock", "serve_request"];
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&diff, 0, screen)));
     }
 }

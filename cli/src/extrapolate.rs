@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         for (measured, answer) in &answers {
-            println!("{}", terminal(measured, answer));
+            println!("{}", terminal(measured, answer, Screen::stdout()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -108,7 +108,7 @@ fn verdict(answer: &Extrapolation) -> String {
     }
 }
 
-fn terminal(measured: &Curve, answer: &Extrapolation) -> String {
+fn terminal(measured: &Curve, answer: &Extrapolation, screen: Screen) -> String {
     let mut table = Table::new([
         Column::number("cores", "cores"),
         Column::spread("throughput", "throughput"),
@@ -137,7 +137,6 @@ fn terminal(measured: &Curve, answer: &Extrapolation) -> String {
             Cell::from(judged.value),
         ]);
     }
-    let screen = Screen::stdout();
     format!(
         "{}\n\n{}\n{}",
         screen.fit(&format!("{}: {}", text::printable(&measured.label), verdict(answer))),
@@ -215,6 +214,7 @@ fn read_runs(label: &str, text: &str) -> anyhow::Result<Curve> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
 
     fn error(text: &str) -> String {
         let curve = read_runs("c", text).and_then(|curve| answer(&curve, None));
@@ -256,5 +256,15 @@ mod tests {
         let curve = read_runs("c", "1,10\n8,40\n").unwrap();
         let message = format!("{:#}", answer(&curve, Some(8)).unwrap_err());
         assert!(message.contains("8 cores are not past the last measured point"), "{message}");
+    }
+
+    #[test]
+    fn an_answer_on_every_screen() {
+        let points =
+            [(1, 100.0), (2, 190.0), (4, 310.0), (8, 330.0)].map(|(cores, value)| Point::exact(cores, value));
+        let curve = Curve::new("requests of the server", Unit::OperationsPerSecond, Provenance::Measured);
+        let curve = curve.with_points(points).unwrap();
+        let answer = answer(&curve, Some(16)).unwrap();
+        insta::assert_snapshot!(every_screen(&[], |screen| terminal(&curve, &answer, screen)));
     }
 }

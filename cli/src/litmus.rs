@@ -8,6 +8,7 @@ use anyhow::Context;
 use checker::Model;
 use checker::litmus::{Limits, ParseError, Test, Trouble};
 use rayon::prelude::*;
+use report::Screen;
 use report::text::printable;
 use serde_json::{Value, json};
 
@@ -89,18 +90,23 @@ const BATCH: usize = 64;
 /// Runs `contend litmus`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.explain {
-        print!("{}", explain::text());
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&explain::json())?);
+        } else {
+            print!("{}", Screen::stdout().fit(&explain::text()));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let started = Instant::now();
     let files = match files::find(&args.paths) {
         Ok(files) => files,
         Err(error) => {
-            eprintln!("contend: {}", printable(&format!("{error:#}")));
+            say(&error);
             return Ok(ExitCode::from(2));
         }
     };
     let job = Job::new(args)?;
+    let screen = Screen::stdout();
     let mut sum = Sum::default();
     let mut all = Vec::new();
     for batch in files.chunks(BATCH) {
@@ -115,20 +121,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             match (result, args.json) {
                 (Ok(outcome), true) => all.push(outcome.json()),
                 (Ok(outcome), false) if !args.quiet || outcome.is_failed() => {
-                    print!("{}", outcome.text(args.states));
+                    print!("{}", screen.fit(&outcome.text(args.states)));
                 }
                 (Ok(_), false) => {}
                 (Err(error), true) => all.push(json!({ "file": file, "error": error_json(&error) })),
-                (Err(error), false) => eprintln!("contend: {}", printable(&format!("{error:#}"))),
+                (Err(error), false) => say(&error),
             }
         }
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
     } else if files.len() > 1 {
-        print!("{}", sum.text(job.expected.as_ref(), started.elapsed()));
+        print!("{}", screen.fit(&sum.text(job.expected.as_ref(), started.elapsed())));
     }
     Ok(sum.exit_code())
+}
+
+/// Prints what is wrong with a file.
+fn say(error: &anyhow::Error) {
+    let line = format!("contend: {}\n", printable(&format!("{error:#}")));
+    eprint!("{}", Screen::stderr().fit(&line));
 }
 
 /// What is wanted of every file.
@@ -263,6 +275,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
 
     /// What comes of looking at files with these contents, and expecting these verdicts.
     fn sum_of(files: &[&str], expected: &str) -> Sum {
@@ -306,5 +319,16 @@ mod tests {
         assert_eq!(text, "4 tests: 1 decided, 1 bounds, 1 refused, 1 no litmus tests; 1.50 s\n");
         // The bound says nothing about what it did not see.
         assert_eq!((sum.agreeing, sum.compared), (1, 1));
+    }
+
+    #[test]
+    fn outcomes_on_every_screen() {
+        const STORE_BUFFERING: &str = "X86 SB\n{ }\n P0 | P1 ;\n MOV [x],$1 | MOV [y],$1 ;\n MOV EAX,[y] | MOV EAX,[x] ;\nexists (0:EAX=0 /\\ 1:EAX=0)";
+        let test = Test::parse(STORE_BUFFERING).expect("a test");
+        let judgements = Model::ALL.map(|model| test.judge(model)).to_vec();
+        let outcome = TestOutcome::new(Path::new("suite/SB.litmus"), test, judgements, None);
+        let sum = Sum { tests: 4, bounded: 1, refused: 1, unreadable: 1, could_be_weak: 2, ..Sum::default() };
+        let text = outcome.text(true) + &sum.text(None, Duration::from_millis(1_500));
+        insta::assert_snapshot!(every_screen(&["SB (suite/SB.litmus)"], |screen| screen.fit(&text)));
     }
 }

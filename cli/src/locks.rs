@@ -21,15 +21,6 @@ pub(crate) struct Args {
 /// Runs `contend locks`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { json } = *args;
-    let mut table = Table::new([
-        Column::text("name", "name"),
-        Column::text("kinds", "kinds"),
-        Column::text("family", "family").detail(),
-        Column::number("bytes", "bytes").detail(),
-        Column::text("emulated", "emulated").detail(),
-        Column::text("arena", "arena").detail(),
-        Column::text("summary", "summary").kept(),
-    ]);
     if json {
         let mut all: Vec<_> = LOCKS.iter().map(json_of).collect();
         all.push(serde_json::json!({
@@ -40,7 +31,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
-    for lock in LOCKS {
+    print!("{}", table(LOCKS).terminal(Screen::stdout()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A row for each of these locks, and one for the C library's.
+fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
+    let mut table = Table::new([
+        Column::text("name", "name"),
+        Column::text("kinds", "kinds"),
+        Column::text("family", "family").detail(),
+        Column::number("bytes", "bytes").detail(),
+        Column::text("emulated", "emulated").detail(),
+        Column::text("arena", "arena").detail(),
+        Column::text("summary", "summary").kept(),
+    ]);
+    for lock in locks {
         table.row([
             Cell::from(lock.name),
             kinds(lock).join(" ").into(),
@@ -60,8 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Cell::from(""),
         Cell::from(GLIBC_SUMMARY),
     ]);
-    print!("{}", table.terminal(Screen::stdout()));
-    Ok(ExitCode::SUCCESS)
+    table
 }
 
 const GLIBC_SUMMARY: &str = "the C library's own: what a program has without contend";
@@ -100,4 +105,18 @@ fn json_of(lock: &Lock) -> serde_json::Value {
         "kinds": kinds(lock),
         "arena": in_arena(lock),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::every_screen;
+
+    #[test]
+    fn locks_on_every_screen() {
+        let names = ["ticket-proportional", "mcs", "rw"];
+        let locks = names.map(|name| locks::catalogue::find(name).unwrap());
+        let names = [&names[..], &[GLIBC]].concat();
+        insta::assert_snapshot!(every_screen(&names, |screen| table(locks).terminal(screen)));
+    }
 }

@@ -39,6 +39,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&files)?);
         return Ok(ExitCode::SUCCESS);
     }
+    print!("{}", text(&machines, Screen::stdout()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(machines: &[(&str, MachineFile)], screen: Screen) -> String {
     let mut table = Table::new([
         Column::text("name", "name"),
         Column::text("description", "what it is"),
@@ -47,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Column::spread("waiter_ns", "one more waiter ns"),
         Column::text("waiter_basis", "known from").detail(),
     ]);
-    for (name, machine) in &machines {
+    for (name, machine) in machines {
         let costs = machine.costs();
         let cores = machine.topology.cores();
         table.row([
@@ -59,7 +64,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Cell::from(machine.handover.waiter.source.basis().name()),
         ]);
     }
-    print!("{}", table.terminal(Screen::stdout()));
     let mut notes = String::from(
         "Transfers and waiters are means over all cores, with the range they may lie in; --json has every number and \
          its source.\n",
@@ -67,8 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if machines.iter().all(|(name, _)| *name != THIS) {
         notes.push_str("`this` is not calibrated: contend calibrate measures the machine you are on.\n");
     }
-    print!("{}", Screen::stdout().fit(&notes));
-    Ok(ExitCode::SUCCESS)
+    table.terminal(screen) + &screen.fit(&notes)
 }
 
 fn spread(range: Range) -> Cell {
@@ -117,6 +120,7 @@ fn read(path: &Path) -> anyhow::Result<MachineFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
 
     #[test]
     fn an_unknown_machine_says_where_the_names_are() {
@@ -131,5 +135,12 @@ mod tests {
         let message = format!("{:#}", load(file.to_str().unwrap()).unwrap_err());
         std::fs::remove_file(&file).unwrap();
         assert!(message.contains("contend-machine-") && message.contains("line"), "{message}");
+    }
+
+    #[test]
+    fn machines_on_every_screen() {
+        let names = ["opteron-8x6", "xeon-e5-4650v2x4"];
+        let machines = names.map(|name| (name, load(name).unwrap()));
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&machines, screen)));
     }
 }

@@ -36,7 +36,7 @@ static PRELOAD: lab::launch::Library =
 /// Find the locks that will make a program collapse on more cores, say at how many and why, and swap them without
 /// recompiling.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(version, long_version = env!("CONTEND_BUILT_FROM"), propagate_version = true, arg_required_else_help = true)]
 struct Command {
     #[command(subcommand)]
     subcommand: Subcommands,

@@ -277,6 +277,10 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::LockKind;
+    use profile::read::{OwnCost, TableHeader, Unseen, Untouched};
+    use report::every_screen;
+    use std::sync::Arc;
 
     #[test]
     fn times_have_a_fitting_unit() {
@@ -315,5 +319,91 @@ mod tests {
         let text = text(&table, 20, Screen::FILE);
         assert!(text.contains("No lock was touched") && text.contains("Coverage unknown"), "{text}");
         assert!(rows(&table, 20).is_empty());
+    }
+
+    fn header() -> TableHeader {
+        TableHeader {
+            schema: 1,
+            command: vec!["./server".into(), "--threads".into(), "8".into()],
+            processes: 1,
+            threads: 8,
+            cores: 4,
+            elapsed_ns: 2e9,
+            cpu_ns: 7.2e9,
+            cores_used: 3.6,
+            concurrency: 4.0,
+            ran_together: true,
+            stolen_ns: 1.5e7,
+            coverage: None,
+            blocked: None,
+            unseen: Unseen::default(),
+            queued_ns: Some(1e6),
+            operations: Some(500_000),
+            operation_ns: 14_400.0,
+            sample_period: 64,
+            own_cost: OwnCost {
+                timed_ns: 28.0,
+                untimed_ns: 11.0,
+                in_hold_ns: 12.0,
+                in_think_ns: 9.0,
+                total_ns: 9e7,
+            },
+            dropped: 0,
+            merged_pairs: 0,
+            merged_locks: 0,
+            untouched: Untouched::default(),
+            warnings: vec!["the file was full: 12 locks are merged into one row".into()],
+        }
+    }
+
+    fn usage(acquisitions: u64, wait_ns: f64) -> Usage {
+        let times = |count: u64, total_ns: f64| Times { count, total_ns, ..Times::default() };
+        Usage {
+            acquisitions,
+            contended: acquisitions / 5,
+            owner_changes: acquisitions / 2,
+            wait: times(acquisitions / 5, wait_ns),
+            hold_same: times(1_000, 1_000.0 * 80.0),
+            hold_other: times(2_000, 2_000.0 * 190.0),
+            think: times(3_000, 3_000.0 * 1_250.0),
+            handover: times(500, 500.0 * 5_200.0),
+            ..Usage::default()
+        }
+    }
+
+    fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
+        LockRow {
+            name: name.into(),
+            site: name.into(),
+            kind,
+            caller: "serve_request".into(),
+            file: "server".into(),
+            source: Some("server.c:120".into()),
+            calls: Arc::from([]),
+            pid: 4_711,
+            program: "server".into(),
+            address: 0x4040,
+            generations: 1,
+            threads: 8,
+            merged: false,
+            exclusive,
+            shared,
+            acquisitions_per_operation: 2.0,
+            critical_section_ns: 150.0,
+            threads_ns: 1.5e10,
+            share: 0.01,
+        }
+    }
+
+    #[test]
+    fn a_profile_on_every_screen() {
+        let rows = vec![
+            row("cache::Table::tune_logger", LockKind::Mutex, usage(1_000_000, 1.1e9), Usage::default()),
+            row("settings_lock", LockKind::Rwlock, usage(2_000, 4e5), usage(400_000, 2.5e7)),
+            row("log_lock", LockKind::Spin, usage(900, 1.2e4), Usage::default()),
+        ];
+        let table = LockTable { header: header(), rows };
+        let names = ["cache::Table::tune_logger", "settings_lock"];
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
     }
 }

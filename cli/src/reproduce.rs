@@ -133,7 +133,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if json {
             by_name.insert(one.name(), reproduction.json(reading));
         } else {
-            println!("{}", terminal(&reproduction)?);
+            println!("{}", terminal(&reproduction, Screen::stdout())?);
         }
     }
     if json {
@@ -178,9 +178,8 @@ fn write_text(reproduction: &Reproduction, directory: &Path, name: &str) -> anyh
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn terminal(reproduction: &Reproduction) -> anyhow::Result<String> {
+fn terminal(reproduction: &Reproduction, screen: Screen) -> anyhow::Result<String> {
     const PLOT_ROWS: usize = 20;
-    let screen = Screen::stdout();
     let mut shown = format!("{}\n\n{}", screen.fit(reproduction.title), reproduction.table.terminal(screen));
     if let [plot] = &reproduction.plots[..] {
         shown.push('\n');
@@ -193,4 +192,17 @@ fn terminal(reproduction: &Reproduction) -> anyhow::Result<String> {
     }
     shown.push_str(&screen.fit(&published::footnotes(&reproduction.faults)));
     Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::every_screen;
+
+    #[test]
+    fn a_figure_on_every_screen() {
+        let reproduction = Figure::Fig3.reproduce(Reading::default()).unwrap();
+        let text = |screen| terminal(&reproduction, screen).unwrap();
+        insta::assert_snapshot!(every_screen(&["FOPS", "MEMPOP", "PFIND", "EXIM"], text));
+    }
 }

@@ -383,6 +383,8 @@ impl From<SpreadName> for Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::{Counts, Run};
+    use report::every_screen;
 
     #[test]
     fn a_section_is_work_and_not_lines() {
@@ -396,5 +398,23 @@ mod tests {
         assert_eq!(spaced(8), [1, 2, 3, 4, 5, 6, 7, 8]);
         let many = spaced(1024);
         assert!(many.last() == Some(&1024) && many.len() < 50);
+    }
+
+    #[test]
+    fn runs_on_every_screen() {
+        let hardware = Hardware::new(&machines::load("opteron-8x6").unwrap()).unwrap();
+        let workload = workloads::catalogue::find("counter").unwrap();
+        let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
+        let setups = [setup("ticket-proportional"), setup("mcs")];
+        let mut measured = lab::simulate::sweep(&setups, &lab::progress::Unwatched).unwrap();
+        // What the simulator counts is its own matter: the figures are fixed.
+        for (one, operations) in measured.iter_mut().zip([2_000, 1_500]) {
+            let counts = |operations| Counts { operations, ..Counts::default() };
+            one.run = Run { counts: vec![counts(operations), counts(operations / 2)], elapsed_ns: 1_000_000 };
+            one.report.all_lines =
+                simulator::LineCounts { home_waits: 700, ..simulator::LineCounts::default() };
+        }
+        let text = |screen: Screen| run_table(&measured).terminal(screen);
+        insta::assert_snapshot!(every_screen(&["ticket-proportional", "mcs"], text));
     }
 }

@@ -322,6 +322,7 @@ pub(super) mod tests {
     use crate::predict::alternatives;
     use curve::{Point, Provenance, Unit};
     use model::Mean;
+    use report::every_screen;
 
     pub(in crate::predict) fn target(last: u32) -> Target {
         Target {
@@ -448,5 +449,17 @@ pub(super) mod tests {
         assert!(not_fitted(&curve("unheard-of", &[1, 2])).contains("no known family"));
         assert!(not_fitted(&curve("mcs", &[1])).contains("no point above one core"));
         assert!(Measured::new(&curve("mcs", &[2]), &prediction, &target).is_err());
+    }
+
+    #[test]
+    fn a_prediction_on_every_screen() {
+        let machine = machines::load("epyc-9654x2").unwrap();
+        let target = target(64);
+        let lock = Observed { name: "cache::Table::tune_logger".into(), ..lock() };
+        let names = ["mcs", "ticket-proportional"].map(str::to_owned);
+        let prediction = predict_lock(&lock, &alternatives(&names).unwrap(), &target).unwrap();
+        let text = |screen| prediction.terminal(&machine, &target, screen).unwrap();
+        let names = ["cache::Table::tune_logger", "blocking as it is", "ticket-proportional"];
+        insta::assert_snapshot!(every_screen(&names, text));
     }
 }

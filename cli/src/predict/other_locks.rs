@@ -125,6 +125,7 @@ mod tests {
     use super::super::one_lock::tests::{lock, target};
     use super::*;
     use model::Mean;
+    use report::every_screen;
     use topology::Range;
 
     #[test]
@@ -161,5 +162,24 @@ mod tests {
         assert!(together.curve.at(4).unwrap().value < alone * 1.2);
         assert_eq!(together.curve.points()[0].value, 1.0);
         assert!(super::together(&main, &[], &target).unwrap().is_none());
+    }
+
+    #[test]
+    fn other_locks_and_all_together_on_every_screen() {
+        let target = target(64);
+        let read_mostly =
+            Observed { name: "settings_lock".into(), reads: Some(900_000), handover_ns: None, ..lock() };
+        let main = predict_lock(&read_mostly, &[], &target).unwrap();
+        let other = |name: &str, acquisitions| Observed { name: name.into(), acquisitions, ..lock() };
+        let others = [other("cache::Table::tune_logger", 50_000), other("log_lock", 10_000)];
+        let together = together(&main, &others, &target).unwrap().expect("three locks");
+        // What cannot be told has no figures.
+        let unknown = Observed { think: None, ..other("seldom_used", 1_000) };
+        let shown: Vec<_> = others.iter().chain([&unknown]).map(|lock| as_it_is(lock, &target)).collect();
+        let text = |screen: Screen| {
+            format!("{}{}\n", others_terminal(&shown, screen), screen.fit(&together.terminal()))
+        };
+        let names = ["cache::Table::tune_logger", "log_lock", "seldom_used"];
+        insta::assert_snapshot!(every_screen(&names, text));
     }
 }

@@ -360,6 +360,7 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::progress::Unwatched;
+    use ::report::every_screen;
 
     fn spread(median: f64) -> Spread {
         Spread { low: 0.9 * median, median, high: 1.2 * median }
@@ -456,5 +457,31 @@ mod tests {
         assert_eq!(crowd_sizes(2), [2]);
         assert_eq!(crowd_sizes(3), [2, 3]);
         assert_eq!(crowd_sizes(20), [2, 3, 4, 6, 8, 12, 16, 20]);
+    }
+
+    #[test]
+    fn the_measurements_on_every_screen() {
+        let spread = |median: f64| Spread { low: 0.9 * median, median, high: 1.25 * median };
+        let tier = |name, transfer_ns| Tier { name, transfer_ns };
+        let measured = Calibration {
+            source: Source::cited("measured"),
+            counter_ghz: spread(2.45),
+            tiers: [
+                tier("threads of one core", None),
+                tier("cores of one last-level cache", Some(spread(24.0))),
+                tier("caches of one socket", None),
+                tier("sockets", Some(spread(140.0))),
+            ],
+            local_atomic_ns: spread(4.5),
+            lone_ticket_ns: spread(6.0),
+            crowds: vec![(2, spread(60.0)), (4, spread(180.0))],
+            wake_ns: spread(5_200.0),
+            context_switch_ns: spread(1_500.0),
+            pause_ns: spread(14.0),
+            cached_load_ns: spread(1.2),
+            memory_ns: spread(85.0),
+            system_call_ns: spread(120.0),
+        };
+        insta::assert_snapshot!(every_screen(&[], |screen| measured.table().terminal(screen)));
     }
 }

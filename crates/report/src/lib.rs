@@ -20,6 +20,7 @@
 //! assert!(plot.svg().contains("collapsed from 4"));
 //! ```
 
+pub mod every_screen;
 pub mod page;
 pub mod plot;
 pub mod ranges;
@@ -27,6 +28,7 @@ pub mod screen;
 pub mod table;
 pub mod text;
 
+pub use every_screen::every_screen;
 pub use page::Page;
 pub use plot::{IncomparableUnits, Plot};
 pub use ranges::{Better, RangePlot};

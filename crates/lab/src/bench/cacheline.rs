@@ -389,9 +389,9 @@ fn table(settings: &[Setting]) -> Table {
     let mut table = Table::new([
         Column::text("lock", "what"),
         Column::text("library", "library"),
-        Column::text("placement", "placement"),
+        Column::text("placement", "placement").detail(),
         Column::number("cores", "cores"),
-        Column::spread("ops_per_sec_per_core", "operations/s per core"),
+        Column::spread("ops_per_sec_per_core", "operations/s per core").kept(),
         Column::percent("fall_against_2", "fall against 2 cores %"),
         Column::percent("fall_against_last", "fall against the row before %"),
         Column::text("failure", "failure").detail(),
@@ -446,6 +446,7 @@ fn curves(settings: &[Setting]) -> anyhow::Result<Vec<Curve>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::report::every_screen;
 
     #[test]
     fn every_sharing_adds_up() {
@@ -502,5 +503,22 @@ mod tests {
             (&json[2]["fall_against_2"], &json[2]["fall_against_last"]),
             (&0.625.into(), &0.25.into())
         );
+    }
+
+    #[test]
+    fn the_table_on_every_screen() {
+        let setting = |threads, value| Setting {
+            placement: Placement::RoundRobin,
+            cores: vec![0; threads],
+            locks: vec![Row {
+                contender: contenders::find("ticket-proportional").unwrap(),
+                values: vec![value, 1.1 * value],
+                failure: None,
+            }],
+            sharing: vec![(Sharing::HotFieldBesideLock, Ok(vec![2.0 * value]))],
+        };
+        let settings = [setting(2, 8.0e6), setting(4, 3.0e6)];
+        let names = ["ticket-proportional"];
+        insta::assert_snapshot!(every_screen(&names, |screen| table(&settings).terminal(screen)));
     }
 }

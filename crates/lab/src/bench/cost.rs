@@ -460,6 +460,7 @@ fn increment_of_memory(code: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use ::report::Spread;
+    use ::report::every_screen;
 
     #[test]
     fn fig_11_is_read_and_its_names_are_ours() {
@@ -513,5 +514,31 @@ mod tests {
         assert_eq!(goals.len(), 1);
         assert_eq!(goals[0].figure, Spread { low: 0.75, median: 0.75, high: 0.75 });
         assert_eq!(goals[0].verdict(), "met");
+    }
+
+    #[test]
+    fn the_table_on_every_screen() {
+        let sample = |pair| Sample {
+            pair,
+            called: Some(1.2 * pair),
+            reading: None,
+            called_reading: None,
+            acquire: 2.0 * pair,
+            release: 0.5 * pair,
+            shared_acquire: Some(210.0),
+            handover: Some(345.6),
+        };
+        let row = |name: &str, failure: Option<&str>| Row {
+            contender: contenders::find(name).unwrap(),
+            values: if failure.is_some() {
+                Vec::new()
+            } else {
+                vec![sample(18.0), sample(20.0), sample(25.0)]
+            },
+            failure: failure.map(str::to_owned),
+        };
+        let rows = [row("ticket-proportional", None), row("glibc-mutex", None), row("mcs", Some("over 3 s"))];
+        let names = ["ticket-proportional", "glibc-mutex", "mcs"];
+        insta::assert_snapshot!(every_screen(&names, |screen| table(&rows, 2.5).terminal(screen)));
     }
 }

@@ -190,6 +190,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::report::every_screen;
 
     #[test]
     fn a_goal_is_met_by_its_median_or_where_noise_counts_by_one_run() {
@@ -208,5 +209,35 @@ mod tests {
         assert_eq!(goal(1.05, 1.1, 1.2, false, true).verdict(), "missed");
         assert_eq!(goal(0.8, 0.9, 1.2, true, false).verdict(), "missed");
         assert_eq!(goal(0.8, 1.0, 1.2, true, false).verdict(), "met");
+    }
+
+    #[test]
+    fn findings_with_goals_on_every_screen() {
+        let mut table = Table::new([Column::text("lock", "lock"), Column::spread("pair_ns", "pair ns")]);
+        table.row([Cell::from("ticket-proportional"), Spread { low: 9.0, median: 10.0, high: 12.0 }.into()]);
+        let goal = Goal {
+            goal: "uncontended pair, times the best peer's of the same algorithm",
+            subject: "ticket-proportional against ck-ticket".into(),
+            figure: Spread { low: 0.95, median: 1.02, high: 1.1 },
+            bound: 1.0,
+            at_least: false,
+            noise_counts: true,
+        };
+        let findings = Findings {
+            workload: "cost",
+            parts: vec![Part {
+                key: "cost",
+                heading: "Acquire and release when nobody waits, in cycles".into(),
+                table,
+                notes: vec![
+                    "A note of some words that says how these figures were taken → and what they are × not."
+                        .into(),
+                ],
+            }],
+            goals: vec![goal],
+            drawing: Drawing::Curves(String::new(), Vec::new()),
+            noise: Noise::default(),
+        };
+        insta::assert_snapshot!(every_screen(&["ticket-proportional"], |screen| findings.terminal(screen)));
     }
 }

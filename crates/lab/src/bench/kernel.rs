@@ -305,6 +305,7 @@ fn table(rows: &[Row]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::report::every_screen;
 
     #[test]
     fn every_load_does_operations_and_leaves_nothing() {
@@ -325,5 +326,20 @@ mod tests {
         assert!(
             round(Load::Pfind, nowhere, &[0], 1_000_000).unwrap_err().to_string().contains("instead of 1")
         );
+    }
+
+    #[test]
+    fn the_table_on_every_screen() {
+        let row = |threads, per_second: &[f64], failure: Option<&str>| Row {
+            threads,
+            per_second: per_second.to_vec(),
+            failure: failure.map(str::to_owned),
+        };
+        let rows = [
+            row(1, &[1.0e5, 1.1e5, 1.2e5], None),
+            row(2, &[8.0e4, 9.0e4, 9.5e4], None),
+            row(4, &[], Some("No space left on device (os error 28)")),
+        ];
+        insta::assert_snapshot!(every_screen(&[], |screen| table(&rows).terminal(screen)));
     }
 }

@@ -325,6 +325,7 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::report::every_screen;
 
     #[test]
     fn locks_are_refused_where_no_use_takes_them_and_left_out_where_one_does_not() {
@@ -350,5 +351,22 @@ mod tests {
         ];
         let verdicts: Vec<_> = goals(&rows).iter().map(Goal::verdict).collect();
         assert_eq!(verdicts, ["met", "missed"]);
+    }
+
+    #[test]
+    fn the_table_on_every_screen() {
+        let row = |used, setting, ns: &[f64], failure: Option<&str>| Row {
+            used,
+            setting,
+            ns: ns.to_vec(),
+            failure: failure.map(str::to_owned),
+        };
+        let rows = [
+            row(Use::Write, Setting::Plain, &[20.0, 21.0, 22.0], None),
+            row(Use::Write, Setting::Recorded(64), &[28.0, 29.5, 40.0], None),
+            row(Use::Write, Setting::Swapped("rw-writer-preferring".into()), &[], Some("over 10 s")),
+        ];
+        let names = ["rwlock, write", "rw-writer-preferring"];
+        insta::assert_snapshot!(every_screen(&names, |screen| table(&rows).terminal(screen)));
     }
 }

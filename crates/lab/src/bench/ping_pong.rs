@@ -306,6 +306,7 @@ fn goals(measured: &[Crowd]) -> Vec<Goal> {
 mod tests {
     use super::*;
     use crate::progress::Unwatched;
+    use ::report::every_screen;
     use machine::Topology;
     use std::time::Duration;
 
@@ -336,5 +337,29 @@ mod tests {
         let verdicts: Vec<_> =
             goals(&[(2, rows)]).iter().map(|goal| (goal.subject.clone(), goal.verdict())).collect();
         assert_eq!(verdicts, [("ticket-proportional".into(), "met"), ("mcs".into(), "missed")]);
+    }
+
+    #[test]
+    fn the_tables_on_every_screen() {
+        let floors = [Floor {
+            between: "cores of one last-level cache",
+            cores: [0, 1],
+            message_ns: vec![48.0, 50.0, 52.0],
+            transfer_ns: vec![60.0, 61.0, 70.0],
+        }];
+        let row = |name: &str, handover_ns| Row {
+            contender: contenders::find(name).unwrap(),
+            values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
+            failure: None,
+        };
+        let measured = [(2, vec![row("ticket-proportional", 70.0), row("glibc-mutex", 8_000.0)])];
+        let tables = |screen| {
+            format!(
+                "{}\n{}",
+                floor_table(&floors).terminal(screen),
+                handover_table(&measured, Some(61.0)).terminal(screen)
+            )
+        };
+        insta::assert_snapshot!(every_screen(&["ticket-proportional", "glibc-mutex"], tables));
     }
 }

@@ -373,6 +373,7 @@ mod tests {
     use super::*;
     use crate::bench::timing::Bench;
     use crate::progress::Unwatched;
+    use ::report::every_screen;
     use machine::{Place, Topology};
 
     #[test]
@@ -424,5 +425,40 @@ mod tests {
             assert!(sample.waits.is_sorted(), "{name}: {sample:?}");
             assert_eq!(curves(&measured).unwrap()[0].points().len(), 1);
         }
+    }
+
+    #[test]
+    fn the_table_on_every_screen() {
+        let place = |core| Place { core, ..Place::default() };
+        let bench = Bench {
+            ghz: 2.5,
+            topology: Topology { places: (0..2).map(place).collect() },
+            later: Duration::ZERO,
+            progress: &Unwatched,
+        };
+        let sample = |per_second| Sample {
+            per_second,
+            cpu_ns: 123.4,
+            slowest_share: 0.75,
+            jain: 0.98,
+            waits: [250, 12_500, 2_500_000, 250_000_000],
+        };
+        let load = Load {
+            threads: 8,
+            section: Section::Lines(4),
+            think_ns: 1_000,
+            reads_percent: 90,
+            duration_ns: 50_000_000,
+        };
+        let row = |name: &str, failure: Option<&str>| Row {
+            contender: contenders::find(name).unwrap(),
+            values: if failure.is_some() { Vec::new() } else { vec![sample(1.0e6), sample(1.5e6)] },
+            failure: failure.map(str::to_owned),
+        };
+        let rows =
+            vec![row("ticket-proportional", None), row("glibc-rwlock", None), row("mcs", Some("over 3 s"))];
+        let measured = [Loaded { load, rows }];
+        let names = ["ticket-proportional", "glibc-rwlock", "mcs"];
+        insta::assert_snapshot!(every_screen(&names, |screen| table(&bench, &measured).terminal(screen)));
     }
 }

@@ -5,44 +5,69 @@ use super::mutants::{Fate, Mutant};
 use super::plan::{Explored, Verdict};
 use super::{CheckedLock, Options, tell};
 use crate::interrupt;
+use report::{Cell, Column, Screen, Table};
 use std::time::Duration;
 use workloads::client::{Kind, Shape};
 
-/// For the terminal.
-pub fn text(checked: &CheckedLock, options: &Options) -> String {
-    let mut text = format!("{}\n", checked.lock.name);
+/// For a screen: every exploration that was begun, what was found, and what became of the mutants.
+pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String {
+    let mut table = Table::new([
+        Column::text("client", "client"),
+        Column::text("model", "model").kept(),
+        Column::text("size", "size").kept(),
+        Column::number("seen", "seen"),
+        Column::text("seen_of", "of"),
+        Column::number("left_early", "left early").detail(),
+        Column::number("seconds", "s").detail(),
+        Column::text("verdict", "verdict").kept(),
+    ]);
+    let mut found_wrong = String::new();
     for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun) {
         for (number, explored) in verdict.all().enumerate() {
             let (many, left, of) = explored.size();
-            let (model, client) = if number == 0 {
-                (verdict.task.model.name(), verdict.task.client.name())
-            } else {
-                ("", "  smaller")
-            };
-            text += &format!(
-                "  {model:4} {client:15} {:6} {many:>10} {of:10}, {left:>10} {}, {:7.2} s  {}\n",
-                size(explored.shape),
-                if of == "states" { "merged" } else { "pruned" },
-                explored.elapsed.as_secs_f64(),
-                explored.word(),
-            );
+            let client = verdict.task.client.name();
+            table.row([
+                Cell::from(if number == 0 { client.to_owned() } else { format!("{client}, smaller") }),
+                verdict.task.model.name().into(),
+                size(explored.shape).into(),
+                many.into(),
+                of.into(),
+                left.into(),
+                explored.elapsed.as_secs_f64().into(),
+                explored.word().into(),
+            ]);
             if let Some((task, found)) = &explored.found {
-                let weakened = options.weaken.clone();
-                text += &tell(task, found, weakened.as_deref());
+                found_wrong += &format!("\n{task}: {}", tell(task, found, options.weaken.as_deref()));
             }
         }
     }
+    let mut text = format!("{}\n", checked.lock.name);
+    if !table.is_empty() {
+        text += &table.terminal(screen);
+    }
+    text += &screen.fit(&found_wrong);
     let not_begun = checked.verdicts.iter().filter(|verdict| !verdict.asked.begun).count();
     if not_begun > 0 {
-        text += &format!("  {not_begun} explorations were not begun\n");
+        text += &screen.fit(&format!("{not_begun} explorations were not begun\n"));
     }
     if !checked.mutants.is_empty() {
-        text += &format!("  {}\n", summary(checked.mutants.iter()));
-    }
-    for mutant in &checked.mutants {
-        text += &format!("    {:52} {:21} {}\n", mutant.name, mutant.place, mutant.fate());
+        text += &screen.fit(&format!("\n{}\n", summary(checked.mutants.iter())));
+        text += &mutants(&checked.mutants).terminal(screen);
     }
     text
+}
+
+/// What became of each mutant.
+fn mutants(all: &[Mutant]) -> Table {
+    let mut table = Table::new([
+        Column::text("access", "access, and what it becomes"),
+        Column::text("place", "in").detail(),
+        Column::text("fate", "").kept(),
+    ]);
+    for mutant in all {
+        table.row([Cell::from(mutant.name.as_str()), mutant.place.as_str().into(), mutant.fate().into()]);
+    }
+    table
 }
 
 fn size(shape: Shape) -> String {
@@ -166,5 +191,61 @@ impl Argument {
         (self.lock.is_empty() || self.lock == mutant.of)
             && mutant.name.strip_prefix(&self.access).is_some_and(|rest| rest.starts_with('='))
             && changes.any(|change| change == mutant.to.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::plan::{Task, explored_executions};
+    use checker::Model;
+    use checker::checked::Change;
+    use report::every_screen;
+
+    #[test]
+    fn a_checked_lock_on_every_screen() {
+        let lock = locks::catalogue::find("mcs").unwrap();
+        let options = Options {
+            model: Vec::new(),
+            client: None,
+            threads: None,
+            acquisitions: None,
+            time_limit: Duration::from_secs(60),
+            weaken: None,
+        };
+        let verdict = |client, model, smaller: &[(usize, u32, u64)], bounded| Verdict {
+            task: Task { lock, client, shape: Shape { threads: 3, rounds: 2 }, model },
+            asked: explored_executions(Shape { threads: 3, rounds: 2 }, 123_456, bounded),
+            smaller: smaller
+                .iter()
+                .map(|&(threads, rounds, many)| explored_executions(Shape { threads, rounds }, many, false))
+                .collect(),
+        };
+        let clients: Vec<_> = Client::all().filter(|client| client.suits(lock)).collect();
+        let mutant = |name: &str, fate| Mutant {
+            of: "mcs",
+            operation: "swap",
+            from: "acq_rel",
+            to: Change::Dropped,
+            name: name.into(),
+            place: "mcs.rs:101:30".into(),
+            fate,
+        };
+        let found = Fate::Found { client: "exclusive 2 × 1".into(), violation: "endless wait" };
+        let checked = CheckedLock {
+            lock,
+            verdicts: vec![
+                verdict(clients[0], Model::Sc, &[], false),
+                verdict(clients[1], Model::Ra, &[(3, 1, 9_876), (2, 2, 120)], true),
+            ],
+            mutants: vec![
+                mutant("McsQueue::acquire.swap=acquire", found),
+                mutant("McsQueue::release.compare_exchange=relaxed", Fate::Survives { bounds: 0 }),
+            ],
+        };
+        let names =
+            ["McsQueue::release.compare_exchange=relaxed", "McsQueue::acquire.swap=acquire", "123,456"];
+        let text = |screen| text(&checked, &options, screen);
+        insta::assert_snapshot!(every_screen(&names[..2], text));
     }
 }

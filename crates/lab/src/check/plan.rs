@@ -340,3 +340,17 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         _ => vec![(3, 1), (2, 2)],
     }
 }
+
+/// An exploration of so many executions in a second, which a limit cut off or not, for tests of what is printed.
+#[cfg(test)]
+pub(super) fn explored_executions(shape: Shape, explored: u64, bounded: bool) -> Explored {
+    Explored {
+        shape,
+        search: Search::Executions,
+        counts: Counts { explored, pruned: explored / 3, ..Counts::default() },
+        elapsed: Duration::from_millis(1_234),
+        bound: bounded.then_some(Bound::States),
+        found: None,
+        begun: true,
+    }
+}

@@ -2,6 +2,7 @@
 
 use checker::Model;
 use checker::litmus::Test;
+use serde_json::{Value, json};
 
 /// What stands between the store and the load of each processor.
 struct Variant {
@@ -17,6 +18,9 @@ const VARIANTS: [Variant; 4] = [
     Variant { title: "the stores are locked exchanges", between: ["", ""], exchange: true },
 ];
 
+/// Every order of the four steps that keeps each processor's own.
+const INTERLEAVINGS: [&str; 6] = ["abcd", "acbd", "acdb", "cabd", "cadb", "cdab"];
+
 const OUTCOMES: [(i64, i64); 4] = [(0, 0), (0, 1), (1, 0), (1, 1)];
 
 /// The whole explanation.
@@ -29,13 +33,13 @@ pub fn text() -> String {
          Every interleaving, each step taking effect at once:\n\n  \
          order      r0  r1\n",
     );
-    for order in ["abcd", "acbd", "acdb", "cabd", "cadb", "cdab"] {
+    for order in INTERLEAVINGS {
         let (r0, r1) = interleaved(order);
         let spaced = order.chars().map(String::from).collect::<Vec<_>>().join(" ");
         text += &format!("  {spaced}    {r0}   {r1}\n");
     }
     text += "\nNo interleaving ends with r0 = r1 = 0: whoever loads last sees the other's store. A processor of today \
-             does:\neach keeps its store in a buffer and loads before the store has reached memory.\n";
+             does: each keeps its store in a buffer and loads before the store has reached memory.\n";
     for variant in &VARIANTS {
         text += &format!("\nWhich outcomes each model allows, {}:\n\n  r0  r1", variant.title);
         for model in Model::ALL {
@@ -53,10 +57,28 @@ pub fn text() -> String {
         }
     }
     text += "\nA fence on one side is not enough, since the other side's store may still wait. One on both sides forbids \
-             the\noutcome, and so does a locked instruction, whose store reaches memory before the next load (under \
-             release-acquire,\nra, only a seq_cst fence does: an exchange orders nothing with a later load that is \
+             the outcome, and so does a locked instruction, whose store reaches memory before the next load (under \
+             release-acquire, ra, only a seq_cst fence does: an exchange orders nothing with a later load that is \
              not seq_cst).\n";
     text
+}
+
+/// The same for a script: the final registers of every interleaving, and of every variant which outcomes each model allows.
+pub fn json() -> Value {
+    let interleavings = INTERLEAVINGS.map(|order| {
+        let (r0, r1) = interleaved(order);
+        json!({ "order": order, "r0": r0, "r1": r1 })
+    });
+    let outcome = |variant: &Variant, (r0, r1): (i64, i64)| {
+        let allowed = Model::ALL.map(|model| {
+            (model.name().to_owned(), Value::from(test(variant, r0, r1).judge(model).is_allowed()))
+        });
+        json!({ "r0": r0, "r1": r1, "allowed": serde_json::Map::from_iter(allowed) })
+    };
+    let variants = VARIANTS.each_ref().map(
+        |variant| json!({ "variant": variant.title, "outcomes": OUTCOMES.map(|one| outcome(variant, one)) }),
+    );
+    json!({ "interleavings": interleavings, "variants": variants })
 }
 
 /// Runs `abcd` in the given order.
@@ -92,6 +114,7 @@ fn test(variant: &Variant, r0: i64, r1: i64) -> Test {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::every_screen;
 
     #[test]
     fn the_weak_outcome_needs_a_buffer_and_no_fence() {
@@ -102,5 +125,17 @@ mod tests {
         }
         assert!(!both_zero(3, Model::Tso) && !both_zero(3, Model::Pso));
         assert!(text().contains("a c d b    1   1"));
+    }
+
+    #[test]
+    fn the_explanation_on_every_screen_and_as_json() {
+        insta::assert_snapshot!(every_screen(&[], |screen| screen.fit(&text())));
+        let all = json();
+        assert_eq!(all["interleavings"].as_array().map(Vec::len), Some(6));
+        let both_zero = &all["variants"][0]["outcomes"][0];
+        assert_eq!(
+            (&both_zero["allowed"]["sc"], &both_zero["allowed"]["tso"]),
+            (&false.into(), &true.into())
+        );
     }
 }

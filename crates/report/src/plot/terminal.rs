@@ -44,7 +44,7 @@ pub(super) fn draw(plot: &Plot, screen: Screen, rows: usize) -> String {
         canvas.markers(&scale, curve, marker(index));
     }
 
-    let mut drawn = format!("{}\n", printable(&plot.title));
+    let mut drawn = screen.fit(&format!("{}\n", printable(&plot.title)));
     let _ = writeln!(drawn, "{}", plot.unit);
     for row in 0..rows {
         let at_row = |tick: &&f64| scale.down(**tick) / 4 == row;
@@ -57,7 +57,7 @@ pub(super) fn draw(plot: &Plot, screen: Screen, rows: usize) -> String {
     drawn.push_str(&lower_axis(&scale, &plot.axis, gutter, canvas.columns));
     for (index, curve) in plot.curves.iter().enumerate() {
         let (name, facts) = legend(curve);
-        let _ = writeln!(drawn, "{:gutter$}  {} {name}: {facts}", "", marker(index));
+        drawn.push_str(&screen.fit(&format!("{:gutter$}  {} {name}: {facts}\n", "", marker(index))));
     }
     screen.spell(&drawn).into_owned()
 }

@@ -164,7 +164,7 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
     let inside = format!("{nowhere}/p.contend");
     let profile = directory.path().join("p.contend");
     let profile = profile.to_str().expect("a plain path");
-    let program = [env!("CARGO_BIN_EXE_contend"), "demo-program", "--threads", "1", "--seconds", "0.05"];
+    let program = [env!("CARGO_BIN_EXE_contend"), "demo-program", "--threads", "1", "--duration", "50ms"];
     let made = contend(&[&["profile", "-q", "-o", profile, "--"], &program[..]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for (code, arguments) in [
@@ -190,7 +190,7 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
     }
     let told = contend(&["predict", profile, "--site", "nosuch"]).stderr;
     let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("holds no lock named like `nosuch`; holds `"), "{told}");
+    assert!(told.contains("holds no lock of the site `nosuch`; holds `"), "{told}");
 }
 
 #[test]

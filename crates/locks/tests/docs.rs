@@ -19,7 +19,7 @@ fn table() -> String {
     for lock in LOCKS {
         writeln!(
             table,
-            "| [`{name}`](#{name}) | {} | {:?} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| [`{name}`](#{name}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             lock.bytes,
             lock.family.name(),
             yes(lock.tries),

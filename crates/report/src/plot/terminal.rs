@@ -250,7 +250,8 @@ throughput relative to one core
   └┬───────────┬───────────┬───────────┬
    1           2           3           4
                                    cores
-   ● up, measured: peak 4 at 4, no collapse
+   ● up, measured: peak 4 at 4, no
+   collapse
 "
         );
     }

@@ -320,8 +320,15 @@ impl Session {
     /// When it is lent already: what a wait asks of a value, or makes of it, must not use the machine.
     #[inline]
     pub(super) fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.try_borrow_mut().expect("a condition on a value may not use the machine");
-        use_it(&mut state)
+        let result = {
+            let mut state =
+                self.state.try_borrow_mut().expect("a condition on a value may not use the machine");
+            use_it(&mut state)
+        };
+        if self.scheduled.get() {
+            wipe(); // frames of the lock come to lie here, with holes that nothing is written to
+        }
+        result
     }
 
     /// Runs the client again and again until all its executions were seen, one was wrong, or a limit was reached.

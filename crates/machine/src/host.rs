@@ -11,6 +11,7 @@ mod run;
 pub mod thread;
 mod topology;
 mod words;
+mod yielding;
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -42,7 +43,7 @@ impl<P: Patience> Clone for Host<P> {
 
 impl<P: Patience> Copy for Host<P> {}
 
-/// A deadline is looked at once in so many polls, since reading a clock costs more than a poll; and after each that went
+/// A deadline is compared with the clock once in so many polls, since reading a clock costs more than a poll; and after each that went
 /// through the scheduler.
 const POLLS_PER_CLOCK: u32 = 32;
 

@@ -24,7 +24,7 @@ pub use core::sync::atomic::Ordering;
 pub use host::{Host, Native, Patient};
 pub use memory::{Home, LINE_BYTES, Node, Placed, THREAD_MEMORY, TakenNode};
 pub use run::{Counts, Event, Place, Plan, Run, Topology};
-pub use wait::{Clock, Deadline, GaveUp, Poll, Slept, Timeout, Which};
+pub use wait::{Clock, Deadline, GaveUp, Poll, Runs, Slept, Timeout, Which};
 pub use word::{Integer, Part, Plain, PlainCell, Word};
 
 use core::alloc::Layout;
@@ -42,6 +42,8 @@ use core::ptr::NonNull;
 /// | [`spin_rmw`]     | read-modify-writes in a row| every one of them is traffic         | an assumption  |
 /// | [`poll`]         | load, back off, load       | sleeps its delay, sees no invalidation | an assumption |
 /// | [`spin_until_any`] | polite spin on two lines | parked on either line                | an assumption  |
+/// | [`spin_publishing`] | a store of the time at each look | the same, never parked      | an assumption; the time is not stored again |
+/// | [`spin_while_running`] | polite spin for a bound  | parked, until the thread loses its core too | an assumption, or given up |
 /// | [`sleep_while`]  | futex                      | parked, pays the wake-up             | blocked        |
 ///
 /// Those with a [`Timeout`] give up at a deadline or when a cancel word becomes non-zero.
@@ -50,6 +52,8 @@ use core::ptr::NonNull;
 /// [`spin_rmw`]: Machine::spin_rmw
 /// [`poll`]: Machine::poll
 /// [`spin_until_any`]: Machine::spin_until_any
+/// [`spin_publishing`]: Machine::spin_publishing_or
+/// [`spin_while_running`]: Machine::spin_while_running_or
 /// [`sleep_while`]: Machine::sleep_while
 ///
 /// # Safety
@@ -192,8 +196,59 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         Self::poll(word, ordering, next)
     }
 
+    /// Watches `word` as [`Machine::spin_until_or`] does, and writes the monotonic clock's nanoseconds into `time` at each look,
+    /// without ordering: others see by it whether the caller runs. A machine whose waiters sleep writes nothing meanwhile.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `timeout` was reached first.
+    #[inline]
+    #[track_caller]
+    fn spin_publishing_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        time: &Self::U64,
+        timeout: Timeout<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        Self::poll_or(word, ordering, timeout, |value| {
+            if ready(value) {
+                return Poll::Ready;
+            }
+            time.store(Self::clock_ns(Clock::Monotonic), Ordering::Relaxed);
+            Poll::BackOff(0)
+        })
+    }
+
+    /// Whether the thread of this number is on a core at this moment, as far as the machine can tell. What a lock does may be
+    /// better or worse by the answer, never right or wrong.
+    #[track_caller]
+    fn runs(thread: u32) -> Runs {
+        let _ = thread;
+        Runs::CannotTell
+    }
+
+    /// Watches `word` as [`Machine::spin_until_or`] does, while `thread` runs. A machine that cannot tell watches for
+    /// [`OWNER_SPIN_NS`] at most.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `timeout` was reached first, or the thread was seen not to run.
+    #[inline]
+    #[track_caller]
+    fn spin_while_running_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        thread: u32,
+        timeout: Timeout<'_, Self>,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        if Self::runs(thread) == Runs::No {
+            return Err(GaveUp);
+        }
+        Self::spin_until_or(word, ordering, timeout.within_ns(OWNER_SPIN_NS), ready)
+    }
+
     /// Sleeps while `word` holds `expected`, until a [`wake`](Machine::wake) of the word or the timeout. May return
-    /// early for no reason, so the caller looks at the word again.
+    /// early for no reason, so the caller polls the word again.
     #[track_caller]
     fn sleep_while(word: &Self::U32, expected: u32, timeout: Timeout<'_, Self>) -> Slept;
 
@@ -219,17 +274,17 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Gives a node back to the pool that it came from; any thread may.
     ///
     /// # Safety
-    /// `node` came from [`Machine::take_node`] of this machine and this type, has not been given back since, and nobody
+    /// `node` came from [`Machine::take_node`] of this machine and this type, has not been returned since, and nobody
     /// uses it from now on.
     #[track_caller]
     unsafe fn give_node<T: Node<Self>>(node: &'static T);
 
-    /// A hint: the calling thread is about to use a node of its own pool that a neighbour may have written, and looks
-    /// somewhere else first to find out which. Lets the two line transfers overlap where the hardware can.
+    /// A hint: the calling thread is about to use a node of its own pool that a neighbour may have written, and reads
+    /// something else first to find out which. Lets the two line transfers overlap where the hardware can.
     #[inline]
     fn expect_node() {}
 
-    /// The node with this name, which a lock keeps where a pointer has no room. See [`TakenNode::name`].
+    /// The node with this name, which a lock keeps where a pointer does not fit. See [`TakenNode::name`].
     ///
     /// # Safety
     /// `name` came with a node of this machine and this type.
@@ -274,6 +329,10 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     #[track_caller]
     fn note(event: Event);
 }
+
+/// How long a waiter watches for the owner of a lock to leave where nobody can tell whether that one runs: about what falling
+/// asleep and being woken cost together, so that in the worst case a wait costs twice that (Karlin et al. 1991).
+pub const OWNER_SPIN_NS: u64 = 20_000;
 
 fn never_gives_up<T>(waited: Result<T, GaveUp>) -> T {
     match waited {

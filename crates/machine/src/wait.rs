@@ -40,7 +40,7 @@ impl Deadline {
 #[cfg(feature = "std")]
 impl From<std::time::Instant> for Deadline {
     fn from(at: std::time::Instant) -> Self {
-        // The other clock is looked at second, so that what passes between the two makes the deadline later.
+        // The other clock is read second, so that what passes between the two makes the deadline later.
         let wait = at.saturating_duration_since(std::time::Instant::now());
         Self::after_ns::<crate::Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -82,6 +82,17 @@ impl<'a, M: Machine> Timeout<'a, M> {
     }
 }
 
+impl<M: Machine> Timeout<'_, M> {
+    /// Gives up `ns` from now, if not before.
+    #[must_use]
+    pub fn within_ns(self, ns: u64) -> Self {
+        let clock = self.deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
+        let at_ns = M::clock_ns(clock).saturating_add(ns);
+        let at_ns = self.deadline.map_or(at_ns, |deadline| deadline.at_ns.min(at_ns));
+        Self { deadline: Some(Deadline { clock, at_ns }), ..self }
+    }
+}
+
 impl<M: Machine> Clone for Timeout<'_, M> {
     fn clone(&self) -> Self {
         *self
@@ -89,6 +100,17 @@ impl<M: Machine> Clone for Timeout<'_, M> {
 }
 
 impl<M: Machine> Copy for Timeout<'_, M> {}
+
+/// Whether a thread is on a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// It is.
+    Yes,
+    /// It is preempted, asleep, or has ended.
+    No,
+    /// The machine does not know.
+    CannotTell,
+}
 
 /// A wait ended at its timeout, not because its condition held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +121,7 @@ pub struct GaveUp;
 pub enum Poll {
     /// The wait is over.
     Ready,
-    /// Back off for so many cycles, then look again; zero looks again at once.
+    /// Back off for so many cycles, then poll again; zero polls again at once.
     BackOff(u64),
 }
 
@@ -115,7 +137,7 @@ pub enum Which<A, B> {
 /// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slept {
-    /// A wake-up came, or a signal, or nothing at all: look at the word again.
+    /// A wake-up came, or a signal, or nothing at all: poll the word again.
     Woken,
     /// The word did not hold the expected value to begin with.
     Changed,

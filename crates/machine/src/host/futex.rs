@@ -6,7 +6,7 @@ use libc::{c_long, timespec};
 
 use crate::{Clock, Deadline, Slept};
 
-/// How often a sleeper with a cancel word looks at it, in nanoseconds: a futex watches one word.
+/// How often a sleeper with a cancel word polls that, in nanoseconds: a futex watches one word.
 pub(super) const CANCEL_CHECK_NS: u64 = 500_000;
 
 const NS_PER_S: u64 = 1_000_000_000;

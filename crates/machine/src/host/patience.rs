@@ -1,8 +1,9 @@
-//! What a wait does between two looks at its word.
+//! What a wait does between two polls of its word.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
+use super::yielding::YieldCosts;
 use super::{counter, futex};
 use crate::{Deadline, Plain, Word};
 
@@ -20,7 +21,7 @@ pub struct Round {
     cancellable: bool,
     /// The futex bits of the value that ends the wait; zero if it is not known.
     channel: u32,
-    /// A sleep needs a bound: what it rests on was read after the look that failed.
+    /// A sleep needs a bound: what it rests on was read after the poll that failed.
     bounded: bool,
     /// The last pause went through the scheduler, so that any time may have passed.
     rescheduled: bool,
@@ -40,14 +41,14 @@ impl Round {
         self.bounded = true;
     }
 
-    /// Whether any time may have passed in the last pause, so that a deadline has to be looked at now.
+    /// Whether any time may have passed in the last pause, so that a deadline has to be compared with the clock now.
     #[inline]
     pub(super) fn was_rescheduled(&mut self) -> bool {
         core::mem::take(&mut self.rescheduled)
     }
 }
 
-/// What a wait does between two looks, and what a write does for those who wait.
+/// What a wait does between two polls, and what a write does for those who wait.
 pub trait Patience: Copy + Send + Sync + 'static {
     /// The start of a wait.
     #[inline]
@@ -61,13 +62,13 @@ pub trait Patience: Copy + Send + Sync + 'static {
         Round { channel: channel(low_bits), ..Round::default() }
     }
 
-    /// Between two looks at `word`, which held `seen` at the last one.
+    /// Between two polls of `word`, which held `seen` at the last one.
     fn pause<W: Word>(round: &mut Round, word: &W, seen: W::Value);
 
     /// Whether the next pause may sleep, so that it has to know what the word held.
     fn may_sleep(round: &Round) -> bool;
 
-    /// Between two looks at more than one word.
+    /// Between two polls of more than one word.
     fn pause_between(round: &mut Round);
 
     /// Instead of a back-off of so many cycles from `word`, which held `seen`; true asks the caller to pass them spinning.
@@ -123,13 +124,14 @@ impl Patience for Spinning {
 /// Spins up to a bound, then yields, then sleeps.
 ///
 /// A sleeper counts itself in a small table by the address of its word, and sleeps on the word itself; whoever
-/// writes a word looks into the table and wakes its sleepers. The writer puts no fence between its write and that
-/// look, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
+/// writes a word reads the table and wakes its sleepers. The writer puts no fence between its write and that
+/// read, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
 /// running thread of the process. So either the writer sees the count, or the kernel, which compares the word before it
 /// lets the sleeper sleep, sees the write; and a sleep needs no bound. It has one, which doubles from sleep to sleep of a
 /// wait, in three cases: where the kernel refuses the barrier; on a word of 64 bits, of which the kernel compares half; and in
 /// a wait by attempts, which do not tell what they read.
 ///
+/// Where yields have turned out to take a time slice each, because other threads compute, waits sleep at once for a while.
 /// A wait with a deadline does not yield: a thread that yields comes back behind all others, one that sleeps is woken at
 /// its deadline.
 #[derive(Clone, Copy)]
@@ -143,9 +145,11 @@ static SPIN_BOUND: AtomicU32 = AtomicU32::new(128);
 /// threads queue for cores as well as for the lock, the turn comes sooner by yielding.
 const YIELDS: u32 = 100;
 
-/// What all yields of a wait may take, in cycles. Where other threads compute, a yield takes a time slice, and a sleeper that
-/// is woken runs sooner than a thread that yields.
+/// What all yields of a wait may take, in cycles.
 const YIELD_CYCLES: u64 = 300_000;
+
+/// Where other threads compute, a yield takes a time slice, and a sleeper that is woken runs sooner than a thread that yields.
+static YIELD_COSTS: YieldCosts = YieldCosts::new();
 
 /// The first of the sleeps that have a bound, in nanoseconds, and how often it doubles: up to two seconds, or, where the
 /// bound is all that a sleeper can rely on, to 32 ms.
@@ -153,8 +157,8 @@ const FIRST_BOUND_NS: u64 = 2_000_000;
 const DOUBLINGS: u32 = 10;
 const DOUBLINGS_WITHOUT_BARRIER: u32 = 4;
 
-/// The first nap of a wait for two words, in nanoseconds. They are for a neighbour in the middle of a few steps, so that it is
-/// long in coming only where it does not run.
+/// The first sleep of a wait for two words, in nanoseconds. Such a wait is for a neighbour in the middle of a few steps, so
+/// that it lasts only where the neighbour does not run.
 const FIRST_SLEEP_NS: u64 = 50_000;
 const SLEEP_DOUBLINGS: u32 = 5;
 
@@ -214,9 +218,16 @@ impl Sleeping {
             return false;
         }
         let started = counter::cycles();
-        futex::yield_now();
-        round.yield_cycles += counter::cycles().wrapping_sub(started);
-        round.pauses += if round.yield_cycles > YIELD_CYCLES { YIELDS } else { 1 };
+        let mut enough = true;
+        if YIELD_COSTS.may_yield(started) {
+            futex::yield_now();
+            let now = counter::cycles();
+            let took = now.wrapping_sub(started);
+            YIELD_COSTS.note(now, took);
+            round.yield_cycles += took;
+            enough = round.yield_cycles > YIELD_CYCLES;
+        }
+        round.pauses += if enough { YIELDS } else { 1 };
         true
     }
 

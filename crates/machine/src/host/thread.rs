@@ -109,12 +109,12 @@ thread_block!(fn current_block -> Cell<*mut Block>, symbol = "contend_machine_th
 
 /// Memory of a queue node, written through shared references.
 #[repr(C, align(64))]
-struct Slot(UnsafeCell<[u8; LINE_BYTES]>);
+struct NodeMemory(UnsafeCell<[u8; LINE_BYTES]>);
 
 // SAFETY: nodes are made of words and cells, which are.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for NodeMemory {}
 
-impl Slot {
+impl NodeMemory {
     #[inline]
     fn node(&self) -> NonNull<u8> {
         NonNull::from(&self.0).cast()
@@ -133,7 +133,7 @@ pub struct Block {
     taken: [AtomicU8; SLOTS],
     /// 1 while the thread takes a slot.
     taking: AtomicU8,
-    slots: [Slot; SLOTS],
+    slots: [NodeMemory; SLOTS],
     memory: [HostCell<u64>; THREAD_MEMORY],
 }
 
@@ -261,24 +261,24 @@ fn tagged(head: u64, number_plus_one: u64) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | number_plus_one
 }
 
-/// Blocks taken since they were last looked through for those of ended threads.
+/// Blocks taken since they were last searched for those of ended threads.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
-/// So many are taken before they are looked through again: as many as were in use then, so that the looks cost a block no more
+/// So many are taken before they are searched again: as many as were in use then, so that the searches cost a block no more
 /// than a few system calls, however many threads there are.
 static ENOUGH: AtomicU32 = AtomicU32::new(FEWEST);
 const FEWEST: u32 = 8;
-/// The process in which a thread looks through them, 0 while none does. In a child of a fork the parent's does not exist.
+/// The process in which a thread searches them, 0 while none does. In a child of a fork the parent's does not exist.
 static RECLAIMING: AtomicU32 = AtomicU32::new(0);
 
-/// This process, as of the last look; 0 before the first, and its parent in a child of a fork that has not looked yet. Kept
-/// since sandboxes may end a process that asks; only the look itself does.
+/// This process, as of the last search; 0 before the first, and its parent in a child of a fork that has not searched yet. Kept
+/// since sandboxes may end a process that asks; only the search itself does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Frees the blocks of threads that have ended. False if it is too early to look, or another thread does.
+/// Frees the blocks of threads that have ended. False if it is too early to search, or another thread does.
 ///
 /// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody gives it back.
 /// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier. Nor are
-/// those few that were taken before the first look.
+/// those few that were taken before the first search.
 #[cold]
 fn reclaim_blocks() -> bool {
     if TAKEN.load(Ordering::Relaxed) < ENOUGH.load(Ordering::Relaxed) {
@@ -382,7 +382,7 @@ pub(super) fn expect_slot() {
     }
 }
 
-/// Gives back a node of another thread's pool, or of the overflow store.
+/// Returns a node of another thread's pool, or of the overflow store.
 ///
 /// # Safety
 /// As `give_slot`.
@@ -418,7 +418,7 @@ pub(super) unsafe fn named_slot(name: u32) -> NonNull<u8> {
 /// A node past a thread's pool.
 #[repr(C, align(64))]
 struct OverflowSlot {
-    slot: Slot,
+    slot: NodeMemory,
     /// The next free one.
     next: AtomicPtr<OverflowSlot>,
 }
@@ -447,7 +447,7 @@ fn take_overflow_slot() -> NonNull<u8> {
     let mut head = FREE_OVERFLOW.load(Ordering::Acquire);
     // SAFETY: null or a node, which is never unmapped.
     while let Some(first) = unsafe { first_free_overflow(head).as_ref() } {
-        // Of a node that somebody else has taken meanwhile this is rubbish, and the tag has changed.
+        // Of a node that somebody else has taken meanwhile this is any value, and the tag has changed.
         let new = tagged_overflow(head, first.next.load(Ordering::Relaxed));
         match FREE_OVERFLOW.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => return first.slot.node(),
@@ -523,7 +523,7 @@ mod tests {
         // SAFETY: taken above.
         unsafe { give_slot(free) };
         let block = current();
-        block.taking.store(1, Ordering::Relaxed); // between the look at the slot and its mark
+        block.taking.store(1, Ordering::Relaxed); // between reading the node's mark and setting it
         let (handlers, name) = take_slot();
         block.taking.store(0, Ordering::Relaxed);
         assert_eq!(name, None);

@@ -62,7 +62,7 @@ int contend_ttas_timedlock(contend_ttas_t *lock, const struct timespec *at);
 int contend_ttas_clocklock(contend_ttas_t *lock, int clock, const struct timespec *at);
 int contend_ttas_unlock(contend_ttas_t *lock);
 
-/* ttas_backoff: look, back off twice as long after each failure, swap when free.
+/* ttas_backoff: read, back off twice as long after each failure, swap when free.
    Anderson 1990. Fairness: none; late comers are favoured. */
 typedef struct contend_ttas_backoff {
     uint32_t contend_private[1];
@@ -126,6 +126,17 @@ typedef struct contend_mcs {
 int contend_mcs_lock(contend_mcs_t *lock);
 int contend_mcs_trylock(contend_mcs_t *lock);
 int contend_mcs_unlock(contend_mcs_t *lock);
+
+/* mcs_tp: MCS whose releases pass over waiters that do not run.
+   He, Scherer and Scott 2005. Fairness: first in, first out among those who run and stay. */
+typedef struct contend_mcs_tp {
+    uint64_t contend_private[2];
+} contend_mcs_tp_t;
+int contend_mcs_tp_lock(contend_mcs_tp_t *lock);
+int contend_mcs_tp_trylock(contend_mcs_tp_t *lock);
+int contend_mcs_tp_timedlock(contend_mcs_tp_t *lock, const struct timespec *at);
+int contend_mcs_tp_clocklock(contend_mcs_tp_t *lock, int clock, const struct timespec *at);
+int contend_mcs_tp_unlock(contend_mcs_tp_t *lock);
 
 /* k42: MCS that needs no node at release.
    Auslander et al. 2003. Fairness: first in, first out. */
@@ -271,6 +282,105 @@ int contend_rw_rdunlock(contend_rw_t *lock);
 int contend_rw_rdlock_again(contend_rw_t *lock);
 int contend_rw_unlock(contend_rw_t *lock);
 int contend_rw_downgrade(contend_rw_t *lock);
+
+/* mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain.
+   Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
+typedef struct contend_mutex {
+    uint64_t contend_private[3];
+} contend_mutex_t;
+int contend_mutex_lock(contend_mutex_t *lock);
+int contend_mutex_trylock(contend_mutex_t *lock);
+int contend_mutex_timedlock(contend_mutex_t *lock, const struct timespec *at);
+int contend_mutex_clocklock(contend_mutex_t *lock, int clock, const struct timespec *at);
+int contend_mutex_unlock(contend_mutex_t *lock);
+
+/* glibc_mutex: glibc's default mutex: sleeps at once while the lock is held.
+   Drepper 2011; glibc 2.36. Fairness: none. */
+typedef struct contend_glibc_mutex {
+    uint32_t contend_private[1];
+} contend_glibc_mutex_t;
+int contend_glibc_mutex_lock(contend_glibc_mutex_t *lock);
+int contend_glibc_mutex_trylock(contend_glibc_mutex_t *lock);
+int contend_glibc_mutex_timedlock(contend_glibc_mutex_t *lock, const struct timespec *at);
+int contend_glibc_mutex_clocklock(contend_glibc_mutex_t *lock, int clock, const struct timespec *at);
+int contend_glibc_mutex_unlock(contend_glibc_mutex_t *lock);
+
+/* glibc_adaptive: glibc's adaptive mutex: looks for up to 100 pauses, then sleeps.
+   glibc 2.36. Fairness: none. */
+typedef struct contend_glibc_adaptive {
+    uint64_t contend_private[1];
+} contend_glibc_adaptive_t;
+int contend_glibc_adaptive_lock(contend_glibc_adaptive_t *lock);
+int contend_glibc_adaptive_trylock(contend_glibc_adaptive_t *lock);
+int contend_glibc_adaptive_timedlock(contend_glibc_adaptive_t *lock, const struct timespec *at);
+int contend_glibc_adaptive_clocklock(contend_glibc_adaptive_t *lock, int clock, const struct timespec *at);
+int contend_glibc_adaptive_unlock(contend_glibc_adaptive_t *lock);
+
+/* glibc_spin: glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release.
+   glibc 2.36 on x86-64. Fairness: none. */
+typedef struct contend_glibc_spin {
+    uint32_t contend_private[1];
+} contend_glibc_spin_t;
+int contend_glibc_spin_lock(contend_glibc_spin_t *lock);
+int contend_glibc_spin_trylock(contend_glibc_spin_t *lock);
+int contend_glibc_spin_unlock(contend_glibc_spin_t *lock);
+
+/* glibc_rwlock: glibc's reader-writer lock of the default kind.
+   Riegel 2016; glibc 2.36. Fairness: none; readers keep writers out. */
+typedef struct contend_glibc_rwlock {
+    uint64_t contend_private[2];
+} contend_glibc_rwlock_t;
+int contend_glibc_rwlock_wrlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_trywrlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_timedwrlock(contend_glibc_rwlock_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_clockwrlock(contend_glibc_rwlock_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_wrunlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_rdlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_tryrdlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_timedrdlock(contend_glibc_rwlock_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_clockrdlock(contend_glibc_rwlock_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_rdunlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_rdlock_again(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_unlock(contend_glibc_rwlock_t *lock);
+int contend_glibc_rwlock_downgrade(contend_glibc_rwlock_t *lock);
+
+/* glibc_rwlock_writer: glibc's reader-writer lock whose writers hand over to waiting writers.
+   Riegel 2016; glibc 2.36. Fairness: none; readers that overlap keep writers out, writers keep waiting readers out. */
+typedef struct contend_glibc_rwlock_writer {
+    uint64_t contend_private[2];
+} contend_glibc_rwlock_writer_t;
+int contend_glibc_rwlock_writer_wrlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_trywrlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_timedwrlock(contend_glibc_rwlock_writer_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_writer_clockwrlock(contend_glibc_rwlock_writer_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_writer_wrunlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_rdlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_tryrdlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_timedrdlock(contend_glibc_rwlock_writer_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_writer_clockrdlock(contend_glibc_rwlock_writer_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_writer_rdunlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_rdlock_again(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_unlock(contend_glibc_rwlock_writer_t *lock);
+int contend_glibc_rwlock_writer_downgrade(contend_glibc_rwlock_writer_t *lock);
+
+/* glibc_rwlock_nonrecursive: glibc's reader-writer lock whose new readers let waiting writers go first.
+   Riegel 2016; glibc 2.36. Fairness: none; writers keep readers out. */
+typedef struct contend_glibc_rwlock_nonrecursive {
+    uint64_t contend_private[2];
+} contend_glibc_rwlock_nonrecursive_t;
+int contend_glibc_rwlock_nonrecursive_wrlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_trywrlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_timedwrlock(contend_glibc_rwlock_nonrecursive_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_nonrecursive_clockwrlock(contend_glibc_rwlock_nonrecursive_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_nonrecursive_wrunlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_rdlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_tryrdlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_timedrdlock(contend_glibc_rwlock_nonrecursive_t *lock, const struct timespec *at);
+int contend_glibc_rwlock_nonrecursive_clockrdlock(contend_glibc_rwlock_nonrecursive_t *lock, int clock, const struct timespec *at);
+int contend_glibc_rwlock_nonrecursive_rdunlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_rdlock_again(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_unlock(contend_glibc_rwlock_nonrecursive_t *lock);
+int contend_glibc_rwlock_nonrecursive_downgrade(contend_glibc_rwlock_nonrecursive_t *lock);
 
 /* mcs_queue: MCS whose nodes are the caller's. A node is passed to lock and unlock, and stays where it is between. */
 typedef struct contend_mcs_node {

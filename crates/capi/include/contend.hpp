@@ -121,7 +121,7 @@ using tas_backoff = detail::timed<contend_tas_backoff_t, contend_tas_backoff_loc
 /// read until the word is free, then swap; all waiters rush at a release.
 using ttas = detail::timed<contend_ttas_t, contend_ttas_lock, contend_ttas_unlock, contend_ttas_trylock, contend_ttas_clocklock>;
 
-/// look, back off twice as long after each failure, swap when free.
+/// read, back off twice as long after each failure, swap when free.
 using ttas_backoff = detail::timed<contend_ttas_backoff_t, contend_ttas_backoff_lock, contend_ttas_backoff_unlock, contend_ttas_backoff_trylock, contend_ttas_backoff_clocklock>;
 
 /// draw a number, wait until it is served; all waiters watch one word.
@@ -141,6 +141,9 @@ using anderson = detail::tried<contend_anderson_t, contend_anderson_lock, conten
 
 /// a queue of nodes; every waiter watches its own.
 using mcs = detail::tried<contend_mcs_t, contend_mcs_lock, contend_mcs_unlock, contend_mcs_trylock>;
+
+/// MCS whose releases pass over waiters that do not run.
+using mcs_tp = detail::timed<contend_mcs_tp_t, contend_mcs_tp_lock, contend_mcs_tp_unlock, contend_mcs_tp_trylock, contend_mcs_tp_clocklock>;
 
 /// MCS that needs no node at release.
 using k42 = detail::tried<contend_k42_t, contend_k42_lock, contend_k42_unlock, contend_k42_trylock>;
@@ -174,6 +177,27 @@ using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_u
 
 /// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
 using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
+
+/// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain.
+using mutex = detail::timed<contend_mutex_t, contend_mutex_lock, contend_mutex_unlock, contend_mutex_trylock, contend_mutex_clocklock>;
+
+/// glibc's default mutex: sleeps at once while the lock is held.
+using glibc_mutex = detail::timed<contend_glibc_mutex_t, contend_glibc_mutex_lock, contend_glibc_mutex_unlock, contend_glibc_mutex_trylock, contend_glibc_mutex_clocklock>;
+
+/// glibc's adaptive mutex: looks for up to 100 pauses, then sleeps.
+using glibc_adaptive = detail::timed<contend_glibc_adaptive_t, contend_glibc_adaptive_lock, contend_glibc_adaptive_unlock, contend_glibc_adaptive_trylock, contend_glibc_adaptive_clocklock>;
+
+/// glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release.
+using glibc_spin = detail::tried<contend_glibc_spin_t, contend_glibc_spin_lock, contend_glibc_spin_unlock, contend_glibc_spin_trylock>;
+
+/// glibc's reader-writer lock of the default kind.
+using glibc_rwlock = detail::timed_shared<contend_glibc_rwlock_t, contend_glibc_rwlock_wrlock, contend_glibc_rwlock_wrunlock, contend_glibc_rwlock_trywrlock, contend_glibc_rwlock_rdlock, contend_glibc_rwlock_rdunlock, contend_glibc_rwlock_tryrdlock, contend_glibc_rwlock_downgrade, contend_glibc_rwlock_clockwrlock, contend_glibc_rwlock_clockrdlock>;
+
+/// glibc's reader-writer lock whose writers hand over to waiting writers.
+using glibc_rwlock_writer = detail::timed_shared<contend_glibc_rwlock_writer_t, contend_glibc_rwlock_writer_wrlock, contend_glibc_rwlock_writer_wrunlock, contend_glibc_rwlock_writer_trywrlock, contend_glibc_rwlock_writer_rdlock, contend_glibc_rwlock_writer_rdunlock, contend_glibc_rwlock_writer_tryrdlock, contend_glibc_rwlock_writer_downgrade, contend_glibc_rwlock_writer_clockwrlock, contend_glibc_rwlock_writer_clockrdlock>;
+
+/// glibc's reader-writer lock whose new readers let waiting writers go first.
+using glibc_rwlock_nonrecursive = detail::timed_shared<contend_glibc_rwlock_nonrecursive_t, contend_glibc_rwlock_nonrecursive_wrlock, contend_glibc_rwlock_nonrecursive_wrunlock, contend_glibc_rwlock_nonrecursive_trywrlock, contend_glibc_rwlock_nonrecursive_rdlock, contend_glibc_rwlock_nonrecursive_rdunlock, contend_glibc_rwlock_nonrecursive_tryrdlock, contend_glibc_rwlock_nonrecursive_downgrade, contend_glibc_rwlock_nonrecursive_clockwrlock, contend_glibc_rwlock_nonrecursive_clockrdlock>;
 
 /// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
 using mcs_queue = contend_mcs_queue_t;

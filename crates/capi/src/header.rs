@@ -23,12 +23,11 @@ pub fn c_name(lock: &Lock) -> String {
 /// What the lock can do, as [`EXPORTED`](crate::EXPORTED) says it.
 #[must_use]
 pub fn ability(lock: &Lock) -> &'static str {
-    match (lock.shared, lock.timed, lock.tries) {
-        (true, true, _) => "timed_shared",
-        (true, false, _) => "shared",
-        (false, true, _) => "timed",
-        (false, false, true) => "tried",
-        (false, false, false) => "exclusive",
+    match (lock.shared, lock.timed) {
+        (true, true) => "timed_shared",
+        (true, false) => "shared",
+        (false, true) => "timed",
+        (false, false) => "tried",
     }
 }
 
@@ -65,9 +64,7 @@ fn c_lock(text: &mut String, lock: &Lock) {
     let sides: &[&str] = if lock.shared { &["wr", "rd"] } else { &[""] };
     for side in sides {
         function(&format!("{side}lock"), "");
-        if lock.tries {
-            function(&format!("try{side}lock"), "");
-        }
+        function(&format!("try{side}lock"), "");
         if lock.timed {
             function(&format!("timed{side}lock"), at);
             function(&format!("clock{side}lock"), clock_at);
@@ -165,9 +162,7 @@ pub fn cpp() -> String {
             function(&format!("{write}lock")),
             function(&format!("{write}unlock")),
         ];
-        if lock.tries {
-            parts.push(function(&format!("try{write}lock")));
-        }
+        parts.push(function(&format!("try{write}lock")));
         if lock.shared {
             let shared = ["rdlock", "rdunlock", "tryrdlock", "downgrade"];
             parts.extend(shared.map(function));

@@ -6,26 +6,27 @@
 //! | 1       | `WAKING`   | a holder, before it wakes a sleeper | whoever slept: enters, gives up, sleeps again |
 //! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
 //! | 3       | `SLEEPING` | a waiter, before and after it sleeps | a holder, before it wakes a sleeper          |
-//! | 4       | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader that enters, before it wakes all   |
+//! | 4       | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader that enters, before it wakes all; a writer that finds nobody asleep |
 //! | 5 to 31 | `READER`s  | shared acquirers                    | their releases                                |
 //!
 //! All zero is free. "Held" means that `WRITER` or a reader is there.
 //!
 //! 1. A thread sleeps only on a value that is held, has `SLEEPING`, and has no `WAKING`; so the release of that hold
 //!    wakes one.
-//! 2. While `WAKING` is set and the lock is not held by who set it, some thread that has slept is awake and will look
-//!    at the word again. Until then releases wake nobody: one waiter at a time is on its way, however fast the lock
+//! 2. While `WAKING` is set and the lock is not held by who set it, some thread that has slept is awake and will poll
+//!    the word again. Until then releases wake nobody: one waiter at a time is on its way, however fast the lock
 //!    changes hands.
 //! 3. While `RESERVED` is set in a free word, an *entitled* thread (it has slept, or set the bit) is awake and will
 //!    enter or clear the bit. A newcomer may not enter past it.
 //! 4. A release wakes one, who may be a writer that readers keep out. So a reader that enters and finds `READERS_SLEEP`
 //!    wakes everybody: those readers can be in, and no other release is bound to come that would let them know.
-//! 5. What waiters do to the word they do once: no two of them can keep each other from falling asleep.
+//! 5. Each waiter changes the word at most once before it sleeps, so waiters cannot invalidate each other's futex value
+//!    for ever.
 //!
 //! A waiter first backs off for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
 //! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: once it
-//! has waited for 1 ms, been woken, and looked in vain, it is let in before any newcomer. A writer that waits for
+//! has waited for 1 ms, been woken, and found the lock held, it is let in before any newcomer. A writer that waits for
 //! readers keeps newcomers out at once.
 //!
 //! Source: the states of Drepper's "Futexes are tricky" 2011; throttled wake-ups and starvation mode as in Go's
@@ -124,7 +125,7 @@ impl WaiterState {
 
 /// One waiter on its way in.
 struct Waiter<'a, M: Machine> {
-    room: &'a BlockingWord<M>,
+    lock: &'a BlockingWord<M>,
     word: &'a M::U32,
     want: Want,
     waiter_state: WaiterState,
@@ -183,7 +184,7 @@ impl<M: Machine> BlockingWord<M> {
         if self.enter(want) { Ok(()) } else { self.wait(want, timeout) }
     }
 
-    /// Comes in at once and looks afterwards: one line transfer where a load and a swap would be two. False when it had
+    /// Enters first and reads the word by that: one line transfer where a load and a swap would be two. False when it had
     /// to leave again.
     #[inline]
     fn enter(&self, want: Want) -> bool {
@@ -223,7 +224,7 @@ impl<M: Machine> BlockingWord<M> {
 
     #[inline]
     pub(crate) fn release(&self) {
-        // Looks before it writes, and asks of what it wrote over only whether it was as seen: a subtraction that gives no
+        // Reads before it writes, and asks of what it wrote over only whether it was as seen: a subtraction that gives no
         // value costs less than one that does, and less than a compare-and-exchange.
         if self.word.load(Relaxed) != WRITER {
             self.release_and_wake();
@@ -262,7 +263,7 @@ impl<M: Machine> BlockingWord<M> {
         self.word.load(Relaxed) & WRITER != 0
     }
 
-    /// The writer becomes a reader. It wakes a sleeper, which wakes the next if it comes in, too.
+    /// The writer becomes a reader. It wakes a sleeper, which wakes the next if it enters, too.
     #[inline]
     pub(crate) fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Release); // [1] to readers
@@ -283,10 +284,26 @@ impl<M: Machine> BlockingWord<M> {
             match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
                 Ok(_) => {
                     if M::wake(&raw const self.word, 1) == 0 {
-                        self.word.fetch_and(!WAKING, Relaxed);
+                        self.forget_sleepers(woken);
                     }
                     return;
                 }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Clears what sleepers left in the word that are gone, after a wake-up that found none. The caller holds the lock
+    /// exclusively and has set `WAKING`.
+    ///
+    /// Whoever is about to sleep clears `WAKING` in the step in which it sets its own bits, and nobody but the holder sets it
+    /// again. So while it is set, nobody has gone to sleep since the wake-up, and `READERS_SLEEP` is of readers that gave
+    /// up: left in the word, it would keep every writer off the short ways through a lock that nobody else uses.
+    fn forget_sleepers(&self, mut state: u32) {
+        while state & WAKING != 0 {
+            let cleared = state & !(WAKING | READERS_SLEEP);
+            match self.word.compare_exchange(state, cleared, Relaxed, Relaxed) {
+                Ok(_) => return,
                 Err(now) => state = now,
             }
         }
@@ -321,7 +338,7 @@ impl<M: Machine> BlockingWord<M> {
     #[cold]
     #[inline(never)]
     fn wait(&self, want: Want, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        Waiter { room: self, word: &self.word, want, waiter_state: WaiterState::Newcomer, since_ns: None }
+        Waiter { lock: self, word: &self.word, want, waiter_state: WaiterState::Newcomer, since_ns: None }
             .wait(timeout)
     }
 }
@@ -329,7 +346,7 @@ impl<M: Machine> BlockingWord<M> {
 impl<M: Machine> Waiter<'_, M> {
     fn wait(mut self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         loop {
-            let Some(state) = self.look_in() else { return Ok(()) };
+            let Some(state) = self.poll_word() else { return Ok(()) };
             if timeout.cancel.is_some_and(|cancel| cancel.load(Relaxed) != 0)
                 || timeout.deadline.is_some_and(|deadline| deadline.passed::<M>())
             {
@@ -344,17 +361,17 @@ impl<M: Machine> Waiter<'_, M> {
         }
     }
 
-    /// Looks a few times with growing pauses; none once it has entered, else the state last seen.
-    fn look_in(&mut self) -> Option<u32> {
+    /// Polls the word a few times with growing pauses. `None` once it has entered, else the state last seen.
+    fn poll_word(&mut self) -> Option<u32> {
         let mut state = self.word.load(Relaxed);
-        for look in 0..BACK_OFF_CYCLES.len() {
+        for poll in 0..BACK_OFF_CYCLES.len() {
             state = self.enter(state).err()?;
             let drains = self.want == Want::Exclusive && state & WRITER == 0;
             if drains && state & RESERVED == 0 {
                 self.reserve();
             }
             let is_next = drains || self.waiter_state != WaiterState::Newcomer && state & RESERVED != 0;
-            M::delay(if is_next { NEXT_CYCLES[look] } else { BACK_OFF_CYCLES[look] });
+            M::delay(if is_next { NEXT_CYCLES[poll] } else { BACK_OFF_CYCLES[poll] });
             state = self.word.load(Relaxed);
         }
         self.enter(state).err()
@@ -367,7 +384,7 @@ impl<M: Machine> Waiter<'_, M> {
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
                     if self.want != Want::Exclusive && entered & READERS_SLEEP != 0 {
-                        self.room.wake_readers();
+                        self.lock.wake_readers();
                     }
                     return Ok(());
                 }
@@ -390,7 +407,7 @@ impl<M: Machine> Waiter<'_, M> {
         self.since_ns.is_some_and(|since| waited_ns(since) > BYPASS_NS)
     }
 
-    /// Sleeps until it is worth looking again.
+    /// Sleeps until it is worth polling again.
     fn sleep(&mut self, state: u32, timeout: Timeout<'_, M>) {
         if !is_held(state) {
             // Reserved for a thread that is awake: there would be nobody to end a sleep.

@@ -6,9 +6,10 @@
 use machine::Machine;
 
 use crate::{
-    Anderson, Clh, ClhTimed, DowngradeLock, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, RawLock, RawRwLock,
-    Rw, RwNaive, RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, TimedLock,
-    TimedRwLock, TryLock, Ttas, TtasBackoff,
+    Anderson, Clh, ClhTimed, DowngradeLock, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
+    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
+    TicketSelfTuning, TimedLock, TimedRwLock, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -30,12 +31,8 @@ pub struct Lock {
     pub per_thread: &'static str,
     /// How many of them a thread may hold at once, to be released in any order, and from where on that costs something.
     pub nested: &'static str,
-    /// Another thread than the acquirer may release it.
-    pub any_thread_releases: bool,
     /// Size of the lock in bytes.
     pub bytes: usize,
-    /// It can be asked for without waiting.
-    pub tries: bool,
     /// Its waiters can give up.
     pub timed: bool,
     /// Readers share it.
@@ -51,16 +48,29 @@ pub struct Lock {
 pub trait Visitor<M: Machine> {
     /// What the visit gives.
     type Output;
-    /// A lock with no other ability.
-    fn exclusive<L: RawLock<M>>(self, lock: &Lock) -> Self::Output;
-    /// A lock that can be tried.
+    /// A lock that can be tried, as every lock can.
     fn tried<L: TryLock<M>>(self, lock: &Lock) -> Self::Output;
     /// A lock whose waiters can give up.
-    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output;
+    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.tried::<L>(lock)
+    }
     /// A reader-writer lock that can be tried on both sides, and whose writer can become a reader.
-    fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output;
+    fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.tried::<L>(lock)
+    }
     /// A reader-writer lock whose waiters can give up.
-    fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output;
+    fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.shared::<L>(lock)
+    }
 }
 
 macro_rules! bounds_readers {
@@ -78,7 +88,7 @@ macro_rules! bounds_readers {
 macro_rules! catalogue {
     ($($name:literal: $ability:ident $type:ident {
         summary: $summary:literal, source: $source:literal, family: $family:ident, fairness: $fairness:literal,
-        per_thread: $per_thread:literal, nested: $nested:literal, any_thread_releases: $any:literal $(,)?
+        per_thread: $per_thread:literal, nested: $nested:literal $(,)?
     })*) => {
         /// Every lock, in the order in which tables show them.
         pub const LOCKS: &[Lock] = &[$(Lock {
@@ -89,9 +99,7 @@ macro_rules! catalogue {
             fairness: $fairness,
             per_thread: $per_thread,
             nested: $nested,
-            any_thread_releases: $any,
             bytes: size_of::<$type<machine::Native>>(),
-            tries: abilities::$ability.tries,
             timed: abilities::$ability.timed,
             shared: abilities::$ability.shared,
             wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
@@ -118,16 +126,75 @@ mod abilities {
     #![allow(dead_code)] // whether some lock stops at an ability changes with the catalogue
 
     pub(super) struct Abilities {
-        pub(super) tries: bool,
         pub(super) timed: bool,
         pub(super) shared: bool,
     }
 
-    pub(super) const exclusive: Abilities = Abilities { tries: false, timed: false, shared: false };
-    pub(super) const tried: Abilities = Abilities { tries: true, timed: false, shared: false };
-    pub(super) const timed: Abilities = Abilities { tries: true, timed: true, shared: false };
-    pub(super) const shared: Abilities = Abilities { tries: true, timed: false, shared: true };
-    pub(super) const timed_shared: Abilities = Abilities { tries: true, timed: true, shared: true };
+    pub(super) const tried: Abilities = Abilities { timed: false, shared: false };
+    pub(super) const timed: Abilities = Abilities { timed: true, shared: false };
+    pub(super) const shared: Abilities = Abilities { timed: false, shared: true };
+    pub(super) const timed_shared: Abilities = Abilities { timed: true, shared: true };
+}
+
+/// The algorithms of glibc's lock objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Glibc {
+    /// A mutex of the normal (default), recursive or error-checking kind. Robust and priority-inheriting ones are others.
+    Mutex,
+    /// A mutex of the kind `PTHREAD_MUTEX_ADAPTIVE_NP`.
+    AdaptiveMutex,
+    /// A spin lock.
+    Spin,
+    /// A reader-writer lock of the default kind, `PTHREAD_RWLOCK_PREFER_READER_NP`.
+    Rwlock,
+    /// A reader-writer lock of the kind `PTHREAD_RWLOCK_PREFER_WRITER_NP`.
+    RwlockWriter,
+    /// A reader-writer lock of the kind `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
+    RwlockNonrecursive,
+}
+
+impl Glibc {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Mutex,
+        Self::AdaptiveMutex,
+        Self::Spin,
+        Self::Rwlock,
+        Self::RwlockWriter,
+        Self::RwlockNonrecursive,
+    ];
+
+    /// The name of the lock that stands for it.
+    #[must_use]
+    pub const fn lock_name(self) -> &'static str {
+        match self {
+            Self::Mutex => "glibc-mutex",
+            Self::AdaptiveMutex => "glibc-adaptive",
+            Self::Spin => "glibc-spin",
+            Self::Rwlock => "glibc-rwlock",
+            Self::RwlockWriter => "glibc-rwlock-writer",
+            Self::RwlockNonrecursive => "glibc-rwlock-nonrecursive",
+        }
+    }
+
+    /// The lock that stands for it.
+    ///
+    /// ```
+    /// use contend_locks::catalogue::Glibc;
+    /// assert_eq!(Glibc::AdaptiveMutex.lock().name, "glibc-adaptive");
+    /// ```
+    #[must_use]
+    pub fn lock(self) -> &'static Lock {
+        find(self.lock_name()).expect("the catalogue has it")
+    }
+}
+
+impl Lock {
+    /// The lock object of glibc that this lock stands for: what programs have today, there for comparison and not for use.
+    #[must_use]
+    pub fn stands_for(&self) -> Option<Glibc> {
+        Glibc::ALL.into_iter().find(|object| object.lock_name() == self.name)
+    }
 }
 
 /// The lock of this name.
@@ -144,7 +211,6 @@ catalogue! {
         fairness: "none",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "tas-backoff": timed TasBackoff {
         summary: "swap at once, back off twice as long after each failure",
@@ -153,7 +219,6 @@ catalogue! {
         fairness: "none; late comers are favoured",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ttas": timed Ttas {
         summary: "read until the word is free, then swap; all waiters rush at a release",
@@ -162,16 +227,14 @@ catalogue! {
         fairness: "none",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ttas-backoff": timed TtasBackoff {
-        summary: "look, back off twice as long after each failure, swap when free",
+        summary: "read, back off twice as long after each failure, swap when free",
         source: "Anderson 1990",
         family: BackOff,
         fairness: "none; late comers are favoured",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ticket": tried Ticket {
         summary: "draw a number, wait until it is served; all waiters watch one word",
@@ -180,7 +243,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ticket4": tried Ticket4 {
         summary: "the ticket lock with 16-bit numbers in one word",
@@ -189,7 +251,6 @@ catalogue! {
         fairness: "first in, first out; up to 32,768 waiters",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ticket-proportional": tried TicketProportional {
         summary: "a ticket lock whose waiters back off in proportion to their distance",
@@ -198,7 +259,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "ticket-selftuning": tried TicketSelfTuning {
         summary: "a ticket lock whose waiters learn how long to back off",
@@ -207,7 +267,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "a table of 64 delays",
         nested: "any number",
-        any_thread_releases: true,
     }
     "anderson": tried Anderson {
         summary: "an array of slots; every waiter watches its own",
@@ -216,7 +275,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "one of 64 slots; further threads wait for one",
         nested: "any number",
-        any_thread_releases: true,
     }
     "mcs": tried Mcs {
         summary: "a queue of nodes; every waiter watches its own",
@@ -225,7 +283,14 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "a node for each lock held or waited for, from the thread's pool",
         nested: "any number; past 4 nodes in use, slower",
-        any_thread_releases: true,
+    }
+    "mcs-tp": timed McsTp {
+        summary: "MCS whose releases pass over waiters that do not run",
+        source: "He, Scherer and Scott 2005",
+        family: Queue,
+        fairness: "first in, first out among those who run and stay",
+        per_thread: "a node for each lock held or waited for, from the thread's pool",
+        nested: "any number; past 4 nodes in use, slower",
     }
     "k42": tried K42 {
         summary: "MCS that needs no node at release",
@@ -234,7 +299,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "a node for each lock waited for, from the thread's pool",
         nested: "any number",
-        any_thread_releases: true,
     }
     "clh": tried Clh {
         summary: "a queue of nodes; every waiter watches its predecessor's",
@@ -243,7 +307,6 @@ catalogue! {
         fairness: "first in, first out",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
         nested: "any number; past 4 nodes in use, slower",
-        any_thread_releases: true,
     }
     "clh-timed": timed ClhTimed {
         summary: "CLH whose waiters can give up",
@@ -252,7 +315,6 @@ catalogue! {
         fairness: "first in, first out among those who stay",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
         nested: "any number; past 4 nodes in use, slower",
-        any_thread_releases: true,
     }
     "hclh": tried Hclh {
         summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
@@ -261,7 +323,6 @@ catalogue! {
         fairness: "first in, first out inside a cluster, and of whole local queues",
         per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
         nested: "any number; past 4 nodes in use, slower",
-        any_thread_releases: true,
     }
     "osq": timed Osq {
         summary: "MCS linked both ways, whose waiters can leave from anywhere",
@@ -270,7 +331,6 @@ catalogue! {
         fairness: "first in, first out among those who stay; none past the pool",
         per_thread: "a node for each lock held or waited for, from the thread's pool",
         nested: "any number; past 4 nodes in use, without order",
-        any_thread_releases: true,
     }
     "qspin": tried Qspin {
         summary: "4 bytes: one pending waiter on the word, an MCS queue behind it",
@@ -279,7 +339,6 @@ catalogue! {
         fairness: "first in, first out but for a newcomer that finds the word free; none past the pool",
         per_thread: "a node for each lock waited for, from the thread's pool",
         nested: "any number",
-        any_thread_releases: true,
     }
     "lockref": timed LockRef {
         summary: "a lock with a reference count that is changed without it while it is free",
@@ -288,7 +347,6 @@ catalogue! {
         fairness: "none",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "rw-naive": timed_shared RwNaive {
         summary: "a reader-writer spin lock on one word",
@@ -297,7 +355,6 @@ catalogue! {
         fairness: "none; readers keep writers out",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "rw-queued": shared RwQueued {
         summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
@@ -306,7 +363,6 @@ catalogue! {
         fairness: "first in, first out; up to 32,768 waiters",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "futex": timed Futex {
         summary: "a mutex that backs off while the lock is hot, then sleeps",
@@ -315,7 +371,6 @@ catalogue! {
         fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing",
         nested: "any number",
-        any_thread_releases: true,
     }
     "rw": timed_shared Rw {
         summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
@@ -324,6 +379,61 @@ catalogue! {
         fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers",
         per_thread: "nothing; a thread may say that it reads already",
         nested: "any number",
-        any_thread_releases: true,
+    }
+    "mutex": timed LinuxMutex {
+        summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain",
+        source: "Linux 3.16, 4.10",
+        family: Blocking,
+        fairness: "none, but the first of those that sleep is bypassed only until it has been woken once",
+        per_thread: "two nodes for each lock waited for, from the thread's pool",
+        nested: "any number",
+    }
+    "glibc-mutex": timed GlibcMutex {
+        summary: "glibc's default mutex: sleeps at once while the lock is held",
+        source: "Drepper 2011; glibc 2.36",
+        family: Blocking,
+        fairness: "none",
+        per_thread: "nothing",
+        nested: "any number",
+    }
+    "glibc-adaptive": timed GlibcAdaptive {
+        summary: "glibc's adaptive mutex: looks for up to 100 pauses, then sleeps",
+        source: "glibc 2.36",
+        family: Blocking,
+        fairness: "none",
+        per_thread: "nothing",
+        nested: "any number",
+    }
+    "glibc-spin": tried GlibcSpin {
+        summary: "glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release",
+        source: "glibc 2.36 on x86-64",
+        family: TestAndSet,
+        fairness: "none",
+        per_thread: "nothing",
+        nested: "any number",
+    }
+    "glibc-rwlock": timed_shared GlibcRwlock {
+        summary: "glibc's reader-writer lock of the default kind",
+        source: "Riegel 2016; glibc 2.36",
+        family: Blocking,
+        fairness: "none; readers keep writers out",
+        per_thread: "nothing",
+        nested: "any number",
+    }
+    "glibc-rwlock-writer": timed_shared GlibcRwlockWriter {
+        summary: "glibc's reader-writer lock whose writers hand over to waiting writers",
+        source: "Riegel 2016; glibc 2.36",
+        family: Blocking,
+        fairness: "none; readers that overlap keep writers out, writers keep waiting readers out",
+        per_thread: "nothing",
+        nested: "any number",
+    }
+    "glibc-rwlock-nonrecursive": timed_shared GlibcRwlockNonrecursive {
+        summary: "glibc's reader-writer lock whose new readers let waiting writers go first",
+        source: "Riegel 2016; glibc 2.36",
+        family: Blocking,
+        fairness: "none; writers keep readers out",
+        per_thread: "nothing; a thread may say that it reads already",
+        nested: "any number",
     }
 }

@@ -101,7 +101,7 @@ impl<M: Machine> FairLock<M> for ClhTimed<M> {}
 unsafe impl<M: Machine> TryLock<M> for ClhTimed<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        // The tail does not tell: its node may be a released one. So queue up, look, and leave at once.
+        // The tail does not say whether the lock is free: its node may be a released one. So queue up, poll once, and leave.
         self.acquire_or(Timeout::at(Deadline { clock: Clock::Monotonic, at_ns: 0 })).is_ok()
     }
 }
@@ -115,7 +115,7 @@ unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
         let own = core::ptr::from_ref(node).cast_mut();
         // [1] from the release that freed the lock; [3] publishes the node to the next in the queue
         let mut predecessor = self.tail.swap(own, AcqRel);
-        // SAFETY: null or a pool's node, which lives for ever and is given back by its successor alone: by us.
+        // SAFETY: null or a pool's node, which lives for ever and is returned by its successor alone: by us.
         while let Some(before) = unsafe { predecessor.as_ref() } {
             // [2] from the predecessor's release or leave
             let state = M::spin_until_or(&before.state, Acquire, timeout, |state| state != WAITING);

@@ -29,6 +29,7 @@
 //! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
 //! | waiting is rare, and the lock has to be small                | `Mutex<T, Ticket4>` or [`Ttas`] |
 //!
+//! [`GlibcMutex`] and its kin are what programs have without contend, for simulation and comparison.
 //! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
 //! them and the queues. `contend predict` and `contend bench` show which one a program needs; the [`catalogue`] names all.
 //!
@@ -77,10 +78,17 @@ pub mod deadlock;
 #[path = "deadlock_off.rs"]
 mod deadlock;
 mod futex;
+mod glibc_adaptive;
+mod glibc_mutex;
+mod glibc_rwlock;
+mod glibc_spin;
 mod hclh;
 mod k42;
 mod lockref;
 mod mcs;
+mod mcs_queue;
+mod mcs_tp;
+mod mutex;
 mod osq;
 pub mod prelude;
 mod qspin;
@@ -89,7 +97,6 @@ mod refused;
 mod rw;
 mod rw_naive;
 mod rw_queued;
-pub mod serves;
 pub mod source;
 pub mod spinning;
 mod tas;
@@ -106,10 +113,20 @@ pub use anderson::Anderson;
 pub use clh::Clh;
 pub use clh_timed::ClhTimed;
 pub use futex::Futex;
+pub use glibc_adaptive::GlibcAdaptive;
+pub use glibc_mutex::GlibcMutex;
+pub use glibc_rwlock::{
+    GlibcRwlock, GlibcRwlockNonrecursive, GlibcRwlockWriter, READERS_FIRST, WRITERS_FIRST,
+    WRITERS_FIRST_NONRECURSIVE,
+};
+pub use glibc_spin::GlibcSpin;
 pub use hclh::Hclh;
 pub use k42::K42;
 pub use lockref::LockRef;
-pub use mcs::{Mcs, McsNode, McsQueue};
+pub use mcs::Mcs;
+pub use mcs_queue::{McsNode, McsQueue};
+pub use mcs_tp::McsTp;
+pub use mutex::LinuxMutex;
 pub use osq::Osq;
 pub use qspin::Qspin;
 pub use rw::Rw;
@@ -340,12 +357,18 @@ macro_rules! of_each_lock {
             Clh,
             ClhTimed,
             Futex,
+            GlibcAdaptive,
+            GlibcMutex,
+            GlibcRwlock<PREFERENCE: u8>,
+            GlibcSpin,
             Hclh,
             K42,
+            LinuxMutex,
             LockRef,
             Mcs,
             McsNode,
             McsQueue,
+            McsTp,
             Osq,
             Qspin,
             Rw,

@@ -8,11 +8,11 @@
 //! | `tail`         | acquirers, the last in the queue        | name of the last node + 1; 0: free; `NAMELESS`  |
 //! | `holder`       | the holder alone                        | name of the holder's node + 1, for its release  |
 //! | node `next`    | the successor; whoever takes it out     | the node behind; null: none, or it is being changed |
-//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `LEAVING`: its owner looks at that node; `GRANTED`: the owner holds the lock |
+//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `LEAVING`: its owner watches that node; `GRANTED`: the owner holds the lock |
 //!
 //! Leaving takes three steps: (A) take the link to oneself out of the predecessor, after which that cannot leave or
 //! grant past us; (B) take one's own link out, or the tail back; (C) join the neighbours. Linux's nodes belong to
-//! processors, so that step A may look at one that has left the queue. Here they are used again elsewhere: step A
+//! processors, so that step A may read one that has left the queue. Here they are used again elsewhere: step A
 //! announces itself by `LEAVING`, and a predecessor that finds that waits for an acknowledgement before it gives its
 //! node back.
 //! A thread whose pool is used up has no name to leave: it takes the lock only when nobody is there, as `NAMELESS`,
@@ -32,7 +32,7 @@ const FREE: u32 = 0;
 const NAMELESS: u32 = u32::MAX;
 /// In a node's `before`: nobody is before it any more.
 const GRANTED: u32 = u32::MAX;
-/// With a name in a node's `before`: the owner looks at the node of that name.
+/// With a name in a node's `before`: the owner watches the node of that name.
 const LEAVING: u32 = 1 << 31;
 
 /// A place in the queue.
@@ -129,17 +129,17 @@ impl<M: Machine> Queued<'_, M> {
         }
     }
 
-    /// Writes the successor's `before`, after which it may look at this node no more.
+    /// Writes the successor's `before`, after which it may read this node no more.
     fn hand(&self, next: &OsqNode<M>, before: u32) -> bool {
         next.before.swap(before, Release) & LEAVING != 0 // [3] to the successor
     }
 
-    /// Gives the node back, once a successor that looks at it has looked away.
+    /// Returns the node to its pool, once a successor that watches it has stopped doing so.
     fn retire(&self, looked_at: bool) {
         if looked_at {
             M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [5] from the successor
         }
-        // SAFETY: out of the queue, and nobody looks at it any more.
+        // SAFETY: out of the queue, and nobody reads it any more.
         unsafe { M::give_node(self.node) };
     }
 

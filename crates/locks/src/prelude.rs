@@ -11,6 +11,8 @@ pub use crate::api::{
     Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 pub use crate::{
-    Anderson, Clh, ClhTimed, Futex, Hclh, K42, LockRef, Mcs, Osq, Qspin, Rw, RwNaive, RwQueued, Tas,
-    TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, Ttas, TtasBackoff, Upgradable,
+    Anderson, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock, GlibcRwlockNonrecursive,
+    GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq, Qspin, Rw, RwNaive,
+    RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, Ttas, TtasBackoff,
+    Upgradable,
 };

@@ -16,7 +16,7 @@
 //! | node `waits` | its owner sets, predecessor clears | 1 until the owner is the head |
 //!
 //! A thread has four nodes that a 16-bit name can stand for; past them, and past thread 16,383, it spins on the word.
-//! Order: first in, first out, but for those who find the word free between a release and the head's look, and
+//! Order: first in, first out, but for those who find the word free between a release and the head's poll, and
 //! those who spin without a node. Any thread may release.
 //! Source: Linux 4.2 `kernel/locking/qspinlock.c`.
 

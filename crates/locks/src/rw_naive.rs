@@ -3,10 +3,10 @@
 //! | bits    | name      | set by    | meaning                    |
 //! |---------|-----------|-----------|----------------------------|
 //! | 0       | `WRITER`  | a writer  | one writes                 |
-//! | 1 to 31 | `READER`s | readers   | that many read, or just look whether they may |
+//! | 1 to 31 | `READER`s | readers   | that many read, or find out whether they may |
 //!
 //! At most 2³⁰ readers are let in, so that forgotten ones cannot make the count go round; further ones wait. The rest of the
-//! field is for those that just look.
+//! field is for those that find out.
 //! Order: none; readers keep a writer out as long as they overlap. Any thread may release either side.
 //! Source: the reader-writer spin locks of Linux before 3.16.
 
@@ -35,7 +35,7 @@ impl<M: Machine> RwNaive<M> {
         self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() // [1], [2] from both releases
     }
 
-    /// Comes in, and leaves again if a writer is there, or too many readers.
+    /// Enters, and leaves again if a writer is there, or too many readers.
     #[inline]
     fn join(&self) -> bool {
         let joined = self.word.fetch_add(READER, Acquire) & BARRED == 0; // [1] from a writer's release
@@ -77,7 +77,7 @@ unsafe impl<M: Machine> TryLock<M> for RwNaive<M> {
 unsafe impl<M: Machine> TimedLock<M> for RwNaive<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        // Each turn that does not end the loop is one in which another thread came in.
+        // Each turn that does not end the loop is one in which another thread entered.
         while !self.take_when_free() {
             M::spin_until_or(&self.word, Relaxed, timeout, |word| word == 0)?;
         }

@@ -7,10 +7,10 @@
 //! |---------|-----------|----------------------|----------------------------------------------------|
 //! | 0 to 7  | `WRITER`  | a writer             | one writes; its release stores this byte           |
 //! | 8       | `WAITING` | the head of the queue | a writer waits for the readers to leave; new ones stay out |
-//! | 9 to 31 | `READER`s | readers              | that many read, or just look whether they may      |
+//! | 9 to 31 | `READER`s | readers              | that many read, or find out whether they may       |
 //!
 //! At most 2²² readers are let in, so that forgotten ones cannot make the count go round; further ones wait. The rest of the
-//! field is for those that just look.
+//! field is for those that find out.
 //! A thread that reads already is let in past waiting writers, as Linux does for readers in interrupts.
 //! Order: first in, first out. Any thread may release either side.
 //! Source: Linux 3.16 `kernel/locking/qrwlock.c`; the split of waiting and locked of 2017.
@@ -53,7 +53,7 @@ impl<M: Machine> RwQueued<M> {
         self.queue.acquire();
         if !self.take_when_free() {
             self.word.fetch_or(WAITING, Relaxed);
-            // Readers that look whether they may enter come and go: each turn follows such a one.
+            // Readers that find out whether they may enter add themselves and leave again: each turn follows such a one.
             loop {
                 M::spin_until(&self.word, Relaxed, |word| word == WAITING);
                 if self.word.compare_exchange(WAITING, WRITER, Acquire, Relaxed).is_ok() {
@@ -66,8 +66,8 @@ impl<M: Machine> RwQueued<M> {
         unsafe { self.queue.release() };
     }
 
-    /// Waits ahead of the queue, counted as a reader, so that no other writer comes in: behind one that waits for the
-    /// caller's own hold the caller would wait for itself. The caller has come in and found `before`.
+    /// Waits ahead of the queue, counted as a reader, so that no other writer enters: behind one that waits for the
+    /// caller's own hold the caller would wait for itself. The caller has entered and found `before`.
     #[cold]
     fn wait_ahead(&self, mut before: u32) {
         while before & FULL != 0 {
@@ -82,7 +82,7 @@ impl<M: Machine> RwQueued<M> {
     fn wait_shared(&self) {
         self.word.fetch_sub(READER, Relaxed); // wait outside
         self.queue.acquire();
-        // No other writer can come in: it would have to queue up.
+        // No other writer can enter: it would have to queue up.
         while self.word.fetch_add(READER, Relaxed) & FULL != 0 {
             self.word.fetch_sub(READER, Relaxed);
             M::spin_until(&self.word, Relaxed, |word| word & FULL == 0);

@@ -1,7 +1,7 @@
 //! Test-and-set lock with bounded exponential back-off, swapping at once.
 //!
 //! A waiter never reads: it swaps, and after each failure backs off twice as long as before. Compare
-//! [`TtasBackoff`](crate::TtasBackoff), which looks before it swaps.
+//! [`TtasBackoff`](crate::TtasBackoff), which reads before it swaps.
 //!
 //! | `word` | set by    | meaning |
 //! |--------|-----------|---------|

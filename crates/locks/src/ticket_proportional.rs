@@ -2,7 +2,7 @@
 //!
 //! A waiter knows how many are ahead of it, and backs off for that many times the cost of one critical section
 //! with its hand-over. Too small a constant brings all waiters back to the line too soon; too large a one lets the
-//! lock stand idle until its next owner looks.
+//! lock stand idle until its next owner polls.
 //!
 //! | word      | written by            | meaning                        |
 //! |-----------|-----------------------|--------------------------------|

@@ -28,7 +28,7 @@ const FRACTION_BITS: u32 = 8;
 const SHORTEST: u32 = 1 << FRACTION_BITS;
 /// 16,000 loops: the longest.
 const LONGEST: u32 = 16_000 << FRACTION_BITS;
-/// Added at every look that comes too early: 36/256 of a loop.
+/// Added at every poll that comes too early: 36/256 of a loop.
 const STEP: u32 = 36;
 /// A delay that was too long loses one part in 2⁵.
 const OVERSLEPT_SHIFT: u32 = 5;

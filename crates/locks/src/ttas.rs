@@ -53,7 +53,7 @@ unsafe impl<M: Machine> RawLock<M> for Ttas<M> {
 unsafe impl<M: Machine> TryLock<M> for Ttas<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        // Looks first, so that a failed attempt leaves the line where it is.
+        // Reads first, so that a failed attempt leaves the line where it is.
         self.word.load(Relaxed) == FREE && self.word.swap(HELD, Acquire) == FREE // [1] from release
     }
 }

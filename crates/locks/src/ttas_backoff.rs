@@ -1,6 +1,6 @@
 //! Test-and-test-and-set lock with bounded exponential back-off.
 //!
-//! A waiter reads, and backs off twice as long after each look that finds the lock held; it swaps only when it has
+//! A waiter reads, and backs off twice as long after each read that finds the lock held; it swaps only when it has
 //! seen it free. Compare [`TasBackoff`](crate::TasBackoff), which swaps at once.
 //!
 //! | `word` | set by    | meaning |
@@ -50,7 +50,7 @@ unsafe impl<M: Machine> RawLock<M> for TtasBackoff<M> {
 unsafe impl<M: Machine> TryLock<M> for TtasBackoff<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        // Looks first, so that a failed attempt leaves the line where it is.
+        // Reads first, so that a failed attempt leaves the line where it is.
         self.word.load(Relaxed) == FREE && self.word.swap(HELD, Acquire) == FREE // [1] from release
     }
 }

@@ -7,13 +7,13 @@ use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Deadline, Home, Machine, Native, Patient, Placed, PlainCell, Plan, Timeout};
 
 /// A lock and what it protects.
-struct Guarded<L, M: Machine> {
+struct Counter<L, M: Machine> {
     lock: L,
     count: M::Cell<u64>,
     again: M::Cell<u64>,
 }
 
-impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
+impl<L: RawLock<M>, M: Machine> Counter<L, M> {
     fn placed() -> Placed<Self, M> {
         let guarded = Self { lock: L::NEW, count: M::Cell::ZERO, again: M::Cell::ZERO };
         Placed::new(guarded, Home::FirstTouch)
@@ -35,7 +35,7 @@ impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
 const ROUNDS: u64 = 2_000;
 
 fn excludes<L: RawLock<M>, M: Machine>(threads: usize) {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     let rounds = (ROUNDS / threads as u64).max(20);
     M::run(&Plan::threads(threads), &|_| {
         for _ in 0..rounds {
@@ -49,7 +49,7 @@ fn excludes<L: RawLock<M>, M: Machine>(threads: usize) {
 }
 
 fn tries<L: TryLock<M>, M: Machine>() {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     assert!(guarded.lock.try_acquire());
     assert!(!guarded.lock.try_acquire());
     // SAFETY: acquired above.
@@ -76,7 +76,7 @@ fn tries<L: TryLock<M>, M: Machine>() {
 }
 
 fn times_out<L: TimedLock<M>, M: Machine>() {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     let past = Timeout::at(Deadline { clock: machine::Clock::Monotonic, at_ns: 0 });
     guarded.lock.acquire();
     assert!(guarded.lock.acquire_or(past).is_err());
@@ -97,7 +97,7 @@ fn times_out<L: TimedLock<M>, M: Machine>() {
 
 /// Most waiters give up, from the front, the middle and the end of whatever they wait in.
 fn survives_a_storm_of_cancellations<L: TimedLock<M>, M: Machine>() {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     let run = M::run(&Plan::threads(8), &|thread| {
         for round in 0..60_u64 {
             let wait_ns = (thread as u64 * 7_919 + round * 104_729) % 60_000;
@@ -120,7 +120,7 @@ fn survives_a_storm_of_cancellations<L: TimedLock<M>, M: Machine>() {
 
 /// Readers meet, writers are alone, and a reader reads again past a waiting writer.
 fn shares<L: RawRwLock<M> + TryLock<M>, M: Machine>() {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     guarded.lock.acquire_shared(false);
     assert!(guarded.lock.try_acquire_shared(true));
     assert!(!guarded.lock.try_acquire());
@@ -159,7 +159,7 @@ fn shares<L: RawRwLock<M> + TryLock<M>, M: Machine>() {
 /// Holds more locks at once than the pool has nodes, and releases them in another order.
 fn nests<L: RawLock<M>, M: Machine>() {
     let many = M::NAMED_NODES as usize + 3;
-    let all = (0..many).map(|_| Guarded::<L, M>::placed()).collect::<Vec<_>>();
+    let all = (0..many).map(|_| Counter::<L, M>::placed()).collect::<Vec<_>>();
     M::run(&Plan::threads(3), &|thread| {
         for round in 0..30 {
             all.iter().for_each(|guarded| guarded.lock.acquire());
@@ -175,7 +175,7 @@ fn nests<L: RawLock<M>, M: Machine>() {
 
 /// Another thread than the acquirer releases.
 fn passes_on<L: RawLock<M>, M: Machine>() {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = Counter::<L, M>::placed();
     for _ in 0..10 {
         guarded.lock.acquire();
         // SAFETY: acquired above; any thread may release.
@@ -213,22 +213,17 @@ impl Everything {
         excludes::<L, M>(2);
         nests::<L, M>();
         goes_on_after_a_move::<L, M>();
-        if lock.any_thread_releases {
-            passes_on::<L, M>();
-        }
+        passes_on::<L, M>();
     }
 }
 
 impl<M: Machine> Visitor<M> for Everything {
     type Output = ();
-    fn exclusive<L: RawLock<M>>(self, lock: &Lock) {
+    fn tried<L: TryLock<M>>(self, lock: &Lock) {
         Self::exclusive::<L, M>(lock);
         for threads in [8, 64] {
             excludes::<L, M>(threads);
         }
-    }
-    fn tried<L: TryLock<M>>(self, lock: &Lock) {
-        <Self as Visitor<M>>::exclusive::<L>(self, lock);
         tries::<L, M>();
     }
     fn timed<L: TimedLock<M>>(self, lock: &Lock) {
@@ -256,19 +251,9 @@ fn every_lock_does_what_it_claims() {
 /// Two spinning threads on the hardware itself.
 struct TwoSpinning;
 
-macro_rules! two_spinning {
-    ($($name:ident: $bound:path),*) => {$(
-        fn $name<L: $bound>(self, _: &Lock) {
-            excludes::<L, Native>(2);
-        }
-    )*};
-}
-
 impl Visitor<Native> for TwoSpinning {
     type Output = ();
-    two_spinning!(exclusive: RawLock<Native>, tried: TryLock<Native>, timed: TimedLock<Native>,
-        timed_shared: TimedRwLock<Native>);
-    fn shared<L: RawRwLock<Native> + TryLock<Native>>(self, _: &Lock) {
+    fn tried<L: TryLock<Native>>(self, _: &Lock) {
         excludes::<L, Native>(2);
     }
 }

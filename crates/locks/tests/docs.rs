@@ -12,21 +12,19 @@ const END: &str = "<!-- end of the table -->\n";
 
 fn table() -> String {
     let mut table = String::from(
-        "| name | bytes | family | try | timed | shared | held at once by a thread | any thread releases | each waiting thread needs | fairness | source |\n\
-         |---|--:|---|:-:|:-:|:-:|---|:-:|---|---|---|\n",
+        "| name | bytes | family | timed | shared | held at once by a thread | each waiting thread needs | fairness | source |\n\
+         |---|--:|---|:-:|:-:|---|---|---|---|\n",
     );
     let yes = |can: bool| if can { "yes" } else { "" };
     for lock in LOCKS {
         writeln!(
             table,
-            "| [`{name}`](#{name}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| [`{name}`](#{name}) | {} | {} | {} | {} | {} | {} | {} | {} |",
             lock.bytes,
             lock.family.name(),
-            yes(lock.tries),
             yes(lock.timed),
             yes(lock.shared),
             lock.nested,
-            yes(lock.any_thread_releases),
             lock.per_thread,
             lock.fairness,
             lock.source,

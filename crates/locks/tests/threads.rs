@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use contend_locks as locks;
 
 use locks::catalogue::{LOCKS, Lock, Visitor, visit};
-use locks::{Clh, Mcs, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Machine, Patient, PlainCell, Word};
+use locks::{Clh, Mcs, RawLock, Rw, TimedRwLock, TryLock};
+use machine::{Deadline, Machine, Patient, PlainCell, Timeout, Word};
 
 /// A check of every lock that can be tried, which all can.
 trait Check {
@@ -15,21 +15,9 @@ trait Check {
 
 struct Each<C>(C);
 
-macro_rules! each {
-    ($($name:ident: $bound:path),*) => {$(
-        fn $name<L: $bound>(self, lock: &Lock) {
-            C::check::<L>(lock.name);
-        }
-    )*};
-}
-
 impl<C: Check> Visitor<Patient> for Each<C> {
     type Output = ();
-    fn exclusive<L: RawLock<Patient>>(self, lock: &Lock) {
-        panic!("{} cannot be tried: give it a check of its own", lock.name);
-    }
-    each!(tried: TryLock<Patient>, timed: TimedLock<Patient>, timed_shared: TimedRwLock<Patient>);
-    fn shared<L: RawRwLock<Patient> + TryLock<Patient>>(self, lock: &Lock) {
+    fn tried<L: TryLock<Patient>>(self, lock: &Lock) {
         C::check::<L>(lock.name);
     }
 }
@@ -41,12 +29,12 @@ fn every_lock<C: Check>(check: fn() -> C) {
 }
 
 /// A lock and what it protects.
-struct Guarded<L> {
+struct Counter<L> {
     lock: L,
     count: <Patient as Machine>::Cell<u64>,
 }
 
-impl<L: RawLock<Patient>> Guarded<L> {
+impl<L: RawLock<Patient>> Counter<L> {
     fn new() -> Self {
         Self { lock: L::NEW, count: PlainCell::ZERO }
     }
@@ -59,9 +47,9 @@ impl<L: RawLock<Patient>> Guarded<L> {
 /// What a signal handler and the thread that it interrupts share.
 struct Interrupted<L> {
     /// The interrupted thread is somewhere in its acquisition or release.
-    own: Guarded<L>,
+    own: Counter<L>,
     /// A third thread is, too.
-    other: Guarded<L>,
+    other: Counter<L>,
     tried: AtomicU64,
     handled: AtomicU64,
 }
@@ -97,8 +85,8 @@ struct HandlersLock;
 impl Check for HandlersLock {
     fn check<L: TryLock<Patient>>(name: &'static str) {
         let shared = Interrupted::<L> {
-            own: Guarded::new(),
-            other: Guarded::new(),
+            own: Counter::new(),
+            other: Counter::new(),
             tried: AtomicU64::new(0),
             handled: AtomicU64::new(0),
         };
@@ -147,11 +135,11 @@ fn signal_handlers_take_locks_in_the_middle_of_others() {
 
 /// Uses fresh locks and fresh threads; false when they do not add up.
 fn works_alone<L: RawLock<Patient>>() -> bool {
-    let nested = [(); 6].map(|()| Guarded::<L>::new());
+    let nested = [(); 6].map(|()| Counter::<L>::new());
     let rounds = |rounds: u64| {
         for _ in 0..rounds {
             nested.iter().for_each(|one| one.lock.acquire());
-            nested.iter().for_each(Guarded::touch);
+            nested.iter().for_each(Counter::touch);
             // SAFETY: acquired above.
             nested.iter().for_each(|one| unsafe { one.lock.release() });
         }
@@ -167,7 +155,7 @@ struct Forks;
 
 impl Check for Forks {
     fn check<L: TryLock<Patient>>(name: &'static str) {
-        let busy = Guarded::<L>::new();
+        let busy = Counter::<L>::new();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -208,7 +196,7 @@ struct EndsHolding;
 
 impl Check for EndsHolding {
     fn check<L: TryLock<Patient>>(name: &'static str) {
-        let one = Guarded::<L>::new();
+        let one = Counter::<L>::new();
         let mut numbers = Vec::new();
         for _ in 0..40 {
             let holder = std::thread::spawn({
@@ -262,5 +250,22 @@ fn the_nodes_of_ended_threads_stay_in_use() {
         // SAFETY: acquired above.
         unsafe { LOCKS.1[index].release() };
         assert!(LOCKS.0[index].try_acquire() && LOCKS.1[index].try_acquire());
+    }
+}
+
+#[test]
+fn readers_that_gave_up_leave_nothing_to_the_writers_after_them() {
+    let lock = Rw::<Patient>::NEW;
+    for give_up_ns in [1_000_000, 5_000_000, 20_000_000] {
+        lock.acquire();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let timeout = Timeout::at(Deadline::after_ns::<Patient>(give_up_ns));
+                lock.acquire_shared_or(false, timeout).expect_err("a writer is inside");
+            });
+        });
+        // SAFETY: acquired above.
+        unsafe { lock.release() };
+        assert!(lock.is_idle(), "a later writer must find the lock free at once");
     }
 }

@@ -4,7 +4,7 @@
 pub fn litmus(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(test) = checker::litmus::Test::parse(text) {
-        let limits = checker::litmus::Limits { turns: 1, executions: 20, ..Default::default() };
+        let limits = checker::litmus::Limits { iterations: 1, executions: 20, ..Default::default() };
         let judged = test.judge_within(checker::Model::Sc, &limits);
         for state in &judged.finals.states {
             assert_eq!(test.project(state).len(), test.spoken_of().len());

@@ -43,7 +43,7 @@ impl Clock {
 }
 
 /// An event by its place in its thread; it keeps the name when others are taken away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId {
     pub(crate) thread: u8,
     pub(crate) index: u8,

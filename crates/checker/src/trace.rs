@@ -1,8 +1,11 @@
-//! One execution as a line of text: who reads from whom, which choices were made, and the order of the writes.
+//! One execution as a line of text: who reads from whom, which choices were made, the order of the writes, and where it is
+//! wrong.
 //!
 //! `0/9,0=i,2=1.3,6=c1;1/5,1=0.2|0.4,1.3` says that thread 0 took nine steps, of which its event 0 read the initial
 //! value, event 2 what event 3 of thread 1 wrote, and event 6 chose 1; that thread 1 took five, of which event 1 read from
-//! event 2 of thread 0; and that of one location the writes were event 4 of thread 0, then event 3 of thread 1.
+//! event 2 of thread 0; and that of one location the writes were event 4 of thread 0, then event 3 of thread 1. At the end
+//! `|!1` says that the last step of thread 1 is what is wrong, after all others; `|~0.3,1.2` that thread 0 goes round for
+//! ever from its event 3 on, and thread 1 from its event 2.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +18,16 @@ pub struct ReplayTrace {
     threads: Vec<Thread>,
     /// The writes of each location that has several, by their first: what locations are called says nothing.
     orders: Vec<Vec<EventId>>,
+    wrong: Option<WrongAt>,
+}
+
+/// Where an execution is wrong, if it is at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WrongAt {
+    /// In the last step of a thread, which comes after the steps of all others.
+    LastStep(usize),
+    /// In threads that go round for ever from these events on.
+    Cycle(Vec<EventId>),
 }
 
 /// What one thread did.
@@ -33,7 +46,7 @@ pub(crate) enum Answer {
 }
 
 impl ReplayTrace {
-    pub(crate) fn of(graph: &Graph) -> Self {
+    pub(crate) fn of(graph: &Graph, wrong: Option<WrongAt>) -> Self {
         let answers = |events: &Vec<crate::graph::Event>| {
             let answer = |(index, event): (usize, &crate::graph::Event)| match event.kind {
                 EventKind::Read { from } => Some((index as u8, Answer::From(from))),
@@ -45,6 +58,7 @@ impl ReplayTrace {
         Self {
             threads: graph.threads.iter().map(answers).collect(),
             orders: sorted(graph.locations.iter().map(|accesses| accesses.writes.clone())),
+            wrong,
         }
     }
 
@@ -53,12 +67,24 @@ impl ReplayTrace {
         steps: impl Iterator<Item = usize>,
         answers: &[(EventId, Answer)],
         orders: impl Iterator<Item = Vec<EventId>>,
+        wrong: Option<WrongAt>,
     ) -> Self {
         let of_thread = |(thread, steps)| {
             let own = answers.iter().filter(move |(id, _)| id.thread as usize == thread);
             Thread { steps, answers: own.map(|(id, answer)| (id.index, *answer)).collect() }
         };
-        Self { threads: steps.enumerate().map(of_thread).collect(), orders: sorted(orders) }
+        Self { threads: steps.enumerate().map(of_thread).collect(), orders: sorted(orders), wrong }
+    }
+
+    /// Where it is wrong, if that is said.
+    pub(crate) fn wrong(&self) -> Option<&WrongAt> {
+        self.wrong.as_ref()
+    }
+
+    /// Whether this is the step that comes after all others.
+    pub(crate) fn is_last(&self, id: EventId) -> bool {
+        let thread = id.thread as usize;
+        self.wrong == Some(WrongAt::LastStep(thread)) && id.index as usize + 1 == self.steps(thread)
     }
 
     /// How many threads it tells of.
@@ -112,6 +138,16 @@ impl fmt::Display for ReplayTrace {
                 write!(f, "{separator}{}.{}", write.thread, write.index)?;
             }
         }
+        match &self.wrong {
+            None => {}
+            Some(WrongAt::LastStep(thread)) => write!(f, "|!{thread}")?,
+            Some(WrongAt::Cycle(starts)) => {
+                for (number, start) in starts.iter().enumerate() {
+                    let separator = if number == 0 { "|~" } else { "," };
+                    write!(f, "{separator}{}.{}", start.thread, start.index)?;
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -156,7 +192,9 @@ impl FromStr for ReplayTrace {
 }
 
 fn parse(text: &str) -> Option<ReplayTrace> {
-    let mut parts = text.trim().split('|');
+    let mut parts = text.trim().split('|').collect::<Vec<_>>();
+    let wrong = parts.pop_if(|part| part.starts_with(['!', '~']));
+    let mut parts = parts.into_iter();
     let threads = parts.next()?.split(';').enumerate().map(|(number, thread)| {
         let mut fields = thread.split(',');
         let (own_number, steps) = fields.next()?.split_once('/')?;
@@ -165,8 +203,17 @@ fn parse(text: &str) -> Option<ReplayTrace> {
         Some(Thread { steps: steps.parse().ok()?, answers })
     });
     let threads = threads.collect::<Option<Vec<_>>>()?;
-    let orders = parts.map(|order| order.split(',').map(parse_event).collect::<Option<Vec<_>>>());
-    Some(ReplayTrace { threads, orders: orders.collect::<Option<Vec<_>>>()? })
+    let orders = parts.map(parse_events).collect::<Option<Vec<_>>>()?;
+    let wrong = match wrong.map(|wrong| wrong.split_at(1)) {
+        None => None,
+        Some(("!", thread)) => Some(WrongAt::LastStep(thread.parse().ok()?)),
+        Some((_, starts)) => Some(WrongAt::Cycle(parse_events(starts)?)),
+    };
+    Some(ReplayTrace { threads, orders, wrong })
+}
+
+fn parse_events(text: &str) -> Option<Vec<EventId>> {
+    text.split(',').map(parse_event).collect()
 }
 
 fn parse_answer(text: &str) -> Option<(u8, Answer)> {

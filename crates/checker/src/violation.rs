@@ -27,6 +27,12 @@ pub enum Violation {
         /// The thread.
         thread: usize,
     },
+    /// Threads go round for ever: they come back to the state in which they were, everybody who can move does, and nobody
+    /// gets anywhere.
+    Livelock {
+        /// The threads.
+        threads: Vec<usize>,
+    },
     /// A thread used a queue node that had been given back, or nothing ordered the use before the giving.
     NodeAfterItsReturn {
         /// Who used it.
@@ -59,6 +65,7 @@ impl Violation {
             Self::Race { .. } => "data race",
             Self::EndlessWait { .. } => "endless wait",
             Self::EndlessPolling { .. } => "endless polling",
+            Self::Livelock { .. } => "livelock",
             Self::NodeAfterItsReturn { .. } => "node used after its return",
             Self::Panic { .. } => "panic",
         }
@@ -86,6 +93,15 @@ impl fmt::Display for Violation {
                 write!(
                     f,
                     "endless polling: thread {thread} polls a word that does not change, and does not wait for it"
+                )
+            }
+            Self::Livelock { threads } => {
+                let names = threads.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let (who, come) = if threads.len() == 1 { ("thread", "comes") } else { ("threads", "come") };
+                write!(
+                    f,
+                    "livelock: {who} {names} {come} back to where the last steps began, and can go on so for ever, though \
+                     everybody who can move does"
                 )
             }
             Self::NodeAfterItsReturn { user, giver } => {

@@ -160,7 +160,7 @@ fn all_texts() -> Vec<String> {
 /// Reads a text that may be anything, and judges what can be read, within narrow limits.
 fn try_out(text: &str) {
     if let Ok(test) = Test::parse(text) {
-        let limits = Limits { turns: 2, executions: 50, time: Some(Duration::from_millis(50)) };
+        let limits = Limits { iterations: 2, executions: 50, time: Some(Duration::from_millis(50)) };
         for model in [Model::Tso, Model::Ra] {
             let judged = test.judge_within(model, &limits);
             if let Some(fault) = judged.finals.fault {
@@ -334,7 +334,7 @@ fn huge_and_deeply_nested_files_are_read_or_refused_quickly() {
     assert_eq!(Test::parse(&c(&long)).expect_err("too long").trouble, Trouble::Unsupported);
     let many = "MOV [x],$1 ;\n".repeat(20_000);
     assert_eq!(Test::parse(&x86(&many)).expect_err("too many").trouble, Trouble::Unsupported);
-    // Each of a row of loops within loops turns for ever.
+    // Each of a row of loops within loops goes on for ever.
     let nested = (0..500).map(|n| format!("L{n}: INC EAX ;\n")).collect::<String>()
         + &(0..500).rev().map(|n| format!("JMP L{n} ;\n")).collect::<String>();
     try_out(&x86(&nested));

@@ -39,7 +39,7 @@ fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
 
 /// Half of the mutants of a lock fail with this client, the others do not: a verdict that is worth comparing.
 #[test]
-fn every_mutant_of_every_lock_has_the_same_fate_from_state_to_state() {
+fn every_mutant_of_every_lock_has_the_same_outcome_from_state_to_state() {
     let shape = Shape { threads: 2, rounds: 1 };
     let plain = Exploration { most_executions: Some(200_000), ..Exploration::of(Model::Ra) };
     let mut found = 0;
@@ -48,16 +48,16 @@ fn every_mutant_of_every_lock_has_the_same_fate_from_state_to_state() {
         let accesses = of_lock(lock.name, Kind::Exclusive, shape, &noting).accesses;
         let mutations = accesses.iter().flat_map(contend_checker::checked::Accessed::mutations);
         for mutation in mutations.filter(|mutation| mutation.to.is_of_ordering()) {
-            let fate = |search, alike| {
+            let outcome = |search, alike| {
                 let mutation = Some(mutation);
                 let exploration = Exploration { mutation, search, alike, ..plain.clone() };
                 let report = of_lock(lock.name, Kind::Exclusive, shape, &exploration);
                 assert!(report.complete || report.counterexample.is_some(), "{} {mutation:?}", lock.name);
                 report.counterexample.is_some()
             };
-            let by_executions = fate(Search::Executions, false);
+            let by_executions = outcome(Search::Executions, false);
             for alike in [false, true] {
-                let same = fate(Search::States, alike) == by_executions;
+                let same = outcome(Search::States, alike) == by_executions;
                 assert!(
                     same,
                     "{} with {mutation}, alike: {alike}; found by executions: {by_executions}",

@@ -1,5 +1,5 @@
 //! A loop that only reads is a wait: random programs end in the same ways whether they wait in one step or in a loop of
-//! several, and whether a loop's turns are left out or followed.
+//! several, and whether a loop's iterations are left out or followed.
 
 mod random;
 
@@ -98,7 +98,7 @@ fn a_loop_that_reads_one_location_ends_as_a_wait_does() {
     assert!(states > 6_000, "{states} states: most programs wait for ever");
 }
 
-/// A loop that reads both locations until they differ, and counts its turns where somebody looks, or nobody does.
+/// A loop that reads both locations until they differ, and counts its iterations where somebody reads the count, or nobody does.
 fn waits_for_two(random: &mut Random, counting: bool) -> Program {
     let mut program = Program { memory: vec![0; LOCATIONS as usize], ..Program::default() };
     let load = |register, location| Step::Load {
@@ -125,14 +125,14 @@ fn waits_for_two(random: &mut Random, counting: bool) -> Program {
 #[test]
 fn turns_that_are_left_out_change_no_end() {
     let mut random = Random(0x0fed_cba9_8765_4321);
-    let limits = Limits { turns: 6, ..Limits::default() };
+    let limits = Limits { iterations: 6, ..Limits::default() };
     for number in 0..300 {
         let seed = random.below(u64::MAX / 2) | 1;
         let [left_out, followed] = [false, true].map(|counting| waits_for_two(&mut Random(seed), counting));
         for model in Model::ALL {
             let short = left_out.explore(model);
             assert!(!short.bounded, "program {number} under {model}");
-            // The counter makes every turn another one: they are followed until the limit.
+            // The counter makes every iteration another one: they are followed until the limit.
             let long = followed.explore_within(model, &limits);
             let without_counter = long.states.into_iter().map(|mut end| {
                 end.registers[0][2] = 0;

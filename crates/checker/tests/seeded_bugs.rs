@@ -12,10 +12,22 @@ type Ptr<T> = <Checked as Machine>::Ptr<T>;
 type Cell<T> = <Checked as Machine>::Cell<T>;
 
 fn exclusive<L: RawLock<Checked>>(model: Model, threads: usize, rounds: u32) -> Report {
-    explore(&Exploration::of(model), &|| told(client::exclusive::<L, Checked>(Shape { threads, rounds })))
+    explored(model, &|| outcome(client::exclusive::<L, Checked>(Shape { threads, rounds })))
 }
 
-fn told<T>(result: Result<T, client::Wrong>) -> Result<(), String> {
+/// Explores a client. What is found runs again from its text, with the same mistake in the same last step.
+fn explored(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
+    let report = explore(&Exploration::of(model), client);
+    if let Some(found) = &report.counterexample {
+        let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
+        let again = replay(model, trace, None, client).expect("fits").counterexample.expect("wrong again");
+        assert_eq!(again.violation, found.violation, "{model}: {}", found.trace);
+        assert_eq!(again.rows.last(), found.rows.last(), "{model}: {}", found.trace);
+    }
+    report
+}
+
+fn outcome<T>(result: Result<T, client::Wrong>) -> Result<(), String> {
     result.map(drop).map_err(|wrong| wrong.to_string())
 }
 
@@ -57,7 +69,7 @@ fn a_ticket_lock_with_a_relaxed_unlock_is_a_race() {
 fn a_counterexample_can_be_run_again() {
     let found = exclusive::<Ticket<true>>(Model::Ra, 2, 1).counterexample.expect("a race");
     let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
-    let client = || told(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
+    let client = || outcome(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
     let again = replay(Model::Ra, trace, None, &client).expect("fits").counterexample.expect("the same race");
     assert_eq!(again.violation, found.violation);
     assert_eq!(again.trace, found.trace);
@@ -290,7 +302,7 @@ unsafe impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END>
 fn a_reader_count_that_overflows_is_found() {
     fn shared<L: RawRwLock<Checked>>(model: Model) -> Report {
         let shape = Shape { threads: 2, rounds: 1 };
-        explore(&Exploration::of(model), &|| told(client::shared::<L, Checked>(shape)))
+        explored(model, &|| outcome(client::shared::<L, Checked>(shape)))
     }
     for model in Model::ALL {
         assert!(shared::<Counting<16>>(model).is_verified(), "{model}");

@@ -1,7 +1,7 @@
 //! Every workload by name.
 
+use locks::TryLock;
 use locks::catalogue::{self as lock_catalogue, Lock, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Machine, Run};
 
 use crate::section::Section;
@@ -10,7 +10,7 @@ use crate::{Load, dentry, false_sharing, list, mount_table, section};
 /// What a workload's threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A critical section and time outside.
+    /// A critical section and think time.
     Section(Section),
     /// List add and delete.
     List,
@@ -71,20 +71,20 @@ const fn benchmark(operation: u64, acquisitions: u64, section: u64, lines: usize
     // A touched line is a store that hits when one core runs alone.
     let touched = (lines + beside_lock as usize) as u64 * 3;
     let work_cycles = section.saturating_sub(touched);
-    Body::Section(Section { work_cycles, outside_cycles: outside, lines, beside_lock, acquisitions })
+    Body::Section(Section { work_cycles, think_cycles: outside, lines, beside_lock, acquisitions })
 }
 
 /// Every workload, in the order in which tables show them.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "counter",
-        summary: "one lock, a chosen critical section and time outside",
+        summary: "one lock, a chosen critical section and think time",
         source: "defaults are arbitrary",
-        body: Body::Section(Section { work_cycles: 200, outside_cycles: 2_000, lines: 1, ..Section::EMPTY }),
+        body: Body::Section(Section { work_cycles: 200, think_cycles: 2_000, lines: 1, ..Section::EMPTY }),
     },
     Workload {
         name: "fig10",
-        summary: "one lock, 4 shared lines updated, nothing outside",
+        summary: "one lock, 4 shared lines updated, no think time",
         source: "Boyd-Wickizer et al. 2012, section 4.2",
         body: Body::Section(Section { lines: 4, ..Section::EMPTY }),
     },
@@ -190,7 +190,7 @@ struct Runner<'a> {
 impl<M: Machine> Visitor<M> for Runner<'_> {
     type Output = Run;
 
-    fn exclusive<L: RawLock<M>>(self, _: &Lock) -> Run {
+    fn tried<L: TryLock<M>>(self, _: &Lock) -> Run {
         match self.workload.body {
             Body::Section(section) => section::run::<M, L>(&section, self.load),
             Body::List => list::run::<M, L>(self.load),
@@ -199,22 +199,6 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
             Body::Lockref => dentry::run_lockref::<M>(self.load),
             Body::FalseSharing { padded } => false_sharing::run::<M>(self.load, padded),
         }
-    }
-
-    fn tried<L: TryLock<M>>(self, lock: &Lock) -> Run {
-        Visitor::<M>::exclusive::<L>(self, lock)
-    }
-
-    fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Run {
-        Visitor::<M>::exclusive::<L>(self, lock)
-    }
-
-    fn shared<L: RawRwLock<M> + TryLock<M>>(self, lock: &Lock) -> Run {
-        Visitor::<M>::exclusive::<L>(self, lock)
-    }
-
-    fn timed_shared<L: TimedRwLock<M>>(self, lock: &Lock) -> Run {
-        Visitor::<M>::exclusive::<L>(self, lock)
     }
 }
 
@@ -230,10 +214,17 @@ mod tests {
     struct Open;
 
     // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
-    unsafe impl RawLock<Native> for Open {
+    unsafe impl locks::RawLock<Native> for Open {
         const NEW: Self = Self;
         fn acquire(&self) {}
         unsafe fn release(&self) {}
+    }
+
+    // SAFETY: as above.
+    unsafe impl TryLock<Native> for Open {
+        fn try_acquire(&self) -> bool {
+            true
+        }
     }
 
     #[test]
@@ -242,13 +233,13 @@ mod tests {
             threads: 3,
             duration_ns: 2_000_000,
             section_cycles: Some(5_000),
-            outside_cycles: Some(100),
+            think_cycles: Some(100),
             ..Load::default()
         };
         let lock = lock_catalogue::find("tas").unwrap();
         for workload in WORKLOADS.iter().filter(|workload| workload.uses_lock()) {
             let runner = || Runner { workload, load: &load };
-            let run = || Visitor::<Native>::exclusive::<Open>(runner(), lock);
+            let run = || Visitor::<Native>::tried::<Open>(runner(), lock);
             // Threads that do not meet in one run, on a busy computer, do so in another.
             let caught = (0..200).any(|_| catch_unwind(AssertUnwindSafe(run)).is_err());
             assert!(caught, "{} did not notice", workload.name);

@@ -128,14 +128,12 @@ impl Kind {
     #[must_use]
     pub fn suits(self, lock: &Lock) -> bool {
         match self {
-            Self::Exclusive | Self::Nested => true,
-            Self::Tried | Self::Many => lock.tries,
+            Self::Exclusive | Self::Nested | Self::Tried | Self::Many | Self::PassedOn => true,
             Self::Timed | Self::Cancelled | Self::GivenUp | Self::CalledOff | Self::Mixed => lock.timed,
             Self::Shared | Self::TriedShared | Self::Meeting => lock.shared,
             Self::Downgraded | Self::DowngradedMeeting | Self::Upgraded | Self::TriedUpgrade => lock.shared,
             Self::ReadersLeave | Self::WritersLeave => lock.shared && lock.timed,
             Self::Full => lock.bounds_readers,
-            Self::PassedOn => lock.any_thread_releases,
             Self::Wrapping => lock.wraps,
         }
     }
@@ -236,11 +234,11 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    fn of_raw<L: RawLock<M>, M: Machine>(&self, lock: &Lock, end: End<L>) -> Option<Result<Run, Wrong>> {
+    fn of_raw<L: RawLock<M>, M: Machine>(&self, end: End<L>) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
             Kind::Exclusive => exclusively::<L, M>(self.shape, end),
             Kind::Nested => nesting::<L, M>(self.shape, end),
-            Kind::PassedOn if lock.any_thread_releases => passing_on::<L, M>(self.shape, end),
+            Kind::PassedOn => passing_on::<L, M>(self.shape, end),
             _ => return None,
         })
     }
@@ -250,7 +248,7 @@ impl Chosen {
             Kind::Tried => trying::<L, M>(self.shape, end),
             Kind::Many => many::<L, M>(self.shape, end),
             Kind::Wrapping if lock.wraps => wrapping::<L, M>(self.shape, end),
-            _ => return self.of_raw::<L, M>(lock, end),
+            _ => return self.of_raw::<L, M>(end),
         })
     }
 
@@ -286,10 +284,6 @@ impl Chosen {
 
 impl<M: Machine> Visitor<M> for Chosen {
     type Output = Option<Result<Run, Wrong>>;
-
-    fn exclusive<L: RawLock<M>>(self, lock: &Lock) -> Self::Output {
-        self.of_raw::<L, M>(lock, ends_free)
-    }
 
     fn tried<L: TryLock<M>>(self, lock: &Lock) -> Self::Output {
         self.of_tried::<L, M>(lock, ends_tried)
@@ -528,6 +522,18 @@ impl Inside {
     fn look<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
         self.disturbed |= !guarded.look();
     }
+
+    /// Goes for a lock that another thread has, in each of these ways, with such a timeout.
+    fn give_up<'a, L: RawLock<M>, M: Machine>(
+        &mut self,
+        guarded: &Guarded<L, M>,
+        gives_up: Attempts<'_, L, M>,
+        timeout: impl Fn() -> Timeout<'a, M>,
+    ) {
+        for attempt in gives_up {
+            self.let_in |= guarded.attempt(|lock| attempt(lock, timeout()).is_ok());
+        }
+    }
 }
 
 /// Acquire, touch, release.
@@ -673,10 +679,7 @@ fn given_up<L: TimedLock<M>, M: Machine>(
         for round in 1..=shape.rounds {
             if thread == 1 {
                 M::spin_until(&**held, Relaxed, |held| held >= round);
-                for attempt in gives_up {
-                    inside.let_in |=
-                        object.attempt(|lock| attempt(lock, deadline(round as usize - 1)).is_ok());
-                }
+                inside.give_up(object, gives_up, || deadline(round as usize - 1));
                 left.store(round, Relaxed);
                 continue;
             }
@@ -707,10 +710,7 @@ fn called_off_in_vain<L: TimedLock<M>, M: Machine>(
         for round in 1..=shape.rounds {
             if thread == 1 {
                 M::spin_until(&**held, Relaxed, |held| held >= round);
-                for attempt in gives_up {
-                    inside.let_in |=
-                        object.attempt(|lock| attempt(lock, Timeout::cancelled_by(cancel)).is_ok());
-                }
+                inside.give_up(object, gives_up, || Timeout::cancelled_by(cancel));
                 cancel.store(0, Relaxed);
                 left.store(2 * round - 1, Relaxed);
                 if object.attempt(|lock| lock.acquire_or(Timeout::cancelled_by(cancel)).is_ok()) {
@@ -788,10 +788,11 @@ type Turn<L, M> = fn(usize, &Guarded<L, M>, &mut Inside);
 /// Each thread does one of these in a round, by turns.
 fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
     shape: Shape,
+    end: End<L>,
     turns: [Turn<L, M>; TURNS],
 ) -> Result<Run, Wrong> {
     let guarded = [Guarded::<L, M>::placed()];
-    add_up(shape, &guarded, ends_shared, |thread| {
+    add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
         for round in 0..shape.rounds as usize {
             turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
@@ -822,7 +823,7 @@ fn tried_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Resul
             guarded.release();
         }
     };
-    by_turns::<L, M, 3>(shape, [writes, tries, reads])
+    by_turns::<L, M, 3>(shape, ends_shared, [writes, tries, reads])
 }
 
 /// A reader that may give up, with a writer and a patient reader.
@@ -833,7 +834,7 @@ fn readers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wro
             guarded.release_shared();
         }
     };
-    by_turns::<L, M, 3>(shape, [writes, may_leave, reads])
+    by_turns::<L, M, 3>(shape, ends_shared, [writes, may_leave, reads])
 }
 
 /// A writer that may give up between readers, who must not wait for it then.
@@ -844,7 +845,7 @@ fn writers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wro
             guarded.release();
         }
     };
-    by_turns::<L, M, 4>(shape, [reads, may_leave, reads, writes])
+    by_turns::<L, M, 4>(shape, ends_shared, [reads, may_leave, reads, writes])
 }
 
 /// Readers stay inside until all of them are, which a lock that lets them in one at a time never sees. With three
@@ -879,7 +880,7 @@ fn meeting<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run
     })
 }
 
-/// Attempts to share a lock that has room for one reader more, so that readers exclude each other.
+/// Attempts to share a lock that counts one reader more at most, so that readers exclude each other.
 fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) -> Result<Run, Wrong> {
     let guarded = [Guarded::<L, M>::placed()];
     let object = &guarded[0];
@@ -945,9 +946,7 @@ fn many<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wro
         let mut inside = Inside::default();
         for round in 0..shape.rounds {
             if thread != 0 {
-                object.acquire();
-                inside.touch(object);
-                object.release();
+                inside.write(object);
                 continue;
             }
             own.iter().for_each(|one| one.lock.acquire());

@@ -37,12 +37,18 @@ impl<L: RawLock<M>, M: Machine> Exclusion for Own<L, M> {
 
     #[inline]
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.acquire();
-        let result = section();
-        // SAFETY: acquired above.
-        unsafe { self.0.release() };
-        result
+        holding(&self.0, section)
     }
+}
+
+/// Runs a section while it holds the lock.
+#[inline]
+fn holding<L: RawLock<M>, M: Machine, R>(lock: &L, section: impl FnOnce() -> R) -> R {
+    lock.acquire();
+    let result = section();
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    result
 }
 
 /// A reader-writer lock of this project.
@@ -58,11 +64,7 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for OwnShared<L, M> {
 
     #[inline]
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.acquire();
-        let result = section();
-        // SAFETY: acquired above.
-        unsafe { self.0.release() };
-        result
+        holding(&self.0, section)
     }
 
     #[inline]
@@ -93,6 +95,16 @@ unsafe fn call_release<L: RawLock<M>, M: Machine>(lock: &L) {
     unsafe { lock.release() };
 }
 
+/// Runs a section while it holds the lock, got and given back by function calls.
+#[inline]
+fn holding_by_calls<L: RawLock<M>, M: Machine, R>(lock: &L, section: impl FnOnce() -> R) -> R {
+    call_acquire::<L, M>(lock);
+    let result = section();
+    // SAFETY: acquired above.
+    unsafe { call_release::<L, M>(lock) };
+    result
+}
+
 impl<L: RawLock<M>, M: Machine> Called<L, M> {
     /// The function that releases, for whoever wants to see what it compiles to.
     pub const RELEASE: unsafe fn(&L) = call_release::<L, M>;
@@ -105,11 +117,7 @@ impl<L: RawLock<M>, M: Machine> Exclusion for Called<L, M> {
 
     #[inline]
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
-        call_acquire::<L, M>(&self.0);
-        let result = section();
-        // SAFETY: acquired above.
-        unsafe { call_release::<L, M>(&self.0) };
-        result
+        holding_by_calls(&self.0, section)
     }
 }
 
@@ -139,11 +147,7 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
 
     #[inline]
     fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
-        call_acquire::<L, M>(&self.0);
-        let result = section();
-        // SAFETY: acquired above.
-        unsafe { call_release::<L, M>(&self.0) };
-        result
+        holding_by_calls(&self.0, section)
     }
 
     #[inline]

@@ -16,7 +16,7 @@ pub(crate) fn run<M: Machine>(load: &Load<'_>, padded: bool) -> Run {
             Placed::<_, M>::new(Counters::<M>([const { M::U64::ZERO }; LINE_BYTES / 8]), Home::FirstTouch)
         })
         .collect::<Vec<_>>();
-    let outside = load.outside_cycles.unwrap_or(100);
+    let outside = load.think_cycles.unwrap_or(100);
     M::run(&load.plan(), &|thread| {
         let counter = &lines[thread / per_line].0[thread % per_line];
         while M::running() {

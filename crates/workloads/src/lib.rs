@@ -44,11 +44,11 @@ pub struct Load<'a> {
     /// Cycles of work in the critical section, instead of the workload's own.
     pub section_cycles: Option<u64>,
     /// Cycles outside, instead of the workload's own.
-    pub outside_cycles: Option<u64>,
+    pub think_cycles: Option<u64>,
     /// How the section's work varies.
     pub section_spread: Spread,
-    /// How the time outside varies.
-    pub outside_spread: Spread,
+    /// How the think time varies.
+    pub think_spread: Spread,
 }
 
 impl Load<'_> {
@@ -66,9 +66,9 @@ impl Default for Load<'_> {
             seed: 1,
             home: Home::FirstTouch,
             section_cycles: None,
-            outside_cycles: None,
+            think_cycles: None,
             section_spread: Spread::Fixed,
-            outside_spread: Spread::Exponential,
+            think_spread: Spread::Exponential,
         }
     }
 }

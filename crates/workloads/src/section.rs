@@ -1,4 +1,4 @@
-//! The pattern behind most workloads: a critical section that touches shared lines, and time outside.
+//! The pattern behind most workloads: a critical section that touches shared lines, and think time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use crate::client::Wrong;
 use crate::random::Random;
 use crate::{Load, SharedLine};
 
-/// A critical section under one lock, and the time outside.
+/// A critical section under one lock, and think time.
 ///
 /// The section's length is not given by the number of cores: it is the work that one core does, and whatever the
 /// shared lines cost where they are found.
@@ -19,7 +19,7 @@ pub struct Section {
     /// Cycles of work in the section, besides touching lines.
     pub work_cycles: u64,
     /// Cycles outside between a release and the next acquisition.
-    pub outside_cycles: u64,
+    pub think_cycles: u64,
     /// Shared lines that the section writes, each in one access.
     pub lines: usize,
     /// Whether the section also changes a word on the lock's own line, as code does whose lock lies in the object
@@ -32,7 +32,7 @@ pub struct Section {
 impl Section {
     /// A section of work alone, one acquisition an operation.
     pub const EMPTY: Self =
-        Self { work_cycles: 0, outside_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1 };
+        Self { work_cycles: 0, think_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1 };
 }
 
 #[repr(C)]
@@ -50,7 +50,7 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
     let lines =
         (0..section.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect::<Vec<_>>();
     let work = load.section_cycles.unwrap_or(section.work_cycles);
-    let outside = load.outside_cycles.unwrap_or(section.outside_cycles);
+    let outside = load.think_cycles.unwrap_or(section.think_cycles);
     let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
@@ -68,7 +68,7 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
                     }
                     M::delay(work);
                 });
-                M::delay(random.time(outside, load.outside_spread));
+                M::delay(random.time(outside, load.think_spread));
             }
             M::note(Event::Operation);
         }

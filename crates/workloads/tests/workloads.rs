@@ -9,7 +9,7 @@ fn every_workload_runs_on_hardware() {
     for workload in WORKLOADS {
         for lock in ["ticket", "mcs", "futex"] {
             let load =
-                Load { threads: 3, duration_ns: 2_000_000, outside_cycles: Some(500), ..Load::default() };
+                Load { threads: 3, duration_ns: 2_000_000, think_cycles: Some(500), ..Load::default() };
             let run = catalogue::run::<Patient>(workload, lock, &load).unwrap();
             assert_eq!(run.counts.len(), 3);
             // On a busy computer a thread may come after the time is over, so a single run may count nothing.

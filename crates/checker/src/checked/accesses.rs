@@ -1,10 +1,10 @@
-//! What the running thread does: accesses, waits, choices and looks at the clock.
+//! What the running thread does: accesses, waits, choices and reads of the clock.
 
 use std::panic::Location as Site;
 
 use machine::{Deadline, Event as Note, Ordering};
 
-use super::progress::{Attempt, LONG_NS, MOST_POLLS, PolledLoad, Reads};
+use super::progress::{Attempt, LONG_NS, MOST_OWN_ACCESSES, MOST_POLLS, PolledLoad, Reads};
 use super::session::Session;
 use crate::explorer::Access;
 use crate::graph::{Compare, EventId, LocationId};
@@ -21,11 +21,22 @@ impl Session {
         ordering: Ordering,
         site: &'static Site<'static>,
     ) -> Result<Access, (LocationId, u64)> {
-        self.with(|state| {
+        let access = self.with(|state| {
             let location = state.location(address);
-            let Some(thread) = state.thread else { return Err((location, state.settled(location))) };
+            let Some(thread) = state.thread else {
+                state.own_accesses += 1;
+                return Err((location, state.settled(location), state.own_accesses));
+            };
             let strength = strength(state.model);
             Ok(Access { thread, location, strength, ordering, site: Some(site), compare: None })
+        });
+        access.map_err(|(location, value, own_accesses)| {
+            assert!(
+                own_accesses <= MOST_OWN_ACCESSES,
+                "the client's own thread accesses memory more than {MOST_OWN_ACCESSES} times: it goes on for ever, \
+                 since it is alone"
+            );
+            (location, value)
         })
     }
 
@@ -61,14 +72,15 @@ impl Session {
         (Some(read), value)
     }
 
-    /// Loads of one word with nothing but delays between them count as one: what a look found changed nothing, so
-    /// the executions in which it was not taken show the same, and have all the looks that are left. A thread that
-    /// only goes on looking waits.
+    /// Loads of one word with nothing but delays between them count as one: what a poll found changed nothing, so
+    /// the executions in which it was not taken show the same, and have all the polls that are left. A thread that
+    /// only goes on polling waits.
     fn poll_again(&self, polled: PolledLoad) -> (Option<EventId>, u64) {
         if polled.repeated == MOST_POLLS {
             self.with(|state| {
-                let polling = state.thread.map(|thread| Violation::EndlessPolling { thread });
-                polling.map(|polling| state.engine().violate(polling))
+                if let Some(thread) = state.thread {
+                    state.engine().violate(thread, Violation::EndlessPolling { thread });
+                }
             });
             self.wait(Reads::of(&[Some(polled.read)]), false, "polls a word that does not change");
         }
@@ -135,7 +147,7 @@ impl Session {
         let write = self.with(|state| {
             state.attempted(read);
             let Some(new) = new else {
-                // It changed nothing: a load after a delay may count as the same look.
+                // It changed nothing: a load after a delay may count as the same poll.
                 state.polled = Some(PolledLoad {
                     location: access.location,
                     read,
@@ -243,7 +255,7 @@ impl Session {
         self.answered(|state| state.engine().choose(thread, choices, Some(site)))
     }
 
-    /// The clock: of each two looks of a thread the second may come too late for anything.
+    /// The clock: of each two reads by a thread the second may come too late for anything.
     pub(super) fn clock_ns(&self, site: &'static Site<'static>) -> u64 {
         if self.thread().is_none() {
             return 0;

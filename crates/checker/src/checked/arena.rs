@@ -35,12 +35,35 @@ pub(super) struct NodeLocations {
     pub(super) taken: LocationId,
 }
 
+/// A type of queue node.
+#[derive(Clone, Copy)]
+pub(super) struct NodeType {
+    id: TypeId,
+    /// Without path and parameters. Nodes are called by it, since which type comes first differs from execution to execution.
+    name: &'static str,
+}
+
+impl NodeType {
+    pub(super) fn of<T: 'static>() -> Self {
+        let path = std::any::type_name::<T>();
+        let path = path.split_once('<').map_or(path, |(path, _)| path);
+        Self { id: TypeId::of::<T>(), name: path.rsplit_once("::").map_or(path, |(_, name)| name) }
+    }
+}
+
 /// The pools of all threads for one type of node.
 struct Pools {
-    of: TypeId,
+    of: NodeType,
     start: usize,
     /// Those that were used: most never are, and every location makes graphs larger.
     nodes: Vec<Option<NodeLocations>>,
+}
+
+impl Pools {
+    /// What tables call a node of these pools.
+    fn node_name(&self, index: usize) -> String {
+        format!("{}{}.{}", self.of.name, index / POOL_NODES, index % POOL_NODES)
+    }
 }
 
 /// Memory, and the numbers of the locations in it.
@@ -169,9 +192,9 @@ impl Arena {
     }
 
     /// The node of a thread's pool for nodes of type `of`.
-    pub(super) fn node(&mut self, of: TypeId, thread: usize, index: usize) -> (NonNull<u8>, NodeLocations) {
+    pub(super) fn node(&mut self, of: NodeType, thread: usize, index: usize) -> (NonNull<u8>, NodeLocations) {
         let number = thread * POOL_NODES + index;
-        let known = self.pools.iter().position(|pools| pools.of == of);
+        let known = self.pools.iter().position(|pools| pools.of.id == of.id);
         let known = known.unwrap_or_else(|| {
             assert!(
                 self.nodes_used + POOL_BYTES <= NODE_BYTES,
@@ -203,10 +226,10 @@ impl Arena {
         if let Some((word, _)) = self.queues.iter().find(|(_, queue)| *queue == location) {
             return format!("sleepers of {}", self.name(*word));
         }
-        for (number, pools) in self.pools.iter().enumerate() {
+        for pools in &self.pools {
             let known = pools.nodes.iter().enumerate();
             for (index, node) in known.filter_map(|(index, node)| Some((index, node.as_ref()?))) {
-                let name = || node_name(number, index);
+                let name = || pools.node_name(index);
                 if node.life == location {
                     return name();
                 }
@@ -220,10 +243,10 @@ impl Arena {
     }
 
     fn name_at(&self, offset: usize) -> String {
-        for (number, pools) in self.pools.iter().enumerate() {
+        for pools in &self.pools {
             if (pools.start..pools.start + POOL_BYTES).contains(&offset) {
                 let inside = offset - pools.start;
-                return format!("{}+{}", node_name(number, inside / LINE_BYTES), inside % LINE_BYTES);
+                return format!("{}+{}", pools.node_name(inside / LINE_BYTES), inside % LINE_BYTES);
             }
         }
         format!("{}+{}", object_name(offset / LINE_BYTES), offset % LINE_BYTES)
@@ -242,11 +265,6 @@ fn object_name(line: usize) -> String {
         Ok(line) if line < 26 => char::from(b'A' + line).to_string(),
         _ => format!("line{line}"),
     }
-}
-
-fn node_name(pools: usize, index: usize) -> String {
-    let suffix = if pools == 0 { String::new() } else { format!("'{pools}") };
-    format!("node{}.{}{suffix}", index / POOL_NODES, index % POOL_NODES)
 }
 
 impl Drop for Arena {

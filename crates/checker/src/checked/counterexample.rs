@@ -54,7 +54,7 @@ impl Counterexample {
             violation,
             threads: explorer.graph.threads.len(),
             rows: table.rows(),
-            trace: ReplayTrace::of(&explorer.graph),
+            trace: ReplayTrace::of(&explorer.graph, explorer.wrong.clone()),
             events: explorer.graph.events(),
         }
     }
@@ -311,7 +311,8 @@ impl Table<'_> {
                     let unknown = written.filter(|&&write| !known.has(write)).count();
                     (unknown > 0).then(|| format!("{} -{unknown}", self.name(location)))
                 });
-                let behind = behind.collect::<Vec<_>>();
+                let mut behind = behind.collect::<Vec<_>>();
+                behind.sort_unstable(); // locations are numbered as they come up, in a replay in another order
                 if behind.is_empty() { String::new() } else { format!("view: {}", behind.join(", ")) }
             }
         }

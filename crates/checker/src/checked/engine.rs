@@ -75,10 +75,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn violate(&mut self, violation: Violation) {
+    /// A thread is wrong after its last step.
+    pub(super) fn violate(&mut self, thread: usize, violation: Violation) {
         let _: Result<(), Stop> = match self {
-            Executions(explorer) => explorer.violate(violation),
-            States(walker) => walker.violate(violation),
+            Executions(explorer) => explorer.violate(thread, violation),
+            States(walker) => walker.violate_at(thread, violation),
         };
     }
 

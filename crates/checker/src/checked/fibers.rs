@@ -25,7 +25,7 @@ impl Session {
             {
                 let message = message_of(&*payload);
                 let violation = Violation::Panic { thread: Some(thread), message };
-                session().with(|state| state.engine().violate(violation));
+                session().with(|state| state.engine().violate(thread, violation));
             }
         };
         // SAFETY: the coroutine is finished or reset before `run` returns, so before `body` ends.

@@ -244,7 +244,7 @@ fn report_or(
         explorer.check_trace();
         *parted = explorer.parted.take();
     }
-    let (counts, violation) = (engine.counts(), engine.violation().take());
+    let (counts, violation) = (engine.counts(), engine.violation().clone());
     let bound = session.bound.or_else(|| engine.cut_off().then_some(Bound::Unfollowed));
     let counterexample = violation.map(|violation| match &engine {
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),

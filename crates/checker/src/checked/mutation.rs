@@ -91,7 +91,7 @@ pub enum Change {
     Fails,
     /// A wait ends when its condition does not hold.
     Negated,
-    /// A wait ends at its first look.
+    /// A wait ends at its first poll.
     NotWaited,
     /// A wait has no timeout.
     Unlimited,

@@ -1,12 +1,11 @@
 //! The pools of queue nodes.
 
-use std::any::TypeId;
 use std::panic::Location as Site;
 use std::ptr::NonNull;
 
 use machine::Ordering;
 
-use super::arena::{NAMED_NODES, NodeLocations, POOL_NODES};
+use super::arena::{NAMED_NODES, NodeLocations, NodeType, POOL_NODES};
 use super::session::Session;
 use crate::graph::{EventKind, LocationId, MAX_THREADS};
 
@@ -17,7 +16,7 @@ impl Session {
         self.answered(|state| state.engine().node(thread, life, kind, Some(site)));
     }
 
-    pub(super) fn take_node(&self, of: TypeId, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
+    pub(super) fn take_node(&self, of: NodeType, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
         // No thread has the last number, so that the client's own may use its pool.
         let thread = self.thread().unwrap_or(MAX_THREADS - 1);
         for index in 0..POOL_NODES {

@@ -32,7 +32,7 @@ pub(super) struct Time {
     pub(super) ns: u64,
     /// The clock was read: from now on it may have gone on.
     pub(super) is_read: bool,
-    /// It went on by as much as matters to anybody. Once in a thread is enough for each of its looks to be the first
+    /// It went on by as much as matters to anybody. Once in a thread is enough for each of its reads to be the first
     /// that comes too late.
     pub(super) passed: bool,
 }
@@ -98,3 +98,7 @@ impl Reads {
 /// Polls of a word by a thread, with nothing but delays between, before that is wrong: locks wait by the named waits of the
 /// machine, and a lock that sleeps polls a few times only.
 pub(super) const MOST_POLLS: u32 = 1_000;
+
+/// Accesses of the client's own thread, before and after its threads run, after which it counts as one that goes on for ever:
+/// with what a mistake has left in it, a lock may try again and again what nobody is there to change.
+pub(super) const MOST_OWN_ACCESSES: u32 = 100_000;

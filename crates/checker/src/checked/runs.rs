@@ -104,7 +104,7 @@ impl Session {
                 fiber.resume(());
                 ended |= fiber.done();
             }
-            if events() == before && !ended {
+            if events() == before && !ended && !self.with(|state| state.explorer().let_last_happen()) {
                 break;
             }
         }

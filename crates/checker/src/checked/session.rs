@@ -104,6 +104,8 @@ pub(super) struct State {
     pub(super) dies: usize,
     /// How often threads have woken, or tried to, since the client began. Means something while one thread runs alone.
     pub(super) wakes: usize,
+    /// Accesses of the client's own thread since the client began.
+    pub(super) own_accesses: u32,
 }
 
 /// The session of this thread. The reference is good for as long as the client runs: nobody keeps it longer.
@@ -173,6 +175,7 @@ impl State {
             nameless: None,
             dies: 1,
             wakes: 0,
+            own_accesses: 0,
         }
     }
 
@@ -340,6 +343,7 @@ impl Session {
                 state.arena.reset_main();
                 state.settled.fill(0);
                 (state.thread, state.nameless, state.dies, state.wakes) = (None, None, 1, 0);
+                state.own_accesses = 0;
             });
             let wrong = match catch_unwind(AssertUnwindSafe(client)) {
                 Ok(Ok(())) => None,

@@ -1,16 +1,15 @@
 //! What threads ask of the checked machine, waiting and sleeping above all.
 
 use std::alloc::Layout;
-use std::any::TypeId;
 use std::panic::Location as Site;
 use std::ptr::NonNull;
 
 use machine::{
-    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, TakenNode,
-    Timeout, Topology, Which, Word,
+    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Runs, Slept,
+    TakenNode, Timeout, Topology, Which, Word,
 };
 
-use super::arena::NAMED_NODES;
+use super::arena::{NAMED_NODES, NodeType};
 use super::mutation::{Change, Operation};
 use super::progress::Reads;
 use super::session::{Session, bits, session};
@@ -19,7 +18,7 @@ use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 /// The checked machine. It runs inside [`explore`](crate::explore).
 ///
 /// A deadline is a possibility: every wait with one is explored both ways, at every value that the wait could have seen.
-/// So is what the clock says: every look of a thread at it may be the first that finds a long time gone, for good.
+/// So is what the clock says: every read of it by a thread may be the first that finds a long time gone, for good.
 /// Cycles stand still. Wake-ups for no reason are not explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Checked;
@@ -225,7 +224,44 @@ unsafe impl Machine for Checked {
         Self::spin_until_or(word, ordering, timeout, |value| next(value) == Poll::Ready)
     }
 
-    /// What a futex orders is what Linux documents, and no more. The look at the word and falling asleep are one step,
+    /// The time is not stored again: whoever compares it with its own clock explores that it is old, and that it is not.
+    #[track_caller]
+    fn spin_publishing_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        _time: &CheckedU64,
+        timeout: Timeout<'_, Self>,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        Self::spin_until_or(word, ordering, timeout, ready)
+    }
+
+    /// Both answers are explored, at every question.
+    #[track_caller]
+    fn runs(_thread: u32) -> Runs {
+        let session = session();
+        match session.thread() {
+            None => Runs::CannotTell,
+            Some(_) if session.choose(2, Site::caller()) == 1 => Runs::No,
+            Some(_) => Runs::Yes,
+        }
+    }
+
+    #[track_caller]
+    fn spin_while_running_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        thread: u32,
+        timeout: Timeout<'_, Self>,
+        ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        if Self::runs(thread) == Runs::No {
+            return Err(GaveUp);
+        }
+        Self::spin_until_or(word, ordering, timeout, ready)
+    }
+
+    /// What a futex orders is what Linux documents, and no more. Reading the word and falling asleep are one step,
     /// and all steps of sleepers and wakers of a word have one order (futex(2): "atomic and totally ordered with respect
     /// to other futex operations on the same futex word"). That holds for a waker that finds nobody, too: a full barrier
     /// stands in `FUTEX_WAKE` before it looks for sleepers, and one in `FUTEX_WAIT` between its entry and its look at the
@@ -237,14 +273,23 @@ unsafe impl Machine for Checked {
     /// sleeping and waking it does, but one that is taken out of the queue before it has slept returns past all of them.
     /// So it is not taken for granted here: a lock decides by read-modify-writes after a sleep, or acquires.
     ///
-    /// The caller enters the queue first and looks then; executions in which the word has changed by then are left out,
+    /// The caller enters the queue first and reads the word then; executions in which the word has changed by then are left out,
     /// since they are those where the caller finds the change and does not sleep.
     #[track_caller]
     fn sleep_while(word: &CheckedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         let (session, site) = (session(), Site::caller());
         let timeout = with_mutated_timeout(session, timeout, site);
         let (address, expected) = (address_of(word), bits(expected));
-        let Some(thread) = session.thread() else { return Slept::Changed };
+        let Some(thread) = session.thread() else {
+            let (_, value) = session.load(address, Ordering::Relaxed, site, None);
+            if value != expected {
+                return Slept::Changed;
+            }
+            if timeout.deadline.is_some() {
+                return Slept::GaveUp;
+            }
+            session.wait(Reads::default(), false, "sleeps")
+        };
         let (relaxed, found_changed) = (Ordering::Relaxed, session.choose(2, site) == 1);
         if found_changed {
             let mut differs = |value| value != expected;
@@ -321,7 +366,7 @@ unsafe impl Machine for Checked {
 
     #[track_caller]
     fn take_node<T: Node<Self>>() -> TakenNode<T> {
-        let (node, name) = session().take_node(TypeId::of::<T>(), Site::caller());
+        let (node, name) = session().take_node(NodeType::of::<T>(), Site::caller());
         // SAFETY: a slot is a zeroed line of the arena that only nodes of this type use.
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
     }
@@ -337,7 +382,7 @@ unsafe impl Machine for Checked {
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         let (thread, index) = (name as usize / NAMED_NODES, name as usize % NAMED_NODES);
         assert!(thread < crate::MAX_THREADS, "no queue node is called {name}");
-        let (node, _) = session().with(|state| state.arena.node(TypeId::of::<T>(), thread, index));
+        let (node, _) = session().with(|state| state.arena.node(NodeType::of::<T>(), thread, index));
         // SAFETY: as in `take_node`.
         unsafe { node.cast::<T>().as_ref() }
     }

@@ -23,7 +23,7 @@ use machine::Ordering;
 use crate::consistency::Checker;
 use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS};
 use crate::model::{Model, Strength};
-use crate::trace::{Divergence, ReplayTrace};
+use crate::trace::{Divergence, ReplayTrace, WrongAt};
 use crate::violation::Violation;
 use replayed::Halt;
 
@@ -78,6 +78,8 @@ pub(crate) struct Explorer {
     pub(crate) graph: Graph,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<Violation>,
+    /// Where that is, if it is at one place.
+    pub(crate) wrong: Option<WrongAt>,
     /// A thread took more than [`MAX_STEPS`] steps.
     pub(crate) cut_off: bool,
     /// Executions with so many events are given up: a shorter one is wanted.
@@ -98,6 +100,8 @@ pub(crate) struct Explorer {
     pub(crate) parted: Option<Divergence>,
     /// By thread: the step at which it stands still, since the trace says nothing more or not yet.
     halted: Vec<Option<Halt>>,
+    /// The step of a trace that is wrong waits until all others are done.
+    holds_last: bool,
 }
 
 impl Explorer {
@@ -107,6 +111,7 @@ impl Explorer {
             graph: Graph::default(),
             counts: Counts::default(),
             violation: None,
+            wrong: None,
             cut_off: false,
             fewer_than: None,
             initial: Vec::new(),
@@ -120,6 +125,7 @@ impl Explorer {
             trace: None,
             parted: None,
             halted: vec![None; threads],
+            holds_last: true,
         }
     }
 
@@ -130,6 +136,10 @@ impl Explorer {
         self.steps.fill(0);
         self.waits.clear();
         self.over = false;
+        if let Some(read) = self.graph.focus.filter(|&focus| self.graph.event(focus).is_read()) {
+            // It was made to read from another write, and may know less by that.
+            let _: Result<(), Stop> = self.check_node(read);
+        }
         true
     }
 
@@ -255,25 +265,43 @@ impl Explorer {
         self.graph.know(node);
         let graph = &self.graph;
         let (event, life) = (graph.event(id), &graph.accesses(node).plain);
-        let gone = life.iter().filter(|&&give| graph.event(give).kind == EventKind::Give).find(|&&give| {
+        let gone = life.iter().copied().filter(|&give| graph.event(give).kind == EventKind::Give);
+        let gone = gone.filter(|&give| {
             let taken_again = |&take: &EventId| {
                 let taken = graph.event(take);
                 taken.kind == EventKind::Take && event.happened.has(take) && taken.happened.has(give)
             };
             !(event.happened.has(give) && life.iter().any(taken_again))
         });
-        match gone.copied() {
-            Some(give) => self.violate(Violation::NodeAfterItsReturn {
-                user: id.thread as usize,
-                giver: give.thread as usize,
-            }),
+        match gone.min() {
+            Some(give) => self.violate_at(
+                id,
+                Violation::NodeAfterItsReturn { user: id.thread as usize, giver: give.thread as usize },
+            ),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {
-        self.violation.get_or_insert(violation);
+    /// A thread is wrong, in no step of its own. A replay goes on to the end of its trace, since the execution that it
+    /// tells had the other threads' steps as well.
+    pub(crate) fn violate<T>(&mut self, thread: usize, violation: Violation) -> Result<T, Stop> {
+        self.record(thread, violation);
+        if self.trace.is_some() { Err(Stop::Ended) } else { self.give_up() }
+    }
+
+    /// The event that was just added is wrong.
+    fn violate_at<T>(&mut self, id: EventId, violation: Violation) -> Result<T, Stop> {
+        self.record(id.thread as usize, violation);
         self.give_up()
+    }
+
+    /// Takes down what is wrong: the first in an exploration, in a replay that of the thread which the trace names.
+    fn record(&mut self, thread: usize, violation: Violation) {
+        let wrong = Some(WrongAt::LastStep(thread));
+        let is_named = self.trace.as_ref().is_some_and(|trace| trace.wrong() == wrong.as_ref());
+        if self.violation.is_none() || is_named && self.wrong != wrong {
+            (self.violation, self.wrong) = (Some(violation), wrong);
+        }
     }
 }
 

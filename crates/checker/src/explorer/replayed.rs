@@ -3,7 +3,8 @@
 use super::{Access, Explorer, SiteOf, Stop};
 use crate::graph::{Event, EventId};
 use crate::model::Model;
-use crate::trace::{Answer, Divergence, ReplayTrace};
+use crate::trace::{Answer, Divergence, ReplayTrace, WrongAt};
+use crate::violation::Violation;
 
 /// A thread that a trace holds up.
 #[derive(Clone, Debug)]
@@ -35,6 +36,11 @@ impl Explorer {
         explorer
     }
 
+    /// Nobody can go on: lets the step that is wrong happen, if it waits for others that need it; false if it does not.
+    pub(crate) fn let_last_happen(&mut self) -> bool {
+        std::mem::replace(&mut self.holds_last, false)
+    }
+
     /// At the end of a replay in which nothing was wrong: where it left the trace, if it did.
     pub(crate) fn check_trace(&mut self) {
         let Some(trace) = &self.trace else { return };
@@ -56,11 +62,34 @@ impl Explorer {
             _ => "it goes on where the code waits or ends".to_owned(),
         };
         let Some(thread) = threads.clone().find(short).or_else(|| threads.clone().find(held_up)) else {
-            return;
+            return self.check_cycle();
         };
         let site = self.halted[thread].as_ref().and_then(|halt| halt.site);
         let step = self.graph.threads[thread].len() + 1;
         self.parted = Some(parting(thread, step, site, what(thread)));
+    }
+
+    /// At the end of a replay that threads have followed to its end: whether they go round as it says, each about to do
+    /// again what it did at the start of its cycle.
+    fn check_cycle(&mut self) {
+        let Some(WrongAt::Cycle(starts)) = self.trace.as_ref().and_then(ReplayTrace::wrong).cloned() else {
+            return;
+        };
+        for &start in &starts {
+            let events = self.graph.threads.get(start.thread as usize);
+            let then = events.and_then(|events| events.get(start.index as usize)).map(|event| event.site);
+            let now =
+                self.halted.get(start.thread as usize).and_then(|halt| halt.as_ref()).map(|halt| halt.site);
+            if then.is_none() || then != now {
+                let step = events.map_or(0, Vec::len) + 1;
+                let what = "it goes round where the code goes on or ends".to_owned();
+                self.parted = Some(parting(start.thread as usize, step, now.flatten(), what));
+                return;
+            }
+        }
+        let threads = starts.iter().map(|start| start.thread as usize).collect();
+        self.violation = Some(Violation::Livelock { threads });
+        self.wrong = Some(WrongAt::Cycle(starts));
     }
 
     /// The code does not what the trace says, or what the model does not allow.
@@ -92,6 +121,12 @@ impl Explorer {
         let id = EventId { thread: thread as u8, index: self.graph.threads[thread].len() as u8 };
         if id.index as usize >= trace.steps(thread) {
             // Whatever was wrong is found in another thread.
+            self.halted[thread] = Some(Halt { site, source: None });
+            return Err(Stop::Later);
+        }
+        let is_at_end =
+            |other: usize| other == thread || self.graph.threads[other].len() >= trace.steps(other);
+        if self.holds_last && trace.is_last(id) && !(0..self.graph.threads.len()).all(is_at_end) {
             self.halted[thread] = Some(Halt { site, source: None });
             return Err(Stop::Later);
         }

@@ -153,7 +153,8 @@ impl Explorer {
             let writes = self.graph.event(other).kind == EventKind::PlainWrite;
             if !known {
                 if writes || written.is_some() {
-                    race = Some(other.thread as usize);
+                    let other = other.thread as usize;
+                    race = Some(race.map_or(other, |earlier: usize| earlier.min(other)));
                 }
             } else if writes && latest.is_none_or(|latest| self.graph.event(other).happened.has(latest)) {
                 latest = Some(other);
@@ -167,10 +168,10 @@ impl Explorer {
         self.graph.locations[access.location as usize].plain.push(id);
         self.check_node(id)?;
         match race {
-            Some(other) => self.violate(Violation::Race {
-                threads: (other, access.thread),
-                cell: location_name(access.location),
-            }),
+            Some(other) => self.violate_at(
+                id,
+                Violation::Race { threads: (other, access.thread), cell: location_name(access.location) },
+            ),
             None => Ok(event.value),
         }
     }
@@ -217,7 +218,7 @@ impl Explorer {
             .filter(|&other| other != thread)
             .find(|&other| self.holds_meanwhile(other, lock, shared, &event.prefix));
         match other {
-            Some(other) => self.violate(Violation::TwoHolders { threads: (other, thread) }),
+            Some(other) => self.violate_at(id, Violation::TwoHolders { threads: (other, thread) }),
             None => Ok(()),
         }
     }
@@ -279,11 +280,11 @@ impl Explorer {
             return Ok(());
         }
         let inside = self.node_of.iter().zip(&self.graph.locations).filter(|(of, _)| **of == Some(node));
-        let mut uses = inside.flat_map(|(_, uses)| uses.reads.iter().chain(&uses.writes).chain(&uses.plain));
-        match uses.find(|&&used| !event.happened.has(used)).copied() {
-            Some(used) => {
-                self.violate(Violation::NodeAfterItsReturn { user: used.thread as usize, giver: thread })
-            }
+        let uses = inside.flat_map(|(_, uses)| uses.reads.iter().chain(&uses.writes).chain(&uses.plain));
+        let unknown = uses.copied().filter(|&used| !event.happened.has(used));
+        match unknown.min() {
+            Some(used) => self
+                .violate_at(id, Violation::NodeAfterItsReturn { user: used.thread as usize, giver: thread }),
             None => Ok(()),
         }
     }
@@ -299,6 +300,7 @@ impl Explorer {
     ) -> Result<T, Stop> {
         if let Some(&read) = reads.last()
             && self.graph.focus == Some(read)
+            && self.trace.is_none()
         {
             let event = self.graph.event(read);
             if event.source() != self.graph.accesses(event.location).last() {

@@ -14,9 +14,9 @@ use crate::model::{Model, Strength};
 /// What an exploration may cost. Whatever ends it early makes it a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How often a thread may come back to the start of a loop and have changed something. A turn that only reads, and
+    /// How often a thread may come back to the start of a loop and have changed something. An iteration that only reads, and
     /// leaves the thread as it was, is a wait and not counted.
-    pub turns: usize,
+    pub iterations: usize,
     /// Executions.
     pub executions: u64,
     /// How long.
@@ -25,7 +25,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { turns: 4, executions: 20_000_000, time: None }
+        Self { iterations: 4, executions: 20_000_000, time: None }
     }
 }
 
@@ -42,7 +42,7 @@ pub struct Finals {
     pub fault: Option<Fault>,
     /// The exploration stopped before its end.
     pub bounded: bool,
-    /// It did so because a loop took too many turns.
+    /// It did so because a loop took too many iterations.
     pub unrolled: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Finals {
 const MOST_STEPS_TAKEN: usize = 100_000;
 /// Final states at most: they are kept until the end.
 const MOST_STATES: usize = 500_000;
-/// Executions between two looks at the clock.
+/// Executions between two reads of the clock.
 const BETWEEN_LOOKS: u64 = 512;
 
 impl Program {
@@ -90,7 +90,7 @@ impl Program {
                     registers: &mut registers[thread],
                     explorer: &mut explorer,
                     loops: &mut loops[thread],
-                    most_turns: limits.turns,
+                    most_iterations: limits.iterations,
                     reads: Vec::new(),
                     writes: 0,
                     fault: &mut finals.fault,
@@ -148,7 +148,7 @@ struct Running<'a> {
     registers: &'a mut [Value],
     explorer: &'a mut Explorer,
     loops: &'a mut Loops,
-    most_turns: usize,
+    most_iterations: usize,
     /// What it has read so far.
     reads: Vec<EventId>,
     /// How often it has written.
@@ -170,7 +170,7 @@ impl Running<'_> {
         let mut number = 0;
         let mut taken = 0;
         while let Some(step) = steps.get(number) {
-            self.turn(number)?;
+            self.iterate(number)?;
             taken += 1;
             if taken > MOST_STEPS_TAKEN {
                 return self.cut_off();
@@ -187,15 +187,15 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Looks whether the thread goes in a circle.
-    fn turn(&mut self, number: usize) -> Result<(), Stop> {
+    /// Ends the execution where a thread goes in a circle.
+    fn iterate(&mut self, number: usize) -> Result<(), Stop> {
         match self.loops.arrive(number, self.registers, self.reads.len(), self.writes) {
-            // The turn did nothing but read: another one does only if it reads something else.
-            Iteration::InVain { first_read } => {
+            // The iteration did nothing but read: another one does only if it reads something else.
+            Iteration::Waited { first_read } => {
                 let reads = &self.reads[first_read..];
                 self.explorer.wait(self.thread, reads, false, "waits for a value")
             }
-            Iteration::Number(number) if number > self.most_turns => self.cut_off(),
+            Iteration::Number(number) if number > self.most_iterations => self.cut_off(),
             Iteration::Number(_) => Ok(()),
         }
     }

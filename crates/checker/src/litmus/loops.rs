@@ -1,8 +1,8 @@
-//! Loops of a thread: where they start, and whether a turn of one did anything.
+//! Loops of a thread: where they start, and whether an iteration of one did anything.
 //!
 //! A thread that comes back to the start of a loop with the same values in the registers that still matter, and has
-//! written nothing since, has only waited: leaving the turn out gives an execution that ends in the same way, because
-//! reads and fences only ever forbid. So such a turn is one assumption, as a wait is in a lock, and not a path of its own.
+//! written nothing since, has only waited: leaving the iteration out gives an execution that ends in the same way, because
+//! reads and fences only ever forbid. So such an iteration is one assumption, as a wait is in a lock, and not a path of its own.
 
 use super::program::{Expression, Step, Update, Value};
 
@@ -19,7 +19,7 @@ pub(super) struct Loops {
 struct Start {
     /// Registers that are read before they are written, from here on.
     live: Vec<usize>,
-    turns: usize,
+    iterations: usize,
     last: Option<Arrival>,
 }
 
@@ -34,8 +34,8 @@ struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Iteration {
     /// Nothing has changed since the last one, before the read of this number.
-    InVain { first_read: usize },
-    /// The number of the turn that starts; zero where no loop starts.
+    Waited { first_read: usize },
+    /// The number of the iteration that starts; zero where no loop starts.
     Number(usize),
 }
 
@@ -57,7 +57,7 @@ impl Loops {
         let live = if starts.is_empty() { Vec::new() } else { live_before(steps, scratch) };
         let starts = starts.iter().map(|&to| {
             let live = (0..live[to].len()).filter(|&register| live[to][register]).collect();
-            Start { live, turns: 0, last: None }
+            Start { live, iterations: 0, last: None }
         });
         Self { start_at, starts: starts.collect() }
     }
@@ -65,7 +65,7 @@ impl Loops {
     /// The thread starts anew.
     pub(super) fn start(&mut self) {
         for start in &mut self.starts {
-            (start.turns, start.last) = (0, None);
+            (start.iterations, start.last) = (0, None);
         }
     }
 
@@ -84,15 +84,15 @@ impl Loops {
             && last.writes == writes
             && last.values == values
         {
-            return Iteration::InVain { first_read: last.reads };
+            return Iteration::Waited { first_read: last.reads };
         }
-        // Without an access since, a turn only computes: it costs nothing, and a program that computes for ever is cut
-        // off by the number of its turns all the same.
+        // Without an access since, an iteration only computes: it costs nothing, and a program that computes for ever is cut
+        // off by the number of its iterations all the same.
         const ONLY_COMPUTES: usize = 1_000;
         let accessed = start.last.as_ref().is_none_or(|last| last.reads != reads || last.writes != writes);
-        start.turns += if accessed { ONLY_COMPUTES } else { 1 };
+        start.iterations += if accessed { ONLY_COMPUTES } else { 1 };
         start.last = Some(Arrival { values, reads, writes });
-        Iteration::Number(start.turns / ONLY_COMPUTES)
+        Iteration::Number(start.iterations / ONLY_COMPUTES)
     }
 }
 

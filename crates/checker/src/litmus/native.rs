@@ -8,12 +8,12 @@ use super::test::Test;
 
 /// Copies of the test that run between two meetings of its threads.
 const COPIES: usize = 512;
-/// A thread starts up to so many turns of an empty loop later than another.
+/// A thread starts up to so many iterations of an empty loop later than another.
 const MOST_OFFSET: u64 = 64;
-/// Looks at a word before a wait lets others run.
-const LOOKS_BEFORE_YIELD: u32 = 1_000;
-/// Looks at a word after which a wait counts as one that never ends.
-const MOST_LOOKS: u32 = 1_000_000;
+/// Polls of a word before a wait lets others run.
+const POLLS_BEFORE_YIELD: u32 = 1_000;
+/// Polls of a word after which a wait counts as one that never ends.
+const MOST_POLLS: u32 = 1_000_000;
 
 /// A location, on a line of its own.
 #[repr(align(128))]
@@ -65,7 +65,7 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
         let workers = workers.by_ref().map(|worker| worker.join().expect("a worker does not panic"));
         let all = workers.collect::<Vec<_>>();
         for round in 0..rounds as usize {
-            let memory = all[0][round].1.as_ref().expect("the first thread looks at memory");
+            let memory = all[0][round].1.as_ref().expect("the first thread reads memory");
             for (copy, memory) in memory.iter().enumerate() {
                 let mut registers = Vec::new();
                 for rounds in &all {
@@ -109,16 +109,16 @@ struct Meeting {
 impl Meeting {
     fn wait(&self) {
         let meeting = self.arrived.fetch_add(1, Ordering::AcqRel) / self.threads;
-        let mut looks = 0;
+        let mut polls = 0;
         while self.arrived.load(Ordering::Acquire) / self.threads == meeting {
-            pause(&mut looks);
+            pause(&mut polls);
         }
     }
 }
 
-fn pause(looks: &mut u32) {
-    *looks += 1;
-    if looks.is_multiple_of(LOOKS_BEFORE_YIELD) {
+fn pause(polls: &mut u32) {
+    *polls += 1;
+    if polls.is_multiple_of(POLLS_BEFORE_YIELD) {
         std::thread::yield_now();
     } else {
         std::hint::spin_loop();
@@ -142,7 +142,7 @@ enum Stuck {
 
 /// Steps of one thread after which it counts as one that never ends.
 const MOST_STEPS: u32 = 1_000_000;
-/// Steps between two turns for others.
+/// Steps after which others may run.
 const STEPS_BEFORE_YIELD: u32 = 10_000;
 
 /// One thread in one copy of the test's memory.
@@ -216,16 +216,16 @@ impl<'a> Running<'a> {
             Step::Fence(ordering) => fence(*ordering),
             Step::Await { register, address, width, ordering, until } => {
                 let word = self.at(number, address, *width)?;
-                let mut looks = 0;
+                let mut polls = 0;
                 loop {
                     self.registers[*register] = width.truncate(word.load(*ordering));
                     if until.value(self.registers) != 0 {
                         break;
                     }
-                    if looks == MOST_LOOKS {
+                    if polls == MOST_POLLS {
                         return Err(Stuck::Waiting);
                     }
-                    pause(&mut looks);
+                    pause(&mut polls);
                 }
             }
             Step::Jump { .. } => unreachable!("taken by the one who calls"),

@@ -1,8 +1,7 @@
 //! Where a run could have gone on otherwise: its forks, the moves at each, and the way back to one.
 
-use std::hash::Hasher;
-
 use super::knowledge::{Cell, Holds, Node};
+use super::livelocks::{Enabled, Lone, Pass, Segment};
 use super::{Key, Move, Pending, Wait, Walker, memory};
 use crate::explorer::Counts;
 use crate::graph::{EventId, LocationId};
@@ -28,24 +27,14 @@ pub(crate) struct Saved {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fork {
     /// Where its moves start in the list of all.
-    start: u32,
+    pub(super) start: u32,
     taken: u32,
-}
-
-/// Keys are spread well as they are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are numbers")
-    }
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
-    }
+    /// The half of its state's key, where several moves start.
+    pub(super) key: u64,
+    /// Of the second pass: the number of that state, what led here, and what the threads could do.
+    pub(super) state: Option<u32>,
+    pub(super) arrived: Segment,
+    pub(super) enabled: Enabled,
 }
 
 impl Walker {
@@ -53,14 +42,14 @@ impl Walker {
     pub(crate) fn begin(&mut self) -> bool {
         if self.again {
             // What was believed of a word is not so.
-            (self.again, self.first, self.turned) = (false, true, false);
-            self.counts = Counts::default();
-            self.seen.clear();
-            self.forks.clear();
-            self.moves.clear();
+            self.again = false;
+            self.start_again();
         }
         if !self.first && !self.turned && !self.turn_round() {
-            return false;
+            if !self.next_pass() {
+                return false;
+            }
+            self.start_again();
         }
         (self.first, self.turned) = (false, false);
         let initial = |location: &LocationId| self.initial.get(*location as usize).copied().unwrap_or(0);
@@ -80,8 +69,21 @@ impl Walker {
         self.started = 0;
         self.waits.clear();
         self.answers.clear();
+        self.hidden_steps.fill(0);
         (self.over, self.at) = (false, 0);
+        (self.segment, self.guided, self.lone) = (Segment::START, 0, Lone::default());
         true
+    }
+
+    /// Begins the exploration anew.
+    fn start_again(&mut self) {
+        (self.first, self.turned) = (true, false);
+        if !matches!(self.pass, Pass::Guide(_)) {
+            self.counts = Counts::default();
+        }
+        self.seen.clear();
+        self.forks.clear();
+        self.moves.clear();
     }
 
     /// Leaves the run for the next way of the last fork that has one; gives the fork's number.
@@ -156,7 +158,10 @@ impl Walker {
     pub(crate) fn next_move(&mut self, key: impl FnOnce(&mut Key)) -> Option<Move> {
         if let Some(fork) = self.forks.get(self.at) {
             self.at += 1;
-            return Some(self.moves[(fork.start + fork.taken) as usize]);
+            let next = self.moves[(fork.start + fork.taken) as usize];
+            self.lone = Lone::default();
+            self.pass(self.at - 1, next);
+            return Some(next);
         }
         let start = self.moves.len();
         self.add_moves();
@@ -164,18 +169,42 @@ impl Walker {
         if count == 0 {
             return None;
         }
+        let mut fork = Fork {
+            start: start as u32,
+            taken: 0,
+            key: 0,
+            state: None,
+            arrived: self.segment,
+            enabled: if self.is_recording() { self.enabled() } else { Enabled::default() },
+        };
         if self.merges && count > 1 {
-            let state = self.state(key);
-            if !self.seen.insert(state) {
-                self.counts.merged += 1;
+            if matches!(self.pass, Pass::Guide(_)) {
+                let next = self.guided();
                 self.moves.truncate(start);
-                self.over = true;
-                return None;
+                self.moves.extend(next);
+                next?;
+            } else {
+                let state = self.state(key);
+                fork.key = state as u64;
+                fork.state = self.arrive(state);
+                self.lone = Lone::default();
+                if !self.seen.insert(state) {
+                    self.note_seen(state);
+                    self.counts.merged += 1;
+                    self.moves.truncate(start);
+                    self.over = true;
+                    return None;
+                }
             }
+        } else if self.merges && self.is_lone_cycle(self.moves[start], |walker| walker.state(key)) {
+            self.moves.truncate(start);
+            self.violate_livelock();
+            return None;
         }
-        self.counts.states += 1;
-        self.forks.push(Fork { start: start as u32, taken: 0 });
+        self.counts.states += u64::from(!matches!(self.pass, Pass::Guide(_)));
+        self.forks.push(fork);
         self.at += 1;
+        self.pass(self.at - 1, self.moves[start]);
         Some(self.moves[start])
     }
 
@@ -198,14 +227,14 @@ impl Walker {
             return;
         }
         let first = self.started.trailing_ones() as usize;
-        let mut held_back = false;
+        let mut deferred = false;
         for thread in 0..self.threads {
             if self.alike
                 && self.pending[thread].exclusive
                 && thread > first
                 && self.started & 1 << thread == 0
             {
-                held_back = true;
+                deferred = true;
                 continue;
             }
             self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
@@ -214,7 +243,7 @@ impl Walker {
             let drain = |(index, _)| Move::Drain { thread: thread as u8, index: index as u8 };
             self.moves.extend(self.memory.drainable(thread).map(drain));
         }
-        if self.moves.len() == start && held_back {
+        if self.moves.len() == start && deferred {
             // An execution that comes up under other numbers.
             self.leave();
         }
@@ -223,7 +252,7 @@ impl Walker {
         }
     }
 
-    /// Whether all who are left wait for what is not the last value: a thread need not look in between.
+    /// Whether all who are left wait for what is not the last value: a thread need not poll in between.
     fn all_may_miss(&self) -> bool {
         let misses = |thread: usize| {
             let pending = &self.pending[thread];

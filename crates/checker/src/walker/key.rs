@@ -1,6 +1,8 @@
 //! The key of a state: 128 bits, so that two states with one key are not to be expected in any exploration (among a
 //! hundred million states the chance is below 1e-22).
 
+use std::hash::Hasher;
+
 /// A key that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key(u64, u64);
@@ -46,5 +48,21 @@ impl Key {
 
     pub(crate) fn value(self) -> u128 {
         u128::from(self.0) << 64 | u128::from(self.1)
+    }
+}
+
+/// Keys are spread well as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers")
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
     }
 }

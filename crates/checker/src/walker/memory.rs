@@ -216,10 +216,15 @@ impl Memory {
         order
     }
 
-    /// The stores that have not reached memory, in an order in which they might: each with its word, and whether it is
-    /// one to part of it.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = (usize, EventId, bool)> + '_ {
-        let buffered = self.threads.iter().flat_map(|thread| &thread.buffer);
+    /// The stores that have not reached memory, in an order in which they might, those of `first` before the others: each
+    /// with its word, and whether it is one to part of it.
+    pub(super) fn under_way(
+        &self,
+        first: Option<usize>,
+    ) -> impl Iterator<Item = (usize, EventId, bool)> + '_ {
+        let others = (0..self.threads.len()).filter(move |&thread| first != Some(thread));
+        let threads = first.into_iter().chain(others);
+        let buffered = threads.flat_map(|thread| &self.threads[thread].buffer);
         buffered.map(|store| (store.slot, store.by, store.mask != u64::MAX))
     }
 
@@ -282,6 +287,23 @@ impl Memory {
         message.by
     }
 
+    /// A store to part of a word depends on the write at a place, of which it keeps the other bits.
+    pub(super) fn depend(&mut self, thread: usize, slot: usize, place: usize) {
+        let prefix = self.words[slot].messages[place].prefix;
+        self.threads[thread].prefix.join(&prefix);
+    }
+
+    /// What the next step of a thread depends on. A store to part of a word that is under way will come after what the word
+    /// holds by now.
+    pub(super) fn prefix(&self, thread: usize) -> Clock {
+        let Thread { prefix, buffer, .. } = &self.threads[thread];
+        let parts = buffer.iter().filter(|store| store.mask != u64::MAX);
+        parts.fold(*prefix, |mut prefix, store| {
+            prefix.join(&self.last(store.slot).prefix);
+            prefix
+        })
+    }
+
     /// The places that a new write may take: the last comes first.
     pub(super) fn places(&self, thread: usize, slot: usize) -> impl Iterator<Item = usize> + '_ {
         let messages = &self.words[slot].messages;
@@ -335,6 +357,7 @@ impl Memory {
         if is_part {
             released.join(&old.released);
             prefix.join(&old.prefix);
+            self.threads[thread].prefix.join(&old.prefix);
         }
         let value = old.value & !store.mask | store.bits;
         self.put(store.slot, 1, Message { value, by: store.by, released, prefix, followed: false });

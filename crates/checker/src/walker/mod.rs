@@ -24,28 +24,33 @@
 //!   only where the client says so ([`Exploration::alike`](crate::Exploration)); of a lock that tells threads apart
 //!   otherwise than by their being different, this would not see all.
 //!
+//! A cycle of states from which nobody gets out is a livelock; see [`livelocks`].
+//!
 //! What is kept is the keys of states seen, and the states on the way to where the run is, so that it can go back and go
 //! another way. Only after a run that came to its end is the client started again.
 
 mod forks;
 mod key;
 mod knowledge;
+mod livelocks;
 mod memory;
 mod steps;
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
+use forks::Fork;
 pub(crate) use forks::Saved;
-use forks::{AsItIs, Fork};
+use key::AsItIs;
 pub(crate) use key::Key;
 use knowledge::{Cell, Holds, Node};
+use livelocks::{Lone, Pass, Segment};
 use memory::{Memory, Slots};
 
 use crate::explorer::{Counts, Stop};
 use crate::graph::{EventId, LocationId};
 use crate::model::Model;
-use crate::trace::{Answer, ReplayTrace};
+use crate::trace::{Answer, ReplayTrace, WrongAt};
 use crate::violation::Violation;
 
 /// States that are remembered at most: some 2 GiB.
@@ -139,6 +144,8 @@ pub(crate) struct Walker {
     alike: bool,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<Violation>,
+    /// The thread whose last step is what is wrong, if it is one step.
+    wrong_thread: Option<usize>,
     /// Something could not be followed: a thread that takes too many steps, or seq_cst under release-acquire.
     pub(crate) cut_off: bool,
     pub(crate) initial: Vec<u64>,
@@ -151,6 +158,8 @@ pub(crate) struct Walker {
     slots: Slots,
     /// The only thread that has used a word, or that there are several.
     users: Vec<Option<u8>>,
+    /// By thread: steps on words that no other uses, since one on another word.
+    hidden_steps: Vec<u32>,
     cell_of: Slots,
     cells: Vec<Cell>,
     nodes: Vec<Node>,
@@ -176,7 +185,20 @@ pub(crate) struct Walker {
     /// The last fork has its next way already.
     turned: bool,
     answers: Vec<(EventId, Answer)>,
+    pass: Pass,
+    /// Some state was met again on the way from itself.
+    met_again: bool,
+    /// What happened since the last state that has several moves.
+    segment: Segment,
+    /// How many moves a guided run has taken where there were several.
+    guided: usize,
+    /// How many events each thread had where the cycle starts that was found.
+    cycle_from: Vec<usize>,
+    lone: Lone,
 }
+
+/// So many steps on words of its own may a thread take at once.
+const MOST_HIDDEN_STEPS: u32 = 100;
 
 /// More than one thread uses the word.
 const SEVERAL: u8 = u8::MAX;
@@ -189,6 +211,7 @@ impl Walker {
             alike: alike && merges,
             counts: Counts::default(),
             violation: None,
+            wrong_thread: None,
             cut_off: false,
             initial: Vec::new(),
             node_of: Vec::new(),
@@ -198,6 +221,7 @@ impl Walker {
             memory: Memory::new(model, threads),
             slots: Slots::default(),
             users: Vec::new(),
+            hidden_steps: vec![0; threads],
             cell_of: Slots::default(),
             cells: Vec::new(),
             nodes: Vec::new(),
@@ -216,6 +240,12 @@ impl Walker {
             first: true,
             turned: false,
             answers: Vec::new(),
+            pass: Pass::default(),
+            met_again: false,
+            segment: Segment::START,
+            guided: 0,
+            cycle_from: Vec::new(),
+            lone: Lone::default(),
         }
     }
 
@@ -279,14 +309,26 @@ impl Walker {
         let mut answers = self.answers.clone();
         let mut orders =
             (0..self.slots.locations.len()).map(|slot| self.memory.order(slot)).collect::<Vec<_>>();
-        for (slot, write, is_part) in self.memory.under_way() {
+        for (slot, write, is_part) in self.memory.under_way(self.wrong_thread) {
             if is_part && let Some((_, answer)) = answers.iter_mut().find(|(id, _)| id.next() == write) {
                 *answer = Answer::From(orders[slot].last().copied().unwrap_or(EventId::INITIAL));
             }
             orders[slot].push(write);
         }
         let steps = self.memory.threads.iter().map(|thread| thread.events);
-        ReplayTrace::from_answers(steps, &answers, orders.into_iter())
+        ReplayTrace::from_answers(steps, &answers, orders.into_iter(), self.wrong())
+    }
+
+    /// Where the violation is, if it is at one place.
+    fn wrong(&self) -> Option<WrongAt> {
+        match self.violation.as_ref()? {
+            Violation::Livelock { threads } => {
+                let start =
+                    |&thread: &usize| EventId { thread: thread as u8, index: self.cycle_from[thread] as u8 };
+                Some(WrongAt::Cycle(threads.iter().map(start).collect()))
+            }
+            _ => self.wrong_thread.map(WrongAt::LastStep),
+        }
     }
 
     pub(crate) fn last_value(&self, location: LocationId) -> u64 {
@@ -316,6 +358,14 @@ impl Walker {
 
     /// A thread uses a word.
     fn uses(&mut self, slot: usize, thread: usize) {
+        self.hidden_steps[thread] =
+            if self.is_hidden(slot, thread) { self.hidden_steps[thread] + 1 } else { 0 };
+        if self.hidden_steps[thread] > MOST_HIDDEN_STEPS {
+            // Perhaps it goes round until another thread writes the word, which must come to its turn for that.
+            self.users[slot] = Some(SEVERAL);
+            (self.again, self.over) = (true, true);
+            return;
+        }
         match self.users[slot] {
             None => self.users[slot] = Some(thread as u8),
             Some(user) if user as usize != thread && user != SEVERAL => {
@@ -355,7 +405,15 @@ impl Walker {
         self.seen.len()
     }
 
-    pub(crate) fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {
+    /// The step that a thread has just taken is wrong.
+    pub(crate) fn violate_at<T>(&mut self, thread: usize, violation: Violation) -> Result<T, Stop> {
+        if !self.over && self.violation.is_none() {
+            self.wrong_thread = Some(thread);
+        }
+        self.violate(violation)
+    }
+
+    fn violate<T>(&mut self, violation: Violation) -> Result<T, Stop> {
         if !self.over {
             self.violation.get_or_insert(violation);
         }

@@ -202,6 +202,7 @@ impl Walker {
         let read = self.event(thread)?;
         let id = self.event(thread)?;
         self.answers.push((read, Answer::From(source)));
+        self.memory.depend(thread, slot, place);
         self.memory.write_after(id, slot, place, old & !mask | bits, access.strength);
         self.written(access, slot, id)
     }
@@ -244,8 +245,10 @@ impl Walker {
         let race = self.cells[cell].access(id, &known, written);
         self.use_node(access.location, id)?;
         match race {
-            Some(other) => self
-                .violate(Violation::Race { threads: (other, thread), cell: location_name(access.location) }),
+            Some(other) => self.violate_at(
+                thread,
+                Violation::Race { threads: (other, thread), cell: location_name(access.location) },
+            ),
             None => Ok(self.cells[cell].value),
         }
     }
@@ -268,9 +271,9 @@ impl Walker {
             return Err(Stop::Ended);
         }
         let id = self.event(thread)?;
-        let prefix = self.memory.threads[thread].prefix;
+        let prefix = self.memory.prefix(thread);
         match self.holds.note(id, note, &prefix) {
-            Some(other) => self.violate(Violation::TwoHolders { threads: (other, thread) }),
+            Some(other) => self.violate_at(thread, Violation::TwoHolders { threads: (other, thread) }),
             None => Ok(()),
         }
     }
@@ -287,7 +290,7 @@ impl Walker {
             return Ok(());
         }
         match self.nodes[node].give(id, &known) {
-            Some(user) => self.violate(Violation::NodeAfterItsReturn { user, giver: thread }),
+            Some(user) => self.violate_at(thread, Violation::NodeAfterItsReturn { user, giver: thread }),
             None => Ok(()),
         }
     }
@@ -306,7 +309,10 @@ impl Walker {
         let known = self.memory.threads[id.thread as usize].view.happened;
         let node = self.node_number(life);
         match self.nodes[node].used(id, &known) {
-            Some(giver) => self.violate(Violation::NodeAfterItsReturn { user: id.thread as usize, giver }),
+            Some(giver) => {
+                let user = id.thread as usize;
+                self.violate_at(user, Violation::NodeAfterItsReturn { user, giver })
+            }
             None => Ok(()),
         }
     }

@@ -104,7 +104,7 @@ pub fn not_last<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     })
 }
 
-/// Room for one reference more, for which every thread tries.
+/// A count that takes one reference more, for which every thread tries.
 ///
 /// # Errors
 /// [`Wrong`] when not exactly one got it.

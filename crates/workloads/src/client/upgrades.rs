@@ -41,7 +41,7 @@ pub(super) fn downgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Sh
         downgrades(object, inside, || {});
         object.release_shared();
     };
-    by_turns::<L, M, 3>(shape, [turn, writes, reads])
+    by_turns::<L, M, 3>(shape, ends_shared, [turn, writes, reads])
 }
 
 /// The first thread writes, becomes a reader, and stays inside until all other threads are, which have come meanwhile to
@@ -97,21 +97,6 @@ fn ends_upgradable<L: UpgradableLock<M> + TryLock<M>, M: Machine>(lock: &L) -> R
     ends_shared(lock)
 }
 
-/// Each thread does one of these in a round, by turns, with an upgradable lock.
-fn by_upgrading_turns<L: DowngradeLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
-    shape: Shape,
-    turns: [Turn<Gated<L, M>, M>; TURNS],
-) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<Gated<L, M>, M>::placed()];
-    add_up(shape, &guarded, ends_upgradable, |thread| {
-        let mut inside = Inside::default();
-        for round in 0..shape.rounds as usize {
-            turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
-        }
-        inside
-    })
-}
-
 /// An upgradable reader that becomes the writer, an upgradable reader again and then a plain one, with a writer and a
 /// reader there.
 pub(super) fn upgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
@@ -138,7 +123,7 @@ pub(super) fn upgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Shap
             }
         }
     };
-    by_upgrading_turns::<L, M, 3>(shape, [upgrades, writes, reads])
+    by_turns::<Gated<L, M>, M, 3>(shape, ends_upgradable, [upgrades, writes, reads])
 }
 
 /// Attempts to be the upgradable reader, and then the writer, by two threads, with a reader there.
@@ -162,5 +147,5 @@ pub(super) fn tried_upgrade<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
             unsafe { object.lock.release_upgradable() };
         }
     };
-    by_upgrading_turns::<L, M, 3>(shape, [tries, reads, tries])
+    by_turns::<Gated<L, M>, M, 3>(shape, ends_upgradable, [tries, reads, tries])
 }

@@ -318,7 +318,7 @@ impl<'t> Thread<'_, 't> {
             tokens.expect(";")?;
         }
         self.loops.push(around);
-        // What is done after each turn stands before the turn: read it again when its place has come.
+        // What is done after each iteration stands before its body: read it again when its place has come.
         let mut after = tokens.clone();
         let mut open = 1;
         while open > 0 {

@@ -39,7 +39,7 @@ fn benchmark(hardware: &Hardware, name: &str, cores: usize, change: impl FnOnce(
     let load = Load {
         threads: cores,
         duration_ns: 400_000,
-        outside_spread: Spread::NearlyFixed,
+        think_spread: Spread::NearlyFixed,
         home: Home::Node(0),
         ..Load::default()
     };

@@ -30,12 +30,17 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
     }
 }
 
-/// Between two polls of lines: returns when the next poll of a single line has been made, or when it is time to poll
-/// several. Says whether the poll has been made.
+/// Between two rounds of so many polls, each of a word on one of the lines: returns when the first poll of a single line has
+/// been made, or when it is time to poll several. Says whether the poll has been made.
 ///
 /// # Safety
 /// As for [`suspend`].
-pub(crate) unsafe fn wait_for_lines(engine: *mut Engine, lines: &[u32], deadline: Option<Time>) -> bool {
+pub(crate) unsafe fn wait_for_lines(
+    engine: *mut Engine,
+    lines: &[u32],
+    polls: usize,
+    deadline: Option<Time>,
+) -> bool {
     // SAFETY: as in `pass`.
     unsafe {
         drained_of(engine, lines);
@@ -47,7 +52,7 @@ pub(crate) unsafe fn wait_for_lines(engine: *mut Engine, lines: &[u32], deadline
             pass(engine, this.hardware.pause);
             return false;
         }
-        let period = this.hardware.pause + lines.len() as Time * this.hardware.hit;
+        let period = this.hardware.pause + polls as Time * this.hardware.hit;
         let mut watched = Watched { count: lines.len(), next_poll, period, ..Watched::default() };
         watched.lines[..lines.len()].copy_from_slice(lines);
         let timeout = deadline.map(|deadline| {

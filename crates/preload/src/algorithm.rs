@@ -1,11 +1,11 @@
 //! Locks of the catalogue behind function pointers, chosen by name when the library is loaded.
 //!
-//! What an algorithm lacks is put around it here: a lock that cannot be tried sits behind an outer word ([`Queued`]); a
-//! timed acquisition without native support tries after each release until the deadline ([`attempt_until`]).
+//! A timed acquisition that an algorithm lacks is put around it here: it tries after each release until the deadline
+//! ([`attempt_until`]).
 
 use core::sync::atomic::{AtomicU32, compiler_fence};
 use locks::catalogue::{self, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 use machine::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use machine::host::fence_running_threads;
@@ -28,7 +28,7 @@ pub(crate) struct Algorithm {
     pub(crate) release: Action,
     /// The shared side; none for a lock that only one thread at a time can hold.
     pub(crate) shared: Option<Shared>,
-    /// A try or a timed acquisition is made of something else.
+    /// A timed acquisition is made of attempts.
     pub(crate) emulated: bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn find(name: &str) -> Option<Algorithm> {
 }
 
 /// A lock that can do what the lock functions need, by itself or with help.
-trait Serve: 'static {
+trait PthreadLock: 'static {
     const EMULATED: bool;
     fn address(&self) -> usize
     where
@@ -63,7 +63,7 @@ trait Serve: 'static {
     unsafe fn release(&self);
 }
 
-trait ServeShared: Serve {
+trait PthreadRwlock: PthreadLock {
     fn acquire_shared(&self, again: bool);
     fn try_acquire_shared(&self, again: bool) -> bool;
     fn acquire_shared_until(&self, again: bool, deadline: Deadline) -> bool;
@@ -76,10 +76,6 @@ struct Tabulate;
 
 impl Visitor<Patient> for Tabulate {
     type Output = Algorithm;
-
-    fn exclusive<L: RawLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
-        table::<Queued<L>>()
-    }
 
     fn tried<L: TryLock<Patient>>(self, _: &catalogue::Lock) -> Algorithm {
         table::<Tried<L>>()
@@ -108,22 +104,22 @@ unsafe fn lock_at<'a, S>(state: *const u8) -> &'a S {
     unsafe { &*state.cast::<S>() }
 }
 
-fn table<S: Serve>() -> Algorithm {
+fn table<S: PthreadLock>() -> Algorithm {
     /// # Safety
     /// As [`Algorithm`] says, for these four.
-    unsafe fn acquire<S: Serve>(state: *const u8) {
+    unsafe fn acquire<S: PthreadLock>(state: *const u8) {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.acquire();
     }
-    unsafe fn try_acquire<S: Serve>(state: *const u8) -> bool {
+    unsafe fn try_acquire<S: PthreadLock>(state: *const u8) -> bool {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.try_acquire()
     }
-    unsafe fn acquire_until<S: Serve>(state: *const u8, deadline: Deadline) -> bool {
+    unsafe fn acquire_until<S: PthreadLock>(state: *const u8, deadline: Deadline) -> bool {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.acquire_until(deadline)
     }
-    unsafe fn release<S: Serve>(state: *const u8) {
+    unsafe fn release<S: PthreadLock>(state: *const u8) {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state).release() };
     }
@@ -139,22 +135,22 @@ fn table<S: Serve>() -> Algorithm {
     }
 }
 
-fn table_shared<S: ServeShared>() -> Algorithm {
+fn table_shared<S: PthreadRwlock>() -> Algorithm {
     /// # Safety
     /// As [`Algorithm`] says, for these four.
-    unsafe fn acquire<S: ServeShared>(state: *const u8, again: bool) {
+    unsafe fn acquire<S: PthreadRwlock>(state: *const u8, again: bool) {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.acquire_shared(again);
     }
-    unsafe fn try_acquire<S: ServeShared>(state: *const u8, again: bool) -> bool {
+    unsafe fn try_acquire<S: PthreadRwlock>(state: *const u8, again: bool) -> bool {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.try_acquire_shared(again)
     }
-    unsafe fn acquire_until<S: ServeShared>(state: *const u8, again: bool, deadline: Deadline) -> bool {
+    unsafe fn acquire_until<S: PthreadRwlock>(state: *const u8, again: bool, deadline: Deadline) -> bool {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.acquire_shared_until(again, deadline)
     }
-    unsafe fn release<S: ServeShared>(state: *const u8) {
+    unsafe fn release<S: PthreadRwlock>(state: *const u8) {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state).release_shared() };
     }
@@ -167,60 +163,12 @@ fn table_shared<S: ServeShared>() -> Algorithm {
     Algorithm { shared: Some(shared), ..table::<S>() }
 }
 
-/// A lock that cannot be tried, behind an outer word that can.
-///
-/// A thread waits in the inner lock's order, and its first one waits for the word; who holds the word holds the lock.
-/// A try takes the word alone, past the queue. The word is given up last, so that nothing of the lock is touched once
-/// the next owner can be in.
-#[repr(C)]
-struct Queued<L> {
-    inner: L,
-    word: <Patient as Machine>::U32,
-}
-
-const FREE: u32 = 0;
-/// Held, and the inner lock with it.
-const THROUGH_QUEUE: u32 = 1;
-const BY_TRY: u32 = 2;
-
-impl<L: RawLock<Patient>> Serve for Queued<L> {
-    const EMULATED: bool = true;
-
-    #[inline]
-    fn acquire(&self) {
-        self.inner.acquire();
-        while self.word.compare_exchange(FREE, THROUGH_QUEUE, Acquire, Relaxed).is_err() {
-            Patient::spin_until(&self.word, Relaxed, |now| now == FREE);
-        }
-    }
-
-    #[inline]
-    fn try_acquire(&self) -> bool {
-        self.word.load(Relaxed) == FREE && self.word.compare_exchange(FREE, BY_TRY, Acquire, Relaxed).is_ok()
-    }
-
-    fn acquire_until(&self, deadline: Deadline) -> bool {
-        attempt_until(self.address(), deadline, || self.try_acquire())
-    }
-
-    #[inline]
-    unsafe fn release(&self) {
-        if self.word.load(Relaxed) == THROUGH_QUEUE {
-            // SAFETY: whoever holds the word this way has acquired the inner lock.
-            unsafe { self.inner.release() };
-        }
-        let address = self.address();
-        self.word.store(FREE, Release);
-        released(address);
-    }
-}
-
 /// A lock that can be tried, and whose timed acquisitions are attempts.
 #[repr(transparent)]
 struct Tried<L>(L);
 
 // The lock may be gone after its release, so its address is taken before.
-impl<L: TryLock<Patient>> Serve for Tried<L> {
+impl<L: TryLock<Patient>> PthreadLock for Tried<L> {
     const EMULATED: bool = true;
 
     #[inline]
@@ -246,7 +194,7 @@ impl<L: TryLock<Patient>> Serve for Tried<L> {
     }
 }
 
-impl<L: RawRwLock<Patient> + TryLock<Patient>> ServeShared for Tried<L> {
+impl<L: RawRwLock<Patient> + TryLock<Patient>> PthreadRwlock for Tried<L> {
     #[inline]
     fn acquire_shared(&self, again: bool) {
         self.0.acquire_shared(again);
@@ -274,7 +222,7 @@ impl<L: RawRwLock<Patient> + TryLock<Patient>> ServeShared for Tried<L> {
 #[repr(transparent)]
 struct Timed<L>(L);
 
-impl<L: TimedLock<Patient>> Serve for Timed<L> {
+impl<L: TimedLock<Patient>> PthreadLock for Timed<L> {
     const EMULATED: bool = false;
 
     #[inline]
@@ -298,7 +246,7 @@ impl<L: TimedLock<Patient>> Serve for Timed<L> {
     }
 }
 
-impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
+impl<L: TimedRwLock<Patient>> PthreadRwlock for Timed<L> {
     #[inline]
     fn acquire_shared(&self, again: bool) {
         self.0.acquire_shared(again);
@@ -320,22 +268,22 @@ impl<L: TimedRwLock<Patient>> ServeShared for Timed<L> {
     }
 }
 
-/// Where those sleep who attempt until a deadline, by the address of the lock.
-static BEDS: [Bed; 64] =
-    [const { Bed { sleepers: AtomicU32::new(0), releases: <Patient as Machine>::U32::ZERO } }; 64];
+/// What threads that attempt until a deadline sleep on, by the address of the lock.
+static RELEASE_COUNTS: [ReleaseCount; 64] =
+    [const { ReleaseCount { sleepers: AtomicU32::new(0), releases: <Patient as Machine>::U32::ZERO } }; 64];
 
-/// A release looks whether anybody has gone to sleep since a release last woke all, and does so if it finds somebody. It puts no
-/// fence between its write to the lock and that look: the sleeper pays, as in [`machine::host::Sleeping`].
-struct Bed {
+/// A release reads whether anybody has gone to sleep since a release last woke all, and wakes all if so. It puts no fence
+/// between its write to the lock and that read: the sleeper pays, as in [`machine::host::Sleeping`].
+struct ReleaseCount {
     /// How many have gone to sleep since then.
     sleepers: AtomicU32,
     /// Counts the times that all were woken; what they watch.
     releases: <Patient as Machine>::U32,
 }
 
-fn bed(lock: usize) -> &'static Bed {
+fn release_count(lock: usize) -> &'static ReleaseCount {
     // Fibonacci hashing: the low bits of addresses say little.
-    &BEDS[((lock as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+    &RELEASE_COUNTS[((lock as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
 }
 
 /// How long the first sleep lasts at most, ns, and how often that doubles. An attempt may fail because of another one that fails,
@@ -345,7 +293,7 @@ const DOUBLINGS: u32 = 7;
 
 /// Attempts after each release of the lock at this address, until an attempt succeeds or the deadline has passed.
 fn attempt_until(lock: usize, deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
-    let Bed { sleepers, releases } = bed(lock);
+    let ReleaseCount { sleepers, releases } = release_count(lock);
     for sleep in 0.. {
         sleepers.fetch_add(1, SeqCst);
         let doublings = if fence_running_threads() { DOUBLINGS.min(sleep) } else { 0 };
@@ -368,7 +316,7 @@ fn attempt_until(lock: usize, deadline: Deadline, mut attempt: impl FnMut() -> b
 #[inline]
 fn released(lock: usize) {
     compiler_fence(SeqCst);
-    let Bed { sleepers, releases } = bed(lock);
+    let ReleaseCount { sleepers, releases } = release_count(lock);
     if sleepers.load(Relaxed) != 0 {
         wake_attempters(sleepers, releases);
     }

@@ -10,12 +10,12 @@
 //!
 //! | bytes of a slot | written by                  | meaning                                           |
 //! |-----------------|-----------------------------|---------------------------------------------------|
-//! | 0..8            | who claims or gives back    | address of the object; 0: none                    |
+//! | 0..8            | who claims or frees         | address of the object; 0: none                    |
 //! | 8..24           | the recorder                | trace of a spin lock                              |
-//! | 24..26          | acquirers                   | generation, see [`crate::state`]                  |
+//! | 24..26          | acquirers                   | generation, see [`crate::generation`]                  |
 //! | 26              | who claims                  | incarnation                                       |
 //! | 27              | holders of a spin lock      | 1 while it is held                                |
-//! | 28..32          | who claims or gives back    | its entry in the index; of a free slot the next free one + 1 |
+//! | 28..32          | who claims or frees         | its entry in the index; of a free slot the next free one + 1 |
 //! | from `STATE`    | the algorithm               | lock state                                        |
 
 use core::ptr::null_mut;
@@ -30,16 +30,16 @@ pub(crate) const SLOTS: usize = 1 << 17;
 /// Slots that are mapped at once.
 const BATCH: usize = 64;
 
-/// Entries of the index, a power of two, and how many are looked at for one address.
+/// Entries of the index, a power of two, and how many are searched for one address.
 const ENTRIES: usize = 2 * SLOTS;
 const PROBES: usize = 64;
 
 /// An entry that has never been used, and one whose object is gone. Any other is the number of a slot plus one.
 const NEVER_USED: u32 = 0;
-const GIVEN_BACK: u32 = u32::MAX;
+const FREED: u32 = u32::MAX;
 
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct StateSlot {
     address: AtomicUsize,
     pub(crate) trace: Trace,
     pub(crate) generation: AtomicU16,
@@ -48,7 +48,7 @@ pub(crate) struct Slot {
     link: AtomicU32,
 }
 
-const HEAD: usize = size_of::<Slot>();
+const HEAD: usize = size_of::<StateSlot>();
 const _: () = assert!(HEAD == 32);
 
 /// Which slot, and in which incarnation: 25 bits.
@@ -81,7 +81,7 @@ impl Reference {
 
     /// The slot.
     #[inline]
-    pub(crate) fn slot(self) -> &'static Slot {
+    pub(crate) fn slot(self) -> &'static StateSlot {
         slot(self.number())
     }
 
@@ -92,7 +92,7 @@ impl Reference {
     }
 
     /// A reference for an object that was moved or copied here with this one: to a slot of its own. To the same slot as before
-    /// while `held` says that the object moved while it was held; none where there is no room.
+    /// while `held` says that the object moved while it was held; `None` where the table is full.
     #[cold]
     pub(crate) fn moved_to(self, object: usize, held: bool) -> Option<Self> {
         if self.is_of(object) || self.is_current() && held { Some(self) } else { claim(object) }
@@ -132,9 +132,9 @@ fn map(bytes: usize) -> Option<*mut u8> {
 }
 
 #[inline]
-fn slot(number: usize) -> &'static Slot {
+fn slot(number: usize) -> &'static StateSlot {
     // SAFETY: a number that was given out lies in a mapping, which stays; zeros are a valid slot.
-    unsafe { &*at(number).cast::<Slot>() }
+    unsafe { &*at(number).cast::<StateSlot>() }
 }
 
 #[inline]
@@ -191,13 +191,13 @@ fn free(number: usize) {
     let slot = slot(number);
     slot.address.store(0, Ordering::Release);
     if let Some(entry) = entry(slot.link.load(Ordering::Relaxed) as usize) {
-        entry.store(GIVEN_BACK, Ordering::Release);
+        entry.store(FREED, Ordering::Release);
     }
     slot.link.store(FREE.load(Ordering::Relaxed), Ordering::Relaxed);
     FREE.store(number as u32 + 1, Ordering::Relaxed);
 }
 
-/// The trace of the spin lock at this address, which is glibc's. `None` when there is no room for it.
+/// The trace of the spin lock at this address, which is glibc's. `None` when the table is full.
 #[inline]
 pub(crate) fn trace(address: usize) -> Option<&'static Trace> {
     let full = || USED.load(Ordering::Relaxed) as usize == SLOTS && FREE.load(Ordering::Relaxed) == 0;
@@ -207,7 +207,7 @@ pub(crate) fn trace(address: usize) -> Option<&'static Trace> {
 }
 
 /// The trace of a glibc spin lock that was initialised just now. `None` where so many have one that those which are never taken
-/// might leave no room for those which are.
+/// might leave no slots for those which are.
 #[cold]
 pub(crate) fn trace_of_new(address: usize) -> Option<&'static Trace> {
     let plenty = (USED.load(Ordering::Relaxed) as usize) < SLOTS / 2 || FREE.load(Ordering::Relaxed) != 0;
@@ -241,7 +241,7 @@ fn find(address: usize) -> Option<usize> {
     for (_, entry) in probes(address) {
         match entry.load(Ordering::Acquire) {
             NEVER_USED => return None, // nothing has ever gone past this one
-            GIVEN_BACK => {}
+            FREED => {}
             number => {
                 let number = number as usize - 1;
                 if slot(number).address.load(Ordering::Acquire) == address {
@@ -258,8 +258,8 @@ fn find_or_insert(address: usize) -> Option<usize> {
     if let Some(known) = find(address) {
         return Some(known);
     }
-    let (index, entry) = probes(address)
-        .find(|(_, entry)| matches!(entry.load(Ordering::Relaxed), NEVER_USED | GIVEN_BACK))?;
+    let (index, entry) =
+        probes(address).find(|(_, entry)| matches!(entry.load(Ordering::Relaxed), NEVER_USED | FREED))?;
     let number = take_free().or_else(take_new)?;
     let slot = slot(number);
     slot.link.store(index as u32, Ordering::Relaxed);

@@ -1,14 +1,29 @@
 //! What the configuration says of each kind of object: which algorithm, and where its state lies.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use pthread::object::{InlineSpace, ObjectKind};
 
 use crate::algorithm::{Algorithm, Shared};
 use crate::arena::{self, Reference};
-use crate::recorder::{self, Kind, Refusal};
+use crate::recorder::{self, Refusal};
 use crate::site;
 use crate::tag::{Initialisation, Owner, Tag};
 use crate::tally;
+
+/// Whether the configuration is known.
+static MADE: AtomicBool = AtomicBool::new(false);
+
+/// The configuration is known from now on. Objects that were used before stay glibc's.
+pub(crate) fn are_made() {
+    MADE.store(true, Ordering::Release);
+}
+
+/// Whether the configuration is known.
+pub(crate) fn known() -> bool {
+    MADE.load(Ordering::Acquire)
+}
 
 /// Algorithms for one kind of object at most: the one for all, and one for each site.
 pub(crate) const CHOICES: usize = 16;
@@ -63,10 +78,10 @@ impl Choice {
         Self { algorithm, shared, writers_first: false, offset: IN_ARENA }
     };
 
-    /// An algorithm in an object with the given places for a state: bytes from its start, and length.
-    pub(crate) fn new(algorithm: Algorithm, writers_first: bool, places: &[(usize, usize)]) -> Self {
-        let fits = |&&(_, room): &&(usize, usize)| algorithm.bytes <= room && algorithm.align <= 8;
-        let offset = places.iter().find(fits).map_or(IN_ARENA, |&(offset, _)| offset);
+    /// An algorithm in an object with the given spaces for a state.
+    pub(crate) fn new(algorithm: Algorithm, writers_first: bool, spaces: &[InlineSpace]) -> Self {
+        let fits = |space: &&InlineSpace| algorithm.bytes <= space.bytes && algorithm.align <= 8;
+        let offset = spaces.iter().find(fits).map_or(IN_ARENA, |space| space.offset);
         let shared = algorithm.shared.unwrap_or(Self::NONE.shared);
         Self { algorithm, shared, writers_first, offset }
     }
@@ -74,7 +89,7 @@ impl Choice {
 
 /// What the configuration says of one kind of object.
 pub(crate) struct KindChoices {
-    what: Kind,
+    kind: ObjectKind,
     choices: UnsafeCell<[Choice; CHOICES]>,
     /// Choices made.
     count: AtomicU8,
@@ -89,14 +104,23 @@ pub(crate) struct KindChoices {
 // SAFETY: the choices are written before any object is ours, by the constructor; an object's tag publishes them.
 unsafe impl Sync for KindChoices {}
 
-pub(crate) static MUTEXES: KindChoices = KindChoices::new(Kind::Mutex);
-pub(crate) static RWLOCKS: KindChoices = KindChoices::new(Kind::Rwlock);
-pub(crate) static SPINS: KindChoices = KindChoices::new(Kind::Spin);
+pub(crate) static MUTEXES: KindChoices = KindChoices::new(ObjectKind::Mutex);
+pub(crate) static RWLOCKS: KindChoices = KindChoices::new(ObjectKind::Rwlock);
+pub(crate) static SPINS: KindChoices = KindChoices::new(ObjectKind::Spin);
+
+/// The choices for a kind of object.
+pub(crate) fn of(kind: ObjectKind) -> &'static KindChoices {
+    match kind {
+        ObjectKind::Mutex => &MUTEXES,
+        ObjectKind::Rwlock => &RWLOCKS,
+        ObjectKind::Spin => &SPINS,
+    }
+}
 
 impl KindChoices {
-    const fn new(what: Kind) -> Self {
+    const fn new(kind: ObjectKind) -> Self {
         Self {
-            what,
+            kind,
             choices: UnsafeCell::new([Choice::NONE; CHOICES]),
             count: AtomicU8::new(0),
             for_all: AtomicU8::new(0),
@@ -154,16 +178,31 @@ impl KindChoices {
         unsafe { &(*self.choices.get())[number & (CHOICES - 1)] }
     }
 
-    /// Decides whose an object is, for good. `refusal` says why it must be glibc's; `place` makes room for the choice's
-    /// state and says whether there is any.
+    /// The choice of an object that is ours, after deciding whose it is if nobody has. `refusal` says why it must be glibc's;
+    /// `reference` is where the object keeps the reference to its slot, should it need one.
     #[cold]
-    pub(crate) fn decide(
+    pub(crate) fn decided(
+        &'static self,
+        tag: &Tag,
+        object: usize,
+        caller: usize,
+        refusal: Option<Refusal>,
+        reference: &AtomicU32,
+    ) -> Option<&'static Choice> {
+        match self.decide(tag, object, caller, refusal, reference) {
+            Owner::Ours(number) => Some(self.choice(usize::from(number))),
+            _ => None,
+        }
+    }
+
+    /// Decides whose an object is, for good.
+    fn decide(
         &self,
         tag: &Tag,
         object: usize,
         caller: usize,
         refusal: Option<Refusal>,
-        place: impl FnOnce(&Choice) -> bool,
+        reference: &AtomicU32,
     ) -> Owner {
         // Looked up before: that may wait for the loader, whose lock may be held by a thread that waits to decide.
         let wanted = match tag.owner() {
@@ -188,12 +227,10 @@ impl KindChoices {
                     Owner::Glibc
                 }
                 (None, Some(number)) => {
-                    let choice = self.choice(usize::from(number));
-                    if place(choice) {
-                        self.swapped(choice);
+                    let keep = |slot: Reference| reference.store(slot.0, Ordering::Relaxed);
+                    if self.make_ours(self.choice(usize::from(number)), object, keep) {
                         Owner::Ours(number)
                     } else {
-                        self.leave(Refusal::Other);
                         Owner::Glibc
                     }
                 }
@@ -205,17 +242,29 @@ impl KindChoices {
 
     /// The choice that the configuration has for an object first used or initialised by `caller`.
     pub(crate) fn wanted(&self, object: usize, caller: usize) -> Option<u8> {
-        site::choice(self.what, object, caller).or_else(|| self.for_all())
+        site::choice(self.kind, object, caller).or_else(|| self.for_all())
+    }
+
+    /// Makes an object ours: takes a slot for its state where that does not fit into the object, and has it kept. False, and
+    /// counted as left to glibc, if there is none.
+    #[cold]
+    pub(crate) fn make_ours(&self, choice: &Choice, object: usize, keep: impl FnOnce(Reference)) -> bool {
+        let has_space = choice.offset != IN_ARENA || arena::claim(object).map(keep).is_some();
+        if has_space {
+            self.swapped(choice);
+        } else {
+            self.leave(Refusal::Other);
+        }
+        has_space
     }
 
     /// Counts an object that is ours now.
-    #[cold]
-    pub(crate) fn swapped(&self, choice: &Choice) {
+    fn swapped(&self, choice: &Choice) {
         let emulated = u64::from(choice.algorithm.emulated);
         self.emulated.fetch_add(emulated, Ordering::Relaxed);
         if let Some(tally) = tally::get() {
-            tally.of(self.what).swapped.fetch_add(1, Ordering::Relaxed);
-            tally.of(self.what).emulated.fetch_add(emulated, Ordering::Relaxed);
+            tally.of(self.kind).swapped.fetch_add(1, Ordering::Relaxed);
+            tally.of(self.kind).emulated.fetch_add(emulated, Ordering::Relaxed);
         }
     }
 
@@ -225,7 +274,7 @@ impl KindChoices {
         self.left.fetch_add(1, Ordering::Relaxed);
         recorder::untouched(refusal);
         if let Some(tally) = tally::get() {
-            tally.of(self.what).left_for(refusal).fetch_add(1, Ordering::Relaxed);
+            tally.of(self.kind).left_for(refusal).fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -233,7 +282,7 @@ impl KindChoices {
     #[cold]
     pub(crate) fn not_chosen(&self) {
         if let Some(tally) = tally::get() {
-            tally.of(self.what).not_chosen.fetch_add(1, Ordering::Relaxed);
+            tally.of(self.kind).not_chosen.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -241,12 +290,4 @@ impl KindChoices {
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.left.load(Ordering::Relaxed), self.emulated.load(Ordering::Relaxed))
     }
-}
-
-/// A slot for an object whose state goes to the arena.
-pub(crate) fn claim_slot(choice: &Choice, object: usize, keep: impl FnOnce(Reference)) -> bool {
-    if choice.offset != IN_ARENA {
-        return true;
-    }
-    arena::claim(object).map(keep).is_some()
 }

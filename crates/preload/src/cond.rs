@@ -8,7 +8,7 @@
 //! | bytes  | glibc's use    | ours                                                     | written by            |
 //! |--------|----------------|----------------------------------------------------------|-----------------------|
 //! | 0..4   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
-//! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::state`] | first use after a fork |
+//! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::generation`] | first use after a fork |
 //! | 8..12  | `__g1_start`   | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
 //! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | nobody |
 //!
@@ -21,7 +21,7 @@
 //!
 //! They stay glibc's. With a mutex of ours, which by itself cannot be shared, glibc cannot wait, because it would write to it;
 //! then the wait gives our mutex up and waits with a mutex of its own. A signal that comes between the two finds nobody
-//! waiting, so it is counted ([`SHARED_WAKES`]), and the wait looks at the count every [`SLICE_NS`].
+//! waiting, so it is counted ([`SHARED_WAKES`]), and the wait polls the count every [`SLICE_NS`].
 
 use core::ffi::{c_int, c_void};
 use core::mem::{offset_of, zeroed};
@@ -35,10 +35,11 @@ use machine::{Clock, Deadline, Machine, Patient};
 
 use crate::cancellation::{self, with_cleanup};
 use crate::choice::MUTEXES;
+use crate::generation::generation_word;
 use crate::mutex::{GivenUp, Mutex};
 use crate::real;
 use crate::recorder::{self, Outcome, Refusal};
-use crate::state::{Entered, generation_word};
+use crate::state::Entered;
 use crate::thread;
 use crate::time::Time;
 
@@ -68,7 +69,7 @@ const DESTROYING: u64 = 1 << 31;
 /// The half of the word that counts waiters.
 const WAITERS: u64 = u32::MAX as u64;
 
-/// How often a wait for a shared condition variable that has a mutex of ours looks for signals, ns.
+/// How often a wait for a shared condition variable that has a mutex of ours polls for signals, ns.
 const SLICE_NS: u64 = 2_000_000;
 
 /// Until when a wait lasts.

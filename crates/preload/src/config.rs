@@ -8,13 +8,13 @@ use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use locks::serves::{KINDS, Kind};
 use pthread::environment;
+use pthread::object::ObjectKind;
 use pthread::request::Request;
 
 use crate::algorithm::{self, Algorithm};
-use crate::choice::{Choice, IN_ARENA, KindChoices, MUTEXES, RWLOCKS, SPINS};
-use crate::{arena, mutex, recorder, rwlock, site, tally};
+use crate::choice::{self, Choice, IN_ARENA};
+use crate::{arena, recorder, site, tally};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
@@ -48,25 +48,20 @@ impl Environment {
     }
 }
 
-/// A choice of the lock that is asked for, for one kind of object; none if it cannot serve it.
-fn add(asked: &str, kind: Kind) -> Option<u8> {
+/// A choice of the lock that is asked for, for one kind of object; `None` if it cannot stand in for it.
+fn add(asked: &str, kind: ObjectKind) -> Option<u8> {
     let Request { name, writers_first } = Request::parse(asked);
     let algorithm = algorithm::find(name)?;
     if writers_first && algorithm.shared.is_none() {
         return None;
     }
-    if !kind.takes(algorithm.shared.is_some()) {
+    if !kind.accepts(algorithm.shared.is_some()) {
         return None;
     }
-    let (standing, places): (&KindChoices, &[_]) = match kind {
-        Kind::Mutex if recorder::enabled() => (&MUTEXES, &mutex::PLACES_RECORDED),
-        Kind::Mutex => (&MUTEXES, &mutex::PLACES),
-        Kind::Rwlock => (&RWLOCKS, &rwlock::PLACES),
-        Kind::Spin => (&SPINS, &[]),
-    };
     exercise(&algorithm);
+    let choice = Choice::new(algorithm, writers_first, kind.inline_spaces(recorder::enabled()));
     // SAFETY: called by the constructor.
-    unsafe { standing.add(Choice::new(algorithm, writers_first, places)) }
+    unsafe { choice::of(kind).add(choice) }
 }
 
 /// Takes and gives a lock once, so that what an algorithm or the machine does at its first use only is done now, and not
@@ -95,20 +90,18 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     if let Some(path) = environment.get(environment::TALLY) {
         tally::attach(path);
     }
-    for kind in KINDS {
-        let (variable, standing) = match kind {
-            Kind::Mutex => (environment::MUTEX, &MUTEXES),
-            Kind::Rwlock => (environment::RWLOCK, &RWLOCKS),
-            Kind::Spin => (environment::SPIN, &SPINS),
-        };
+    for kind in ObjectKind::ALL {
+        let variable = environment::lock_of(kind);
         let Some(name) =
             environment.get(variable).filter(|&name| name.to_bytes() != environment::GLIBC.as_bytes())
         else {
             continue;
         };
         match name.to_str().ok().and_then(|name| add(name, kind)) {
-            Some(number) => standing.choose_for_all(number),
-            None => complain(variable.as_bytes(), name.to_bytes(), "is no lock that can serve this kind"),
+            Some(number) => choice::of(kind).choose_for_all(number),
+            None => {
+                complain(variable.as_bytes(), name.to_bytes(), "is no lock that can stand in for this kind");
+            }
         }
     }
     if let Some(sites) = environment.get(environment::ONLY) {
@@ -126,7 +119,7 @@ fn read_sites(sites: &'static CStr) {
             continue;
         };
         let name = core::str::from_utf8(&line[equals + 1..]).unwrap_or("");
-        let numbers = KINDS.map(|kind| add(name, kind));
+        let numbers = ObjectKind::ALL.map(|kind| add(name, kind));
         if numbers.iter().all(Option::is_none) {
             complain(environment::ONLY.as_bytes(), line, "names no lock");
             continue;
@@ -159,8 +152,8 @@ fn fresh_memory(bytes: usize) -> Option<*mut u8> {
 /// Reserves the arena for the largest state that goes there.
 fn reserve() {
     let (mut bytes, mut align, mut used) = (0, 1, recorder::enabled());
-    for standing in [&MUTEXES, &RWLOCKS, &SPINS] {
-        for choice in standing.choices_made().filter(|choice| choice.offset == IN_ARENA) {
+    for kind in ObjectKind::ALL {
+        for choice in choice::of(kind).choices_made().filter(|choice| choice.offset == IN_ARENA) {
             bytes = bytes.max(choice.algorithm.bytes);
             align = align.max(choice.algorithm.align);
             used = true;

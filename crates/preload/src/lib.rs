@@ -14,7 +14,8 @@
 //! | `choice`    | what the configuration says of each kind of object                                   |
 //! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation puts around them |
 //! | `state`     | entering and leaving a lock, across forks                                            |
-//! | `arena`     | room for what an object has no room for                                              |
+//! | `generation` | how often the process was forked off, and how a child notices that it is one        |
+//! | `arena`     | side table for lock state that does not fit into the pthread object                  |
 //! | `thread`    | what is kept for each thread                                                         |
 //! | `site`, `symbols` | locks and call sites that the configuration names                              |
 //! | `unwind`    | the return addresses on the stack                                                    |
@@ -35,6 +36,7 @@ mod choice;
 mod cond;
 mod config;
 mod exports;
+mod generation;
 mod handles;
 mod load;
 mod misuse;

@@ -1,20 +1,13 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
 use core::ffi::{c_char, c_int};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::signals_blocked::{block_signals, unblock_signals};
 use crate::tag::Initialisation;
-use crate::{arena, cancellation, config, handles, misuse, real, recorder, rwlock, state, tally, thread};
-
-/// Whether the configuration is known. Objects that are used before stay glibc's.
-static DONE: AtomicBool = AtomicBool::new(false);
-
-/// Whether the configuration is known.
-pub(crate) fn done() -> bool {
-    DONE.load(Ordering::Acquire)
-}
+use crate::{
+    arena, cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, tally, thread,
+};
 
 /// glibc calls constructors with the arguments of the program and its environment.
 #[used]
@@ -47,8 +40,8 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
         recorder::start();
         config::read(environment);
     }
-    state::first_generation();
-    DONE.store(true, Ordering::Release);
+    generation::start(child_begins);
+    choice::are_made();
     if MUTEXES.watched() || RWLOCKS.watched() || SPINS.watched() {
         // These come before nearly all others: the first handlers to be registered run last before a fork, and first after
         // it. A library whose constructors run even earlier has its handlers between.
@@ -78,7 +71,7 @@ extern "C" fn has_forked() {
 extern "C" fn forked() {
     let thread = thread::current();
     thread.forking.set(false);
-    if state::is_noticed() {
+    if generation::is_noticed() {
         Initialisation::end(); // a handler that ran before this one used a lock
     } else {
         child_begins();
@@ -90,10 +83,10 @@ extern "C" fn forked() {
 /// without the C library.
 #[cold]
 #[inline(never)]
-pub(crate) fn child_begins() {
+fn child_begins() {
     let thread = thread::current();
     Initialisation::end();
-    state::next_generation();
+    generation::next();
     recorder::forked_child(&thread.recorded);
     // SAFETY: the calling thread holds them.
     thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });

@@ -2,15 +2,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use crate::config;
+use pthread::object::ObjectKind;
 
-/// A kind of object, for the message.
-#[derive(Clone, Copy)]
-pub(crate) enum Object {
-    Mutex,
-    Rwlock,
-    Spin,
-}
+use crate::config;
 
 /// Objects that are remembered.
 const REMEMBERED: usize = 16;
@@ -21,9 +15,9 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that an object was unlocked which nobody held.
 #[cold]
-pub(crate) fn unlocked_while_free(object: Object, address: usize) {
+pub(crate) fn unlocked_while_free(kind: ObjectKind, address: usize) {
     COUNT.fetch_add(1, Relaxed);
-    let entry = address | object as usize;
+    let entry = address | kind.index();
     for slot in &UNLOCKED {
         match slot.compare_exchange(0, entry, Relaxed, Relaxed) {
             Err(known) if known != entry => {}
@@ -35,17 +29,16 @@ pub(crate) fn unlocked_while_free(object: Object, address: usize) {
 /// Says on standard error which objects were unlocked while nobody held them.
 pub(crate) fn tell() {
     for entry in UNLOCKED.iter().map(|slot| slot.load(Relaxed)).filter(|&entry| entry != 0) {
-        let kind: &[u8] = match entry & 3 {
-            0 => b"mutex",
-            1 => b"rwlock",
-            _ => b"spin lock",
+        let kind = match ObjectKind::ALL[(entry & 3) % ObjectKind::ALL.len()] {
+            ObjectKind::Spin => "spin lock",
+            other => other.name(),
         };
         let mut digits = [0; 16];
         let (module, offset) = module_of(entry & !3);
         let mut offset_digits = [0; 16];
         config::say(&[
             b"contend: unlocked while nobody held it: ",
-            kind,
+            kind.as_bytes(),
             b" at 0x",
             hexadecimal(entry & !3, &mut digits),
             if module.is_empty() { b", on heap or stack" } else { b", " },

@@ -26,22 +26,24 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+use pthread::object::{ObjectKind, mutex as layout};
 
 use crate::arena::{self, Reference};
-use crate::choice::{Choice, IN_ARENA, MUTEXES, claim_slot};
-use crate::recorder::{self, Kind, Mode, Refusal, Trace};
-use crate::state::{Entered, Patience, State};
+use crate::choice::{self, Choice, IN_ARENA, MUTEXES};
+use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Initialisation, Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::time::Time;
-use crate::{load, misuse, real};
+use crate::{misuse, real};
 
 /// A mutex, ours or glibc's.
 #[repr(C, align(8))]
 pub(crate) struct Mutex {
     owner: AtomicU32,
     holds: AtomicU32,
-    near: [AtomicU32; 2],
+    /// State of up to 8 bytes, or in the first word the reference to a slot of the side table.
+    words: [AtomicU32; 2],
     /// The half of `__kind` that has bits.
     kind: AtomicU16,
     #[cfg(target_arch = "aarch64")]
@@ -59,17 +61,11 @@ pub(crate) struct Mutex {
 
 const _: () = assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
 const _: () = assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
-const _: () = assert!(offset_of!(Mutex, near) == 8 && offset_of!(Mutex, kind) == 16);
-const _: () = assert!(offset_of!(Mutex, tag) == if cfg!(target_arch = "aarch64") { 18 } else { 22 });
-const _: () = assert!(offset_of!(Mutex, generation) == 20 && offset_of!(Mutex, trace) == 24);
+const _: () = assert!(size_of::<Mutex>() == layout::BYTES);
+const _: () = assert!(offset_of!(Mutex, words) == layout::STATE && offset_of!(Mutex, kind) == layout::KIND);
+const _: () = assert!(offset_of!(Mutex, tag) == layout::TAG && offset_of!(Mutex, trace) == layout::TRACE);
+const _: () = assert!(offset_of!(Mutex, generation) == layout::GENERATION);
 const _: () = assert!(cfg!(target_endian = "little")); // `kind` is the low half
-
-/// Where a lock state fits, as offset and length, when nothing is recorded and when something is.
-pub(crate) const PLACES: [(usize, usize); 2] = [(8, 8), (24, 16)];
-/// See [`PLACES`].
-pub(crate) const PLACES_RECORDED: [(usize, usize); 1] = [(8, 8)];
-
-const _: () = assert!(PLACES[1].1 == locks::serves::Kind::Mutex.room());
 
 // Bits of `__kind`, from glibc's nptl/pthreadP.h.
 const TYPE: u16 = 3;
@@ -145,7 +141,7 @@ impl Mutex {
 
     #[inline(always)]
     fn reference(&self) -> Reference {
-        Reference(self.near[0].load(Acquire)) // [1] from `find_own_slot`
+        Reference(self.words[0].load(Acquire)) // [1] from `find_own_slot`
     }
 
     /// A mutex that was moved or copied refers to the slot of the one that it was.
@@ -155,7 +151,7 @@ impl Mutex {
         Initialisation::alone(|_| {
             let held = self.owner.load(Relaxed) != 0;
             if let Some(own) = self.reference().moved_to(self.address(), held) {
-                self.near[0].store(own.0, Release); // [1] to `reference`: the slot is a free lock
+                self.words[0].store(own.0, Release); // [1] to `reference`: the slot is a free lock
             }
         });
     }
@@ -178,21 +174,10 @@ impl Mutex {
         }
     }
 
-    /// Whose the mutex is, deciding it if nobody has.
+    /// The choice of a mutex that is ours, which is decided now if it was not.
     #[cold]
     fn decided(&self, caller: usize) -> Option<&'static Choice> {
-        let owner = match self.tag.owner() {
-            Owner::Undecided | Owner::Wanted(_) => {
-                MUTEXES.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
-                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot.0, Relaxed))
-                })
-            }
-            decided => decided,
-        };
-        match owner {
-            Owner::Ours(number) => Some(MUTEXES.choice(usize::from(number))),
-            _ => None,
-        }
+        MUTEXES.decided(&self.tag, self.address(), caller, self.refusal(), &self.words[0])
     }
 
     #[inline(always)]
@@ -249,19 +234,9 @@ impl Mutex {
         self.record(thread, entered)
     }
 
-    /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
     #[inline]
     fn record(&self, thread: &Thread, entered: Entered) -> c_int {
-        let (recorded, trace, address) = (thread.recording(), &self.trace, self.address());
-        match entered {
-            Ok(waited) => recorder::acquired(recorded, trace, Kind::Mutex, Mode::Exclusive, address, waited),
-            Err(libc::EBUSY) => recorder::try_failed(recorded, trace, Kind::Mutex, Mode::Exclusive, address),
-            Err(libc::ETIMEDOUT) => {
-                recorder::timed_out(recorded, trace, Kind::Mutex, Mode::Exclusive, address);
-            }
-            Err(_) => {}
-        }
-        entered.err().unwrap_or(0)
+        state::record(entered, thread, &self.trace, ObjectKind::Mutex, Mode::Exclusive, self.address())
     }
 
     /// Takes a mutex that the caller does not hold, and notes the owner where the kind wants one.
@@ -345,7 +320,7 @@ impl Mutex {
     #[cold]
     #[inline(never)]
     fn unlock_free(&self) -> c_int {
-        misuse::unlocked_while_free(misuse::Object::Mutex, self.address());
+        misuse::unlocked_while_free(ObjectKind::Mutex, self.address());
         0
     }
 
@@ -354,7 +329,7 @@ impl Mutex {
     #[inline(never)]
     fn lock_elsewhere(&self, patience: Patience, caller: usize) -> c_int {
         if !MUTEXES.watched() {
-            if !load::done() {
+            if !choice::known() {
                 self.tag.set(Owner::Glibc); // held by glibc before the configuration is known, so glibc's for good
             }
             // SAFETY: the caller's arguments, passed on.
@@ -387,8 +362,7 @@ impl Mutex {
         if self.glibc_holds_twice() {
             recorder::acquired_again(thread.recording(), &self.trace);
         } else {
-            let (recorded, address) = (thread.recording(), self.address());
-            recorder::acquired(recorded, &self.trace, Kind::Mutex, Mode::Exclusive, address, None);
+            self.record(thread, Ok(None));
         }
         0
     }
@@ -515,7 +489,7 @@ impl Mutex {
     /// `__nusers` of a mutex of glibc's, which its holder writes: glibc destroys no mutex that has users, and counts those in
     /// condition waits among them.
     fn glibc_users(&self) -> Option<&AtomicU32> {
-        self.tag.is_glibcs().then_some(&self.near[1])
+        self.tag.is_glibcs().then_some(&self.words[1])
     }
 
     /// Whether glibc will unlock its mutex for the caller: kinds that check ask for the owner.
@@ -523,7 +497,7 @@ impl Mutex {
         let unchecked =
             matches!(self.type_of(), NORMAL | ADAPTIVE) && self.kind.load(Relaxed) & LEFT_TO_GLIBC == 0;
         // SAFETY: no arguments.
-        unchecked || self.near[0].load(Relaxed) == unsafe { libc::gettid() }.cast_unsigned()
+        unchecked || self.words[0].load(Relaxed) == unsafe { libc::gettid() }.cast_unsigned()
     }
 
     /// Whether the recorder follows this mutex.
@@ -579,7 +553,7 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && MUTEXES.watched() {
         // SAFETY: see above. glibc has zeroed it but for the kind.
         let mutex = unsafe { Mutex::at(mutex) };
-        let wanted = crate::site::choice(Kind::Mutex, mutex.address(), caller);
+        let wanted = crate::site::choice(ObjectKind::Mutex, mutex.address(), caller);
         mutex.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
         if mutex.recorded() {
             recorder::initialised(&mutex.trace);
@@ -619,7 +593,7 @@ pub(crate) unsafe extern "C-unwind" fn clocklock(
     caller: usize,
 ) -> c_int {
     if time.is_null() {
-        // SAFETY: passed on. glibc looks at the time only when it has to wait, and then waits for ever.
+        // SAFETY: passed on. glibc checks the time only when it has to wait, and then waits for ever.
         return unsafe { lock(mutex, caller) };
     }
     // SAFETY: see above.

@@ -20,15 +20,17 @@
 //! - [`thread_ends`] is called by the thread when its function has ended (what comes after, in destructors, is still
 //!   counted), [`process_ends`] at exit, [`forked_child`] in a forked child before any other call.
 
+mod files;
 mod maps;
 mod system;
 
 use profile::format::{Header, PAGE, Process, ProcessValues};
 use profile::record::{Host as _, Image, Recorder};
 use pthread::environment;
+use pthread::object::ObjectKind;
 
 pub(crate) use profile::format::Refusal;
-pub(crate) use profile::record::{Kind, Mode, Outcome, PerThread, Trace};
+pub(crate) use profile::record::{Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
 use crate::signals_blocked::with_signals_blocked;
@@ -52,12 +54,12 @@ pub(crate) fn stamp() -> u64 {
 pub(crate) fn acquired(
     t: &PerThread,
     trace: &Trace,
-    what: Kind,
+    kind: ObjectKind,
     mode: Mode,
     address: usize,
     wait_started: Option<u64>,
 ) {
-    RECORDER.acquired(t, trace, what, mode, address, wait_started);
+    RECORDER.acquired(t, trace, kind, mode, address, wait_started);
 }
 
 /// A recursive mutex that the thread holds already was acquired once more.
@@ -74,14 +76,14 @@ pub(crate) fn releasing(t: &PerThread, trace: &Trace, mode: Mode) {
 
 /// A try call found the lock held.
 #[inline]
-pub(crate) fn try_failed(t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
-    RECORDER.try_failed(t, trace, what, mode, address);
+pub(crate) fn try_failed(t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
+    RECORDER.try_failed(t, trace, kind, mode, address);
 }
 
 /// A timed call gave up.
 #[cold]
-pub(crate) fn timed_out(t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
-    RECORDER.timed_out(t, trace, what, mode, address);
+pub(crate) fn timed_out(t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
+    RECORDER.timed_out(t, trace, kind, mode, address);
 }
 
 /// A condition wait begins, whose mutex was given up wholly.
@@ -163,7 +165,7 @@ pub(crate) fn process_ends() {
 /// Starts recording if the environment names a file. Called once, by the constructor, before there are threads.
 ///
 /// A file that cannot be used is an error line on standard error, and the program runs unrecorded. A file that is full, or that
-/// has come to the name after the launcher's, is none: the launcher tells how many processes found no room.
+/// has come to the name after the launcher's, is none: the launcher tells how many processes found no space.
 #[cold]
 pub(crate) fn start() {
     let Some(path) = system::variable(environment::PROFILE) else { return };
@@ -177,8 +179,8 @@ pub(crate) fn start() {
     let (mut arguments, mut executable) = ([0; TEXT], [0; TEXT]);
     let image = Image {
         process: image_of_now(),
-        arguments: system::read_file(c"/proc/self/cmdline", &mut arguments),
-        executable: system::read_link(c"/proc/self/exe", &mut executable),
+        arguments: files::read_file(c"/proc/self/cmdline", &mut arguments),
+        executable: files::read_link(c"/proc/self/exe", &mut executable),
     };
     // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
     if !unsafe { RECORDER.start(base, &image) } {
@@ -229,11 +231,11 @@ pub(crate) fn forked_child(t: &PerThread) {
         unsafe { core::slice::from_raw_parts_mut(texts, 2 * TEXT) }.split_at_mut(TEXT);
     let image = Image {
         process,
-        arguments: system::read_file(c"/proc/self/cmdline", arguments),
-        executable: system::read_link(c"/proc/self/exe", executable),
+        arguments: files::read_file(c"/proc/self/cmdline", arguments),
+        executable: files::read_link(c"/proc/self/exe", executable),
     };
     let header = RECORDER.header();
-    // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without room it goes unrecorded.
+    // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without space it goes unrecorded.
     if !unsafe { RECORDER.start_in_child(t, &image) }
         && let Some(header) = header
     {

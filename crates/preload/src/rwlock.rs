@@ -34,20 +34,23 @@ use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 use machine::{GaveUp, Integer, Machine, Patient, Timeout, Word};
+use pthread::object::{ObjectKind, rwlock as layout};
 
 use crate::arena::{self, Reference};
-use crate::choice::{Choice, IN_ARENA, RWLOCKS, claim_slot};
-use crate::recorder::{self, Kind, Mode, Refusal, Trace};
-use crate::state::{Entered, Patience, State, generation_word};
+use crate::choice::{self, Choice, IN_ARENA, RWLOCKS};
+use crate::generation::generation_word;
+use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::time::Time;
-use crate::{load, misuse, real, site};
+use crate::{misuse, real, site};
 
 /// A reader-writer lock, ours or glibc's.
 #[repr(C, align(8))]
 struct Rwlock {
-    near: [AtomicU32; 4],
+    /// State of up to 16 bytes, or in the first word the reference to a slot of the side table.
+    words: [AtomicU32; 4],
     writers: Writers,
     handed_on: AtomicU32,
     writer: AtomicU32,
@@ -60,13 +63,14 @@ struct Rwlock {
 
 const _: () = assert!(size_of::<Rwlock>() == size_of::<pthread_rwlock_t>());
 const _: () = assert!(align_of::<Rwlock>() <= align_of::<pthread_rwlock_t>());
-const _: () = assert!(offset_of!(Rwlock, writer) == 24 && offset_of!(Rwlock, shared) == 28);
-const _: () = assert!(offset_of!(Rwlock, trace) == 32 && offset_of!(Rwlock, flags) == 48);
-const _: () = assert!(offset_of!(Rwlock, tag) == 52 && offset_of!(Rwlock, generation) == 54);
-
-/// Where a lock state fits, as offset and length.
-pub(crate) const PLACES: [(usize, usize); 1] = [(0, locks::serves::Kind::Rwlock.room())];
-const _: () = assert!(PLACES[0].1 <= offset_of!(Rwlock, writer));
+const _: () = assert!(size_of::<Rwlock>() == layout::BYTES && offset_of!(Rwlock, words) == layout::STATE);
+const _: () = assert!(ObjectKind::Rwlock.inline_bytes() <= offset_of!(Rwlock, writers));
+const _: () =
+    assert!(offset_of!(Rwlock, writer) == layout::WRITER && offset_of!(Rwlock, shared) == layout::SHARED);
+const _: () =
+    assert!(offset_of!(Rwlock, trace) == layout::TRACE && offset_of!(Rwlock, flags) == layout::FLAGS);
+const _: () =
+    assert!(offset_of!(Rwlock, tag) == layout::TAG && offset_of!(Rwlock, generation) == layout::GENERATION);
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
 const NONRECURSIVE: u32 = 2;
@@ -87,7 +91,7 @@ impl Writers {
         Self::waiting(self.0.load(Relaxed)) != 0
     }
 
-    fn come(&self) {
+    fn enter(&self) {
         let mut found = self.0.load(Relaxed);
         loop {
             let one_more = generation_word() << 16 | (Self::waiting(found) + 1);
@@ -98,12 +102,12 @@ impl Writers {
         }
     }
 
-    fn go(&self) {
+    fn leave(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
 
-    fn wait_for_none(&self, limit: Timeout<'_, Patient>) -> Result<(), GaveUp> {
-        Patient::spin_until_or(&self.0, Relaxed, limit, |word| Self::waiting(word) == 0).map(drop)
+    fn wait_for_none(&self, timeout: Timeout<'_, Patient>) -> Result<(), GaveUp> {
+        Patient::spin_until_or(&self.0, Relaxed, timeout, |word| Self::waiting(word) == 0).map(drop)
     }
 }
 
@@ -146,27 +150,17 @@ impl Rwlock {
 
     #[inline(always)]
     fn reference(&self) -> Reference {
-        Reference(self.near[0].load(Relaxed))
+        Reference(self.words[0].load(Relaxed))
     }
 
     fn refusal(&self) -> Option<Refusal> {
         (self.shared.load(Relaxed) != 0).then_some(Refusal::ProcessShared)
     }
 
+    /// The choice of a lock that is ours, which is decided now if it was not.
     #[cold]
     fn decided(&self, caller: usize) -> Option<&'static Choice> {
-        let owner = match self.tag.owner() {
-            Owner::Undecided | Owner::Wanted(_) => {
-                RWLOCKS.decide(&self.tag, self.address(), caller, self.refusal(), |choice| {
-                    claim_slot(choice, self.address(), |slot| self.near[0].store(slot.0, Relaxed))
-                })
-            }
-            decided => decided,
-        };
-        match owner {
-            Owner::Ours(number) => Some(RWLOCKS.choice(usize::from(number))),
-            _ => None,
-        }
+        RWLOCKS.decided(&self.tag, self.address(), caller, self.refusal(), &self.words[0])
     }
 
     #[inline(always)]
@@ -179,7 +173,7 @@ impl Rwlock {
 
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience) -> c_int {
-        // glibc looks at the time first, whether or not it will be needed.
+        // glibc checks the time first, whether or not it will be needed.
         if let Patience::Until(time) = patience
             && time.deadline().is_none()
         {
@@ -242,14 +236,14 @@ impl Rwlock {
     /// A reader that waits for writers that wait.
     #[inline(never)]
     fn enter_behind_writers<const RECORD: bool>(&self, state: State<'_>, patience: Patience) -> Entered {
-        let limit = match patience {
+        let timeout = match patience {
             _ if !self.writers.any() => return state.enter_shared::<RECORD>(patience, false),
             Patience::Try => return Err(libc::EBUSY),
             Patience::Wait => Timeout::NONE,
             Patience::Until(time) => Timeout::at(time.deadline().ok_or(libc::EINVAL)?),
         };
         let started = RECORD.then(recorder::stamp);
-        self.writers.wait_for_none(limit).map_err(|GaveUp| libc::ETIMEDOUT)?;
+        self.writers.wait_for_none(timeout).map_err(|GaveUp| libc::ETIMEDOUT)?;
         state.enter_shared::<RECORD>(patience, false)?;
         Ok(started)
     }
@@ -261,23 +255,15 @@ impl Rwlock {
         if attempt.is_ok() || matches!(patience, Patience::Try) {
             return attempt;
         }
-        self.writers.come();
+        self.writers.enter();
         let entered = state.enter::<RECORD>(patience);
-        self.writers.go();
+        self.writers.leave();
         entered
     }
 
-    /// Tells the recorder of an acquisition or its failure, and gives the answer of the lock function.
     #[inline(never)]
     fn record(&self, thread: &Thread, mode: Mode, entered: Entered) -> c_int {
-        let (recorded, trace, address) = (thread.recording(), &self.trace, self.address());
-        match entered {
-            Ok(waited) => recorder::acquired(recorded, trace, Kind::Rwlock, mode, address, waited),
-            Err(libc::EBUSY) => recorder::try_failed(recorded, trace, Kind::Rwlock, mode, address),
-            Err(libc::ETIMEDOUT) => recorder::timed_out(recorded, trace, Kind::Rwlock, mode, address),
-            Err(_) => {}
-        }
-        entered.err().unwrap_or(0)
+        state::record(entered, thread, &self.trace, ObjectKind::Rwlock, mode, self.address())
     }
 
     /// In which mode the caller holds the lock. While somebody writes nobody else can be in.
@@ -310,7 +296,7 @@ impl Rwlock {
     #[inline(never)]
     fn give_up_unknown(&self, state: State<'_>) {
         if state.is_free() {
-            return misuse::unlocked_while_free(misuse::Object::Rwlock, self.address());
+            return misuse::unlocked_while_free(ObjectKind::Rwlock, self.address());
         }
         self.handed_on.store(1, Relaxed);
         state.leave_shared();
@@ -319,7 +305,7 @@ impl Rwlock {
     #[inline(never)]
     fn lock_elsewhere(&self, mode: Mode, patience: Patience, caller: usize) -> c_int {
         if !RWLOCKS.watched() {
-            if !load::done() {
+            if !choice::known() {
                 self.tag.set(Owner::Glibc); // as with mutexes
             }
             // SAFETY: the caller's arguments, passed on.
@@ -343,7 +329,7 @@ impl Rwlock {
             recorder::releasing(thread::current().recording(), &self.trace, self.mode());
         }
         if RWLOCKS.swaps() && self.is_unused() {
-            misuse::unlocked_while_free(misuse::Object::Rwlock, self.address());
+            misuse::unlocked_while_free(ObjectKind::Rwlock, self.address());
             return 0;
         }
         // SAFETY: the caller's argument, passed on.
@@ -353,7 +339,7 @@ impl Rwlock {
     /// Whether nobody has locked it, the C library included: glibc would write what is not ours to understand into it.
     fn is_unused(&self) -> bool {
         matches!(self.tag.owner(), Owner::Undecided | Owner::Wanted(_))
-            && self.near.iter().all(|word| word.load(Relaxed) == 0)
+            && self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
     /// # Safety
@@ -428,7 +414,7 @@ impl Rwlock {
             arena::release(self.reference(), self.address());
         }
         // As glibc's, a lock that was destroyed while free is a fresh one.
-        self.near.iter().chain([&self.handed_on]).for_each(|word| word.store(0, Relaxed));
+        self.words.iter().chain([&self.handed_on]).for_each(|word| word.store(0, Relaxed));
         self.writers.0.store(0, Relaxed);
         self.writer.store(0, Relaxed);
         self.tag.set(Owner::Undecided);
@@ -463,7 +449,7 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && RWLOCKS.watched() {
         // SAFETY: see above. glibc has zeroed it but for its attributes.
         let lock = unsafe { Rwlock::at(lock) };
-        let wanted = site::choice(Kind::Rwlock, lock.address(), caller);
+        let wanted = site::choice(ObjectKind::Rwlock, lock.address(), caller);
         lock.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
         if recorder::enabled() && lock.refusal().is_none() {
             recorder::initialised(&lock.trace);

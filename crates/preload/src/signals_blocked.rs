@@ -3,7 +3,7 @@
 //! A handler may call a lock function: POSIX programs try locks there. Where the interrupted thread is half-way through
 //! something that the handler's call needs, the handler would wait for it for ever, or find it half done. And the system
 //! calls of opening and reading files are points of cancellation, which lock functions are not. So what is done seldom
-//! (deciding about an object, making room in a profile) is done with signals blocked; what is done on every call is written so that
+//! (deciding about an object, taking space in a profile) is done with signals blocked; what is done on every call is written so that
 //! a handler may come at any instruction.
 
 use core::ffi::c_int;

@@ -15,11 +15,12 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use libc::pthread_spinlock_t;
+use pthread::object::ObjectKind;
 
-use crate::arena::{self, Reference, Slot};
-use crate::choice::{CHOICES, Choice, SPINS, claim_slot};
-use crate::recorder::{self, Kind, Mode, Refusal, Trace};
-use crate::state::{Patience, State};
+use crate::arena::{self, Reference, StateSlot};
+use crate::choice::{CHOICES, Choice, SPINS};
+use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::state::{self, Entered, Patience, State};
 use crate::tag::Initialisation;
 use crate::{misuse, real, thread};
 
@@ -50,7 +51,7 @@ impl Ours {
     }
 
     #[inline(always)]
-    fn slot(&self) -> &'static Slot {
+    fn slot(&self) -> &'static StateSlot {
         self.reference.slot()
     }
 }
@@ -113,7 +114,7 @@ impl Spin {
             if wanted.is_none() {
                 SPINS.not_chosen();
             }
-            if let Some(value) = wanted.and_then(|number| Initialisation::alone(|_| self.place(number))) {
+            if let Some(value) = wanted.and_then(|number| Initialisation::alone(|_| self.value(number))) {
                 self.0.store(value, Relaxed);
                 if recorder::enabled()
                     && let Some(ours) = self.ours()
@@ -138,17 +139,12 @@ impl Spin {
         error
     }
 
-    /// The value of a fresh lock of ours, with this choice; none where there is no room.
-    fn place(&self, number: u8) -> Option<u32> {
+    /// The value of a fresh lock of ours, with this choice; `None` where the side table is full.
+    fn value(&self, number: u8) -> Option<u32> {
         let mut value = None;
-        let choice = SPINS.choice(usize::from(number));
-        claim_slot(choice, self.address(), |slot| {
+        SPINS.make_ours(SPINS.choice(usize::from(number)), self.address(), |slot| {
             value = Some(OURS | u32::from(number) << SLOT_BITS | slot.0);
         });
-        match value {
-            Some(_) => SPINS.swapped(choice),
-            None => SPINS.leave(Refusal::Other),
-        }
         value
     }
 
@@ -169,15 +165,8 @@ impl Spin {
         entered.err().unwrap_or(0)
     }
 
-    fn record(&self, trace: &Trace, entered: crate::state::Entered) -> c_int {
-        let recorded = thread::current().recording();
-        match entered {
-            Ok(waited) => {
-                recorder::acquired(recorded, trace, Kind::Spin, Mode::Exclusive, self.address(), waited);
-            }
-            Err(_) => recorder::try_failed(recorded, trace, Kind::Spin, Mode::Exclusive, self.address()),
-        }
-        entered.err().unwrap_or(0)
+    fn record(&self, trace: &Trace, entered: Entered) -> c_int {
+        state::record(entered, thread::current(), trace, ObjectKind::Spin, Mode::Exclusive, self.address())
     }
 
     #[inline(never)]
@@ -207,7 +196,7 @@ impl Spin {
         let Some(ours) = self.ours() else { return self.unlock_glibc() };
         let slot = ours.slot();
         if slot.held.load(Relaxed) == 0 {
-            misuse::unlocked_while_free(misuse::Object::Spin, self.address());
+            misuse::unlocked_while_free(ObjectKind::Spin, self.address());
             return 0; // as glibc
         }
         slot.held.store(0, Relaxed);

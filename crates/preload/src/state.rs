@@ -1,91 +1,26 @@
 //! The lock state of one object: entering and leaving it, across forks too.
 //!
-//! # Forks
-//!
 //! A child of a fork has one thread, and the waiters that the parent had queued on a lock do not exist in it. A hand-over to
-//! one of them would leave the lock held for good. So the process has a *generation*, one more in each child, and an
-//! object remembers the generation in which its lock was last taken:
+//! one of them would leave the lock held for good. So an object remembers the [generation](crate::generation) of the process in
+//! which its lock was last taken:
 //!
 //! - a release in a later generation than the acquisition's wipes the state, which is a free lock, instead of handing over;
 //! - an acquisition of an object of an earlier generation does not queue, since the state may be wiped under it: it tries
 //!   until it gets the lock, or until somebody else has brought the object into this generation.
-//!
-//! The fork handlers of this library say that a child begins. One that the program makes by the system call itself, past the C
-//! library, runs no handlers: so the word of the generation lies in a page that the kernel wipes in a child, and the first lock
-//! call that finds it wiped does what the handler would have done.
 
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use machine::{Deadline, Patient};
+use pthread::object::ObjectKind;
 
 use crate::algorithm::sleep;
 use crate::choice::Choice;
+use crate::generation::{generation, is_now};
+use crate::recorder::{self, Mode, Trace};
 use crate::tag::Initialisation;
+use crate::thread::Thread;
 use crate::time::Time;
-use crate::{load, recorder};
-
-/// The largest page of the architecture.
-const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 1 << 16 } else { 1 << 12 };
-
-/// A page of its own, which the kernel wipes in a child.
-#[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
-#[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
-struct Wiped {
-    /// [`KNOWN`] and the generation of this process: how many forks lie between it and the program's start, modulo 2¹⁶. Zero
-    /// before this library is loaded, and in a child that has not noticed that it is one.
-    generation: AtomicU32,
-    _rest: [u8; PAGE_BYTES - 4],
-}
-
-static WIPED: Wiped = Wiped { generation: AtomicU32::new(0), _rest: [0; PAGE_BYTES - 4] };
-const KNOWN: u32 = 1 << 16;
-
-/// Whether the kernel wipes it.
-static WIPES: AtomicBool = AtomicBool::new(false);
-
-/// The last generation that was known.
-static LAST_GENERATION: AtomicU16 = AtomicU16::new(0);
-
-/// Starts the count of generations. Where the kernel wipes nothing, the fork handlers alone tell.
-pub(crate) fn first_generation() {
-    let page = (&raw const WIPED).cast_mut().cast();
-    // SAFETY: the page is nobody else's, and what is in it is lost in children on purpose.
-    let wipes = unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
-    WIPES.store(wipes, Ordering::Relaxed);
-    WIPED.generation.store(KNOWN, Ordering::Relaxed);
-}
-
-/// Whether what was acquired in this generation was acquired in this process, as far as that is known without a closer look.
-#[inline(always)]
-fn is_now(acquired: u16) -> bool {
-    WIPED.generation.load(Ordering::Relaxed) == KNOWN | u32::from(acquired)
-}
-
-#[inline]
-fn generation() -> u16 {
-    if WIPED.generation.load(Ordering::Relaxed) == 0 && load::done() {
-        load::child_begins();
-    }
-    WIPED.generation.load(Ordering::Relaxed) as u16
-}
-
-/// In a child: what was acquired until now was acquired by the parent.
-pub(crate) fn next_generation() {
-    let next = LAST_GENERATION.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    WIPED.generation.store(KNOWN | u32::from(next), Ordering::Relaxed);
-}
-
-/// Whether this process is known to be no child, or the child's beginning has been noticed. False always where the kernel
-/// does not wipe.
-pub(crate) fn is_noticed() -> bool {
-    let known = KNOWN | u32::from(LAST_GENERATION.load(Ordering::Relaxed));
-    WIPES.load(Ordering::Relaxed) && WIPED.generation.load(Ordering::Relaxed) == known
-}
-
-/// The generation for objects that keep it in a word of their own.
-pub(crate) fn generation_word() -> u32 {
-    u32::from(generation())
-}
 
 /// How long an acquisition may wait.
 #[derive(Clone, Copy)]
@@ -100,6 +35,26 @@ pub(crate) enum Patience {
 
 /// What an acquisition came to: the stamp at which waiting began, if it had to and this is recorded; or an error number.
 pub(crate) type Entered = Result<Option<u64>, i32>;
+
+/// Tells the recorder what an acquisition came to, and returns the answer of the lock function.
+#[inline]
+pub(crate) fn record(
+    entered: Entered,
+    thread: &Thread,
+    trace: &Trace,
+    kind: ObjectKind,
+    mode: Mode,
+    address: usize,
+) -> c_int {
+    let recorded = thread.recording();
+    match entered {
+        Ok(waited) => recorder::acquired(recorded, trace, kind, mode, address, waited),
+        Err(libc::EBUSY) => recorder::try_failed(recorded, trace, kind, mode, address),
+        Err(libc::ETIMEDOUT) => recorder::timed_out(recorded, trace, kind, mode, address),
+        Err(_) => {}
+    }
+    entered.err().unwrap_or(0)
+}
 
 /// The lock state of an object.
 #[derive(Clone, Copy)]
@@ -164,7 +119,7 @@ impl<'a> State<'a> {
     ///
     /// # Safety
     /// Both live as long as the result is used. The state was all zeros at first, has been used with this choice only, and
-    /// is 8-aligned, in room that is a multiple of 8 bytes.
+    /// is 8-aligned, in a space of a multiple of 8 bytes.
     #[inline(always)]
     pub(crate) unsafe fn new(at: *const u8, generation: &'a AtomicU16, choice: &'a Choice) -> Self {
         Self { at, generation, choice }

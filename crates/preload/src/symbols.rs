@@ -7,11 +7,10 @@ use core::ffi::CStr;
 use core::ptr::{from_ref, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use pthread::site::Which;
+use pthread::site::{Site, Which};
 use pthread::symbol::is_named;
 use pthread::wrapper::is_wrapper;
 
-use crate::site::Site;
 use crate::unwind::Module;
 
 /// The start of a module's file in memory, which tells whether a file or an earlier look is about this module: it holds the
@@ -29,7 +28,7 @@ struct Range {
 
 const WRAPPER: usize = usize::MAX;
 
-/// What is known of a module. It is never given back: others may be reading it.
+/// What is known of a module. It is never freed: others may be reading it.
 struct Known {
     next: *mut Known,
     start: usize,
@@ -51,7 +50,7 @@ pub(crate) struct Found {
 impl Found {
     /// Looks an address up in its module, reading the module's file if nobody has.
     #[inline(never)]
-    pub(crate) fn at(address: usize, module: &Module, sites: &[Site]) -> Self {
+    pub(crate) fn at(address: usize, module: &Module, sites: &[Site<'_>]) -> Self {
         let identity = identity(module);
         let mut next = KNOWN.load(Ordering::Acquire);
         // SAFETY: null or an entry, which stays and does not change.
@@ -104,7 +103,7 @@ fn start_of(module: &Module) -> &[u8] {
 
 /// Reads a module's file.
 #[cold]
-fn look_at(module: &Module, identity: u64, sites: &[Site]) -> &'static [Range] {
+fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> &'static [Range] {
     // SAFETY: the thread's own errno, which reading files changes.
     let errno = unsafe { *libc::__errno_location() };
     let mut known = None;
@@ -116,7 +115,7 @@ fn look_at(module: &Module, identity: u64, sites: &[Site]) -> &'static [Range] {
         let mut filled = 0;
         ranges_of(file, name, module, sites, &mut |range| {
             if filled < count {
-                // SAFETY: there is room for `count`, aligned as the entry is.
+                // SAFETY: there is space for `count`, aligned as the entry is.
                 unsafe { ranges.add(filled).write(range) };
                 filled += 1;
             }
@@ -203,7 +202,7 @@ fn path_at(maps: &[u8], start: usize) -> Option<&[u8]> {
     Some(&line[path..])
 }
 
-/// Reads a file from its start, as far as there is room, and says how much was read.
+/// Reads a file from its start, as much as fits, and says how much was read.
 fn read_file(path: &CStr, to: &mut [u8]) -> usize {
     let mut length = 0;
     // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is this function's own.
@@ -242,10 +241,10 @@ fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
 }
 
 /// Calls `add` with what the sites, and wrappers of locks, are in a file.
-fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site], add: &mut dyn FnMut(Range)) {
+fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn FnMut(Range)) {
     for (what, site) in sites.iter().enumerate() {
-        if let Which::At(address) = site.site.which
-            && site.site.name == name
+        if let Which::At(address) = site.which
+            && site.name == name
         {
             let start = module.bias.wrapping_add(address);
             add(Range { start, end: start + 1, what });
@@ -254,10 +253,10 @@ fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site], add: &mu
     symbols_of(file, &mut |symbol, start, length| {
         let start = module.bias.wrapping_add(start);
         for (what, site) in sites.iter().enumerate() {
-            if !is_named(symbol, site.site.name) {
+            if !is_named(symbol, site.name) {
                 continue;
             }
-            match site.site.which {
+            match site.which {
                 Which::All => add(Range { start, end: start + length.max(1), what }),
                 Which::At(offset) => add(Range { start: start + offset, end: start + offset + 1, what }),
                 Which::By(_) => {}

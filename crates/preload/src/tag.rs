@@ -18,7 +18,7 @@ use crate::thread;
 /// | `c1NN`     | undecided, but the place that initialised it wants choice NN                |
 ///
 /// A tag leaves an undecided value once, under [`Initialisation`], and goes back to undecided when the object is destroyed
-/// or initialised. Any other value is rubbish in memory that was never initialised, and counts as undecided.
+/// or initialised. Any other value comes from memory that was never initialised, and counts as undecided.
 #[repr(transparent)]
 pub(crate) struct Tag(AtomicU16);
 

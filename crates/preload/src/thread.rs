@@ -68,7 +68,7 @@ impl Thread {
 // destructor would be one of the 1,024 that programs have, and some use all; so the functions that threads start with are
 // called by one of ours.
 
-/// What a thread starts with, in a page of its own that the thread gives back.
+/// What a thread starts with, in a page of its own that the thread frees.
 struct Start {
     function: *mut c_void,
     argument: *mut c_void,
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C-unwind" fn join_c11(thread: pthread_t, result: *mut 
     recorded_join(|| unsafe { real::thrd_join(thread, result) })
 }
 
-/// Read locks held by a thread: how often each, as far as there is room.
+/// Read locks held by a thread: how often each, as many as fit.
 ///
 /// A signal handler may come between any two writes, and try and give up read locks of its own, this very one included. So
 /// a line in use is whole at any moment, or has no lock yet, and lines that are not in use have none.

@@ -152,11 +152,11 @@ const DEEPEST: usize = 64;
 
 /// Calls `each` with the return addresses on the stack, innermost first and this library's own included, until it says no.
 ///
-/// Never inlined, so that what it needs of the stack is given back.
+/// Never inlined, so that what it needs of the stack is freed.
 #[inline(never)]
 pub(crate) fn walk(each: &mut dyn FnMut(usize) -> bool) {
     let mut registers: Registers = [0; COUNT];
-    // SAFETY: there is room for all of them.
+    // SAFETY: there is space for all of them.
     unsafe { capture(&raw mut registers) };
     let mut interrupted = false; // the frame's address is that of an instruction, not one that a call returns to
     for _ in 0..DEEPEST {

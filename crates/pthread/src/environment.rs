@@ -2,6 +2,8 @@
 
 use core::ffi::CStr;
 
+use crate::object::ObjectKind;
+
 /// Lock of every mutex; [`GLIBC`] or nothing leaves them to glibc.
 pub const MUTEX: &str = "CONTEND_MUTEX";
 /// Lock of every reader-writer lock, likewise; [`crate::request`] says how it is asked for.
@@ -23,6 +25,16 @@ pub const PROFILE: &CStr = c"CONTEND_PROFILE";
 pub const IDENTITY: &CStr = c"CONTEND_PROFILE_IDENTITY";
 /// Set: recording is only to count calls, each in a word of its thread. For measuring what recording costs at least.
 pub const ONLY_COUNT: &CStr = c"CONTEND_ONLY_COUNT";
+
+/// The variable that says which lock objects of a kind become.
+#[must_use]
+pub const fn lock_of(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Mutex => MUTEX,
+        ObjectKind::Rwlock => RWLOCK,
+        ObjectKind::Spin => SPIN,
+    }
+}
 
 /// What a command says of one run with other locks: a program that a later one starts gets none of it.
 pub const OF_A_RUN: [&str; 7] = [MUTEX, RWLOCK, SPIN, ONLY, PURE, TALLY, VERBOSE];

@@ -2,6 +2,8 @@
 //!
 //! | module          | what is there                                                                          |
 //! |-----------------|----------------------------------------------------------------------------------------|
+//! | [`object`]      | kinds of pthread object, their sizes, what lies where in them                          |
+//! | [`support`]     | which kinds a lock can stand in for, and with what help                                |
 //! | [`environment`] | the variables by which the command tells the preload library what to do                |
 //! | [`request`]     | how a lock is asked for by name                                                         |
 //! | [`symbol`]      | the name of a function or variable as it is printed, from its symbol                   |
@@ -15,8 +17,10 @@
 extern crate std;
 
 pub mod environment;
+pub mod object;
 pub mod request;
 mod rust_symbol;
 pub mod site;
+pub mod support;
 pub mod symbol;
 pub mod wrapper;

@@ -4,8 +4,6 @@
 //! A method is named by its type: `mycrate::Table::insert`, whether the type or a trait has it. Names with letters outside of
 //! ASCII have no short form here.
 
-use crate::symbol::Part;
-
 /// Names nest no deeper than this here: lock functions look at symbols on whatever stack the program has.
 const DEEPEST: u32 = 24;
 
@@ -13,7 +11,7 @@ const DEEPEST: u32 = 24;
 const MOST_STEPS: u32 = 2000;
 
 /// Calls `each` with the parts of the name that follows `_R`. `None` if it has no short form.
-pub(crate) fn visit<'a>(name: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> Option<()> {
+pub(crate) fn visit<'a>(name: &'a [u8], each: &mut dyn FnMut(&'a [u8])) -> Option<()> {
     let mut reader = Reader { name, at: 0, quiet: 0, depth: 0, steps: 0, each };
     if reader.peek()?.is_ascii_digit() {
         return None; // a version of the mangling that is yet to come
@@ -29,7 +27,7 @@ struct Reader<'a, 'e> {
     quiet: u32,
     depth: u32,
     steps: u32,
-    each: &'e mut dyn FnMut(Part<'a>),
+    each: &'e mut dyn FnMut(&'a [u8]),
 }
 
 impl<'a> Reader<'a, '_> {
@@ -51,7 +49,7 @@ impl<'a> Reader<'a, '_> {
 
     fn tell(&mut self, part: &'a [u8]) {
         if self.quiet == 0 {
-            (self.each)(Part::Name(part));
+            (self.each)(part);
         }
     }
 

@@ -31,7 +31,7 @@ pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
         return Reader { rest, each }.name().is_some();
     }
     if let Some(rest) = symbol.strip_prefix(b"_R") {
-        return rust_symbol::visit(rest, each).is_some();
+        return rust_symbol::visit(rest, &mut |name| each(Part::Name(name))).is_some();
     }
     each(Part::Name(symbol));
     true

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use profile::format::Type;
 use profile::record::{Host, Recorder};
 
-use super::system::{Linux, read_file};
+use super::files::read_file;
 
 /// Executable ranges that are remembered. Programs with more have their mappings re-read now and then for nothing.
 const RANGES: usize = 1024;
@@ -47,7 +47,7 @@ pub(super) fn forget() {
 /// Does nothing when another thread is doing it.
 #[cold]
 #[inline(never)]
-pub(super) fn record(recorder: &Recorder<Linux>) {
+pub(super) fn record<H: Host>(recorder: &Recorder<H>) {
     if !recorder.enabled() || BUSY.swap(true, Ordering::Acquire) {
         return;
     }
@@ -82,7 +82,7 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
             STARTS[count].store(line.start, Ordering::Relaxed);
             ENDS[count].store(line.end, Ordering::Relaxed);
             count += 1;
-            if (line.start..line.end).contains(&(record as *const () as usize)) {
+            if (line.start..line.end).contains(&(note_all as *const () as usize)) {
                 OWN_START.store(line.start, Ordering::Relaxed);
                 OWN_END.store(line.end, Ordering::Relaxed);
             }

@@ -8,6 +8,7 @@ use profile::arena::Grow;
 use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
+use super::files::read_file;
 use super::maps;
 use crate::signals_blocked::with_signals_blocked;
 use crate::unwind;
@@ -183,33 +184,6 @@ pub(super) fn complain(path: &CStr, what: &str) {
     unsafe { libc::writev(2, parts.as_ptr(), parts.len() as c_int) };
 }
 
-/// The first bytes of a file, as many as fit; none if it cannot be read.
-pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
-    let mut length = 0;
-    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is this function's own.
-    unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        while file >= 0 && length < buffer.len() {
-            let got = libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
-            if got <= 0 {
-                break;
-            }
-            length += got as usize;
-        }
-        if file >= 0 {
-            libc::close(file);
-        }
-    }
-    &buffer[..length]
-}
-
-/// Where a symbolic link leads; nothing if it cannot be read.
-pub(super) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
-    // SAFETY: the path ends with a zero, the buffer is as long as said.
-    let length = unsafe { libc::readlink(path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
-    &buffer[..usize::try_from(length).unwrap_or(0)]
-}
-
 impl Grow for Linux {
     /// Opens the file anew each time: programs close descriptors that they do not know, and use their numbers again.
     /// The descriptor that was kept helps where the name does not: after dropping rights, or changing the root.
@@ -227,7 +201,7 @@ fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
     if path.is_null() {
         return Err(libc::ENOENT);
     }
-    // SAFETY: the path ends with a zero, and is never given back.
+    // SAFETY: the path ends with a zero, and is never freed.
     let file = unsafe { libc::open(path.cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
         let error = errno();
@@ -261,7 +235,7 @@ fn grow_open(file: c_int, known: u64, start: u64, end: u64) -> Result<u64, i32> 
         return Ok(target);
     }
     match errno() {
-        // This file system cannot promise room, so the caller's own range is written: that makes it exist.
+        // This file system cannot promise space, so the caller's own range is written: that makes it exist.
         libc::EOPNOTSUPP | libc::ENOSYS => write_zeros(file, start, end).map(|()| known),
         error => Err(error),
     }

@@ -2,7 +2,7 @@
 //!
 //! A fitted cost is always given with the family and the form that it was fitted under: it means nothing without.
 
-use crate::{Family, LockModel, ModelError, Reading};
+use crate::{Family, LockModel, ModelError, Variant};
 use curve::{Curve, Unit};
 
 /// A fitted hand-over cost.
@@ -13,7 +13,7 @@ pub struct Fit {
     /// The family it belongs to.
     pub family: Family,
     /// The form of the model it was fitted under.
-    pub reading: Reading,
+    pub variant: Variant,
     /// How far the fitted curve lies from the measured one: root mean square of the logarithm of their ratio. 0.1 is
     /// about 10 %.
     pub error: f64,
@@ -85,7 +85,7 @@ pub fn fit_cost(lock_at: impl Fn(u32) -> LockModel, curve: &Curve) -> Result<Fit
     Ok(Fit {
         cost: ln_cost.exp(),
         family: lock.handover.family(),
-        reading: lock.reading,
+        variant: lock.variant,
         error: error(ln_cost)?,
         points: points.len(),
     })
@@ -142,30 +142,30 @@ mod tests {
     use crate::{Handover, Service};
     use curve::{Point, Provenance};
 
-    fn lock(waiter_cost: f64, reading: Reading) -> LockModel {
+    fn lock(waiter_cost: f64, variant: Variant) -> LockModel {
         LockModel {
             outside: 1592.0,
             service: Service { same: 121.0, other: 200.0 },
             handover: Handover::Ticket { waiter_cost },
             readers: None,
-            reading,
+            variant,
         }
     }
 
     #[test]
     fn the_cost_behind_a_curve_is_found_again() {
-        for (reading, cost) in [(Reading::Waiters, 200.0), (Reading::Formula, 35.0)] {
-            let curve = lock(cost, reading).curve("", [1, 2, 4, 8, 16, 48]).unwrap();
-            let fit = fit_cost(|_| lock(1.0, reading), &curve).unwrap();
+        for (variant, cost) in [(Variant::Waiters, 200.0), (Variant::Formula, 35.0)] {
+            let curve = lock(cost, variant).curve("", [1, 2, 4, 8, 16, 48]).unwrap();
+            let fit = fit_cost(|_| lock(1.0, variant), &curve).unwrap();
             assert!((fit.cost / cost - 1.0).abs() < 1e-4, "{fit:?}");
-            assert!(fit.error < 1e-4 && fit.reading == reading && fit.family == Family::Ticket);
+            assert!(fit.error < 1e-4 && fit.variant == variant && fit.family == Family::Ticket);
         }
     }
 
     #[test]
     fn the_wrong_form_gives_another_cost() {
-        let curve = lock(200.0, Reading::Waiters).curve("", [2, 8, 48]).unwrap();
-        let fit = fit_cost(|_| lock(1.0, Reading::FormulaBalanced), &curve).unwrap();
+        let curve = lock(200.0, Variant::Waiters).curve("", [2, 8, 48]).unwrap();
+        let fit = fit_cost(|_| lock(1.0, Variant::FormulaBalanced), &curve).unwrap();
         assert!((fit.cost / 100.0 - 1.0).abs() < 1e-3);
     }
 
@@ -176,7 +176,7 @@ mod tests {
                 .with_points(points.iter().map(|&(cores, value)| Point::exact(cores, value)))
                 .unwrap()
         };
-        let fit = |curve: &Curve| fit_cost(|_| lock(1.0, Reading::Waiters), curve).unwrap_err();
+        let fit = |curve: &Curve| fit_cost(|_| lock(1.0, Variant::Waiters), curve).unwrap_err();
         assert_eq!(fit(&speedup(&[(1, 1.0)])), FitError::NoWaiters);
         assert!(matches!(fit(&speedup(&[(2, 2.0), (48, 48.0)])), FitError::Undetermined(_)));
         let operations = Curve::new("", Unit::OperationsPerSecond, Provenance::Measured);
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn a_peak_gives_its_cost() {
         let peak = |lock: &LockModel| Ok(lock.curve("", 1..=48)?.peak().map_or(0.0, |peak| peak.value));
-        let expected = peak(&lock(200.0, Reading::Waiters)).unwrap();
-        let cost = cost_giving(&lock(1.0, Reading::Waiters), expected, peak).unwrap().unwrap();
+        let expected = peak(&lock(200.0, Variant::Waiters)).unwrap();
+        let cost = cost_giving(&lock(1.0, Variant::Waiters), expected, peak).unwrap().unwrap();
         assert!((cost / 200.0 - 1.0).abs() < 1e-3, "{cost}");
-        assert_eq!(cost_giving(&lock(1.0, Reading::Waiters), 1e9, peak).unwrap(), None);
+        assert_eq!(cost_giving(&lock(1.0, Variant::Waiters), 1e9, peak).unwrap(), None);
     }
 }

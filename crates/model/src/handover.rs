@@ -25,7 +25,7 @@ pub fn family_named(name: &str) -> Option<Family> {
 /// c but for the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reading {
+pub enum Variant {
     /// t_k = s + c (k - 1) / 2: the text's hand-over of ck/2, with k the waiters left behind, as the caption of
     /// fig. 7 counts them (service rate s_k with k + 1 cores contending).
     ///
@@ -44,11 +44,11 @@ pub enum Reading {
     FormulaBalanced,
 }
 
-impl Reading {
-    /// Every reading, the default first.
+impl Variant {
+    /// Every variant, the default first.
     pub const ALL: [Self; 4] = [Self::Waiters, Self::Contenders, Self::Formula, Self::FormulaBalanced];
 
-    /// The reading's name.
+    /// The variant's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiters => "waiters",
@@ -68,9 +68,9 @@ impl Reading {
         }
     }
 
-    /// The reading of that name.
+    /// The variant of that name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reading| reading.name() == name)
+        Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
     /// What counts as waiters with `at_lock` cores at the lock.
@@ -175,13 +175,13 @@ impl Handover {
     }
 
     /// The time from a release to the next holder's start, added to its critical section.
-    pub fn time(&self, contenders: Contenders, reading: Reading) -> f64 {
-        let waiters = reading.waiters(contenders.at_lock);
+    pub fn time(&self, contenders: Contenders, variant: Variant) -> f64 {
+        let waiters = variant.waiters(contenders.at_lock);
         if waiters == 0.0 {
             return 0.0;
         }
         match *self {
-            Self::Ticket { waiter_cost } => reading.ticket_share() * waiter_cost * waiters,
+            Self::Ticket { waiter_cost } => variant.ticket_share() * waiter_cost * waiters,
             Self::TestAndSet { waiter_cost } => waiter_cost * waiters,
             Self::BackOff { waiter_cost, delay } => {
                 let overlapping = waiters.min(waiters * waiter_cost / delay);
@@ -204,7 +204,7 @@ impl Handover {
     pub(crate) fn returns(&self, contenders: Contenders) -> f64 {
         match *self {
             Self::BackOffThenSleep { .. } if contenders.at_lock > 1 => {
-                (self.time(contenders, Reading::default()) / contenders.outside).min(1.0)
+                (self.time(contenders, Variant::default()) / contenders.outside).min(1.0)
             }
             _ => 0.0,
         }
@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn readings_differ_in_index_and_slope() {
         let ticket = Handover::Ticket { waiter_cost: 10.0 };
-        let times = |reading| [1, 2, 5].map(|k| ticket.time(contenders(k), reading));
-        assert_eq!(times(Reading::Waiters), [0.0, 5.0, 20.0]);
-        assert_eq!(times(Reading::Contenders), [5.0, 10.0, 25.0]);
-        assert_eq!(times(Reading::Formula), [10.0, 20.0, 50.0]);
-        assert_eq!(times(Reading::FormulaBalanced), [0.0, 10.0, 40.0]);
+        let times = |variant| [1, 2, 5].map(|k| ticket.time(contenders(k), variant));
+        assert_eq!(times(Variant::Waiters), [0.0, 5.0, 20.0]);
+        assert_eq!(times(Variant::Contenders), [5.0, 10.0, 25.0]);
+        assert_eq!(times(Variant::Formula), [10.0, 20.0, 50.0]);
+        assert_eq!(times(Variant::FormulaBalanced), [0.0, 10.0, 40.0]);
     }
 
     #[test]
@@ -261,8 +261,8 @@ mod tests {
             Handover::Blocking { wake: 9.0, barging: true },
             Handover::BackOffThenSleep { poll: 9.0 },
         ] {
-            assert_eq!(handover.time(contenders(1), Reading::Waiters), 0.0);
-            assert!(handover.time(contenders(2), Reading::Waiters) > 0.0);
+            assert_eq!(handover.time(contenders(1), Variant::Waiters), 0.0);
+            assert!(handover.time(contenders(2), Variant::Waiters) > 0.0);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
     fn back_off_without_delay_is_a_ticket_lock() {
         let back_off = Handover::BackOff { waiter_cost: 10.0, delay: 1e-9 };
         let ticket = Handover::Ticket { waiter_cost: 10.0 };
-        let time = |lock: Handover| lock.time(contenders(40), Reading::Waiters);
+        let time = |lock: Handover| lock.time(contenders(40), Variant::Waiters);
         assert!((time(back_off) - time(ticket)).abs() < 1e-6);
         assert!(time(Handover::BackOff { waiter_cost: 10.0, delay: 1000.0 }) < time(ticket));
     }
@@ -279,7 +279,7 @@ mod tests {
     fn barging_hides_the_wake_up_behind_arrivals() {
         let time = |barging, away| {
             Handover::Blocking { wake: 500.0, barging }
-                .time(Contenders { at_lock: 3, away, outside: 1000.0 }, Reading::Waiters)
+                .time(Contenders { at_lock: 3, away, outside: 1000.0 }, Variant::Waiters)
         };
         assert_eq!(time(true, 0), 500.0);
         assert_eq!(time(true, 2), 250.0);
@@ -290,7 +290,7 @@ mod tests {
     fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
         let lock = Handover::BackOffThenSleep { poll: 3000.0 };
         let contenders = |at_lock, away| Contenders { at_lock, away, outside: 100.0 };
-        assert!((lock.time(contenders(2, 0), Reading::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
+        assert!((lock.time(contenders(2, 0), Variant::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
         assert!((lock.returns(contenders(2, 0)) - 30.0 / 31.0).abs() < 1e-9);
         assert!(lock.returns(contenders(2, 9)) < 0.1, "one of ten that may come");
         assert_eq!(lock.returns(contenders(1, 1)), 0.0, "nobody waits");
@@ -302,8 +302,8 @@ mod tests {
         for family in Family::ALL {
             assert_eq!(family_named(family.name()), Some(family));
         }
-        for reading in Reading::ALL {
-            assert_eq!(Reading::named(reading.name()), Some(reading));
+        for variant in Variant::ALL {
+            assert_eq!(Variant::named(variant.name()), Some(variant));
         }
         assert_eq!(family_named("MCS"), Some(Family::Queue));
         assert_eq!(family_named("<b>"), None);

@@ -19,7 +19,7 @@
 //! throughout, cycles or nanoseconds, whichever the caller uses; names that end in `_ns` mean nanoseconds.
 //!
 //! ```
-//! use contend_model::{Handover, LockModel, Reading, Service};
+//! use contend_model::{Handover, LockModel, Variant, Service};
 //!
 //! // One memory-mapping lock of the paper: 121 cycles held, 1592 outside, 200 more for every two waiters.
 //! let lock = LockModel {
@@ -27,7 +27,7 @@
 //!     service: Service::constant(121.0),
 //!     handover: Handover::Ticket { waiter_cost: 200.0 },
 //!     readers: None,
-//!     reading: Reading::Waiters,
+//!     variant: Variant::Waiters,
 //! };
 //! assert!(lock.at(6).unwrap().speedup > 4.7);
 //! assert!(lock.at(48).unwrap().speedup < 0.4);
@@ -44,9 +44,9 @@ pub mod parameters;
 pub mod predict;
 
 pub use chain::{Basins, Chain};
-pub use handover::{Contenders, Family, Handover, Reading, family_named};
+pub use handover::{Contenders, Family, Handover, Variant, family_named};
 pub use lock::{LockModel, Readers, Service, Steady};
-pub use parameters::{Mean, Observed, Parameters};
+pub use parameters::{End, Mean, Observed, Parameters};
 pub use predict::{Prediction, Verdict};
 
 pub use topology::MAX_CORES;

@@ -1,6 +1,6 @@
 //! One lock and the cores that use it.
 
-use crate::handover::{Contenders, Handover, Reading};
+use crate::handover::{Contenders, Handover, Variant};
 use crate::{Chain, ModelError, not_negative, positive, share, valid_cores};
 use curve::{Curve, Point, Provenance, Unit};
 
@@ -95,7 +95,7 @@ pub struct LockModel {
     /// Set for a reader-writer lock.
     pub readers: Option<Readers>,
     /// Which form of the model is used.
-    pub reading: Reading,
+    pub variant: Variant,
 }
 
 /// The long-run behaviour of a lock at one number of cores.
@@ -212,7 +212,7 @@ impl LockModel {
         let service = self.service.mean(from_other);
         let time = |at_lock| {
             let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.outside };
-            let handover = self.handover.time(contenders, self.reading);
+            let handover = self.handover.time(contenders, self.variant);
             self.readers.map_or(service + handover, |readers| readers.time(at_lock, service, handover))
         };
         Chain::new(self.outside, (1..=cores).map(time).collect())
@@ -232,7 +232,7 @@ mod tests {
             service: Service::constant(121.0),
             handover: Handover::Ticket { waiter_cost: c },
             readers: None,
-            reading: Reading::Waiters,
+            variant: Variant::Waiters,
         }
     }
 
@@ -247,9 +247,9 @@ mod tests {
 
     #[test]
     fn twice_c_in_the_text_is_formula_one_but_for_the_index() {
-        let text = LockModel { reading: Reading::Waiters, ..mempop(400.0) };
-        let balanced = LockModel { reading: Reading::FormulaBalanced, ..mempop(200.0) };
-        let printed = LockModel { reading: Reading::Formula, ..mempop(200.0) };
+        let text = LockModel { variant: Variant::Waiters, ..mempop(400.0) };
+        let balanced = LockModel { variant: Variant::FormulaBalanced, ..mempop(200.0) };
+        let printed = LockModel { variant: Variant::Formula, ..mempop(200.0) };
         for cores in [2, 6, 48] {
             assert_eq!(text.at(cores), balanced.at(cores));
             assert!(printed.at(cores).unwrap().speedup < text.at(cores).unwrap().speedup);
@@ -322,7 +322,7 @@ mod tests {
             service: Service { same: 165.0, other: 509.0 },
             handover: Handover::Blocking { wake: 14_000.0, barging: true },
             readers: Some(Readers { share, word: 100.0 }),
-            reading: Reading::Waiters,
+            variant: Variant::Waiters,
         };
         let two = |share| lock(share).at(2).unwrap().speedup;
         assert!(two(0.95) < 0.6, "{}", two(0.95));
@@ -336,7 +336,7 @@ mod tests {
             service: Service { same: 50.0, other: 250.0 },
             handover,
             readers: None,
-            reading: Reading::Waiters,
+            variant: Variant::Waiters,
         };
         let at = |handover| lock(handover).at(2).unwrap();
         let back_off_then_sleep = at(Handover::BackOffThenSleep { poll: 3000.0 });
@@ -364,12 +364,12 @@ mod tests {
         let readers =
             proptest::option::of((0.0..=1.0, time()).prop_map(|(share, word)| Readers { share, word }));
         (time(), time(), 1.0..1e6f64, handover, readers, 0..4usize).prop_map(
-            |(outside, same, growth, handover, readers, reading)| LockModel {
+            |(outside, same, growth, handover, readers, variant)| LockModel {
                 outside,
                 service: Service { same, other: same * growth },
                 handover,
                 readers,
-                reading: Reading::ALL[reading],
+                variant: Variant::ALL[variant],
             },
         )
     }
@@ -410,7 +410,7 @@ mod tests {
                 service: Service::constant(s),
                 handover: Handover::Queue { transfer: 0.0 },
                 readers: None,
-                reading: Reading::Waiters,
+                variant: Variant::Waiters,
             };
             let (fewer, more) = (lock.at(cores).unwrap(), lock.at(cores + 1).unwrap());
             prop_assert!(more.throughput >= fewer.throughput * (1.0 - 1e-12));

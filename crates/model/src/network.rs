@@ -8,7 +8,7 @@
 //! One thing is simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, which whoever asks has
 //! taken from the lock's own chain.
 
-use crate::handover::{Contenders, Handover, Reading};
+use crate::handover::{Contenders, Handover, Variant};
 use crate::lock::Readers;
 use crate::{ModelError, ln_sum, not_negative, positive, valid_cores};
 
@@ -29,9 +29,9 @@ pub struct Station {
 
 impl Station {
     /// The mean time from one release to the next with `at_lock` of `cores` cores there.
-    fn time(&self, at_lock: u32, cores: u32, reading: Reading) -> f64 {
+    fn time(&self, at_lock: u32, cores: u32, variant: Variant) -> f64 {
         let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.away };
-        let handover = self.handover.time(contenders, reading);
+        let handover = self.handover.time(contenders, variant);
         self.readers.map_or(self.service + handover, |readers| readers.time(at_lock, self.service, handover))
     }
 }
@@ -44,7 +44,7 @@ pub struct Network {
     /// The locks. One that takes no time at all may be left out.
     pub locks: Vec<Station>,
     /// Which form of the model is used.
-    pub reading: Reading,
+    pub variant: Variant,
 }
 
 impl Network {
@@ -66,7 +66,7 @@ impl Network {
             positive("the time away from a lock", lock.away)?;
             lock.readers.map_or(Ok(()), Readers::check)?;
             lock.handover.check()?;
-            let ln_lock = running_sum(cores, |k| (lock.visits * lock.time(k, cores, self.reading)).ln());
+            let ln_lock = running_sum(cores, |k| (lock.visits * lock.time(k, cores, self.variant)).ln());
             ln_total = convolve(&ln_total, &ln_lock);
         }
         let [.., fewer, all] = ln_total[..] else { return Ok(0.0) }; // there is one core at least
@@ -76,7 +76,7 @@ impl Network {
     /// The lock that limits the operation on `cores` cores if no other does: the one with the longest time at the
     /// lock in an operation when all cores are there. `None` without locks.
     pub fn bottleneck(&self, cores: u32) -> Option<usize> {
-        let demand = |lock: &Station| lock.visits * lock.time(cores, cores, self.reading);
+        let demand = |lock: &Station| lock.visits * lock.time(cores, cores, self.variant);
         (0..self.locks.len()).max_by(|&i, &j| demand(&self.locks[i]).total_cmp(&demand(&self.locks[j])))
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn network(outside: f64, locks: Vec<Station>) -> Network {
-        Network { outside, locks, reading: Reading::Waiters }
+        Network { outside, locks, variant: Variant::Waiters }
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             service: Service::constant(121.0),
             handover: Handover::Ticket { waiter_cost: 200.0 },
             readers: None,
-            reading: Reading::Waiters,
+            variant: Variant::Waiters,
         };
         for cores in [1, 6, 48] {
             let chain = lock.at(cores).unwrap().throughput;

@@ -1,6 +1,6 @@
 //! What a prediction is made from: a lock as a profile shows it, and the model's parameters taken from that.
 
-use crate::handover::{Contenders, Family, Handover, Reading};
+use crate::handover::{Contenders, Family, Handover, Variant};
 use crate::lock::{LockModel, Readers, Service};
 use families::BACK_OFF_CYCLES;
 use serde::Serialize;
@@ -9,15 +9,22 @@ use topology::machine_file::Costs;
 
 /// Which end of all ranges a curve is computed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
+    /// Everything costs the least that it may.
     Optimistic,
+    /// Everything costs what it most likely does.
     Likely,
+    /// Everything costs the most that it may.
     Pessimistic,
 }
 
 impl End {
+    /// All of them, the cheapest first.
+    pub const ALL: [Self; 3] = [Self::Optimistic, Self::Likely, Self::Pessimistic];
+
     /// The number of a range at this end.
-    fn of(self, range: Range) -> f64 {
+    #[must_use]
+    pub fn of(self, range: Range) -> f64 {
         match self {
             Self::Optimistic => range.low,
             Self::Likely => range.likely,
@@ -25,7 +32,9 @@ impl End {
         }
     }
 
-    fn opposite(self) -> Self {
+    /// The end for what throughput grows with.
+    #[must_use]
+    pub fn opposite(self) -> Self {
         match self {
             Self::Optimistic => Self::Pessimistic,
             Self::Likely => Self::Likely,
@@ -211,19 +220,12 @@ impl Parameters {
     }
 
     /// The lock at one number of cores of a machine, every range at its likely value.
-    pub fn likely_model(&self, family: Family, costs: &Costs, cores: u32, reading: Reading) -> LockModel {
-        self.model(family, costs, cores, reading, End::Likely)
+    pub fn likely_model(&self, family: Family, costs: &Costs, cores: u32, variant: Variant) -> LockModel {
+        self.at_end(family, costs, cores, variant, End::Likely)
     }
 
     /// The lock at one number of cores of a machine, every range at one of its ends.
-    pub(crate) fn model(
-        &self,
-        family: Family,
-        costs: &Costs,
-        cores: u32,
-        reading: Reading,
-        end: End,
-    ) -> LockModel {
+    pub fn at_end(&self, family: Family, costs: &Costs, cores: u32, variant: Variant, end: End) -> LockModel {
         let times_off = match end {
             End::Optimistic => 1.0 / self.spread,
             End::Likely => 1.0,
@@ -261,7 +263,7 @@ impl Parameters {
             service: Service { same, other },
             handover,
             readers: self.read_share.map(|share| Readers { share, word: 2.0 * transfer }),
-            reading,
+            variant,
         }
     }
 }
@@ -271,7 +273,7 @@ impl Parameters {
 fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, end: End) -> f64 {
     let contenders = Contenders { at_lock: cores, away: 0, outside: 1.0 };
     let time =
-        |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, Reading::default());
+        |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, Variant::default());
     let mut delays = [range.low, range.likely, range.high];
     delays.sort_by(|a, b| time(a).total_cmp(&time(b)));
     match end {

@@ -6,7 +6,7 @@
 //! time at the lock, so the two ends hold all that lies between. If the ends disagree on whether throughput
 //! collapses, the answer is that this profile cannot tell.
 
-use crate::handover::{Family, Reading};
+use crate::handover::{Family, Variant};
 use crate::network::{Network, Station};
 use crate::parameters::{End, Parameters};
 use crate::{Basins, ModelError};
@@ -45,7 +45,7 @@ pub struct Prediction {
     /// The family of lock.
     pub family: Family,
     /// The form of the model.
-    pub reading: Reading,
+    pub variant: Variant,
     /// Throughput relative to one core, with its band.
     pub curve: Curve,
     /// Cores of the greatest throughput, at the likely end.
@@ -98,13 +98,13 @@ pub fn predict(
     family: Family,
     costs: &Costs,
     cores: &[u32],
-    reading: Reading,
+    variant: Variant,
 ) -> Result<Prediction, ModelError> {
     assert!(!cores.is_empty() && cores.is_sorted_by(|a, b| a < b), "cores ascend, and there are some");
     let end_curve = |end| {
         let mut points = Vec::with_capacity(cores.len());
         for &cores in cores {
-            let lock = parameters.model(family, costs, cores, reading, end);
+            let lock = parameters.at_end(family, costs, cores, variant, end);
             points.push(Point::exact(cores, lock.at(cores)?.speedup));
         }
         let curve = Curve::new(family.name(), Unit::Speedup, Provenance::Predicted).lock(family.name());
@@ -126,42 +126,46 @@ pub fn predict(
     let peak = likely.peak().expect("there are points");
     Ok(Prediction {
         family,
-        reading,
+        variant,
         peak_cores: peak.cores,
         peak_speedup: peak.value,
         collapse_cores: likely.collapse_cores(),
         verdict: verdict(parameters, family, &ends),
-        fall: fall(parameters, family, costs, cores, reading)?,
+        fall: fall(parameters, family, costs, cores, variant)?,
         curve,
     })
 }
 
-fn verdict(parameters: &Parameters, family: Family, [cheap, likely, dear]: &[Curve; 3]) -> Verdict {
+fn verdict(parameters: &Parameters, family: Family, ends: &[Curve; 3]) -> Verdict {
     if let Some(reason) = &parameters.useless {
         return Verdict::CannotTell { reason: reason.clone() };
     }
+    let unknown = if family.grows_with_waiters() {
+        "what a waiter costs there"
+    } else if family == Family::Blocking && parameters.wake_ns.is_none() {
+        "what a wake-up costs there"
+    } else {
+        "how much the critical section grows there"
+    };
+    judge(ends, unknown)
+}
+
+/// What becomes of throughput, by its curves at the cheap end of all ranges, at the likely values and at the dear end. Where
+/// the ends disagree on whether it collapses that cannot be told: `unknown` is what is known too roughly.
+pub fn judge([cheap, likely, dear]: &[Curve; 3], unknown: &str) -> Verdict {
     match (dear.collapse_cores(), cheap.collapse_cores()) {
         (Some(early), Some(late)) => {
             Verdict::Collapses { earliest: early.min(late), latest: early.max(late) }
         }
-        (Some(cores), None) | (None, Some(cores)) => {
-            let unknown = if family.grows_with_waiters() {
-                "what a waiter costs there"
-            } else if family == Family::Blocking && parameters.wake_ns.is_none() {
-                "what a wake-up costs there"
-            } else {
-                "how much the critical section grows there"
-            };
-            Verdict::CannotTell {
-                reason: format!(
-                    "it collapses at {cores} cores at one end of the ranges and not at all at the other: \
-                     {unknown} is known too roughly; measure it on the target (contend calibrate)"
-                ),
-            }
-        }
+        (Some(cores), None) | (None, Some(cores)) => Verdict::CannotTell {
+            reason: format!(
+                "it collapses at {cores} cores at one end of the ranges and not at all at the other: \
+                 {unknown} is known too roughly; measure it on the target (contend calibrate)"
+            ),
+        },
         (None, None) => {
             let points = likely.points();
-            let last = points[points.len() - 1];
+            let Some(last) = points.last() else { return Verdict::LevelsOff };
             let half = points.iter().rev().find(|point| point.cores <= last.cores / 2);
             match half {
                 Some(half) if last.value < GROWTH * half.value => Verdict::LevelsOff,
@@ -177,14 +181,14 @@ fn fall(
     family: Family,
     costs: &Costs,
     cores: &[u32],
-    reading: Reading,
+    variant: Variant,
 ) -> Result<Option<Fall>, ModelError> {
     let mut nearest: Option<(f64, Fall)> = None;
     if !family.grows_with_waiters() {
         return Ok(None);
     }
     for &cores in cores {
-        let chain = parameters.likely_model(family, costs, cores, reading).chain(cores)?;
+        let chain = parameters.likely_model(family, costs, cores, variant).chain(cores)?;
         let Some(Basins { working, collapsed, .. }) = chain.basins() else { continue };
         let ln_down = chain.ln_first_passage(working, collapsed);
         let ln_up = chain.ln_first_passage(collapsed, working);
@@ -195,6 +199,36 @@ fn fall(
         }
     }
     Ok(nearest.map(|(_, fall)| fall).filter(|f| f.to_collapse_ns.is_finite() && f.to_recover_ns.is_finite()))
+}
+
+/// Operations a nanosecond where the lock is split into `copies` locks, of which each operation takes one, each as likely.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn split(
+    parameters: &Parameters,
+    family: Family,
+    costs: &Costs,
+    cores: u32,
+    variant: Variant,
+    copies: u32,
+    end: End,
+) -> Result<f64, ModelError> {
+    let whole = parameters.at_end(family, costs, cores, variant, end);
+    let copies_f = f64::from(copies);
+    // To one copy a core comes back after its visits to the others.
+    let away = copies_f * (whole.outside + whole.service.same) - whole.service.same;
+    let one = crate::LockModel { outside: away, ..whole };
+    let station = Station {
+        visits: 1.0 / copies_f,
+        service: one.at(cores)?.service,
+        handover: one.handover,
+        readers: one.readers,
+        away,
+    };
+    let locks = vec![station; copies as usize];
+    Network { outside: whole.outside, locks, variant }.throughput(cores)
 }
 
 /// One of several locks that an operation takes.
@@ -221,11 +255,11 @@ pub fn together(
     operation_ns: f64,
     costs: &Costs,
     cores: &[u32],
-    reading: Reading,
+    variant: Variant,
 ) -> Result<(Curve, Option<usize>), ModelError> {
     let network = |cores: u32| {
         let locks = parts.iter().map(|part| {
-            let model = part.parameters.likely_model(part.family, costs, cores, reading);
+            let model = part.parameters.likely_model(part.family, costs, cores, variant);
             Ok(Station {
                 visits: part.visits,
                 // How often the last holder was another core is taken from the lock's own chain.
@@ -236,7 +270,7 @@ pub fn together(
             })
         });
         let locks = locks.collect::<Result<Vec<_>, ModelError>>()?;
-        Ok::<_, ModelError>(Network { outside: operation_ns, locks, reading })
+        Ok::<_, ModelError>(Network { outside: operation_ns, locks, variant })
     };
     let throughput = |cores: u32| network(cores)?.throughput(cores);
     let one = throughput(1)?;
@@ -267,11 +301,11 @@ mod tests {
             let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
             for family in Family::ALL {
                 let cores = [1, 2, 8, 48];
-                let reading = Reading::default();
-                let alone = predict(&parameters, family, &costs, &cores, reading).unwrap().curve;
+                let variant = Variant::default();
+                let alone = predict(&parameters, family, &costs, &cores, variant).unwrap().curve;
                 let part = Part { visits: 1.0, family, parameters: &parameters };
                 let (together, _) =
-                    together(&[part], parameters.outside_ns.likely, &costs, &cores, reading).unwrap();
+                    together(&[part], parameters.outside_ns.likely, &costs, &cores, variant).unwrap();
                 for (one, all) in alone.points().iter().zip(together.points()) {
                     assert!((one.value / all.value - 1.0).abs() < 1e-6, "{family:?}: {one:?} {all:?}");
                 }
@@ -302,7 +336,7 @@ mod tests {
     fn predicted(lock: &Observed, family: Family, waiter: &str) -> Prediction {
         let costs = costs(waiter);
         let parameters = Parameters::observed(lock, costs.transfer_ns(2)).unwrap();
-        predict(&parameters, family, &costs, &sweep(1, 256), Reading::default()).unwrap()
+        predict(&parameters, family, &costs, &sweep(1, 256), Variant::default()).unwrap()
     }
 
     #[test]
@@ -369,7 +403,7 @@ mod tests {
         let end = |profiled_on| {
             let parameters = Parameters::observed(&lock, Range::exact(profiled_on)).unwrap();
             let prediction =
-                predict(&parameters, Family::Queue, &costs, &[1, 48], Reading::default()).unwrap();
+                predict(&parameters, Family::Queue, &costs, &[1, 48], Variant::default()).unwrap();
             prediction.curve.at(48).unwrap().value
         };
         assert!(end(25.0) < end(50.0), "the target's lines take 50 ns: twice or once as long as profiled");
@@ -381,13 +415,13 @@ mod tests {
         let parameters = Parameters::observed(&observed(50.0, 2000.0), Range::exact(50.0)).unwrap();
         let part = |visits| Part { visits, family: Family::Ticket, parameters: &parameters };
         let end = |parts: &[Part<'_>]| {
-            let (curve, bottleneck) = together(parts, 2000.0, &costs, &[1, 32], Reading::default()).unwrap();
+            let (curve, bottleneck) = together(parts, 2000.0, &costs, &[1, 32], Variant::default()).unwrap();
             assert_eq!(bottleneck, Some(0));
             curve.at(32).unwrap().value
         };
         let (one, two) = (end(&[part(1.0)]), end(&[part(0.5), part(0.25)]));
         assert!(two > one, "{two} {one}");
-        let alone = parameters.likely_model(Family::Ticket, &costs, 32, Reading::default());
+        let alone = parameters.likely_model(Family::Ticket, &costs, 32, Variant::default());
         assert!((one / alone.at(32).unwrap().speedup - 1.0).abs() < 0.2);
     }
 

@@ -8,7 +8,8 @@ use std::time::Instant;
 use contend_profile::arena::{Grow, write_header};
 use contend_profile::clock::ticks;
 use contend_profile::format::{FRAMES, Header, ProcessValues};
-use contend_profile::record::{Host, Image, Kind, Mode, PerThread, Recorder, Trace};
+use contend_profile::record::{Host, Image, Mode, PerThread, Recorder, Trace};
+use pthread::object::ObjectKind;
 
 struct Bare;
 
@@ -70,7 +71,7 @@ fn main() {
         let round = || {
             let start = Instant::now();
             for _ in 0..PAIRS {
-                recorder.acquired(&t, &trace, Kind::Mutex, Mode::Exclusive, 1, None);
+                recorder.acquired(&t, &trace, ObjectKind::Mutex, Mode::Exclusive, 1, None);
                 recorder.releasing(&t, &trace, Mode::Exclusive);
             }
             start.elapsed().as_nanos() as f64 / f64::from(PAIRS)

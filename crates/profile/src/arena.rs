@@ -1,4 +1,4 @@
-//! Room in the shared mapping of a profile file: blocks given out one after another, by any number of processes.
+//! Space in the shared mapping of a profile file: blocks given out one after another, by any number of processes.
 //!
 //! Every process maps the file at its full limit when it starts; the file itself grows step by step, and a page is only
 //! touched once the file system has promised it. So a full disk is an error here, not a bus error in the program.
@@ -159,12 +159,12 @@ impl Block {
     /// The bytes are zero. Whoever writes a record there writes its head last.
     pub fn take(&self, length: usize) -> Option<*mut u8> {
         let header = self.header();
-        let room = (header.mark.load(Ordering::Relaxed) >> 32) - UNIT;
+        let space = (header.mark.load(Ordering::Relaxed) >> 32) - UNIT;
         let length = (length as u64).next_multiple_of(8);
         let used = header
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(length).filter(|&end| end <= room)
+                used.checked_add(length).filter(|&end| end <= space)
             })
             .ok()?;
         // SAFETY: `used + length` is within the block's length.

@@ -91,7 +91,7 @@ macro_rules! words {
         }
 
         impl $plain {
-            /// Reads the fields that `bytes` has room for; the rest is zero.
+            /// Reads the fields that `bytes` holds; the rest is zero.
             pub fn decode(bytes: &[u8]) -> Self {
                 let mut words = bytes
                     .chunks_exact(8)
@@ -137,7 +137,7 @@ words! {
         growth_error,
         /// A number drawn at random, which tells this file from others that come to its name.
         identity,
-        /// Process images that did not record, because there was no room for another one.
+        /// Process images that did not record, because there was no space for another one.
         unrecorded,
     }
 }
@@ -281,7 +281,7 @@ words! {
         head,
         /// Where the object is.
         address,
-        /// [`Kind`](crate::record::Kind) in the low half; how often the same call site made a lock of this kind at this
+        /// [`ObjectKind`](pthread::object::ObjectKind) in the low half; how often the same call site made a lock of this kind at this
         /// address, minus one, in the high half.
         kind,
         /// Ticks at the first touch.

@@ -21,4 +21,6 @@ pub mod session;
 pub mod tally;
 
 #[cfg(feature = "read")]
+pub use pthread::object::ObjectKind;
+#[cfg(feature = "read")]
 pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, Times, Usage};

@@ -32,30 +32,20 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
+use pthread::object::ObjectKind;
+
 use crate::arena::{Arena, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
 use locks::{REMEMBERED, Stacks};
 use pairs::{WARM, note};
-use threads::Slot;
+use threads::ThreadPart;
 
 pub use threads::PerThread;
 
 /// The number of all locks that have no record of their own.
 pub const MERGED: u32 = u32::MAX;
-
-/// What kind of object a lock is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Kind {
-    /// A mutex.
-    Mutex = 1,
-    /// A spin lock.
-    Spin = 2,
-    /// A reader-writer lock.
-    Rwlock = 3,
-}
 
 /// How a lock is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,7 +102,7 @@ pub trait Host: Grow {
     fn monotonic_ns(&self) -> u64;
     /// Private zeroed memory, page-aligned; null if there is none.
     fn zeroed(&self, bytes: usize) -> *mut u8;
-    /// Gives back what [`Host::zeroed`] returned.
+    /// Frees what [`Host::zeroed`] returned.
     ///
     /// # Safety
     /// `start` and `bytes` are those of an earlier call, and the memory is not used any more.
@@ -168,7 +158,7 @@ pub struct Recorder<H> {
     only_counts: AtomicBool,
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
-    slots: AtomicPtr<Slot>,
+    slots: AtomicPtr<ThreadPart>,
     locks: AtomicPtr<u8>,
     remembered: [AtomicU32; REMEMBERED],
     /// Read locks that were given up by another thread than the one that took them, by lock, and whose taker does not know yet.
@@ -199,7 +189,7 @@ impl<H: Host> Recorder<H> {
 
     /// Starts a section of the file whose mapping starts at `base`.
     ///
-    /// False, and the recorder stays without a file, if the file has no room for a section.
+    /// False, and the recorder stays without a file, if the file has no space for a section.
     ///
     /// # Safety
     /// `base` is as [`Arena::attach`] wants it. No other thread uses the recorder.
@@ -216,7 +206,7 @@ impl<H: Host> Recorder<H> {
 
     /// Starts a section in a forked child: the parent's records are left alone from here on.
     ///
-    /// False, and the recorder is left without a file, if there is no room for a section.
+    /// False, and the recorder is left without a file, if there is no space for a section.
     ///
     /// # Safety
     /// The caller is the only thread, `t` is its storage, and the mapping was inherited from the parent.
@@ -250,7 +240,7 @@ impl<H: Host> Recorder<H> {
         let section = self.arena.position_of(block.header());
         block.header().section.store(section, Relaxed);
         let Some(start) = block.take(Process::LENGTH) else { return false };
-        // SAFETY: `take` gave the room, 8-aligned, and the mapping stays.
+        // SAFETY: `take` gave the space, 8-aligned, and the mapping stays.
         let process = unsafe { &*start.cast::<Process>() };
         process.store(&ProcessValues { head: head(Type::Process, Process::LENGTH), ..image.process });
         block.push_bytes(Type::Arguments, &[image.arguments]);
@@ -299,7 +289,7 @@ impl<H: Host> Recorder<H> {
         self.process().map_or(0, |process| self.arena.position_of(process) - 1)
     }
 
-    /// Appends a record of bytes to the section. False if there is no room.
+    /// Appends a record of bytes to the section. False if there is no space.
     pub fn append(&self, what: Type, parts: &[&[u8]]) -> bool {
         let length = 8 + parts.iter().map(|part| part.len()).sum::<usize>();
         match self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length) {
@@ -314,14 +304,14 @@ impl<H: Host> Recorder<H> {
         &self,
         t: &PerThread,
         trace: &Trace,
-        what: Kind,
+        kind: ObjectKind,
         mode: Mode,
         address: usize,
         wait_started: Option<u64>,
     ) {
         let place = trace.place.load(Relaxed);
         let Some(pair) = t.find(key_of(place as u32, mode)) else {
-            return self.acquired_first(t, trace, what, mode, address, wait_started);
+            return self.acquired_first(t, trace, kind, mode, address, wait_started);
         };
         self.count_acquisition(t, trace, pair, mode, wait_started);
     }
@@ -349,7 +339,7 @@ impl<H: Host> Recorder<H> {
         &self,
         t: &PerThread,
         trace: &Trace,
-        what: Kind,
+        kind: ObjectKind,
         mode: Mode,
         address: usize,
         wait_started: Option<u64>,
@@ -357,7 +347,7 @@ impl<H: Host> Recorder<H> {
         if self.only_counts.load(Relaxed) {
             return t.count();
         }
-        match self.pair(t, trace, what, mode, address) {
+        match self.pair(t, trace, kind, mode, address) {
             Some(pair) => self.count_acquisition(t, trace, pair, mode, wait_started),
             None => self.drop_event(),
         }
@@ -508,8 +498,8 @@ impl<H: Host> Recorder<H> {
 
     /// A try call found the lock held.
     #[inline]
-    pub fn try_failed(&self, t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
-        match self.pair(t, trace, what, mode, address) {
+    pub fn try_failed(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
+        match self.pair(t, trace, kind, mode, address) {
             Some(pair) => add(&pair.try_failures, 1),
             None => self.drop_event(),
         }
@@ -517,8 +507,8 @@ impl<H: Host> Recorder<H> {
 
     /// A timed call gave up.
     #[cold]
-    pub fn timed_out(&self, t: &PerThread, trace: &Trace, what: Kind, mode: Mode, address: usize) {
-        match self.pair(t, trace, what, mode, address) {
+    pub fn timed_out(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
+        match self.pair(t, trace, kind, mode, address) {
             Some(pair) => add(&pair.timeouts, 1),
             None => self.drop_event(),
         }
@@ -543,7 +533,7 @@ impl<H: Host> Recorder<H> {
         relock_started: Option<u64>,
         outcome: Outcome,
     ) {
-        let Some(pair) = self.pair(t, trace, Kind::Mutex, Mode::Exclusive, address) else {
+        let Some(pair) = self.pair(t, trace, ObjectKind::Mutex, Mode::Exclusive, address) else {
             return self.drop_event();
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time

@@ -101,7 +101,7 @@ impl Recording {
         Profile::read(&self.file, &self.path)
     }
 
-    /// Process images that found no room in the file.
+    /// Process images that found no space in the file.
     pub fn unrecorded(&self) -> u64 {
         self.arena.header().map_or(0, |header| header.unrecorded.load(Relaxed))
     }
@@ -126,12 +126,12 @@ impl Recording {
     pub fn finish(&self, run: RunValues, tasks: &[TaskValues]) -> io::Result<()> {
         self.note_time();
         let length = Run::LENGTH + tasks.len() * Task::LENGTH;
-        let room = |bytes| self.arena.allocate(self, Need::Essential, 0, 0, bytes);
+        let take = |bytes| self.arena.allocate(self, Need::Essential, 0, 0, bytes);
         let full = || io::Error::new(io::ErrorKind::StorageFull, "the profile cannot grow any more");
         // The run matters more than its threads.
-        let block = room(length).or_else(|| room(Run::LENGTH)).ok_or_else(full)?;
+        let block = take(length).or_else(|| take(Run::LENGTH)).ok_or_else(full)?;
         let start = block.take(Run::LENGTH).ok_or_else(full)?;
-        // SAFETY: `take` gave the room, aligned, in the mapping.
+        // SAFETY: `take` gave the space, aligned, in the mapping.
         unsafe { &*start.cast::<Run>() }.store(&RunValues { head: head(Type::Run, Run::LENGTH), ..run });
         for task in tasks {
             let Some(start) = block.take(Task::LENGTH) else { break };

@@ -7,8 +7,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use pthread::object::ObjectKind;
+
 use crate::format::{PAGE, Refusal};
-use crate::record::Kind;
 
 /// The first word of a tally: another file of this length is none.
 const MAGIC: u64 = u64::from_le_bytes(*b"contally");
@@ -68,8 +69,8 @@ impl Tally {
     }
 
     /// The objects of a kind.
-    pub fn of(&self, kind: Kind) -> &OfKind {
-        &self.kinds[kind as usize - 1]
+    pub fn of(&self, kind: ObjectKind) -> &OfKind {
+        &self.kinds[kind.index()]
     }
 }
 

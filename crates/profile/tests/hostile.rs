@@ -3,9 +3,10 @@
 mod support;
 
 use contend_profile::read::{Diff, Error, Profile, to_pprof};
-use contend_profile::record::{Kind, Mode, PerThread, Trace};
+use contend_profile::record::{Mode, PerThread, Trace};
 use contend_profile::{LockTable, Options};
 use proptest::prelude::*;
+use pthread::object::ObjectKind;
 use support::{File, STACK};
 
 /// A small file with records of every type that recorders write.
@@ -25,7 +26,7 @@ fn sample() -> Vec<u8> {
     }
     STACK.set(vec![0x6000_0000]);
     let lock = Trace::new();
-    file.recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Shared, 0x7000_0000, Some(1));
+    file.recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Shared, 0x7000_0000, Some(1));
     STACK.take();
     file.recorder.thread_ends(&t);
     file.recorder.process_ends();

@@ -4,8 +4,9 @@ mod support;
 
 use contend_profile::format::{Quantity, Refusal};
 use contend_profile::read::Profile;
-use contend_profile::record::{Kind, Mode, Outcome, PerThread, Trace};
+use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
+use pthread::object::ObjectKind;
 use support::{CORE, DISK, File, GONE, NOW, STACK, image, pass};
 
 const MIB: u64 = 1 << 20;
@@ -65,19 +66,19 @@ fn a_hand_over_is_from_release_to_acquisition_of_one_that_waited() {
     let file = File::new(MIB, 1);
     let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    recorder.acquired(&a, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
     pass(10);
     let waits_from = NOW.get();
     pass(90);
     recorder.releasing(&a, &lock, Mode::Exclusive);
     pass(7);
-    recorder.acquired(&b, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    recorder.acquired(&b, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
     recorder.releasing(&b, &lock, Mode::Exclusive);
     pass(40);
     // Waits, but the last release came before that: no hand-over to it.
     let waits_from = NOW.get();
     pass(3);
-    recorder.acquired(&a, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    recorder.acquired(&a, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
     recorder.releasing(&a, &lock, Mode::Exclusive);
     let table = table(&file);
     let usage = &row(&table, 0x1000).exclusive;
@@ -91,7 +92,7 @@ fn readers_and_writers_are_apart_and_may_nest() {
     let file = File::new(MIB, 1);
     let (t, lock) = (PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    let read = || recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Shared, 0x1000, None);
+    let read = || recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Shared, 0x1000, None);
     read();
     pass(5);
     read();
@@ -99,7 +100,7 @@ fn readers_and_writers_are_apart_and_may_nest() {
     recorder.releasing(&t, &lock, Mode::Shared);
     pass(5);
     recorder.releasing(&t, &lock, Mode::Shared);
-    recorder.acquired(&t, &lock, Kind::Rwlock, Mode::Exclusive, 0x1000, None);
+    recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Exclusive, 0x1000, None);
     pass(4);
     recorder.releasing(&t, &lock, Mode::Exclusive);
     // One release too many, as by a thread that took the lock over: nothing happens.
@@ -116,7 +117,7 @@ fn a_read_lock_given_up_by_another_thread_nests_nothing() {
     let file = File::new(MIB, 1);
     let (taker, giver, lock) = (PerThread::new(), PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    let read = || recorder.acquired(&taker, &lock, Kind::Rwlock, Mode::Shared, 0x1000, None);
+    let read = || recorder.acquired(&taker, &lock, ObjectKind::Rwlock, Mode::Shared, 0x1000, None);
     read();
     recorder.releasing(&giver, &lock, Mode::Shared);
     for _ in 0..10 {
@@ -135,9 +136,9 @@ fn failures_conditions_and_refusals_are_counted() {
     let file = File::new(MIB, 1);
     let (t, lock) = (PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    recorder.try_failed(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000);
-    recorder.timed_out(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000);
-    recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    recorder.try_failed(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    recorder.timed_out(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
     recorder.acquired_again(&t, &lock);
     pass(10);
     recorder.releasing(&t, &lock, Mode::Exclusive);
@@ -191,7 +192,7 @@ fn an_address_that_another_lock_uses_is_another_lock() {
     file.pair(&t, &lock, 0x1000, 1, 5);
     // Memory that is reused without destroying starts with zeros as well. Another kind is another lock.
     let reused = Trace::new();
-    file.recorder.acquired(&t, &reused, Kind::Spin, Mode::Exclusive, 0x1000, None);
+    file.recorder.acquired(&t, &reused, ObjectKind::Spin, Mode::Exclusive, 0x1000, None);
     STACK.take();
     let table = table(&file);
     let mut generations: Vec<_> =
@@ -207,7 +208,7 @@ fn a_forked_child_counts_in_a_section_of_its_own() {
     file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
     let (t, inherited) = (PerThread::new(), Trace::new());
     file.pair(&t, &inherited, 0x1000, 1, 5);
-    file.recorder.acquired(&t, &inherited, Kind::Mutex, Mode::Exclusive, 0x1000, None);
+    file.recorder.acquired(&t, &inherited, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
     // SAFETY: this thread stands for the child's only one.
     assert!(unsafe { file.recorder.start_in_child(&t, &image(78)) });
     file.recorder.releasing(&t, &inherited, Mode::Exclusive); // what an atfork handler does
@@ -396,7 +397,7 @@ fn a_share_is_of_the_threads_time_and_never_more_than_all_of_it() {
         file.pair(&t, &lock, 0x1000, 10, 30);
         let waits_from = NOW.get();
         pass(1000);
-        file.recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+        file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
         file.recorder.releasing(&t, &lock, Mode::Exclusive);
     }
     file.recorder.process_ends();
@@ -438,7 +439,7 @@ fn blocked_time_is_set_against_off_cpu_time() {
     file.pair(&t, &lock, 0x1000, 0, 0);
     let waits_from = NOW.get();
     pass(10_000);
-    file.recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
+    file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(waits_from));
     file.recorder.process_ends();
     let coverage = table(&file).header.coverage.unwrap();
     // The fake thread runs for half of its time and is queued for a tenth.
@@ -471,7 +472,7 @@ fn own_cost_is_measured_without_a_trace_in_the_file() {
 fn without_a_file_every_call_does_nothing() {
     let recorder = contend_profile::record::Recorder::new(support::Fake);
     let (t, lock) = (PerThread::new(), Trace::new());
-    recorder.acquired(&t, &lock, Kind::Mutex, Mode::Exclusive, 0x1000, Some(1));
+    recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(1));
     recorder.releasing(&t, &lock, Mode::Exclusive);
     recorder.cond_waited(&t, &lock, 0x1000, 1, None, Outcome::Woken);
     recorder.destroyed(&lock);

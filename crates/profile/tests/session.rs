@@ -9,8 +9,9 @@ use std::path::Path;
 use contend_profile::Options;
 use contend_profile::format::{RunValues, TaskValues, Type};
 use contend_profile::read::{Diff, Profile};
-use contend_profile::record::{Kind, Mode};
+use contend_profile::record::Mode;
 use contend_profile::session::{DEFAULT_LIMIT, Overwrite, Recording};
+use pthread::object::ObjectKind;
 
 #[test]
 fn only_the_owner_can_read_it_and_only_a_profile_is_replaced() {
@@ -107,7 +108,7 @@ fn threads_that_did_not_run_together_are_doubted() {
         for t in [contend_profile::record::PerThread::new(), contend_profile::record::PerThread::new()] {
             let started = support::NOW.get();
             support::pass(wait);
-            file.recorder.acquired(&t, &trace, Kind::Mutex, Mode::Exclusive, 0x1000, Some(started));
+            file.recorder.acquired(&t, &trace, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(started));
             file.recorder.releasing(&t, &trace, Mode::Exclusive);
         }
         let run = RunValues { elapsed_ns, cpu_ns: 1000, ..RunValues::default() };

@@ -2,6 +2,7 @@
 //!
 //! A command builds its rows once, as a [`Table`], and prints them for a [`Screen`], as JSON objects or as CSV. Curves
 //! go into a [`Plot`], drawn for a terminal or as SVG. A [`Page`] holds both in one HTML file that needs nothing else.
+//! [`lock_table`] and [`differences`] make the tables of a profile and of two.
 //! Whatever text comes in may have been chosen by a stranger (names out of a profile): none of the outputs lets it
 //! act as terminal control or markup.
 //!
@@ -20,7 +21,9 @@
 //! assert!(plot.svg().contains("collapsed from 4"));
 //! ```
 
+pub mod differences;
 pub mod every_screen;
+pub mod lock_table;
 pub mod page;
 pub mod plot;
 pub mod ranges;

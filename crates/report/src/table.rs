@@ -108,6 +108,7 @@ pub struct Column {
     header: &'static str,
     kind: Kind,
     rank: Rank,
+    only_if_any: bool,
 }
 
 /// When a column is left out of a screen that is too narrow, first to last.
@@ -119,24 +120,28 @@ enum Rank {
 }
 
 impl Column {
+    const fn new(key: &'static str, header: &'static str, kind: Kind) -> Self {
+        Self { key, header, kind, rank: Rank::Plain, only_if_any: false }
+    }
+
     /// Words, at the left. `key` names it in JSON and CSV, `header` on screen.
     pub const fn text(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Text, rank: Rank::Plain }
+        Self::new(key, header, Kind::Text)
     }
 
     /// Counts and quantities, at the right; the unit stands in `header`, and ends `key`.
     pub const fn number(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Number, rank: Rank::Plain }
+        Self::new(key, header, Kind::Number)
     }
 
     /// Shares from 0 to 1, shown in per cent; `header` says `%`.
     pub const fn percent(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Percent, rank: Rank::Plain }
+        Self::new(key, header, Kind::Percent)
     }
 
     /// Medians with their ranges. CSV has `key`, `key_low` and `key_high`; JSON an object of `median`, `low`, `high`.
     pub const fn spread(key: &'static str, header: &'static str) -> Self {
-        Self { key, header, kind: Kind::Spread, rank: Rank::Plain }
+        Self::new(key, header, Kind::Spread)
     }
 
     /// A column that a narrow screen does without before any other. Of several, the last one goes first.
@@ -149,6 +154,12 @@ impl Column {
     #[must_use]
     pub const fn kept(self) -> Self {
         Self { rank: Rank::Kept, ..self }
+    }
+
+    /// A column that a terminal does without where no row has anything to say in it, such as why a row failed.
+    #[must_use]
+    pub const fn only_if_any(self) -> Self {
+        Self { only_if_any: true, ..self }
     }
 
     fn shows(&self, cell: &Cell) -> String {
@@ -165,6 +176,14 @@ impl Column {
             }
             Cell::Below(bound) => format!("< {}", number(*bound)),
             Cell::Missing => "-".into(),
+        }
+    }
+
+    /// The same without the range around a median.
+    fn shows_median(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Spread(spread) => self.shows(&Cell::Number(spread.median)),
+            other => self.shows(other),
         }
     }
 }
@@ -205,21 +224,49 @@ impl Table {
 
     /// Lines for a screen, with a final line end.
     ///
-    /// Columns that do not fit are left out and named below, those of detail first, before a word is broken; sentences
-    /// are wrapped between words, and so are headers. Only a name that is too wide beside the columns that are always
-    /// kept is broken. Where lines may have any length, everything is shown, one line a row.
+    /// What does not fit is left out and named below, before a word is broken: columns of detail first, then the ranges
+    /// around medians, then other columns. Sentences are wrapped between words, and so are headers. Only a name that is too
+    /// wide beside the columns that are always kept is broken. Where lines may have any length, everything is shown, one
+    /// line a row, but for columns that say nothing.
     pub fn terminal(&self, screen: Screen) -> String {
+        let said = self.without_silent_columns();
+        said.as_ref().unwrap_or(self).lines(screen)
+    }
+
+    /// The table without the columns that are shown only if they say anything, where they do not.
+    fn without_silent_columns(&self) -> Option<Self> {
+        let silent = |index: usize| self.rows.iter().all(|row| row[index] == Cell::Missing);
+        let shown: Vec<usize> = (0..self.columns.len())
+            .filter(|&index| !(self.columns[index].only_if_any && silent(index)))
+            .collect();
+        (shown.len() < self.columns.len()).then(|| Self {
+            columns: shown.iter().map(|&index| self.columns[index]).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| shown.iter().map(|&index| row[index].clone()).collect())
+                .collect(),
+        })
+    }
+
+    fn lines(&self, screen: Screen) -> String {
         let spelt = |text: &str| screen.spell(text).into_owned();
-        let contents: Vec<Contents> = (0..self.columns.len())
+        let mut contents: Vec<Contents> = (0..self.columns.len())
             .map(|index| {
                 let column = &self.columns[index];
                 let cells = self.rows.iter().map(|row| spelt(&column.shows(&row[index]))).collect();
-                Contents { header: spelt(column.header), cells, text: column.kind == Kind::Text }
+                let medians = self.rows.iter().map(|row| spelt(&column.shows_median(&row[index])));
+                Contents {
+                    header: spelt(column.header),
+                    cells,
+                    text: column.kind == Kind::Text,
+                    without_range: (column.kind == Kind::Spread).then(|| medians.collect()),
+                }
             })
             .collect();
-        let widths: Vec<_> = match screen.columns() {
-            Some(columns) => self.widths_within(&contents, columns),
-            None => contents.iter().map(|column| Some(column.whole())).collect(),
+        let (widths, without_range) = match screen.columns() {
+            Some(columns) => self.widths_within(&mut contents, columns),
+            None => (contents.iter().map(|column| Some(column.whole())).collect(), Vec::new()),
         };
         let shown: Vec<_> =
             widths.iter().enumerate().filter_map(|(index, width)| Some((index, (*width)?))).collect();
@@ -248,48 +295,78 @@ impl Table {
             let over = line.char_indices().nth(edge).filter(|_| line.starts_with(rule));
             let _ = writeln!(lines, "{}", over.map_or(&*line, |(over, _)| &line[..over]).trim_end());
         }
-        let left_out: Vec<_> = widths
-            .iter()
-            .zip(&contents)
-            .filter(|(width, _)| width.is_none())
-            .map(|(_, column)| column.header.as_str())
-            .collect();
-        if !left_out.is_empty() {
-            let note =
-                format!("Left out: {}. A wider terminal, a pipe and --json show all.\n", left_out.join(", "));
+        let header = |index: usize| contents[index].header.as_str();
+        let left_out: Vec<_> =
+            (0..contents.len()).filter(|&index| widths[index].is_none()).map(header).collect();
+        let without_range: Vec<_> =
+            without_range.into_iter().filter(|&index| widths[index].is_some()).map(header).collect();
+        let mut note = String::new();
+        for (what, headers) in [("Left out", left_out), ("Without ranges", without_range)] {
+            if !headers.is_empty() {
+                let _ = write!(note, "{what}: {}. ", headers.join(", "));
+            }
+        }
+        if !note.is_empty() {
+            note.push_str("A wider terminal, a pipe and --json show all.\n");
             lines.push_str(&screen.fit(&note));
         }
         lines
     }
 
-    /// How wide each column is on a screen of so many columns; `None` for one that is left out.
-    fn widths_within(&self, contents: &[Contents], columns: usize) -> Vec<Option<usize>> {
+    /// How wide each column is on a screen of so many columns, `None` for one that is left out; and the columns that have
+    /// lost the ranges around their medians.
+    fn widths_within(&self, contents: &mut [Contents], columns: usize) -> (Vec<Option<usize>>, Vec<usize>) {
         let mut widths: Vec<_> = contents.iter().map(|column| Some(column.comfortable())).collect();
-        let ranked = |rank| (1..contents.len()).filter(move |&index| self.columns[index].rank == rank);
-        for index in ranked(Rank::Detail).rev().chain(ranked(Rank::Plain).rev()) {
+        let ranked = |rank| (1..self.columns.len()).filter(move |&index| self.columns[index].rank == rank);
+        for index in ranked(Rank::Detail).rev() {
             if total(&widths) > columns {
                 widths[index] = None;
             }
         }
-        // Where a wide column was left out, narrow ones may have room again.
-        for index in ranked(Rank::Plain).chain(ranked(Rank::Detail)) {
+        let mut without_range = Vec::new();
+        for index in ranked(Rank::Plain).rev().chain(ranked(Rank::Kept).rev()) {
+            if total(&widths) > columns && contents[index].swap_range() {
+                widths[index] = Some(contents[index].comfortable());
+                without_range.push(index);
+            }
+        }
+        for index in ranked(Rank::Plain).rev() {
+            if total(&widths) > columns {
+                widths[index] = None;
+            }
+        }
+        // Where something wide was left out, there may be space again for something narrow.
+        let restore = |index: usize, widths: &mut Vec<Option<usize>>, contents: &[Contents]| {
             if widths[index].is_none() {
                 widths[index] = Some(contents[index].comfortable());
-                if total(&widths) > columns {
+                if total(widths) > columns {
                     widths[index] = None;
                 }
             }
-        }
+        };
+        ranked(Rank::Plain).for_each(|index| restore(index, &mut widths, contents));
+        without_range.retain(|&index| {
+            let narrow = widths[index];
+            contents[index].swap_range();
+            widths[index] = narrow.map(|_| contents[index].comfortable());
+            let still = total(&widths) > columns;
+            if still {
+                contents[index].swap_range();
+                widths[index] = narrow;
+            }
+            still
+        });
+        ranked(Rank::Detail).for_each(|index| restore(index, &mut widths, contents));
         // Of what is kept in any case, sentences give way first, then names; figures never do.
         if total(&widths) > columns {
-            for (width, column) in widths.iter_mut().zip(contents) {
+            for (width, column) in widths.iter_mut().zip(&*contents) {
                 *width = width.map(|_| column.tight());
             }
         }
         while total(&widths) > columns
             && let Some(widest) = widths
                 .iter_mut()
-                .zip(contents)
+                .zip(&*contents)
                 .filter_map(|(width, column)| width.as_mut().filter(|_| column.text))
                 .max()
                 .filter(|widest| **widest > LEAST_NAME_WIDTH)
@@ -300,7 +377,7 @@ impl Table {
         let mut left = columns.saturating_sub(total(&widths));
         let mut needs: Vec<_> = widths
             .iter_mut()
-            .zip(contents)
+            .zip(&*contents)
             .filter_map(|(width, column)| {
                 let width = width.as_mut()?;
                 Some((column.whole().saturating_sub(*width), width))
@@ -312,7 +389,7 @@ impl Table {
             *width += given;
             left -= given;
         }
-        widths
+        (widths, without_range)
     }
 
     /// An array of one object a row.
@@ -409,9 +486,22 @@ struct Contents {
     cells: Vec<String>,
     /// Words rather than figures: cells may be wrapped, not only the header.
     text: bool,
+    /// The cells without the ranges around medians, where there are any.
+    without_range: Option<Vec<String>>,
 }
 
 impl Contents {
+    /// Leaves ranges out, or puts them back; false where there are none.
+    fn swap_range(&mut self) -> bool {
+        match &mut self.without_range {
+            Some(medians) => {
+                std::mem::swap(&mut self.cells, medians);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// As wide as its widest cell.
     fn whole(&self) -> usize {
         self.cells_width().max(self.header.width())
@@ -551,6 +641,26 @@ all.
             assert!(table().terminal(Screen::wide(columns)).contains("glibc"), "{columns}");
         }
         assert!(table().terminal(Screen::wide(58)).contains("Left out: note. A"));
+    }
+
+    #[test]
+    fn ranges_are_left_out_before_columns_that_are_no_detail() {
+        let shown = table().terminal(Screen::wide(50));
+        assert!(shown.contains("2.00") && !shown.contains("4.50"), "{shown}");
+        assert!(shown.contains("12.3") && shown.contains("Without ranges: time s."), "{shown}");
+        // Where a range was left out, there may be space again for what is worth less.
+        assert!(shown.contains("a note"), "{shown}");
+    }
+
+    #[test]
+    fn a_column_that_says_nothing_is_for_scripts_alone() {
+        let columns = [Column::text("lock", "lock"), Column::text("failure", "failure").kept().only_if_any()];
+        let mut table = Table::new(columns);
+        table.row(["mcs".into(), Cell::Missing]);
+        assert_eq!(table.terminal(Screen::FILE), "lock\n─────\nmcs\n");
+        assert_eq!(table.json(), json!([{"lock": "mcs", "failure": null}]));
+        table.row(["ticket".into(), "timed out".into()]);
+        assert!(table.terminal(Screen::FILE).contains("failure"));
     }
 
     #[test]

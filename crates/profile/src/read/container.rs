@@ -152,7 +152,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     while offset < end {
         offset = parser.block(source, offset, end)?;
     }
-    let Parser { sections, mut histograms, run, tasks, room, .. } = parser;
+    let Parser { sections, mut histograms, run, tasks, space, .. } = parser;
     let finish = |(mut section, Begun { mappings, .. }): (Section, Begun)| {
         // The latest look counts first.
         section.mappings = Mappings::new(mappings.into_iter().rev().flatten().collect());
@@ -164,7 +164,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
         section
     };
     let mut sections: Vec<Section> = sections.into_values().map(finish).collect();
-    inherit_mappings(&mut sections, room);
+    inherit_mappings(&mut sections, space);
     Ok(Profile { path: path.to_owned(), header, sections, run, tasks })
 }
 
@@ -179,7 +179,7 @@ const LONGEST_BLOCK: u64 = 64 << 20;
 const LONGEST_TEXT: usize = 1 << 16;
 
 /// A forked child has its parent's mappings, and notes only what it maps itself.
-fn inherit_mappings(sections: &mut [Section], mut room: usize) {
+fn inherit_mappings(sections: &mut [Section], mut space: usize) {
     for i in 0..sections.len() {
         let (before, rest) = sections.split_at_mut(i);
         let child = &mut rest[0];
@@ -187,10 +187,10 @@ fn inherit_mappings(sections: &mut [Section], mut room: usize) {
         let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
         let parent = &before[parent];
         let inherited = parent.mappings.len() + parent.build_ids.len();
-        if child.locks.is_empty() || inherited > room {
+        if child.locks.is_empty() || inherited > space {
             continue;
         }
-        room -= inherited;
+        space -= inherited;
         let mut list = std::mem::take(&mut child.mappings).into_list();
         list.extend(parent.mappings.list().iter().cloned());
         child.mappings = Mappings::new(list);
@@ -242,7 +242,7 @@ struct Parser<'p> {
     /// The records of the present block.
     bytes: Vec<u8>,
     /// Mappings and build identifiers that there may still be.
-    room: usize,
+    space: usize,
     paths: Paths,
 }
 
@@ -264,7 +264,7 @@ impl<'p> Parser<'p> {
             run: None,
             tasks: Vec::new(),
             bytes: Vec::new(),
-            room: BOUND,
+            space: BOUND,
             paths: Paths::default(),
         }
     }
@@ -394,14 +394,14 @@ impl<'p> Parser<'p> {
             section.executable = String::from_utf8_lossy(payload).into_owned();
         } else if is(Type::Mappings) {
             let lines = payload.split(|&byte| byte == b'\n');
-            let mut look = Vec::new();
+            let mut latest = Vec::new();
             for mapping in lines.filter_map(|line| self.paths.parse_mapping(line)) {
-                self.room = self.room.checked_sub(1).ok_or_else(|| too_many("mappings"))?;
-                look.push(mapping);
+                self.space = self.space.checked_sub(1).ok_or_else(|| too_many("mappings"))?;
+                latest.push(mapping);
             }
-            begun.mappings.push(look);
+            begun.mappings.push(latest);
         } else if is(Type::BuildIds) {
-            parse_build_ids(payload, &mut section.build_ids, &mut self.room)
+            parse_build_ids(payload, &mut section.build_ids, &mut self.space)
                 .ok_or_else(|| too_many("build identifiers"))?;
         } else if is(Type::Thread) {
             section.threads.insert(position, ThreadValues::decode(record));
@@ -467,12 +467,12 @@ fn least_length(what: u16) -> usize {
     of(Type::Pair, 192) | of(Type::Lock, 64) | of(Type::Thread, 120) | of(Type::Task, 104)
 }
 
-/// `None` when there are more than `room`.
-fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>, room: &mut usize) -> Option<()> {
+/// `None` when there are more than `space`.
+fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>, space: &mut usize) -> Option<()> {
     while bytes.len() > 9 {
         let end = 9 + usize::from(bytes[8]);
         let Some(id) = bytes.get(9..end) else { break };
-        *room = room.checked_sub(1)?;
+        *space = space.checked_sub(1)?;
         ids.insert(word(bytes, 0), id.to_vec());
         bytes = &bytes[end..];
     }

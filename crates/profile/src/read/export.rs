@@ -36,7 +36,7 @@ pub fn to_pprof(table: &LockTable) -> Vec<u8> {
 }
 
 /// Where a location is: the process and the address, and the function, since locks may lie where others did.
-type Place = (u64, u64, String);
+type LocationKey = (u64, u64, String);
 
 /// What a profile's samples refer to by number. Each is written once, when it is first needed.
 #[derive(Default)]
@@ -45,7 +45,7 @@ struct Tables {
     strings: Strings,
     mappings: HashMap<Arc<Module>, u64>,
     functions: HashMap<(String, String), u64>,
-    locations: HashMap<Place, u64>,
+    locations: HashMap<LocationKey, u64>,
 }
 
 impl Tables {
@@ -210,7 +210,7 @@ mod tests {
         table.rows.push(crate::LockRow {
             name: "the lock".into(),
             site: "the lock".into(),
-            kind: crate::LockKind::Mutex,
+            kind: crate::LockKind::Object(crate::ObjectKind::Mutex),
             caller: "the caller".into(),
             file: String::new(),
             source: Some("file.c:17".into()),

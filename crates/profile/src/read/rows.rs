@@ -172,7 +172,7 @@ fn rows_of_section<'p>(
         let row = LockRow {
             name: named.name,
             site: String::new(),
-            kind: kind_of(lock.kind as u32),
+            kind: LockKind::by_number(lock.kind as u32),
             caller: named.caller,
             file: named.file,
             source: named.source,
@@ -198,15 +198,6 @@ fn rows_of_section<'p>(
         rows.push(Unnamed { row, section: section.number, stack, by_stack, ordinal });
     }
     rows
-}
-
-fn kind_of(kind: u32) -> LockKind {
-    match kind {
-        1 => LockKind::Mutex,
-        2 => LockKind::Spin,
-        3 => LockKind::Rwlock,
-        _ => LockKind::Mixed,
-    }
 }
 
 fn program_of(section: &Section) -> String {

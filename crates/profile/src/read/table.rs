@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use pthread::object::ObjectKind;
+use serde::{Serialize, Serializer};
 
 use super::blocked::{Blocked, Coverage, Unseen};
 use super::stacks::Call;
@@ -25,16 +26,11 @@ impl Default for Options {
     }
 }
 
-/// What kind of object a lock is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// What a row's locks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockKind {
-    /// A mutex.
-    Mutex,
-    /// A spin lock.
-    Spin,
-    /// A reader-writer lock.
-    Rwlock,
+    /// Objects of one kind.
+    Object(ObjectKind),
     /// Many locks, or a kind that this reader does not know.
     Mixed,
 }
@@ -43,11 +39,20 @@ impl LockKind {
     /// Its name, in lower case.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Mutex => "mutex",
-            Self::Spin => "spin",
-            Self::Rwlock => "rwlock",
+            Self::Object(kind) => kind.name(),
             Self::Mixed => "mixed",
         }
+    }
+
+    /// The kind that a profile file calls by this number.
+    pub(super) fn by_number(number: u32) -> Self {
+        ObjectKind::by_number(number).map_or(Self::Mixed, Self::Object)
+    }
+}
+
+impl Serialize for LockKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         warnings.push(format!(
             "the profile could not grow ({reason}): {} events are missing; {}",
             header.dropped,
-            room(profile)
+            remedy(profile)
         ));
     }
     if header.merged_pairs > 0 || header.merged_locks > 0 {
@@ -71,14 +71,14 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; {} to keep them apart",
             header.merged_locks,
             header.merged_pairs,
-            room(profile)
+            remedy(profile)
         ));
     }
     if profile.header.unrecorded > 0 {
         warnings.push(format!(
-            "{} processes found no room in the profile and are not in the table; {}",
+            "{} processes found no space in the profile and are not in the table; {}",
             profile.header.unrecorded,
-            room(profile)
+            remedy(profile)
         ));
     }
     if header.untouched.total() > 0 {
@@ -127,11 +127,11 @@ fn missed(blocked: &Blocked) -> String {
     )
 }
 
-/// How to get more room for a profile that could not grow.
-fn room(profile: &Profile) -> &'static str {
+/// How to get more space for a profile that could not grow.
+fn remedy(profile: &Profile) -> &'static str {
     match i32::try_from(profile.header.growth_error) {
         Ok(0) => "record with a higher --size-limit",
-        Ok(libc::ENOSPC) => "free some room on the disk, or record to another one with -o",
+        Ok(libc::ENOSPC) => "free some space on the disk, or record to another one with -o",
         Ok(libc::EDQUOT) => "free some of your quota, or record to another disk with -o",
         Ok(libc::EFBIG) => "record with a larger limit of file sizes (ulimit -f)",
         _ => "record to another place with -o",

@@ -3,7 +3,9 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::table::{Entry, Table};
-use super::{Host, Kind, Mode, PerThread, Recorder, Trace, key_of};
+use pthread::object::ObjectKind;
+
+use super::{Host, Mode, PerThread, Recorder, Trace, key_of};
 use crate::format::{Histograms, NOTED, Pair, QUANTITIES, UNIT};
 use crate::histogram::BUCKETS;
 
@@ -37,7 +39,7 @@ impl<H: Host> Recorder<H> {
                 t.skip.set(u32::MAX);
                 let start = H::stamp();
                 for _ in 0..PAIRS {
-                    self.acquired(&t, &bench.trace, Kind::Mutex, Mode::Exclusive, 0, None);
+                    self.acquired(&t, &bench.trace, ObjectKind::Mutex, Mode::Exclusive, 0, None);
                     self.releasing(&t, &bench.trace, Mode::Exclusive);
                 }
                 let pair = bench.pair.values();
@@ -62,7 +64,6 @@ impl<H: Host> Recorder<H> {
 #[repr(C, align(64))]
 struct Bench {
     histograms: Histograms,
-    _pad: [u64; 0],
     pair: Pair,
     trace: Trace,
 }
@@ -78,7 +79,6 @@ impl Bench {
                 notes: [const { AtomicU64::new(0) }; NOTED],
                 buckets: [const { [const { AtomicU64::new(0) }; BUCKETS] }; QUANTITIES],
             },
-            _pad: [],
             pair: Pair::zeroed(),
             trace: Trace::new(),
         }

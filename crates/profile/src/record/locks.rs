@@ -3,7 +3,9 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
-use super::{Host, Kind, MERGED, PerThread, Recorder, Trace};
+use pthread::object::ObjectKind;
+
+use super::{Host, MERGED, PerThread, Recorder, Trace};
 use crate::arena::{Block, Need};
 use crate::format::{FRAMES, LOCK_LENGTH, Lock, PAGE, Type, UNIT, head};
 
@@ -27,14 +29,14 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    pub(super) fn register(&self, t: &PerThread, trace: &Trace, what: Kind, address: usize) -> u32 {
+    pub(super) fn register(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, address: usize) -> u32 {
         let mut frames = [0; FRAMES];
         let note = trace.released.load(Relaxed);
         let made = self.stacks.get(note, &mut frames);
         let origin = if made.is_some() { INITIALISED | note >> ORDINAL << ORDINAL } else { TOUCHED };
         let depth = made.unwrap_or_else(|| self.host.stack(&mut frames).min(FRAMES));
-        let number = self.lock_again(what, address, &frames[..depth]).unwrap_or_else(|| {
-            self.new_lock(t, what, address, &frames[..depth], origin).unwrap_or_else(|| {
+        let number = self.lock_again(kind, address, &frames[..depth]).unwrap_or_else(|| {
+            self.new_lock(t, kind, address, &frames[..depth], origin).unwrap_or_else(|| {
                 if let Some(process) = self.process() {
                     process.merged_locks.fetch_add(1, Relaxed);
                 }
@@ -52,17 +54,17 @@ impl<H: Host> Recorder<H> {
     }
 
     /// The lock of the same kind that the same call path first touched at the same address before, as a new generation.
-    fn lock_again(&self, what: Kind, address: usize, frames: &[u64]) -> Option<u32> {
+    fn lock_again(&self, kind: ObjectKind, address: usize, frames: &[u64]) -> Option<u32> {
         let number = self.remembered[remembered(address)].load(Relaxed);
         let lock = self.lock(number)?;
-        let kind = lock.kind.load(Relaxed);
+        let of_lock = lock.kind.load(Relaxed);
         let same = lock.address.load(Relaxed) == address as u64
-            && kind as u32 == what as u32
+            && of_lock as u32 == kind as u32
             && lock.frames.load(Relaxed) >> 32 == hash_of(frames) >> 32;
         if !same {
             return None;
         }
-        lock.kind.store(kind.wrapping_add(1 << 32), Relaxed);
+        lock.kind.store(of_lock.wrapping_add(1 << 32), Relaxed);
         lock.destroyed_ticks.store(0, Relaxed);
         Some(number)
     }
@@ -71,7 +73,7 @@ impl<H: Host> Recorder<H> {
     fn new_lock(
         &self,
         t: &PerThread,
-        what: Kind,
+        kind: ObjectKind,
         address: usize,
         frames: &[u64],
         origin: u64,
@@ -81,12 +83,12 @@ impl<H: Host> Recorder<H> {
         if header.lock_bytes.load(Relaxed) > header.limit.load(Relaxed) / 4 {
             return None;
         }
-        let start = self.room_for_lock()?;
+        let start = self.space_for_lock()?;
         header.lock_bytes.fetch_add(LOCK_LENGTH as u64, Relaxed);
-        // SAFETY: the room is this call's alone, long enough and aligned, in the mapping.
+        // SAFETY: the space is this call's alone, long enough and aligned, in the mapping.
         let lock = unsafe { &*start.cast::<Lock>() };
         lock.address.store(address as u64, Relaxed);
-        lock.kind.store(what as u64, Relaxed);
+        lock.kind.store(kind as u64, Relaxed);
         lock.first_ticks.store(H::stamp(), Relaxed);
         // SAFETY: the thread has a slot, and its record lies in the mapping.
         lock.thread.store(self.arena.position_of(unsafe { &*(*t.slot.get()).thread }), Relaxed);
@@ -102,13 +104,13 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    fn room_for_lock(&self) -> Option<*mut u8> {
+    fn space_for_lock(&self) -> Option<*mut u8> {
         loop {
             let current = self.locks.load(Ordering::Acquire);
             if !current.is_null() {
                 // SAFETY: it was the start of a block, and the mapping stays.
-                if let Some(room) = unsafe { Block::from_start(current) }.take(LOCK_LENGTH) {
-                    return Some(room);
+                if let Some(space) = unsafe { Block::from_start(current) }.take(LOCK_LENGTH) {
+                    return Some(space);
                 }
             }
             let block = self.arena.allocate(
@@ -205,7 +207,7 @@ impl Stacks {
     }
 
     /// A note of a stack: its number, from 1, and from bit [`ORDINAL`] on how many objects were initialised with it, this one
-    /// included. 0 if there is no room.
+    /// included. 0 if there is no space.
     fn keep(&self, host: &impl Host, frames: &[u64]) -> u64 {
         if self.table().is_none() {
             let bytes = KEPT * size_of::<Kept>();

@@ -4,8 +4,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::table::{Entry, Table};
-use super::threads::Slot;
-use super::{Host, Kind, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of};
+use super::threads::ThreadPart;
+use pthread::object::ObjectKind;
+
+use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of};
 use crate::arena::{Block, Need};
 use crate::format::{Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
 use crate::histogram::bucket;
@@ -23,7 +25,7 @@ impl<H: Host> Recorder<H> {
         &self,
         t: &'t PerThread,
         trace: &Trace,
-        what: Kind,
+        kind: ObjectKind,
         mode: Mode,
         address: usize,
     ) -> Option<&'t Pair> {
@@ -34,7 +36,7 @@ impl<H: Host> Recorder<H> {
             if t.busy.replace(true) {
                 return None;
             }
-            let pair = self.make_pair(t, trace, what, mode, address);
+            let pair = self.make_pair(t, trace, kind, mode, address);
             t.busy.set(false);
             pair
         });
@@ -48,7 +50,7 @@ impl<H: Host> Recorder<H> {
         &self,
         t: &PerThread,
         trace: &Trace,
-        what: Kind,
+        kind: ObjectKind,
         mode: Mode,
         address: usize,
     ) -> Option<NonNull<Pair>> {
@@ -58,7 +60,7 @@ impl<H: Host> Recorder<H> {
         self.touches_a_lock(t);
         let mut lock = trace.lock();
         if lock == 0 {
-            lock = self.register(t, trace, what, address);
+            lock = self.register(t, trace, kind, address);
         } else {
             self.prefer_smaller_stack(lock);
         }
@@ -82,7 +84,7 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    fn room_for_pair(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
+    fn room_for_pair(&self, slot: &mut ThreadPart, key: u64) -> Option<NonNull<Pair>> {
         if let Some(pair) = new_pair(&slot.block, key) {
             return Some(pair);
         }
@@ -100,7 +102,7 @@ impl<H: Host> Recorder<H> {
 
     #[cold]
     #[inline(never)]
-    fn grow_table(&self, t: &PerThread, slot: &mut Slot) -> bool {
+    fn grow_table(&self, t: &PerThread, slot: &mut ThreadPart) -> bool {
         let old = slot.table;
         let length = old.length() * 2;
         let lines = self.host.zeroed(length * size_of::<Entry>()).cast::<Entry>();
@@ -121,7 +123,7 @@ impl<H: Host> Recorder<H> {
     /// Past the bound: adds one of the thread's coldest records to its row of merged locks and uses it for `key`.
     #[cold]
     #[inline(never)]
-    fn reuse_coldest(&self, slot: &mut Slot, key: u64) -> Option<NonNull<Pair>> {
+    fn reuse_coldest(&self, slot: &mut ThreadPart, key: u64) -> Option<NonNull<Pair>> {
         let mut coldest: Option<(u64, NonNull<Pair>, u64)> = None;
         let mut seen = 0;
         for _ in 0..slot.table.length() {
@@ -206,7 +208,7 @@ impl<H: Host> Recorder<H> {
             .then(|| unsafe { &*self.arena.base().add((position * UNIT) as usize).cast::<Histograms>() })
     }
 
-    /// Considers a pair for histograms. The more room they have taken, the more acquisitions it needs.
+    /// Considers a pair for histograms. The more space they have taken, the more acquisitions it needs.
     #[cold]
     #[inline(never)]
     pub(super) fn warm_up(&self, pair: &Pair, acquisitions: u64) {
@@ -234,7 +236,7 @@ impl<H: Host> Recorder<H> {
         };
         header.histogram_bytes.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
         let Some(start) = block.take(length) else { return };
-        // SAFETY: the block gave the room, aligned, in the mapping.
+        // SAFETY: the block gave the space, aligned, in the mapping.
         let histograms = unsafe { &*start.cast::<Histograms>() };
         histograms.pair.store(self.arena.position_of(pair), Relaxed);
         histograms.head.store(head(Type::Histograms, length), Ordering::Release);
@@ -244,7 +246,7 @@ impl<H: Host> Recorder<H> {
 
 pub(super) fn new_pair(block: &Block, key: u64) -> Option<NonNull<Pair>> {
     let start = NonNull::new(block.take(Pair::LENGTH)?.cast::<Pair>())?;
-    // SAFETY: the room is the caller's alone, aligned, in the mapping.
+    // SAFETY: the space is the caller's alone, aligned, in the mapping.
     let pair = unsafe { start.as_ref() };
     pair.key.store(key, Relaxed);
     pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);

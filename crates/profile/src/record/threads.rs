@@ -20,10 +20,10 @@ pub struct PerThread {
     /// Pairs until the next sampled one.
     pub(super) skip: Cell<u32>,
     pub(super) random: Cell<u64>,
-    pub(super) slot: Cell<*mut Slot>,
+    pub(super) slot: Cell<*mut ThreadPart>,
     /// Set while a slow path runs, so that locks taken by what it calls are left alone.
     pub(super) busy: Cell<bool>,
-    /// Set when the thread could get no room at all: what it does is counted as dropped.
+    /// Set when the thread could get no space at all: what it does is counted as dropped.
     refused: Cell<bool>,
     /// Set while the thread has a record for its joins alone.
     only_joined: Cell<bool>,
@@ -31,11 +31,11 @@ pub struct PerThread {
     counted: Cell<u64>,
 }
 
-/// A thread's part that outlives it, in private memory that is never given back.
+/// A thread's part that outlives it, in private memory that is never freed.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) next: *mut Slot,
+pub(super) struct ThreadPart {
+    pub(super) next: *mut ThreadPart,
     pub(super) thread: *const Thread,
     pub(super) block: Block,
     pub(super) table: Table,
@@ -51,7 +51,7 @@ pub(super) const FIRST_TABLE: usize = 128;
 /// Memory of a slot with its first table, bytes.
 const SLOT_BYTES: usize = 4096;
 
-const _: () = assert!(size_of::<Slot>() + FIRST_TABLE * size_of::<Entry>() <= SLOT_BYTES);
+const _: () = assert!(size_of::<ThreadPart>() + FIRST_TABLE * size_of::<Entry>() <= SLOT_BYTES);
 
 impl PerThread {
     /// A thread never seen.
@@ -193,7 +193,7 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    fn new_slot(&self, number: u32) -> Option<NonNull<Slot>> {
+    fn new_slot(&self, number: u32) -> Option<NonNull<ThreadPart>> {
         let block = self.arena.allocate(
             &self.host,
             Need::Essential,
@@ -202,13 +202,13 @@ impl<H: Host> Recorder<H> {
             4096 - UNIT as usize,
         )?;
         let thread = block.take(Thread::LENGTH)?.cast::<Thread>();
-        let slot = NonNull::new(self.host.zeroed(SLOT_BYTES).cast::<Slot>())?;
+        let slot = NonNull::new(self.host.zeroed(SLOT_BYTES).cast::<ThreadPart>())?;
         // SAFETY: the record lies in the mapping.
         block.header().thread.store(self.arena.position_of(unsafe { &*thread }), Relaxed);
         // SAFETY: the page is long enough for the slot and its first table, which starts behind it.
         let table = unsafe { Table::over(slot.as_ptr().add(1).cast(), FIRST_TABLE) };
         let mut value =
-            Slot { next: null_mut(), thread, block, table, number, hand: 0, ended: AtomicU32::new(0) };
+            ThreadPart { next: null_mut(), thread, block, table, number, hand: 0, ended: AtomicU32::new(0) };
         for mode in [Mode::Exclusive, Mode::Shared] {
             let pair = super::pairs::new_pair(&block, key_of(MERGED, mode))?;
             // SAFETY: the pair is in the mapping.
@@ -230,10 +230,10 @@ impl<H: Host> Recorder<H> {
 
     /// The slot of a thread that is gone.
     #[inline(never)]
-    fn take_over(&self) -> Option<NonNull<Slot>> {
+    fn take_over(&self) -> Option<NonNull<ThreadPart>> {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: slots are never given back; `ended` is atomic and `next` constant once it is in the list.
+            // SAFETY: these parts are never freed; `ended` is atomic and `next` constant once it is in the list.
             let (ended, after) = unsafe { (&(*slot.as_ptr()).ended, (*slot.as_ptr()).next) };
             next = after;
             if ended.compare_exchange(1, 2, Ordering::AcqRel, Relaxed).is_err() {
@@ -329,7 +329,7 @@ impl<H: Host> Recorder<H> {
     fn close_threads(&self) {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: slots are never given back; these two are constant, and `ended` is atomic.
+            // SAFETY: these parts are never freed; these two are constant, and `ended` is atomic.
             let (thread, after) = unsafe { (&*(*slot.as_ptr()).thread, (*slot.as_ptr()).next) };
             next = after;
             if thread.ended_ns.load(Relaxed) == 0 {

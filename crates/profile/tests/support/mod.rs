@@ -7,7 +7,8 @@ use std::cell::{Cell, RefCell};
 
 use contend_profile::arena::{Grow, write_header};
 use contend_profile::format::{FRAMES, Header, PAGE, ProcessValues};
-use contend_profile::record::{Host, Image, Kind, Mode, PerThread, Recorder, Trace};
+use contend_profile::record::{Host, Image, Mode, PerThread, Recorder, Trace};
+use pthread::object::ObjectKind;
 
 thread_local! {
     /// Ticks.
@@ -109,7 +110,7 @@ impl File {
     /// An uncontended pair that holds for `hold` ticks, `think` ticks after now.
     pub(crate) fn pair(&self, t: &PerThread, lock: &Trace, address: usize, think: u64, hold: u64) {
         pass(think);
-        self.recorder.acquired(t, lock, Kind::Mutex, Mode::Exclusive, address, None);
+        self.recorder.acquired(t, lock, ObjectKind::Mutex, Mode::Exclusive, address, None);
         pass(hold);
         self.recorder.releasing(t, lock, Mode::Exclusive);
     }

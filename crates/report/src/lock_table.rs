@@ -1,0 +1,349 @@
+//! The lock table of a profile, for people and for spreadsheets.
+
+use crate::text::{grouped, printable, short};
+use crate::{Cell, Column, Screen, Table};
+use profile::read::Blocked;
+use profile::{LockRow, LockTable, Times, Usage};
+use std::fmt::Write as _;
+
+/// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
+pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
+    let top = if top == 0 { usize::MAX } else { top };
+    let mut lines = screen.fit(&header(table));
+    lines.push('\n');
+    if table.rows.is_empty() {
+        lines.push_str("No lock was touched by a call that is recorded.\n");
+        return lines;
+    }
+    lines.push_str(&rows(table, top).terminal(screen));
+    if let Some(rest) = table.rows.get(top..).filter(|rest| !rest.is_empty()) {
+        let waited_ns: f64 = rest.iter().map(LockRow::waited_ns).sum();
+        let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
+        let more = format!("{count} more locks, waited for {waited} in all (--top 0 shows them).\n");
+        lines.push_str(&screen.fit(&more));
+    }
+    lines
+}
+
+fn header(table: &LockTable) -> String {
+    let h = &table.header;
+    let mut lines = String::new();
+    if !h.command.is_empty() {
+        let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
+    }
+    let counted = |count: u64, one: &str, many: &str| {
+        format!("{} {}", grouped(count), if count == 1 { one } else { many })
+    };
+    let processes = counted(h.processes, "process", "processes");
+    let _ = match h.threads {
+        0 => write!(lines, "No thread called a pthread lock function; {processes} "),
+        threads => write!(lines, "{} in {processes} ", counted(threads, "thread", "threads")),
+    };
+    let all = if h.cores > 0 { format!(" of {}", h.cores) } else { String::new() };
+    let _ = if h.cpu_ns > 0.0 {
+        writeln!(
+            lines,
+            "used {}{all} cores for {} ({} of CPU time, {} stolen).",
+            short(h.cores_used),
+            time(h.elapsed_ns),
+            time(h.cpu_ns),
+            time(h.stolen_ns),
+        )
+    } else {
+        writeln!(lines, "in {}; the CPU time is told when the program has ended.", time(h.elapsed_ns))
+    };
+    let _ = match h.operations {
+        Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
+        None => {
+            writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
+        }
+    };
+    match &h.blocked {
+        Some(blocked) => {
+            let _ = writeln!(lines, "{}", blocked_in(blocked));
+        }
+        None => {
+            lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
+        }
+    }
+    let rate = match h.sample_period {
+        1 => "on every pair".to_owned(),
+        n => format!("on one pair in {}, at random", grouped(n)),
+    };
+    let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns.max(0.0) / h.cpu_ns + 0.0 } else { 0.0 };
+    let _ = writeln!(
+        lines,
+        "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share:.1} % of \
+         the CPU time; it is subtracted.",
+        short(h.own_cost.timed_ns),
+        short(h.own_cost.untimed_ns),
+    );
+    for warning in &h.warnings {
+        let _ = writeln!(lines, "warning: {}", printable(warning));
+    }
+    lines
+}
+
+/// What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
+fn blocked_in(blocked: &Blocked) -> String {
+    const LEAST_NS: f64 = 1e3;
+    const HARDLY: f64 = 0.01;
+    let mut parts = blocked.parts();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts = parts.iter().filter(|(_, ns)| *ns >= LEAST_NS);
+    let parts: Vec<_> = parts.map(|(name, ns)| format!("{} {name}", time(*ns))).collect();
+    if parts.is_empty() {
+        return "No thread was blocked.".to_owned();
+    }
+    let total_ns = blocked.total_ns();
+    let coverage = if blocked.recorded_ns() + blocked.missed_ns() < HARDLY * total_ns {
+        "Hardly any of that can have been waits for locks.".to_owned()
+    } else {
+        let part = 100.0 * blocked.coverage().ratio();
+        format!("Coverage {part:.0} %: the recorded part of what may have been waits for locks.")
+    };
+    format!("Threads were blocked for {}: {}. {coverage}", time(total_ns), parts.join(", "))
+}
+
+/// A duration with a fitting unit.
+fn time(ns: f64) -> String {
+    let (unit, name) = match ns {
+        ns if ns >= 1e9 => (1e9, "s"),
+        ns if ns >= 1e6 => (1e6, "ms"),
+        ns if ns >= 1e3 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    format!("{} {name}", short(ns / unit))
+}
+
+/// The first `top` locks, a row for each way of using them.
+pub fn rows(table: &LockTable, top: usize) -> Table {
+    let counted = table.header.operations.is_some();
+    let process = Column::text("process", "process");
+    let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
+    let mut shown = Table::new([
+        Column::text("lock", "lock"),
+        if several { process.kept() } else { process.detail() },
+        Column::text("use", "use"),
+        if counted {
+            Column::number("acquires_per_operation", "acquires/op")
+        } else {
+            Column::number("acquires_per_s", "acquires/s")
+        },
+        Column::number("critical_section_ns", "section ns"),
+        Column::percent("share", "% of time"),
+        Column::percent("contended_share", "contended %"),
+        Column::number("waited_ms", "waited ms").kept(),
+        Column::number("handover_ns", "hand-over ns"),
+        Column::number("section_same_core_ns", "same core ns").detail(),
+        Column::number("section_other_core_ns", "other core ns").detail(),
+        Column::number("think_ns", "think ns").detail(),
+        Column::percent("owner_changes_share", "owner changes %").detail(),
+        Column::number("threads", "threads").detail(),
+        Column::text("caller", "first touched in").detail(),
+        Column::text("file", "in").detail(),
+        Column::text("source", "source").detail(),
+        Column::number("acquisitions", "acquisitions").detail(),
+        Column::number("wait_p99_ns", "wait p99 ns").detail(),
+        Column::number("section_p99_ns", "section p99 ns").detail(),
+        Column::number("condition_waits", "cond waits").detail(),
+        Column::number("condition_ms", "cond waits ms").detail(),
+        Column::number("try_failures", "try failures").detail(),
+        Column::number("timeouts", "timeouts").detail(),
+        Column::number("nested", "nested").detail(),
+    ]);
+    for row in table.rows.iter().take(top) {
+        let name = row.kind.name();
+        let both = row.shared.acquisitions | row.shared.try_failures | row.shared.timeouts > 0;
+        let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
+        for (way, usage) in [(write, &row.exclusive), (format!("{name} read"), &row.shared)] {
+            if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits > 0 {
+                shown.row(cells(table, row, way, usage));
+            }
+        }
+    }
+    shown
+}
+
+fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Cell> {
+    let h = &table.header;
+    let operations = h.operations.map_or(h.elapsed_ns / 1e9, |n| n as f64);
+    let part = |some: f64, all: f64| (all > 0.0).then(|| some / all);
+    let of_acquisitions = |count: u64| part(count as f64, usage.acquisitions as f64);
+    let mean = |times: &Times| match times.bound_ns() {
+        Some(bound) => Cell::Below(bound),
+        None => times.mean_ns().into(),
+    };
+    let hold = usage.hold();
+    vec![
+        row.name.as_str().into(),
+        format!("{} {}", row.pid, row.program).into(),
+        way.into(),
+        part(usage.acquisitions as f64, operations).into(),
+        mean(&hold),
+        (row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into(),
+        of_acquisitions(usage.contended).into(),
+        (usage.wait.total_ns / 1e6).into(),
+        mean(&usage.handover),
+        mean(&usage.hold_same),
+        mean(&usage.hold_other),
+        mean(&usage.think),
+        of_acquisitions(usage.owner_changes).into(),
+        row.threads.into(),
+        row.caller.as_str().into(),
+        row.file.as_str().into(),
+        row.source.clone().into(),
+        usage.acquisitions.into(),
+        usage.wait.quantile_ns(0.99).into(),
+        hold.quantile_ns(0.99).into(),
+        usage.condition_waits.into(),
+        (usage.condition_ns / 1e6).into(),
+        usage.try_failures.into(),
+        usage.timeouts.into(),
+        usage.nested.into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::every_screen;
+    use profile::read::{OwnCost, TableHeader, Unseen, Untouched};
+    use profile::{LockKind, ObjectKind, Options, Profile};
+    use std::sync::Arc;
+
+    #[test]
+    fn times_have_a_fitting_unit() {
+        assert_eq!(
+            [0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time),
+            ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]
+        );
+    }
+
+    #[test]
+    fn every_column_is_documented() {
+        let document = include_str!("../../../docs/profile.md");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.contend");
+        profile::session::Recording::create(&path, 0, 1, profile::session::Overwrite::Profiles).unwrap();
+        let mut table = Profile::open(&path).unwrap().table(&Options::default());
+        for operations in [None, Some(1)] {
+            table.header.operations = operations;
+            let csv = rows(&table, 20).csv();
+            let keys: Vec<_> = csv.lines().next().unwrap().split(',').collect();
+            assert!(keys.len() > 20, "{csv}");
+            for key in keys {
+                assert!(document.contains(&format!("`{key}`")), "docs/profile.md lacks {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_profile_has_a_header_and_says_that_it_is_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.contend");
+        let recording =
+            profile::session::Recording::create(&path, 0, 1, profile::session::Overwrite::Profiles).unwrap();
+        recording.finish(profile::format::RunValues::default(), &[]).unwrap();
+        let table = Profile::open(&path).unwrap().table(&Options::default());
+        let text = text(&table, 20, Screen::FILE);
+        assert!(text.contains("No lock was touched") && text.contains("Coverage unknown"), "{text}");
+        assert!(rows(&table, 20).is_empty());
+    }
+
+    fn header() -> TableHeader {
+        TableHeader {
+            schema: 1,
+            command: vec!["./server".into(), "--threads".into(), "8".into()],
+            processes: 1,
+            threads: 8,
+            cores: 4,
+            elapsed_ns: 2e9,
+            cpu_ns: 7.2e9,
+            cores_used: 3.6,
+            concurrency: 4.0,
+            ran_together: true,
+            stolen_ns: 1.5e7,
+            coverage: None,
+            blocked: None,
+            unseen: Unseen::default(),
+            queued_ns: Some(1e6),
+            operations: Some(500_000),
+            operation_ns: 14_400.0,
+            sample_period: 64,
+            own_cost: OwnCost {
+                timed_ns: 28.0,
+                untimed_ns: 11.0,
+                in_hold_ns: 12.0,
+                in_think_ns: 9.0,
+                total_ns: 9e7,
+            },
+            dropped: 0,
+            merged_pairs: 0,
+            merged_locks: 0,
+            untouched: Untouched::default(),
+            warnings: vec!["the file was full: 12 locks are merged into one row".into()],
+        }
+    }
+
+    fn usage(acquisitions: u64, wait_ns: f64) -> Usage {
+        let times = |count: u64, total_ns: f64| Times { count, total_ns, ..Times::default() };
+        Usage {
+            acquisitions,
+            contended: acquisitions / 5,
+            owner_changes: acquisitions / 2,
+            wait: times(acquisitions / 5, wait_ns),
+            hold_same: times(1_000, 1_000.0 * 80.0),
+            hold_other: times(2_000, 2_000.0 * 190.0),
+            think: times(3_000, 3_000.0 * 1_250.0),
+            handover: times(500, 500.0 * 5_200.0),
+            ..Usage::default()
+        }
+    }
+
+    fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
+        LockRow {
+            name: name.into(),
+            site: name.into(),
+            kind,
+            caller: "serve_request".into(),
+            file: "server".into(),
+            source: Some("server.c:120".into()),
+            calls: Arc::from([]),
+            pid: 4_711,
+            program: "server".into(),
+            address: 0x4040,
+            generations: 1,
+            threads: 8,
+            merged: false,
+            exclusive,
+            shared,
+            acquisitions_per_operation: 2.0,
+            critical_section_ns: 150.0,
+            threads_ns: 1.5e10,
+            share: 0.01,
+        }
+    }
+
+    #[test]
+    fn a_profile_on_every_screen() {
+        let rows = vec![
+            row(
+                "cache::Table::tune_logger",
+                LockKind::Object(ObjectKind::Mutex),
+                usage(1_000_000, 1.1e9),
+                Usage::default(),
+            ),
+            row(
+                "settings_lock",
+                LockKind::Object(ObjectKind::Rwlock),
+                usage(2_000, 4e5),
+                usage(400_000, 2.5e7),
+            ),
+            row("log_lock", LockKind::Object(ObjectKind::Spin), usage(900, 1.2e4), Usage::default()),
+        ];
+        let table = LockTable { header: header(), rows };
+        let names = ["cache::Table::tune_logger", "settings_lock"];
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
+    }
+}

@@ -1,0 +1,320 @@
+//! What the demo ends with: what was found, predicted and measured, each no further than it can be told.
+
+use anyhow::{Context as _, bail};
+use curve::{Curve, Series};
+use lab::names;
+use lab::noise::Noise;
+use report::text;
+use serde_json::Value;
+
+/// Reads the name of a lock that can stand in for the demo program's.
+///
+/// # Errors
+///
+/// A name that nobody has, or that of a lock which serves no reader-writer locks.
+pub fn reader_writer_lock(name: &str) -> Result<String, String> {
+    let lock = names::lock(name)?;
+    if lock.shared {
+        return Ok(name.to_owned());
+    }
+    let serving = locks::catalogue::LOCKS.iter().filter(|lock| lock.shared);
+    let serving: Vec<_> = serving.map(|lock| lock.name).collect();
+    Err(format!(
+        "the program's lock is a reader-writer lock, for which {name} cannot stand in; {} can",
+        serving.join(", ")
+    ))
+}
+
+/// Numbers of threads to measure: powers of two up to the cores there are.
+#[must_use]
+pub fn thread_counts() -> Vec<u32> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let mut counts: Vec<u32> = (0..).map(|power| 1 << power).take_while(|&count| count < cores).collect();
+    counts.push(cores);
+    counts
+}
+
+/// The two measured curves, and what the comparison at the most threads says.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The program with its own lock.
+    pub as_it_is: Curve,
+    /// The program with the lock that was swapped in.
+    pub swapped: Curve,
+    /// Of the rounds at the most threads: how many times as good the swapped lock was.
+    pub ratio: Spread,
+    /// The verdict of the comparison there.
+    pub verdict: String,
+    /// CPU time over elapsed time of the program as it is, at the most threads.
+    pub cores_busy: f64,
+}
+
+/// Median and range.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+pub struct Spread {
+    /// The least.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// The greatest.
+    pub high: f64,
+}
+
+impl Measured {
+    /// Both curves, for a file that `contend predict --measured` reads.
+    pub fn series(&self) -> Series {
+        let mut series = Series::new("contend demo: one lock around four cache lines");
+        series.curves = vec![self.as_it_is.clone(), self.swapped.clone()];
+        series
+    }
+
+    /// Whether the comparison tells the two locks apart.
+    pub fn told(&self) -> bool {
+        self.verdict == "better" || self.verdict == "worse"
+    }
+}
+
+/// What the demo ends with.
+#[derive(Debug)]
+pub struct Story<'a> {
+    /// What `predict --json` printed; null where it failed.
+    pub predicted: &'a Value,
+    /// What was measured.
+    pub measured: &'a Measured,
+    /// The lock that was swapped in.
+    pub lock: &'a str,
+    /// Whether the two profiled threads ran together.
+    pub together: bool,
+}
+
+impl Story<'_> {
+    /// What was found, predicted and measured, each no further than it can be told, and what disturbed it.
+    ///
+    /// # Errors
+    ///
+    /// Curves without a point.
+    pub fn lines(&self, noise: &Noise) -> anyhow::Result<String> {
+        let Self { predicted, measured, lock, together } = self;
+        let points = |curve: &Curve| {
+            let points = curve.points();
+            Some((*points.first()?, *points.last()?))
+        };
+        let (one, most) = points(&measured.as_it_is).context("nothing was measured")?;
+        let (one_swapped, most_swapped) = points(&measured.swapped).context("nothing was measured")?;
+        let site = predicted["lock"]["observed"]["name"].as_str().unwrap_or("one lock");
+        let site = text::printable(site);
+        let mut disturbances = noise.disturbances();
+        // Threads that do not get their cores do no more than one, whatever the lock; less than one they do for the lock.
+        let share = if disturbances.is_empty() { HELD_BACK * f64::from(most.cores) } else { 1.0 };
+        let found = if most.cores < 2 {
+            format!("{site} is the program's lock; one core shows no contention")
+        } else if most.high < share * one.low {
+            format!(
+                "{site} holds the program back: {} threads do {:.2} times the work of one",
+                most.cores,
+                most.value / one.value
+            )
+        } else {
+            format!(
+                "{site} is the program's lock; whether it holds {} threads back, these runs do not show",
+                most.cores
+            )
+        };
+        let Spread { low, median, high } = measured.ratio;
+        let swapped = format!(
+            "with `{lock}` {} do {median:.2} times the work that they do with their own lock ({low:.2} to {high:.2} by round)",
+            if most.cores == 1 { "one thread".into() } else { format!("{} threads", most.cores) }
+        );
+        let seen = if measured.told() {
+            format!("{swapped}, and {:.2} times that of one", most_swapped.value / one_swapped.value)
+        } else {
+            format!("{swapped}: no difference that these runs can tell from chance")
+        };
+        let mut lines = format!(
+            "Found:     {found}.\nPredicted: {}.\nMeasured:  {seen}.",
+            prediction_in_words(predicted, lock, most.cores)
+        );
+        if let (true, Ok(to_use)) = (measured.verdict == "better", names::lock(lock)) {
+            lines += &format!(
+                "\nTo do:     try it on a program of yours by contend run --only '{site}={lock}' -- CMD; for good, {}.",
+                names::types_of(to_use)
+            );
+        }
+        if !together || measured.cores_busy < BUSY * f64::from(most.cores) {
+            disturbances.push(format!(
+                "of {} cores the program got {:.2} on average",
+                most.cores, measured.cores_busy
+            ));
+        }
+        if !disturbances.is_empty() {
+            lines +=
+                &format!("\nDisturbed: {}. On a quiet machine more can be told.", disturbances.join("; "));
+        }
+        Ok(lines)
+    }
+}
+
+/// Threads that do less than this share of as many times the work of one are held back.
+const HELD_BACK: f64 = 0.9;
+
+/// A program whose threads do nothing but run and wait for a lock keeps this share of its cores busy on a quiet machine,
+/// as the sleep of waiters costs some.
+const BUSY: f64 = 0.6;
+
+/// What was predicted for the lock as it is and for the swapped one: on as many cores as were measured, and beyond. A
+/// prediction that cannot be told has no figure.
+fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
+    let Some(predictions) = predicted["lock"]["predictions"].as_array() else {
+        return "nothing, since the profile does not hold what a prediction needs".into();
+    };
+    let words = predictions.iter().filter_map(|one| {
+        let name = if one["as_it_is"] == true { "as it is" } else { one["name"].as_str()? };
+        if name != "as it is" && name != lock {
+            return None;
+        }
+        let Some(verdict) = verdict_in_words(&one["verdict"]) else {
+            return Some(format!("{name}, that cannot be told from this profile"));
+        };
+        let points = one["curve"]["points"].as_array()?;
+        let speedup = points.iter().find(|point| point["cores"] == cores)?["value"].as_f64()?;
+        Some(format!("{name}, {cores} threads do {speedup:.2} times the work of one, and {verdict}"))
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// A verdict of the model's JSON in words; none where it cannot be told.
+fn verdict_in_words(verdict: &Value) -> Option<String> {
+    Some(match (verdict["earliest"].as_u64(), verdict["latest"].as_u64()) {
+        (Some(earliest), Some(latest)) if earliest == latest => format!("it collapses at {earliest} cores"),
+        (Some(earliest), Some(latest)) => format!("it collapses at {earliest} to {latest} cores"),
+        _ => match verdict["is"].as_str() {
+            Some("grows") => "it still grows at 64 cores".into(),
+            Some("levels_off") => "it levels off".into(),
+            _ => return None,
+        },
+    })
+}
+
+/// A lock's row of what `contend compare --json` printed.
+///
+/// # Errors
+///
+/// No such row, or one of a program that failed.
+pub fn row<'a>(compared: &'a Value, lock: &str) -> anyhow::Result<&'a Value> {
+    let rows = compared["rows"].as_array().context("the comparison has no rows")?;
+    let row = rows.iter().find(|row| row["lock"] == lock);
+    let row = row.with_context(|| format!("the comparison has no row of {lock}"))?;
+    if let Some(failure) = row["failure"].as_str() {
+        bail!("the program failed under {lock}: {failure}");
+    }
+    Ok(row)
+}
+
+/// The runs of a lock in what `contend compare --json` printed.
+///
+/// # Errors
+///
+/// As of [`row`].
+pub fn values(compared: &Value, lock: &str) -> anyhow::Result<Vec<f64>> {
+    row(compared, lock)?;
+    let values = compared["values"][lock].as_array().context("the comparison has no values")?;
+    Ok(values.iter().filter_map(Value::as_f64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curve::{Point, Provenance, Unit};
+    use report::every_screen;
+    use serde_json::json;
+
+    fn measured(own: &[(f64, f64, f64)], swapped: &[(f64, f64, f64)], verdict: &str) -> Measured {
+        let curve = |points: &[(f64, f64, f64)]| {
+            let points =
+                points.iter().zip(1..).map(|(&(low, value, high), cores)| Point { cores, value, low, high });
+            Curve::new("c", Unit::OperationsPerSecond, Provenance::Measured).with_points(points).unwrap()
+        };
+        Measured {
+            as_it_is: curve(own),
+            swapped: curve(swapped),
+            ratio: Spread { low: 0.7, median: 1.0, high: 1.4 },
+            verdict: verdict.to_owned(),
+            cores_busy: 1.9,
+        }
+    }
+
+    fn predicted(verdict: &Value) -> Value {
+        let curve = json!({"points": [{"cores": 1, "value": 1.0}, {"cores": 2, "value": 0.01}]});
+        let one = |name: &str, as_it_is| json!({"name": name, "as_it_is": as_it_is, "verdict": verdict, "curve": curve});
+        json!({"lock": {"observed": {"name": "TABLE"}, "predictions": [one("blocking", true), one("rw", false)]}})
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_told() {
+        let noisy = measured(
+            &[(1.0, 2.0, 3.0), (1.0, 2.0, 4.0)],
+            &[(1.0, 2.0, 3.0), (1.0, 2.0, 4.0)],
+            "no difference seen",
+        );
+        let predicted = predicted(&json!({"is": "cannot_tell", "reason": "x"}));
+        let story = Story { predicted: &predicted, measured: &noisy, lock: "rw", together: false };
+        let noise = Noise { others_share: Some(0.5), ..Noise::default() };
+        let lines = story.lines(&noise).unwrap();
+        assert!(lines.contains("these runs do not show") && !lines.contains("0.01"), "{lines}");
+        assert!(
+            lines.contains("as it is, that cannot be told") && lines.contains("no difference that"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains("Disturbed: other programs used 50 %") && lines.contains("the program got 1.90"),
+            "{lines}"
+        );
+    }
+
+    #[test]
+    fn what_can_be_told_is_told_with_its_figures() {
+        let quiet =
+            measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
+        let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
+        let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: true };
+        let lines = story.lines(&Noise::default()).unwrap();
+        assert!(lines.contains("TABLE holds the program back: 2 threads do 0.30 times"), "{lines}");
+        assert!(
+            lines.contains("as it is, 2 threads do 0.01 times the work of one, and it collapses at 2 cores"),
+            "{lines}"
+        );
+        assert!(lines.contains("and 0.90 times that of one") && !lines.contains("Disturbed"), "{lines}");
+    }
+
+    #[test]
+    fn threads_without_cores_are_not_held_back_by_a_lock() {
+        let starved =
+            measured(&[(9.0, 10.0, 11.0), (10.0, 11.0, 12.0)], &[(9.0, 10.0, 11.0); 2], "no difference seen");
+        let story = Story { predicted: &Value::Null, measured: &starved, lock: "rw", together: false };
+        let busy = Noise { others_share: Some(0.5), ..Noise::default() };
+        assert!(story.lines(&busy).unwrap().contains("these runs do not show"));
+        assert!(story.lines(&Noise::default()).unwrap().contains("holds the program back"));
+    }
+
+    #[test]
+    fn a_prediction_that_failed_is_said() {
+        assert!(prediction_in_words(&Value::Null, "rw", 2).starts_with("nothing, since"));
+    }
+
+    #[test]
+    fn a_lock_that_cannot_stand_in_is_refused_with_those_that_can() {
+        assert_eq!(reader_writer_lock("rw"), Ok("rw".to_owned()));
+        assert!(reader_writer_lock("mcs").unwrap_err().contains("rw"));
+        assert!(reader_writer_lock("nosuch").is_err());
+    }
+
+    #[test]
+    fn the_end_on_every_screen() {
+        let quiet =
+            measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
+        let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
+        let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: false };
+        let lines = story.lines(&Noise::default()).unwrap();
+        insta::assert_snapshot!(every_screen(&[], |screen| screen.fit(&lines)));
+    }
+}

@@ -1,0 +1,701 @@
+//! The twin: a program of the profiled one's kind, run on the simulated target machine with the locks' own code.
+//!
+//! The profile gives each hot lock's section, on the same core and after another one, with its spread; how the work outside
+//! is spread; the share of reads; and in which ratio the locks are taken. What it does not give is the order of the locks in an
+//! operation and which are nested: one operation is one acquisition of the lock in question, and the others come evenly
+//! between. A section grows on another core by what its lines cost, so that the difference of the two times, over the cost of
+//! a transfer where the profile was taken, is the number of lines that the twin's section touches.
+//!
+//! With more threads than cores the locks wait as the preload library has them wait: they sleep after a bound.
+//!
+//! Runs are repeated with other seeds, every second one from a start with all threads at the locks: where a lock lingers
+//! between working and collapsed, the range shows it. Besides, one run each has all ranges (of the profile's times and of the
+//! machine's costs) at the cheap and at the dear end. All of it is decided by profile, machine and seed.
+
+mod blueprint;
+mod durations;
+mod patient;
+mod program;
+
+pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
+
+use crate::Alternative;
+use crate::one_lock::words;
+use curve::{Curve, Point, Provenance, Unit};
+use lab::launch::support;
+use lab::progress::{Progress, Work};
+use locks::catalogue;
+use model::{End, Verdict, predict::judge};
+use patient::{Entered, Patient};
+use profile::{LockKind, ObjectKind};
+use program::{Load, Outcome};
+use rayon::prelude::*;
+use report::{Cell, Column, Spread, Table, text};
+use serde::Serialize;
+use simulator::{Hardware, Options, Report, Simulated, Simulation};
+use topology::MachineFile;
+use topology::machine_file::{Coherence, Figure};
+
+/// How the twin is run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Numbers of threads, ascending, with 1 among them. As many cores are used as there are.
+    pub threads: Vec<u32>,
+    /// Decides everything random.
+    pub seed: u64,
+    /// Runs of each point with the likely values.
+    pub replications: u32,
+    /// Whether the ends of the ranges are run, too.
+    pub ends: bool,
+    /// An alternative takes the place of every lock that it can serve, as `contend run --lock` does it; else of the first alone.
+    pub everywhere: bool,
+}
+
+impl Plan {
+    /// Powers of two and the last number, with three replications.
+    #[must_use]
+    pub fn upto(last: u32) -> Self {
+        let mut threads: Vec<u32> = (0..32).map(|power| 1 << power).take_while(|&n| n < last).collect();
+        threads.push(last.max(1));
+        Self { threads, seed: 1, replications: 3, ends: true, everywhere: false }
+    }
+}
+
+/// A lock of the program under which the twin was run, in place of the lock in question.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    /// What tables call it.
+    pub name: String,
+    /// The lock of the catalogue whose code ran.
+    pub lock: String,
+    /// Whether this is the program's own lock.
+    pub as_it_is: bool,
+    /// Whether `lock` only stands in for what was asked for: is of a like family, but not that algorithm.
+    pub stands_in: bool,
+    /// Throughput relative to one core of the program as it is, with its range.
+    pub curve: Curve,
+    /// Threads of the greatest throughput.
+    pub peak_cores: u32,
+    /// That throughput.
+    pub peak_speedup: f64,
+    /// The first number of threads past the peak with less than 90 % of it.
+    pub collapse_cores: Option<u32>,
+    /// What becomes of throughput.
+    pub verdict: Verdict,
+    /// The lock that threads wait for most at the most threads, if they wait for locks for a tenth of their time.
+    pub limited_by: Option<String>,
+    /// Of the time of all threads at the most threads, the part in which they wait for each lock of the program.
+    pub waiting: Vec<f64>,
+}
+
+/// What the twin says.
+#[derive(Debug, Clone, Serialize)]
+pub struct Twin {
+    /// The machine.
+    pub machine: String,
+    /// The locks of the program, the one in question first.
+    pub locks: Vec<String>,
+    /// The program as it is, then with each alternative.
+    pub runs: Vec<Run>,
+    /// Decides everything random.
+    pub seed: u64,
+    /// What to know before believing it.
+    pub doubts: Vec<String>,
+}
+
+/// What came of a run.
+struct Done {
+    /// Operations a nanosecond.
+    rate: f64,
+    /// Of the time of all threads, that in which they wait for each lock.
+    waiting: Vec<f64>,
+}
+
+/// How the names of the C library's own locks begin in the catalogue.
+const OWN: &str = "glibc-";
+
+/// The one-core run that everything is relative to is longer than the others.
+const BASE_OPERATIONS: u64 = 30_000;
+
+/// The simulated target with what was found out about the profile once.
+#[derive(Debug)]
+pub struct Stage {
+    /// With all ranges at the cheap end, the likely values and the dear end.
+    hardware: [Hardware; 3],
+    /// What of the profiled time outside is the locks' own work, ns.
+    overhead_ns: f64,
+    /// The locks of the program as it is.
+    own: Vec<&'static str>,
+    seed: u64,
+    replications: u32,
+    ends: bool,
+}
+
+/// One of the runs of a point.
+#[derive(Debug, Clone, Copy)]
+struct Draw {
+    end: End,
+    seed: u64,
+    crowded: bool,
+}
+
+impl Stage {
+    /// Makes the machine ready for a blueprint. `profiled_on` is the machine that the profile was taken on.
+    ///
+    /// # Errors
+    ///
+    /// A machine that cannot be simulated, or a simulation that stopped.
+    pub fn new(
+        blueprint: &Blueprint,
+        machine: &MachineFile,
+        profiled_on: &MachineFile,
+        plan: &Plan,
+    ) -> anyhow::Result<Self> {
+        let [cheap, likely, dear] = End::ALL.map(|end| Hardware::new(&at_end(machine, end)));
+        let own: Vec<&'static str> = blueprint.locks.iter().map(|hot| own_lock(hot.kind).0).collect();
+        let stage = Self {
+            hardware: [cheap?, likely?, dear?],
+            overhead_ns: 0.0,
+            own,
+            seed: plan.seed,
+            replications: plan.replications.max(1),
+            ends: plan.ends,
+        };
+        let profiled_on = Hardware::new(profiled_on)?;
+        let program = blueprint.program(&stage.own, 0.0, &profiled_on, End::Likely);
+        let load =
+            Load { cores: &[0], seed: plan.seed, crowded: false, warm_up: 100, timed: BASE_OPERATIONS };
+        let taken_ns = 1.0 / simulate(&program, &profiled_on, &load)?.rate;
+        Ok(Self { overhead_ns: (taken_ns - blueprint.operation_ns()).max(0.0), ..stage })
+    }
+
+    /// Runs with the likely values, which come first of [`Stage::rates`].
+    pub(crate) fn likely(&self) -> usize {
+        self.replications as usize
+    }
+
+    fn draws(&self) -> Vec<Draw> {
+        let draw = |end, number: u32| Draw {
+            end,
+            seed: self.seed + u64::from(number / 2),
+            crowded: number % 2 == 1,
+        };
+        let mut draws: Vec<_> = (0..self.replications).map(|number| draw(End::Likely, number)).collect();
+        if self.ends {
+            draws.extend([draw(End::Optimistic, 0), draw(End::Pessimistic, 0)]);
+        }
+        draws
+    }
+
+    /// The code that is run for an alternative in place of the blueprint's first lock; `shares` asks for a lock that readers
+    /// share.
+    pub(crate) fn lock(
+        &self,
+        alternative: &Alternative,
+        blueprint: &Blueprint,
+        shares: bool,
+    ) -> &'static str {
+        let kind = if shares { LockKind::Object(ObjectKind::Rwlock) } else { blueprint.locks[0].kind };
+        lock_for(&alternative.name, alternative.family, kind)
+    }
+
+    fn one(
+        &self,
+        blueprint: &Blueprint,
+        locks: &[&'static str],
+        threads: u32,
+        draw: Draw,
+    ) -> anyhow::Result<Done> {
+        let hardware = match draw.end {
+            End::Optimistic => &self.hardware[0],
+            End::Likely => &self.hardware[1],
+            End::Pessimistic => &self.hardware[2],
+        };
+        let program = blueprint.program(locks, self.overhead_ns * blueprint.batch, hardware, draw.end);
+        let alone = threads == 1;
+        let timed = if alone && draw.end == End::Likely { BASE_OPERATIONS } else { operations(threads) };
+        let cores: Vec<u32> = (0..threads).map(|thread| thread % hardware.cores() as u32).collect();
+        let load = Load {
+            cores: &cores,
+            seed: draw.seed,
+            crowded: draw.crowded && !alone,
+            warm_up: u64::from(2 * threads).max(200),
+            timed,
+        };
+        let done = simulate(&program, hardware, &load)?;
+        Ok(Done { rate: done.rate * blueprint.batch, ..done })
+    }
+
+    /// Operations a nanosecond of the program as it was profiled on so many threads: each seed's, then at the cheap and the dear
+    /// end. `first` takes the place of the first lock.
+    ///
+    /// # Errors
+    ///
+    /// A simulation that stopped.
+    pub(crate) fn rates(
+        &self,
+        blueprint: &Blueprint,
+        first: Option<&'static str>,
+        threads: u32,
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut locks = self.own.clone();
+        if let Some(first) = first {
+            locks[0] = first;
+        }
+        let draws = self.draws();
+        draws.par_iter().map(|&draw| Ok(self.one(blueprint, &locks, threads, draw)?.rate)).collect()
+    }
+}
+
+/// Runs the blueprint on a machine, as it is and with each alternative in place of its first lock.
+///
+/// # Errors
+///
+/// A simulation that stopped.
+pub fn run(
+    blueprint: &Blueprint,
+    alternatives: &[Alternative],
+    machine: &MachineFile,
+    stage: &Stage,
+    plan: &Plan,
+    progress: &dyn Progress,
+) -> anyhow::Result<Twin> {
+    let mut doubts = blueprint.doubts.clone();
+    let stands_in = own_lock(blueprint.locks[0].kind).1;
+    let mut variants =
+        vec![Variant { name: "as it is".to_owned(), locks: stage.own.clone(), as_it_is: true, stands_in }];
+    for alternative in alternatives {
+        if alternative.name == model::Family::Blocking.name() {
+            continue; // that is the program's own
+        }
+        let lock = stage.lock(alternative, blueprint, false);
+        let mut locks = stage.own.clone();
+        let first = if plan.everywhere { 0 } else { 1 };
+        for (number, hot) in blueprint.locks.iter().enumerate() {
+            let serves = catalogue::find(lock).is_some_and(|lock| support(lock, object(hot.kind)).is_some());
+            if number < first || plan.everywhere && serves {
+                locks[number] = lock;
+            }
+        }
+        variants.push(Variant { name: alternative.name.clone(), locks, as_it_is: false, stands_in: false });
+    }
+    if stands_in {
+        doubts.push(format!("as it is, `{}` stands in for the C library's lock", stage.own[0]));
+    }
+    let mut jobs = Vec::new();
+    for variant in 0..variants.len() {
+        for &threads in &plan.threads {
+            jobs.extend(stage.draws().into_iter().map(|draw| (variant, threads, draw)));
+        }
+    }
+    // The longest first, so that no core is left with them at the end.
+    jobs.sort_by_key(|&(_, threads, _)| std::cmp::Reverse(threads));
+    let steps = progress.start(Work::Simulations, jobs.len());
+    let done = jobs.par_iter().map(|&(variant, threads, draw)| {
+        let done = stage.one(blueprint, &variants[variant].locks, threads, draw);
+        steps.done();
+        done
+    });
+    let done: Vec<Done> = done.collect::<anyhow::Result<_>>()?;
+    drop(steps);
+    let found = |variant: usize, threads: u32, end: End| {
+        let of_job = move |((of, on, draw), _): &(&(usize, u32, Draw), &Done)| {
+            *of == variant && *on == threads && draw.end == end
+        };
+        jobs.iter().zip(&done).filter(of_job).map(|(_, done)| done).collect::<Vec<_>>()
+    };
+    let median = |rates: Vec<f64>| Point::of_runs(1, &rates).map_or(0.0, |point| point.value);
+    let base = |end: End| median(found(0, 1, end).iter().map(|done| done.rate).collect());
+    let one = base(End::Likely);
+    let last = *plan.threads.last().unwrap_or(&1);
+    let mut runs = Vec::new();
+    for (number, variant) in variants.into_iter().enumerate() {
+        let curve_of = |end: Option<End>| -> anyhow::Result<Curve> {
+            let points = plan.threads.iter().map(|&threads| {
+                let rates =
+                    |end| found(number, threads, end).iter().map(|done| done.rate).collect::<Vec<_>>();
+                let of_runs = Point::of_runs(threads, &rates(end.unwrap_or(End::Likely)));
+                let mut point = of_runs.unwrap_or(Point::exact(threads, 0.0));
+                let relative_to = end.map_or(one, base);
+                for value in [&mut point.value, &mut point.low, &mut point.high] {
+                    *value /= relative_to;
+                }
+                if end.is_none() && plan.ends {
+                    for end in [End::Optimistic, End::Pessimistic] {
+                        let at_end = median(rates(end)) / base(end);
+                        point.low = point.low.min(at_end);
+                        point.high = point.high.max(at_end);
+                    }
+                }
+                point
+            });
+            let curve = Curve::new(format!("{}, twin", variant.name), Unit::Speedup, Provenance::Simulated)
+                .lock(variant.locks[0])
+                .machine(&*machine.name);
+            Ok(curve.with_points(points.collect::<Vec<_>>())?)
+        };
+        let curve = curve_of(None)?;
+        let ends = if plan.ends {
+            [curve_of(Some(End::Optimistic))?, curve.clone(), curve_of(Some(End::Pessimistic))?]
+        } else {
+            [curve.clone(), curve.clone(), curve.clone()]
+        };
+        let peak = curve.peak().unwrap_or(Point::exact(1, 1.0));
+        let waiting =
+            found(number, last, End::Likely).first().map_or_else(Vec::new, |done| done.waiting.clone());
+        let most = waiting.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        /// Who waits less is not limited by locks.
+        const LIMITED: f64 = 0.1;
+        runs.push(Run {
+            limited_by: most
+                .filter(|&(_, &share)| share >= LIMITED)
+                .map(|(lock, _)| blueprint.locks[lock].name.clone()),
+            waiting,
+            lock: variant.locks[0].to_owned(),
+            as_it_is: variant.as_it_is,
+            stands_in: variant.stands_in,
+            name: variant.name,
+            peak_cores: peak.cores,
+            peak_speedup: peak.value,
+            collapse_cores: curve.collapse_cores(),
+            verdict: judge(&ends, "what the machine's transfers and the profile's times are"),
+            curve,
+        });
+    }
+    Ok(Twin {
+        machine: machine.name.clone(),
+        locks: blueprint.locks.iter().map(|hot| hot.name.clone()).collect(),
+        runs,
+        seed: plan.seed,
+        doubts,
+    })
+}
+
+impl Twin {
+    /// What becomes of the program as it is and with each alternative.
+    pub(crate) fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("lock", "by the twin"),
+            Column::text("code", "code").detail(),
+            Column::number("peak_cores", "peak cores"),
+            Column::number("peak_speedup", "peak"),
+            Column::number("collapse_cores", "under 90 % at"),
+            Column::spread("speedup_at_last", "at the last core"),
+            Column::text("verdict", "verdict").kept(),
+        ]);
+        for run in &self.runs {
+            let end = run.curve.points().last();
+            table.row([
+                Cell::from(run.name.as_str()),
+                Cell::from(run.lock.as_str()),
+                Cell::from(run.peak_cores),
+                Cell::from(run.peak_speedup),
+                Cell::from(run.collapse_cores),
+                Cell::from(end.map(|p| Spread { low: p.low, median: p.value, high: p.high })),
+                Cell::from(words(&run.verdict)),
+            ]);
+        }
+        table
+    }
+
+    /// What limits the program, what will limit it then, and what makes this doubtful; a line each.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let name = |lock: &Option<String>| lock.as_deref().map(text::printable);
+        if let Some(own) = self.runs.first()
+            && let Some(limit) = name(&own.limited_by)
+        {
+            let end = |run: &Run| run.curve.points().last().map_or(0.0, |point| point.value);
+            let best = self.runs.iter().skip(1).max_by(|a, b| end(a).total_cmp(&end(b)));
+            let mut line = format!("At the most threads the program is limited by {limit}");
+            if let Some(best) = best.filter(|best| end(best) > end(own)) {
+                line += &match name(&best.limited_by) {
+                    Some(next) if next == limit => {
+                        format!("; with {} it still is", text::printable(&best.name))
+                    }
+                    Some(next) => format!("; with {} there, by {next}", text::printable(&best.name)),
+                    None => format!("; with {} there, by no lock", text::printable(&best.name)),
+                };
+            }
+            lines.push(line + ".");
+        }
+        lines.extend(self.doubts.iter().map(|doubt| format!("Of the twin: {}.", text::printable(doubt))));
+        lines
+    }
+}
+
+/// The program with one lock in place of the first.
+struct Variant {
+    name: String,
+    locks: Vec<&'static str>,
+    as_it_is: bool,
+    stands_in: bool,
+}
+
+/// The kind of pthread object; what is of no one kind is taken for a mutex.
+fn object(kind: LockKind) -> ObjectKind {
+    match kind {
+        LockKind::Object(kind) => kind,
+        LockKind::Mixed => ObjectKind::Mutex,
+    }
+}
+
+/// Timed operations of a run: enough for a mean within some percent, fewer where each costs the work of many waiters.
+fn operations(threads: u32) -> u64 {
+    (600_000 / (u64::from(threads) + 30)).clamp(500, 6_000)
+}
+
+fn simulate(program: &program::Program, hardware: &Hardware, load: &Load<'_>) -> anyhow::Result<Done> {
+    let options = Options { seed: load.seed, ..Options::default() };
+    let (threads, cores) = (load.cores.len() as u32, hardware.cores() as u32);
+    let outcome = Simulation::new(hardware).options(options).run(|| {
+        // The C library's own locks wait as they are written.
+        let own = program.guards.iter().all(|guard| guard.lock.starts_with(OWN));
+        if threads <= cores || own {
+            return program.run::<Simulated>(load);
+        }
+        let _entered = Entered::new(threads, cores);
+        program.run::<Patient>(load)
+    });
+    let (outcome, report) = outcome.map_err(|stopped| {
+        anyhow::anyhow!(
+            "the twin with {} threads under {}: {stopped}",
+            load.cores.len(),
+            program.guards[0].lock
+        )
+    })?;
+    Ok(Done { rate: outcome.rate, waiting: waiting(&outcome, &report, load.cores.len()) })
+}
+
+/// Of the time of all threads, the part in which they wait for each lock.
+fn waiting(outcome: &Outcome, report: &Report, threads: usize) -> Vec<f64> {
+    let all_ps = report.elapsed_ns as f64 * 1_000.0 * threads as f64;
+    let of_lock = |addresses: &Vec<usize>| {
+        let counts = report.locks.iter().filter(|lock| addresses.contains(&(lock.address as usize)));
+        counts.map(|lock| lock.wait_ps as f64).sum::<f64>() / all_ps.max(1.0)
+    };
+    outcome.addresses.iter().map(of_lock).collect()
+}
+
+/// The machine with all of its ranges at one end.
+fn at_end(machine: &MachineFile, end: End) -> MachineFile {
+    let mut machine = machine.clone();
+    let at = |figure: &mut Option<Figure>| {
+        if let Some(figure) = figure {
+            figure.value = match end {
+                End::Optimistic => figure.low.unwrap_or(figure.value),
+                End::Likely => figure.value,
+                End::Pessimistic => figure.high.unwrap_or(figure.value),
+            };
+        }
+    };
+    let transfer = &mut machine.transfer;
+    for tier in [
+        &mut transfer.smt_sibling,
+        &mut transfer.same_l3,
+        &mut transfer.same_socket,
+        &mut transfer.cross_socket,
+    ] {
+        at(tier);
+    }
+    let mut wake = Some(machine.handover.wake.clone());
+    at(&mut wake);
+    machine.handover.wake = wake.expect("it was put there");
+    if let Some(Coherence {
+        local_transfer,
+        local_read,
+        serial_read,
+        invalidate,
+        memory,
+        die_hop,
+        link_hop,
+        controller_hop,
+        context_switch,
+        system_call,
+        ..
+    }) = &mut machine.coherence
+    {
+        for figure in [
+            local_transfer,
+            local_read,
+            serial_read,
+            invalidate,
+            memory,
+            die_hop,
+            link_hop,
+            controller_hop,
+            context_switch,
+            system_call,
+        ] {
+            at(figure);
+        }
+    }
+    machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profiled::observed;
+    use lab::progress::Unwatched;
+    use lab::simulate::{Measured, Setup, sweep};
+    use model::Parameters;
+    use profile::{LockRow, Times, Usage};
+    use topology::carried;
+
+    fn workload() -> &'static workloads::Workload {
+        workloads::catalogue::find("counter").unwrap()
+    }
+
+    /// Runs of a workload whose sections and think times are known.
+    fn simulated(machine: &MachineFile, lock: &'static str, cores: &[u32]) -> Vec<Measured> {
+        let hardware = Hardware::new(machine).unwrap();
+        let setups: Vec<_> = cores
+            .iter()
+            .map(|&cores| {
+                let mut setup = Setup::new(&hardware, workload(), lock).on_first(cores);
+                (setup.section_cycles, setup.think_cycles) = (Some(600), Some(6_000));
+                setup
+            })
+            .collect();
+        sweep(&setups, &Unwatched).unwrap()
+    }
+
+    fn times(count: u64, mean_ns: f64) -> Times {
+        Times { count, total_ns: mean_ns * count as f64, ..Times::default() }
+    }
+
+    /// What a profile of one simulated core and one of two would say of the lock.
+    fn profiled(runs: &[Measured]) -> (LockRow, LockRow) {
+        let counts = |run: &Measured| *run.report.locks.first().unwrap();
+        let ns = |ps: u64, of: u64| ps as f64 / 1_000.0 / of.max(1) as f64;
+        let row = |run: &Measured, hold_same: Times, hold_other: Times| {
+            let counts = counts(run);
+            let threads = run.run.counts.len() as u64;
+            let all_ns = run.report.elapsed_ns as f64 * threads as f64;
+            let think = all_ns / counts.acquisitions as f64 - ns(counts.held_ps, counts.acquisitions);
+            let exclusive = Usage {
+                acquisitions: counts.acquisitions,
+                contended: counts.contended,
+                wait: times(counts.contended, ns(counts.wait_ps, counts.contended)),
+                hold_same,
+                hold_other,
+                think: times(counts.acquisitions, think),
+                ..Usage::default()
+            };
+            LockRow {
+                name: "counter".into(),
+                site: "counter".into(),
+                kind: LockKind::Object(ObjectKind::Mutex),
+                caller: String::new(),
+                file: String::new(),
+                source: None,
+                calls: Vec::new().into(),
+                pid: 1,
+                program: String::new(),
+                address: 0,
+                generations: 1,
+                threads,
+                merged: false,
+                exclusive,
+                shared: Usage::default(),
+                acquisitions_per_operation: 0.0,
+                critical_section_ns: 0.0,
+                threads_ns: all_ns,
+                share: 0.0,
+            }
+        };
+        let (one, two) = (counts(&runs[0]), counts(&runs[1]));
+        let same = ns(one.held_ps, one.acquisitions);
+        let share = two.from_other_core as f64 / two.acquisitions as f64;
+        let other = same + (ns(two.held_ps, two.acquisitions) - same) / share;
+        (
+            row(&runs[0], times(one.acquisitions, same), Times::default()),
+            row(
+                &runs[1],
+                times(two.acquisitions - two.from_other_core, same),
+                times(two.from_other_core, other),
+            ),
+        )
+    }
+
+    fn blueprint(runs: &[Measured], machine: &MachineFile) -> Blueprint {
+        let (one, two) = profiled(runs);
+        let transfer = machine.costs().transfer_ns(2);
+        let mut lock = observed(&two, true);
+        let of_one = observed(&one, true);
+        (lock.hold_same, lock.think, lock.wait_ns) = (of_one.hold_same, of_one.think, of_one.wait_ns);
+        let parameters = Parameters::observed(&lock, transfer).unwrap();
+        Blueprint::new(&[&two], true, Some(&one), &parameters, transfer)
+    }
+
+    #[test]
+    fn the_profile_of_a_simulated_run_predicts_itself() {
+        for name in ["epyc-9654x2", "dl580"] {
+            let machine = carried::machine(name);
+            let cores = [1, 2, 8, 24];
+            let (own, _) = own_lock(LockKind::Object(ObjectKind::Mutex));
+            for lock in [own, "mcs", "ticket"] {
+                let known = simulated(&machine, lock, &cores);
+                let as_it_is = simulated(&machine, own, &[1, 2]);
+                let blueprint = blueprint(&as_it_is, &machine);
+                let family = catalogue::find(lock).unwrap().family;
+                let alternative = Alternative { name: lock.into(), family, shared: false };
+                let plan = Plan {
+                    threads: cores.to_vec(),
+                    seed: 1,
+                    replications: 3,
+                    ends: false,
+                    everywhere: false,
+                };
+                let stage = Stage::new(&blueprint, &machine, &machine, &plan).unwrap();
+                let twin = run(&blueprint, &[alternative], &machine, &stage, &plan, &Unwatched).unwrap();
+                let of_lock = &twin.runs[1];
+                for run in &known[1..] {
+                    let expected = run.throughput() / known[0].throughput();
+                    let found =
+                        of_lock.curve.at(run.cores).unwrap().value / of_lock.curve.at(1).unwrap().value;
+                    println!("{name} {lock} {}: {found:.3} for {expected:.3}", run.cores);
+                    assert!(
+                        (found / expected - 1.0).abs() < 0.05,
+                        "{name}, {lock} on {} cores: {found} for {expected}",
+                        run.cores
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_without_a_core_sleep_and_all_of_it_is_decided_by_the_seed() {
+        let machine = carried::machine("epyc-9654x2");
+        let small = MachineFile {
+            topology: topology::machine_file::Topology {
+                sockets: 1,
+                dies_per_socket: 1,
+                cores_per_die: 2,
+                ..machine.topology.clone()
+            },
+            ..machine
+        };
+        let (own, _) = own_lock(LockKind::Object(ObjectKind::Mutex));
+        let blueprint = blueprint(&simulated(&small, own, &[1, 2]), &small);
+        let names = ["mcs", "ticket", "ttas", "tas", "clh", "ticket-proportional", "hclh", "futex"];
+        let alternatives = crate::alternatives(&names.map(str::to_owned)).unwrap();
+        let plan = Plan { threads: vec![1, 2, 6], seed: 1, replications: 2, ends: false, everywhere: false };
+        let twin = |seed| {
+            let plan = Plan { seed, ..plan.clone() };
+            let stage = Stage::new(&blueprint, &small, &small, &plan).unwrap();
+            run(&blueprint, &alternatives, &small, &stage, &plan, &Unwatched).unwrap()
+        };
+        let one = twin(1);
+        for run in &one.runs {
+            let [two, six] = [2, 6].map(|threads| run.curve.at(threads).unwrap().value);
+            assert!(six > 0.3 * two, "{} does {six} with six threads on two cores, {two} with two", run.name);
+            assert!(six < 2.1, "{}: {six} on two cores", run.name);
+        }
+        let json = |twin: &Twin| serde_json::to_string(twin).unwrap();
+        assert_eq!(json(&one), json(&twin(1)));
+        assert_ne!(json(&one), json(&twin(2)));
+    }
+}

@@ -1,0 +1,304 @@
+//! What the profile says of the program, on no machine yet: its locks, their sections, and the work outside.
+
+use super::durations::Durations;
+use super::program::{Guard, Program, Section, Step};
+use crate::profiled::observed;
+use locks::catalogue;
+use model::{End, Family, Parameters};
+use profile::{LockKind, LockRow, ObjectKind, Times, Usage};
+use simulator::Hardware;
+use topology::Range;
+
+/// A lock of the blueprint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hot {
+    /// Its name in the profile.
+    pub name: String,
+    /// What kind of object it is.
+    pub kind: LockKind,
+    /// Acquisitions in one operation.
+    pub visits: f64,
+    /// Share of the acquisitions that read.
+    pub reads: f64,
+    pub(crate) exclusive: Held,
+    pub(crate) shared: Held,
+    /// Share of the acquisitions that end in a condition wait, and what one takes on average, ns.
+    pub(crate) waits: Option<(f64, f64)>,
+    /// Into so many the lock is split.
+    pub copies: u32,
+}
+
+/// Critical sections of one mode.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Held {
+    /// After a holder on the same core, ns.
+    pub(crate) same_ns: Range,
+    /// What is added after a holder on another core, where the profile was taken, ns.
+    pub(crate) growth_ns: Range,
+    pub(crate) spread: Durations,
+}
+
+/// The profiled program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blueprint {
+    /// The lock in question, then others by cost. One operation is one acquisition of the first.
+    pub locks: Vec<Hot>,
+    /// Mean work outside all of them in an operation, ns.
+    pub outside_ns: Range,
+    pub(crate) outside: Durations,
+    /// What a line transfer cost where the profile was taken, ns.
+    pub(crate) profiled_transfer_ns: Range,
+    /// How far all times may be off: a factor of at least 1.
+    pub(crate) times_off: f64,
+    /// Acquisitions of the program as it was profiled that one operation stands for.
+    pub(crate) batch: f64,
+    /// What the blueprint leaves out, in words.
+    pub doubts: Vec<String>,
+}
+
+/// A lock with less than this share of the first one's time is left out.
+const LEAST_SHARE: f64 = 0.01;
+
+/// So many locks are put into one program.
+const MOST_LOCKS: usize = 6;
+
+/// An operation takes so many steps at most; the rest of a lock's visits stay work outside.
+const MOST_STEPS: f64 = 64.0;
+
+impl Blueprint {
+    /// The program that a profile shows: `rows` are its locks, the one in question first. `alone` is that lock in a profile of
+    /// one thread, which `first` was taken from as far as it tells.
+    pub fn new(
+        rows: &[&LockRow],
+        ran_together: bool,
+        alone: Option<&LockRow>,
+        first: &Parameters,
+        profiled_transfer_ns: Range,
+    ) -> Self {
+        let row = rows[0];
+        let think = both(alone.unwrap_or(row), |usage| &usage.think);
+        let outside = Durations::of(&think, Durations::Exponential);
+        let mut doubts = Vec::new();
+        let mut outside_ns = first.outside_ns;
+        if alone.is_none() {
+            // Found after another thread's release without a wait, a lock still costs its line, and that is in the time
+            // between two acquisitions.
+            let moved = row.exclusive.owner_changes + row.shared.owner_changes;
+            let moved = moved.saturating_sub(row.contended()) as f64 / row.acquisitions().max(1) as f64;
+            let lines_ns = (moved * profiled_transfer_ns.likely).min(0.5 * outside_ns.likely);
+            let scale = 1.0 - lines_ns / outside_ns.likely;
+            outside_ns = outside_ns.scaled(scale);
+        }
+        let mut locks = vec![Hot::new(row, 1.0, first)];
+        let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
+        for &other in &rows[1..] {
+            if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
+                break;
+            }
+            let lock = observed(other, ran_together);
+            let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
+            let visits = other.acquisitions() as f64 / row.acquisitions().max(1) as f64;
+            let hot = Hot::new(other, visits, &parameters);
+            let inside_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
+            let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
+            if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
+                continue;
+            }
+            if inside_ns > 0.9 * outside_ns.likely {
+                doubts.push(format!(
+                    "{} was held longer than {} leaves time for: other threads take it, and it is left out",
+                    other.name, row.name
+                ));
+                continue;
+            }
+            let left = 1.0 - inside_ns / outside_ns.likely;
+            outside_ns = outside_ns.scaled(left);
+            locks.push(hot);
+        }
+        if let Some((share, mean_ns)) = locks[0].waits {
+            doubts.push(format!(
+                "{:.0} % of the acquisitions end in a condition wait of {:.0} ns on average, which is taken to stay as long",
+                100.0 * share, mean_ns
+            ));
+        }
+        Self { locks, outside_ns, outside, profiled_transfer_ns, times_off: first.spread, batch: 1.0, doubts }
+    }
+
+    /// The mean time of one operation of a core alone by the profile, ns, at the likely end.
+    pub(crate) fn operation_ns(&self) -> f64 {
+        self.outside_ns.likely + self.locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum::<f64>()
+    }
+
+    /// The program for a machine: `locks` are names of the catalogue, one for each lock, and `overhead_ns` is what of the
+    /// profiled time outside is the lock's own work, which the machine adds again.
+    pub(crate) fn program(
+        &self,
+        locks: &[&'static str],
+        overhead_ns: f64,
+        hardware: &Hardware,
+        end: End,
+    ) -> Program {
+        let times_off = match end {
+            End::Optimistic => 1.0 / self.times_off,
+            End::Likely => 1.0,
+            End::Pessimistic => self.times_off,
+        };
+        let cycles_per_ns = hardware.mhz as f64 / 1_000.0;
+        let transfer_ns = end.opposite().of(self.profiled_transfer_ns).max(1.0);
+        let reads_first = hardware.store_buffer > 0;
+        let hit_cycles = hardware.hit as f64 / 1_000.0 * cycles_per_ns * if reads_first { 2.0 } else { 1.0 };
+        let section = |held: &Held| {
+            let lines = end.of(held.growth_ns) * times_off / transfer_ns;
+            let work = end.of(held.same_ns) * times_off * cycles_per_ns - lines * hit_cycles;
+            Section { work_cycles: work.max(0.0), spread: held.spread.clone(), lines }
+        };
+        let guards = self.locks.iter().zip(locks).map(|(hot, &lock)| Guard {
+            lock,
+            copies: hot.copies.max(1) as usize,
+            reads: hot.reads,
+            exclusive: section(&hot.exclusive),
+            shared: section(&hot.shared),
+            waits: hot.waits,
+        });
+        let outside_ns = (end.opposite().of(self.outside_ns) - overhead_ns).max(0.0);
+        Program {
+            guards: guards.collect(),
+            steps: self.steps(),
+            think_cycles: outside_ns * cycles_per_ns,
+            outside: self.outside.clone(),
+            reads_first,
+        }
+    }
+
+    /// The visits of an operation, those of each lock spread over it.
+    fn steps(&self) -> Vec<Step> {
+        let mut placed: Vec<(f64, Step)> = Vec::new();
+        for (guard, hot) in self.locks.iter().enumerate() {
+            let whole = hot.visits.floor() as usize;
+            let rest = hot.visits - whole as f64;
+            let count = whole + usize::from(rest > 0.0);
+            for number in 0..count {
+                let chance = if number < whole { 1.0 } else { rest };
+                placed.push((number as f64 / count as f64, Step { guard, chance }));
+            }
+        }
+        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        placed.into_iter().map(|(_, step)| step).collect()
+    }
+}
+
+impl Hot {
+    fn new(row: &LockRow, visits: f64, parameters: &Parameters) -> Self {
+        let reads = if row.kind == LockKind::Object(ObjectKind::Rwlock) {
+            row.shared.acquisitions as f64 / row.acquisitions().max(1) as f64
+        } else {
+            0.0
+        };
+        let held = |usage: &Usage| {
+            let whole = observed(row, true);
+            let same = usage.hold_same.mean_ns().filter(|_| usage.hold_same.count >= 30);
+            let merged = whole.hold_same.map_or(parameters.same_ns.likely, |mean| mean.ns.likely);
+            // Of one mode where that was timed often enough, else of both together.
+            let scale = same.map_or(1.0, |same| if merged > 0.0 { same / merged } else { 1.0 });
+            Held {
+                same_ns: parameters.same_ns.scaled(scale),
+                growth_ns: parameters.growth_ns,
+                spread: Durations::of(&usage.hold(), Durations::Fixed),
+            }
+        };
+        let usage = &row.exclusive;
+        let waits = (usage.condition_waits > 0 && row.acquisitions() > 0).then(|| {
+            let share = usage.condition_waits as f64 / row.acquisitions() as f64;
+            (share, usage.condition_ns / usage.condition_waits as f64)
+        });
+        Self {
+            name: row.name.clone(),
+            kind: row.kind,
+            visits,
+            reads,
+            exclusive: held(&row.exclusive),
+            shared: held(&row.shared),
+            waits: waits.filter(|&(share, _)| share >= LEAST_SHARE),
+            copies: 1,
+        }
+    }
+
+    /// The mean section of a core alone, ns.
+    pub(crate) fn mean_same_ns(&self) -> f64 {
+        self.reads * self.shared.same_ns.likely + (1.0 - self.reads) * self.exclusive.same_ns.likely
+    }
+}
+
+fn both(row: &LockRow, of: fn(&Usage) -> &Times) -> Times {
+    of(&row.exclusive).and(of(&row.shared))
+}
+
+/// The lock of the catalogue that is run for the program's own, and whether it only stands in for it: is of a like family,
+/// but not the C library's algorithm.
+#[must_use]
+pub fn own_lock(kind: LockKind) -> (&'static str, bool) {
+    let (own, like) = match kind {
+        LockKind::Object(ObjectKind::Rwlock) => ("glibc-rwlock", "rw"),
+        LockKind::Object(ObjectKind::Spin) => ("glibc-spin", "ttas"),
+        LockKind::Object(ObjectKind::Mutex) | LockKind::Mixed => ("glibc-mutex", "futex"),
+    };
+    match catalogue::find(own) {
+        Some(lock) => (lock.name, false),
+        None => (like, true),
+    }
+}
+
+/// The lock of the catalogue that is run for a name: itself, or what represents a family for objects of a kind.
+#[must_use]
+pub fn lock_for(name: &str, family: Family, kind: LockKind) -> &'static str {
+    if let Some(lock) = catalogue::find(name) {
+        return lock.name;
+    }
+    let shares = kind == LockKind::Object(ObjectKind::Rwlock);
+    match family {
+        Family::Blocking => own_lock(kind).0,
+        Family::BackOffThenSleep => {
+            if shares {
+                "rw"
+            } else {
+                "futex"
+            }
+        }
+        Family::TestAndSet => {
+            if shares {
+                "rw-naive"
+            } else {
+                "ttas"
+            }
+        }
+        Family::BackOff => "ttas-backoff",
+        Family::Ticket => {
+            if shares {
+                "rw-queued"
+            } else {
+                "ticket"
+            }
+        }
+        Family::Queue => "mcs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_for_a_lock_of_the_catalogue() {
+        for kind in [
+            LockKind::Object(ObjectKind::Mutex),
+            LockKind::Object(ObjectKind::Rwlock),
+            LockKind::Object(ObjectKind::Spin),
+        ] {
+            assert!(catalogue::find(own_lock(kind).0).is_some());
+            for family in Family::ALL {
+                assert!(catalogue::find(lock_for(family.name(), family, kind)).is_some());
+            }
+        }
+        assert_eq!(lock_for("clh", Family::Queue, LockKind::Object(ObjectKind::Mutex)), "clh");
+    }
+}

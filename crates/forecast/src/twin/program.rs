@@ -1,0 +1,262 @@
+//! A program of the kind of the profiled one, for any machine: threads that go round between work outside and sections
+//! under several locks.
+
+use super::durations::{Durations, even};
+use locks::catalogue::{self, Lock, Visitor};
+use locks::{DowngradeLock, RawLock, RawRwLock, TryLock};
+use machine::{Clock, Deadline, Event, Home, Machine, Placed, PlainCell, Plan, Timeout, Word};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use workloads::Random;
+
+/// What happens in a critical section.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Section {
+    /// Mean work, cycles, besides touching lines.
+    pub(crate) work_cycles: f64,
+    /// How the work is spread.
+    pub(crate) spread: Durations,
+    /// Shared lines that it changes, or looks at where it reads; a part of a line is one that some sections touch.
+    pub(crate) lines: f64,
+}
+
+/// A lock of the program.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Guard {
+    /// The lock of the catalogue that is run.
+    pub(crate) lock: &'static str,
+    /// Into so many the lock is split: each section takes one of them, each as likely.
+    pub(crate) copies: usize,
+    /// Share of the sections that read.
+    pub(crate) reads: f64,
+    pub(crate) exclusive: Section,
+    pub(crate) shared: Section,
+    /// How many sections end in a condition wait, and its mean in nanoseconds.
+    pub(crate) waits: Option<(f64, f64)>,
+}
+
+/// A visit of a lock in an operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Step {
+    /// Which guard.
+    pub(crate) guard: usize,
+    /// The chance that an operation takes this step.
+    pub(crate) chance: f64,
+}
+
+/// What every thread repeats: its steps in order, with the work outside in equal parts between them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Program {
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) steps: Vec<Step>,
+    /// Mean work outside of one operation, cycles.
+    pub(crate) think_cycles: f64,
+    pub(crate) outside: Durations,
+    /// A line is read before it is changed: where a store need not wait for its line, a section would not either.
+    pub(crate) reads_first: bool,
+}
+
+/// How the program is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load<'a> {
+    /// The core of each thread.
+    pub(crate) cores: &'a [u32],
+    pub(crate) seed: u64,
+    /// All threads start at the locks, instead of in their work outside.
+    pub(crate) crowded: bool,
+    /// Operations that are not timed, then those that are.
+    pub(crate) warm_up: u64,
+    pub(crate) timed: u64,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    /// Operations a nanosecond of all threads, of those that were timed.
+    pub(crate) rate: f64,
+    /// The simulated addresses of each guard's locks.
+    pub(crate) addresses: Vec<Vec<usize>>,
+}
+
+/// A lock of any type.
+trait AnyLock: Sync {
+    fn exclusive(&self, section: &mut dyn FnMut());
+    fn shared(&self, section: &mut dyn FnMut());
+    /// Where it lies on this computer.
+    fn address(&self) -> usize;
+    /// Where it lies on its machine.
+    fn place(&self) -> usize;
+}
+
+struct Exclusive<L: Sync, M: Machine>(Placed<L, M>);
+
+impl<L: RawLock<M>, M: Machine> AnyLock for Exclusive<L, M> {
+    fn exclusive(&self, section: &mut dyn FnMut()) {
+        self.0.critical(section);
+    }
+
+    fn shared(&self, section: &mut dyn FnMut()) {
+        self.exclusive(section);
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref::<L>(&self.0) as usize
+    }
+
+    fn place(&self) -> usize {
+        M::address::<L>(&self.0)
+    }
+}
+
+struct Shared<L: Sync, M: Machine>(Placed<L, M>);
+
+impl<L: RawRwLock<M>, M: Machine> AnyLock for Shared<L, M> {
+    fn exclusive(&self, section: &mut dyn FnMut()) {
+        self.0.critical(section);
+    }
+
+    fn shared(&self, section: &mut dyn FnMut()) {
+        self.0.acquire_shared(false);
+        section();
+        // SAFETY: acquired above.
+        unsafe { self.0.release_shared() };
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref::<L>(&self.0) as usize
+    }
+
+    fn place(&self) -> usize {
+        M::address::<L>(&self.0)
+    }
+}
+
+/// Makes a lock of a name.
+struct Maker;
+
+/// All memory lies here, as that of a program's main thread does.
+const HOME: Home = Home::Node(0);
+
+impl<M: Machine> Visitor<M> for Maker {
+    type Output = Box<dyn AnyLock>;
+
+    fn tried<L: TryLock<M>>(self, _: &Lock) -> Self::Output {
+        Box::new(Exclusive::<L, M>(Placed::new(L::NEW, HOME)))
+    }
+
+    fn shared<L: DowngradeLock<M> + TryLock<M>>(self, _: &Lock) -> Self::Output {
+        Box::new(Shared::<L, M>(Placed::new(L::NEW, HOME)))
+    }
+}
+
+/// A lock and the lines that it guards.
+struct Guarded<M: Machine> {
+    lock: Box<dyn AnyLock>,
+    lines: Vec<Placed<M::Cell<u64>, M>>,
+}
+
+impl<M: Machine> Guarded<M> {
+    fn new(guard: &Guard) -> Self {
+        let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
+        let lines = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
+        Self { lock, lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect() }
+    }
+
+    /// One section, announced to the machine.
+    fn section(&self, section: &Section, reads: bool, reads_first: bool, random: &mut Random) {
+        let touched = (section.lines + even(random)) as usize;
+        let work = section.spread.draw(random, section.work_cycles);
+        let address = self.lock.address();
+        M::note(Event::Acquiring { lock: address });
+        let mut body = || {
+            M::note(Event::Acquired { lock: address, shared: reads });
+            for line in &self.lines[..touched.min(self.lines.len())] {
+                if reads || reads_first {
+                    std::hint::black_box(line.get());
+                }
+                if !reads {
+                    line.set(1);
+                }
+            }
+            M::delay(work);
+            M::note(Event::Releasing { lock: address, shared: reads });
+        };
+        if reads { self.lock.shared(&mut body) } else { self.lock.exclusive(&mut body) }
+    }
+}
+
+impl Program {
+    /// Runs the program on the machine `M` until the load's operations are done.
+    pub(crate) fn run<M: Machine>(&self, load: &Load<'_>) -> Outcome {
+        let guarded: Vec<Vec<Guarded<M>>> = self
+            .guards
+            .iter()
+            .map(|guard| (0..guard.copies).map(|_| Guarded::new(guard)).collect())
+            .collect();
+        let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (began_ns, ended_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let plan = Plan { threads: load.cores.len(), cores: load.cores, duration_ns: None };
+        M::run(&plan, &|thread| {
+            let mut random = Random::of_thread(load.seed, thread);
+            // A word of the thread's own, which nobody ever changes.
+            let bed = Placed::<_, M>::new(M::U32::ZERO, HOME);
+            if !load.crowded {
+                M::delay(random.below(self.think_cycles as u64 + 1));
+            }
+            while !stop.load(Relaxed) {
+                self.operation::<M>(&guarded, &mut random, &bed);
+                M::note(Event::Operation);
+                // Counters of the host: a simulated machine neither sees nor pays for them.
+                let number = done.fetch_add(1, Relaxed) + 1;
+                if number == load.warm_up {
+                    began_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
+                }
+                if number == load.warm_up + load.timed {
+                    ended_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
+                    stop.store(true, Relaxed);
+                }
+            }
+        });
+        let elapsed_ns = ended_ns.into_inner().saturating_sub(began_ns.into_inner()).max(1);
+        Outcome {
+            rate: load.timed as f64 / elapsed_ns as f64,
+            addresses: guarded
+                .iter()
+                .map(|copies| copies.iter().map(|one| one.lock.place()).collect())
+                .collect(),
+        }
+    }
+
+    /// One operation: the steps that it takes, with equal parts of the work outside after each.
+    fn operation<M: Machine>(
+        &self,
+        guarded: &[Vec<Guarded<M>>],
+        random: &mut Random,
+        bed: &Placed<M::U32, M>,
+    ) {
+        let outside = self.outside.draw(random, self.think_cycles);
+        let taken: Vec<&Step> =
+            self.steps.iter().filter(|step| step.chance >= 1.0 || even(random) < step.chance).collect();
+        if taken.is_empty() {
+            return M::delay(outside);
+        }
+        let part = outside / taken.len() as u64;
+        for step in &taken {
+            let guard = &self.guards[step.guard];
+            let copies = &guarded[step.guard];
+            let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
+            let reads = guard.reads > 0.0 && even(random) < guard.reads;
+            let section = if reads { &guard.shared } else { &guard.exclusive };
+            copies[copy].section(section, reads, self.reads_first, random);
+            if let Some((chance, mean_ns)) = guard.waits
+                && even(random) < chance
+            {
+                let ns = Durations::Exponential.draw(random, mean_ns);
+                let deadline = Deadline::after_ns::<M>(ns);
+                let _ = M::sleep_while(bed, 0, Timeout::at(deadline));
+                copies[copy].section(section, reads, self.reads_first, random);
+            }
+            M::delay(part);
+        }
+        M::delay(outside - part * taken.len() as u64);
+    }
+}

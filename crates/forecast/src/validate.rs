@@ -1,0 +1,366 @@
+//! Predictions against measurements: a program is profiled on one thread, predicted on more under several locks, and measured.
+//!
+//! Nothing here knows any program. What is compared is throughput relative to one thread with the program's own lock.
+
+mod list;
+mod page;
+mod verdict;
+
+pub use list::{Program, Throughput, read_list};
+pub use page::page;
+pub use verdict::{Goals, Judgement, goals};
+
+use crate::twin::{self, Blueprint, Plan, Stage};
+use crate::{Alternative, profiled};
+use anyhow::Context as _;
+use curve::{Curve, Point, Provenance, Unit};
+use lab::compare::rounds::{LockRuns, measure};
+use lab::compare::{swaps, trial};
+use lab::launch::{GLIBC, Launch, Library, Swapped};
+use lab::noise::{Noise, Watch};
+use lab::progress::{Progress, Work};
+use model::{End, Parameters, Variant, predict};
+use profile::tally::SharedTally;
+use profile::{LockTable, Profile};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use topology::MachineFile;
+
+/// How programs are validated.
+#[derive(Debug)]
+pub struct Setting {
+    /// What takes the place of the programs' locks.
+    pub library: Library,
+    /// The command itself, which records profiles.
+    pub contend: std::path::PathBuf,
+    /// This machine.
+    pub machine: MachineFile,
+    /// Numbers of threads, ascending, the first of them 1.
+    pub threads: Vec<u32>,
+    /// Locks of the catalogue to put in place of the programs' own.
+    pub locks: Vec<String>,
+    /// Runs of each lock at each number of threads, after one to warm up.
+    pub runs: u32,
+    /// Profile on two threads as well as on one.
+    pub two: bool,
+    /// When one run is ended.
+    pub time_limit: Duration,
+    /// Decides everything random in the twin.
+    pub seed: u64,
+}
+
+/// A lock at a number of threads.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The lock, or `glibc`.
+    pub lock: String,
+    /// Threads.
+    pub threads: u32,
+    /// By the twin.
+    pub predicted: Option<Point>,
+    /// By the chain, which knows no more threads than cores.
+    pub chain: Option<f64>,
+    /// Measured: median and range.
+    pub measured: Option<Point>,
+}
+
+impl Row {
+    /// Predicted over measured, less one.
+    #[must_use]
+    pub fn error(&self) -> Option<f64> {
+        let (predicted, measured) = (self.predicted?, self.measured?);
+        (measured.value > 0.0).then(|| predicted.value / measured.value - 1.0)
+    }
+}
+
+/// What came of a program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Validated {
+    /// The program's name in the list.
+    pub program: String,
+    /// Its command line.
+    pub command: String,
+    /// Why there are no rows.
+    pub failed: Option<String>,
+    /// The lock that the twin took for the hot one.
+    pub site: String,
+    /// Every lock at every number of threads.
+    pub rows: Vec<Row>,
+    /// What the twin doubts.
+    pub doubts: Vec<String>,
+    /// What disturbed the measurement.
+    pub noise: Vec<String>,
+    /// Verdict and order, predicted against measured.
+    pub judgement: Judgement,
+}
+
+impl Validated {
+    fn failed(program: &Program, why: String) -> Self {
+        Self {
+            program: program.name.clone(),
+            command: program.command.join(" "),
+            failed: Some(why),
+            site: String::new(),
+            rows: Vec::new(),
+            doubts: Vec::new(),
+            noise: Vec::new(),
+            judgement: Judgement::default(),
+        }
+    }
+}
+
+/// Profiles, predicts and measures a program. What a program does wrong is in the answer.
+///
+/// # Errors
+///
+/// Something that is not the program's fault.
+pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<Validated> {
+    let directory = tempfile::tempdir().context("cannot make a directory for profiles")?;
+    if let Some(why) = program.set_up(setting.time_limit)? {
+        return Ok(Validated::failed(program, why));
+    }
+    let validated = profiled_and_measured(program, setting, directory.path(), progress);
+    program.clear_up(setting.time_limit)?;
+    validated
+}
+
+fn profiled_and_measured(
+    program: &Program,
+    setting: &Setting,
+    directory: &Path,
+    progress: &dyn Progress,
+) -> anyhow::Result<Validated> {
+    let one = match table(program, setting, directory, 1)? {
+        Ok(table) => table,
+        Err(why) => return Ok(Validated::failed(program, why)),
+    };
+    let two = if setting.two { table(program, setting, directory, 2)?.ok() } else { None };
+    let predicted = match predict(program, setting, &one, two.as_ref(), progress) {
+        Ok(predicted) => predicted,
+        Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
+    };
+    let measured = measured(program, setting, progress)?;
+    if let Some(why) = measured.failed {
+        return Ok(Validated::failed(program, why));
+    }
+    let mut rows = predicted.rows;
+    rows.retain(|row| !measured.untouched.contains(&row.lock));
+    for row in &mut rows {
+        row.measured = measured.at(&row.lock, row.threads);
+    }
+    let judgement = Judgement::of(&rows);
+    Ok(Validated {
+        program: program.name.clone(),
+        command: program.command.join(" "),
+        failed: None,
+        site: predicted.site,
+        rows,
+        doubts: predicted.doubts,
+        noise: measured.noise.disturbances(),
+        judgement,
+    })
+}
+
+/// The lock table of a run on so many threads; why there is none, where the program failed or took no lock.
+fn table(
+    program: &Program,
+    setting: &Setting,
+    directory: &Path,
+    threads: u32,
+) -> anyhow::Result<Result<LockTable, String>> {
+    let file = directory.join(format!("{threads}.contend"));
+    let mut command = Command::new(&setting.contend);
+    command.args(["profile", "--quiet", "--output"]).arg(&file).arg("--").args(program.words(threads));
+    let trial = trial::run(command, setting.time_limit)?;
+    if trial.end != lab::compare::rounds::End::Exited(0) {
+        let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Ok(Err(format!("it failed while it was profiled ({:?}): {}", trial.end, last.trim())));
+    }
+    match Profile::open(&file) {
+        Ok(profile) => Ok(Ok(profile.table(&profile::Options::default()))),
+        Err(error) => Ok(Err(format!("it left no profile: {error}"))),
+    }
+}
+
+struct Predicted {
+    site: String,
+    rows: Vec<Row>,
+    doubts: Vec<String>,
+}
+
+/// What the twin and the chain say of every lock at every number of threads.
+fn predict(
+    program: &Program,
+    setting: &Setting,
+    one: &LockTable,
+    two: Option<&LockTable>,
+    progress: &dyn Progress,
+) -> anyhow::Result<Predicted> {
+    let table = two.unwrap_or(one);
+    let rows = profiled::by_cost(table);
+    let row = rows.first().copied().context("it took no lock")?;
+    let of_one = one.rows.iter().find(|of_one| of_one.name == row.name);
+    let mut lock = profiled::observed(row, table.header.ran_together);
+    if let (Some(of_one), true) = (of_one, two.is_some()) {
+        let alone = profiled::observed(of_one, true);
+        (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
+        lock.wait_ns = alone.wait_ns;
+    }
+    let costs = setting.machine.costs();
+    let transfer_ns = costs.transfer_ns(2);
+    let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
+    let blueprint = Blueprint::new(&rows, table.header.ran_together, of_one, &parameters, transfer_ns);
+    let alternatives = crate::alternatives(&setting.locks)?;
+    let plan = Plan {
+        threads: setting.threads.clone(),
+        seed: setting.seed,
+        replications: 3,
+        ends: true,
+        everywhere: true,
+    };
+    let stage = Stage::new(&blueprint, &setting.machine, &setting.machine, &plan)?;
+    let twin = twin::run(&blueprint, &alternatives, &setting.machine, &stage, &plan, progress)?;
+    let share = program.locked_share(row, &one.header);
+    let cores = setting.machine.topology.cores();
+    let mut found = Vec::new();
+    for run in &twin.runs {
+        let lock = if run.as_it_is { GLIBC } else { run.name.as_str() };
+        let family = |one: &&Alternative| one.name == run.name;
+        let family = alternatives.iter().find(family).map_or_else(|| lock_family(row), |one| one.family);
+        for &threads in &setting.threads {
+            let chain = (threads <= cores).then(|| {
+                let model = parameters.likely_model(family, &costs, threads, Variant::default());
+                model.at(threads).map(|steady| whole(steady.speedup, share, program, threads))
+            });
+            found.push(Row {
+                lock: lock.to_owned(),
+                threads,
+                predicted: run.curve.at(threads).map(|point| Point {
+                    cores: threads,
+                    value: whole(point.value, share, program, threads),
+                    low: whole(point.low, share, program, threads),
+                    high: whole(point.high, share, program, threads),
+                }),
+                chain: chain.transpose().ok().flatten(),
+                measured: None,
+            });
+        }
+    }
+    Ok(Predicted { site: row.name.clone(), rows: found, doubts: twin.doubts })
+}
+
+fn lock_family(row: &profile::LockRow) -> model::Family {
+    profiled::observed(row, true).family
+}
+
+/// The throughput of the whole program, of which a share of one thread's time goes as the twin does and the rest does not get
+/// faster with threads: Amdahl's law, or Gustafson's where every thread has work of its own.
+fn whole(speedup: f64, share: f64, program: &Program, threads: u32) -> f64 {
+    let work = if program.per_thread { f64::from(threads) } else { 1.0 };
+    work / ((1.0 - share) + share * work / speedup.max(f64::MIN_POSITIVE))
+}
+
+struct MeasuredAll {
+    failed: Option<String>,
+    /// By lock and threads: relative throughput.
+    points: Vec<(String, Point)>,
+    /// Locks that stood in for nothing.
+    untouched: BTreeSet<String>,
+    noise: Noise,
+}
+
+impl MeasuredAll {
+    fn at(&self, lock: &str, threads: u32) -> Option<Point> {
+        let found = |(name, point): &&(String, Point)| name == lock && point.cores == threads;
+        self.points.iter().find(found).map(|(_, point)| *point)
+    }
+}
+
+/// Runs the program under every lock on every number of threads, all interleaved.
+fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<MeasuredAll> {
+    let locks = [GLIBC.to_owned()].into_iter().chain(setting.locks.iter().cloned());
+    let cases: Vec<(String, u32)> =
+        locks.flat_map(|lock| setting.threads.iter().map(move |&threads| (lock.clone(), threads))).collect();
+    let labels: Vec<String> = cases.iter().map(|(lock, threads)| format!("{lock} on {threads}")).collect();
+    let metric = program.throughput.metric();
+    let steps =
+        progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (setting.runs as usize + 1));
+    let mut touched: BTreeSet<String> = [GLIBC.to_owned()].into();
+    let watch = Watch::start();
+    let runs = measure(&labels, setting.runs as usize, &metric, |number, _| {
+        let (lock, threads) = &cases[number];
+        steps.begin(&format!("{}, {}", program.name, labels[number]));
+        let words: Vec<OsString> = program.words(*threads).into_iter().map(OsString::from).collect();
+        let (name, arguments) = words.split_first().context("the program has no name")?;
+        let swaps = swaps(lock).map_err(anyhow::Error::msg)?;
+        let launch = Launch::new(setting.library, name, arguments).swaps(swaps.clone());
+        let trial = if swaps.is_empty() {
+            trial::run(launch.command()?, setting.time_limit)?
+        } else {
+            let tally = SharedTally::new(false).context("cannot make memory to count in")?;
+            let trial = trial::run(launch.counted(&tally).command()?, setting.time_limit)?;
+            if Swapped::read(&tally).any() {
+                touched.insert(lock.clone());
+            }
+            trial
+        };
+        steps.done();
+        Ok((!lab::interrupt::came()).then_some(trial))
+    })?;
+    drop(steps);
+    let noise = watch.stop();
+    let values = |runs: &LockRuns, threads: u32| -> Vec<f64> {
+        runs.values
+            .iter()
+            .flatten()
+            .map(|&value| program.throughput.of(value, program.per_thread, threads))
+            .collect()
+    };
+    let base = Point::of_runs(1, &values(&runs[0], 1)).map_or(0.0, |point| point.value);
+    if base <= 0.0 {
+        let why = match runs[0].failure {
+            Some((failure, _)) => format!("it failed on one thread: {failure:?} {}", runs[0].output_tail),
+            None => "it was not run to its end".to_owned(),
+        };
+        return Ok(MeasuredAll { failed: Some(why), points: Vec::new(), untouched: BTreeSet::new(), noise });
+    }
+    let points = cases.iter().zip(&runs).filter_map(|((lock, threads), runs)| {
+        let relative: Vec<_> = values(runs, *threads).iter().map(|value| value / base).collect();
+        Some((lock.clone(), Point::of_runs(*threads, &relative)?))
+    });
+    let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
+    Ok(MeasuredAll { failed: None, points: points.collect(), untouched, noise })
+}
+
+/// The curves of a lock's rows: predicted with its ends, and measured with its ends, cheap end first.
+pub(crate) fn curves(rows: &[&Row]) -> Option<[[Curve; 3]; 2]> {
+    let curve = |of: fn(&Row) -> Option<Point>, end: End| {
+        let points: Option<Vec<_>> = rows
+            .iter()
+            .map(|row| {
+                let point = of(row)?;
+                let value = match end {
+                    End::Optimistic => point.high,
+                    End::Likely => point.value,
+                    End::Pessimistic => point.low,
+                };
+                Some(Point::exact(row.threads, value))
+            })
+            .collect();
+        Curve::new("", Unit::Speedup, Provenance::Measured).with_points(points?).ok()
+    };
+    let ends = |of: fn(&Row) -> Option<Point>| {
+        let [cheap, likely, dear] = End::ALL.map(|end| curve(of, end));
+        Some([cheap?, likely?, dear?])
+    };
+    Some([ends(|row| row.predicted)?, ends(|row| row.measured)?])
+}
+
+/// What becomes of throughput by three curves.
+pub(crate) fn verdict_of(ends: &[Curve; 3]) -> model::Verdict {
+    predict::judge(ends, "its range")
+}

@@ -1,0 +1,233 @@
+//! Whether predictions came true.
+
+use super::{Row, Validated, curves, verdict_of};
+use crate::one_lock::words;
+use model::Verdict;
+use serde::Serialize;
+
+/// A lock's verdict against what was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// The lock.
+    pub lock: String,
+    /// The predicted verdict in a few words.
+    pub predicted: String,
+    /// What was measured, likewise.
+    pub measured: String,
+    /// Whether they agree; none where the measurement or the prediction cannot tell.
+    pub right: Option<bool>,
+}
+
+/// What of a program's predictions came true.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Judgement {
+    /// Of each lock.
+    pub verdicts: Vec<Compared>,
+    /// Whether the best three locks come in the predicted order at the most threads; none with fewer than three.
+    pub order: Option<bool>,
+}
+
+impl Judgement {
+    pub(super) fn of(rows: &[Row]) -> Self {
+        let mut locks: Vec<&str> = Vec::new();
+        for row in rows {
+            if !locks.contains(&row.lock.as_str()) {
+                locks.push(&row.lock);
+            }
+        }
+        let of_lock = |lock: &str| rows.iter().filter(|row| row.lock == lock).collect::<Vec<_>>();
+        let verdicts = locks.iter().filter_map(|lock| compared(lock, &of_lock(lock)));
+        Self { verdicts: verdicts.collect(), order: order(rows) }
+    }
+}
+
+fn compared(lock: &str, rows: &[&Row]) -> Option<Compared> {
+    let [predicted, measured] = curves(rows)?.map(|ends| verdict_of(&ends));
+    let right = match (&predicted, &measured) {
+        (Verdict::CannotTell { .. }, _) | (_, Verdict::CannotTell { .. }) => None,
+        (Verdict::Collapses { .. }, other) | (other, Verdict::Collapses { .. }) => {
+            Some(matches!((&predicted, other), (Verdict::Collapses { .. }, Verdict::Collapses { .. })))
+        }
+        (predicted, measured) => Some(predicted == measured),
+    };
+    Some(Compared { lock: lock.to_owned(), predicted: words(&predicted), measured: words(&measured), right })
+}
+
+/// Whether the three locks that are predicted best are measured best in that order, at the most threads. Locks whose measured
+/// ranges overlap come in either order.
+fn order(rows: &[Row]) -> Option<bool> {
+    const BEST: usize = 3;
+    let most = rows.iter().map(|row| row.threads).max()?;
+    let mut last: Vec<_> = rows
+        .iter()
+        .filter(|row| row.threads == most)
+        .filter_map(|row| Some((row.predicted?, row.measured?)))
+        .collect();
+    if last.len() < BEST {
+        return None;
+    }
+    last.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
+    // Nobody behind may be measured better for certain.
+    let in_order = |place: usize| {
+        let (_, before) = last[place];
+        last[place + 1..].iter().all(|(_, behind)| behind.low <= before.high)
+    };
+    Some((0..BEST).all(in_order))
+}
+
+/// How many predictions of all programs came true, against what they are to come to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Goals {
+    /// Programs that were validated, and those that could not be.
+    pub programs: usize,
+    /// See `programs`.
+    pub failed: usize,
+    /// Predictions on more than one thread.
+    pub predictions: usize,
+    /// Median of their errors, without sign.
+    pub median_error: f64,
+    /// Share of them within 40 %.
+    pub within: f64,
+    /// Programs whose best three locks come in the predicted order, of those with so many.
+    pub ordered: (usize, usize),
+    /// Verdicts that the measurement contradicts, of those that both tell.
+    pub contradicted: (usize, usize),
+}
+
+/// What predictions are to come to.
+pub(super) const MEDIAN_ERROR: f64 = 0.15;
+/// No error over this, in nine of ten.
+pub(super) const LARGE_ERROR: f64 = 0.4;
+/// The share of predictions that is to be within [`LARGE_ERROR`].
+pub(super) const WITHIN: f64 = 0.9;
+/// The share of programs whose order is to be right.
+pub(super) const ORDERED: f64 = 0.8;
+
+/// Adds up what became of all programs.
+#[must_use]
+pub fn goals(all: &[Validated]) -> Goals {
+    let done = || all.iter().filter(|one| one.failed.is_none());
+    let mut errors: Vec<f64> = done()
+        .flat_map(|one| &one.rows)
+        .filter(|row| row.threads > 1)
+        .filter_map(Row::error)
+        .map(f64::abs)
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    let orders: Vec<bool> = done().filter_map(|one| one.judgement.order).collect();
+    let verdicts: Vec<bool> =
+        done().flat_map(|one| &one.judgement.verdicts).filter_map(|compared| compared.right).collect();
+    let count = |of: &[bool], what: bool| of.iter().filter(|&&one| one == what).count();
+    Goals {
+        programs: done().count(),
+        failed: all.len() - done().count(),
+        predictions: errors.len(),
+        median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        within: errors.iter().filter(|&&error| error <= LARGE_ERROR).count() as f64
+            / errors.len().max(1) as f64,
+        ordered: (count(&orders, true), orders.len()),
+        contradicted: (count(&verdicts, false), verdicts.len()),
+    }
+}
+
+impl Goals {
+    /// A line for each goal: what it is, what came of it, and whether that is met.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(String, String, bool)> {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let (ordered, programs) = self.ordered;
+        let (wrong, verdicts) = self.contradicted;
+        let told = self.predictions > 0;
+        vec![
+            (
+                format!("median error at most {}", percent(MEDIAN_ERROR)),
+                percent(self.median_error),
+                told && self.median_error <= MEDIAN_ERROR,
+            ),
+            (
+                format!("{} within {}", percent(WITHIN), percent(LARGE_ERROR)),
+                percent(self.within),
+                told && self.within >= WITHIN,
+            ),
+            (
+                "order of the best three locks right in four of five programs".to_owned(),
+                format!("{ordered} of {programs}"),
+                programs > 0 && ordered as f64 >= ORDERED * programs as f64,
+            ),
+            (
+                "no verdict contradicted by the measurement".to_owned(),
+                format!("{wrong} of {verdicts}"),
+                verdicts > 0 && wrong == 0,
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use curve::Point;
+
+    pub(in crate::validate) fn row(lock: &str, threads: u32, predicted: f64, measured: f64) -> Row {
+        let point = |value: f64| Some(Point { cores: threads, value, low: 0.98 * value, high: 1.02 * value });
+        Row {
+            lock: lock.into(),
+            threads,
+            predicted: point(predicted),
+            chain: None,
+            measured: point(measured),
+        }
+    }
+
+    #[test]
+    fn a_collapse_that_did_not_come_is_wrong() {
+        let rows = |measured: [f64; 3]| {
+            [1, 2, 4]
+                .iter()
+                .zip([1.0, 0.5, 0.3])
+                .zip(measured)
+                .map(|((&n, p), m)| row("a", n, p, m))
+                .collect::<Vec<_>>()
+        };
+        let right = |measured| Judgement::of(&rows(measured)).verdicts[0].right;
+        assert_eq!(right([1.0, 0.4, 0.2]), Some(true));
+        assert_eq!(right([1.0, 1.9, 2.0]), Some(false));
+    }
+
+    #[test]
+    fn the_order_of_the_best_counts_where_ranges_do_not_overlap() {
+        let with = |measured: [f64; 4]| {
+            let predicted = [4.0, 3.0, 2.0, 1.0];
+            let rows: Vec<_> = ["a", "b", "c", "d"]
+                .iter()
+                .zip(predicted)
+                .zip(measured)
+                .map(|((lock, p), m)| row(lock, 8, p, m))
+                .collect();
+            Judgement::of(&rows).order
+        };
+        assert_eq!(with([4.0, 3.0, 2.0, 1.0]), Some(true));
+        assert_eq!(with([3.0, 3.05, 2.0, 1.0]), Some(true), "these two cannot be told apart");
+        assert_eq!(with([3.0, 4.0, 2.0, 1.0]), Some(false));
+        assert_eq!(with([4.0, 3.0, 2.0, 2.5]), Some(false), "another one is among the best");
+    }
+
+    #[test]
+    fn goals_are_met_or_missed() {
+        let rows = vec![row("a", 1, 1.0, 1.0), row("a", 2, 1.9, 2.0), row("a", 4, 2.0, 4.0)];
+        let judgement = Judgement::of(&rows);
+        let one = Validated {
+            program: "p".into(),
+            command: "p".into(),
+            failed: None,
+            site: "s".into(),
+            rows,
+            doubts: Vec::new(),
+            noise: Vec::new(),
+            judgement,
+        };
+        let found = goals(&[one]);
+        assert_eq!((found.predictions, found.within), (2, 0.5));
+        assert!(!found.lines()[1].2 && !goals(&[]).lines()[0].2);
+    }
+}

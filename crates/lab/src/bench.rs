@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use findings::Findings;
 pub use timing::Bench;
 
-/// What every benchmark of locks is told.
+/// The options that every benchmark of locks has.
 #[derive(Debug, Clone)]
 pub struct Common {
     /// The locks by name; all if there is none.

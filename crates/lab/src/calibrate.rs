@@ -69,9 +69,9 @@ impl Cores {
         pairs.into_iter().step_by(step).collect()
     }
 
-    /// The cores that a crowd at a lock is measured on: those of the first die if they are enough to fit a slope,
+    /// The cores that contenders for a lock are measured on: those of the first die if they are enough to fit a slope,
     /// else all.
-    fn crowd(&self) -> Vec<u32> {
+    fn contenders(&self) -> Vec<u32> {
         const ENOUGH: usize = 3;
         let of_first_die: Vec<u32> = self
             .places
@@ -152,8 +152,8 @@ impl Calibration {
     ///
     /// A quantity that could not be timed.
     pub fn take(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
-        let crowd = cores.crowd();
-        let sizes = crowd_sizes(crowd.len());
+        let contenders = cores.contenders();
+        let sizes = contender_counts(contenders.len());
         let progress = progress.start(Work::Quantities, 12 + sizes.len());
         let take = |what: &'static str, sample: Vec<f64>| {
             progress.done();
@@ -177,7 +177,7 @@ impl Calibration {
         ];
         let neighbours = [first, cores.places[1].core];
         let crowds = sizes.iter().map(|&size| {
-            let time = take("a crowd at a lock", time::crowded_ticket_ns(&crowd[..size]))?;
+            let time = take("contenders for a lock", time::contended_ticket_ns(&contenders[..size]))?;
             Ok((size as u32, time))
         });
         let crowds = crowds.collect::<anyhow::Result<_>>()?;
@@ -321,7 +321,7 @@ impl Calibration {
 }
 
 /// How many cores crowds are made of: 2, 3, 4, 6, 8, 12, … up to all.
-fn crowd_sizes(cores: usize) -> Vec<usize> {
+fn contender_counts(cores: usize) -> Vec<usize> {
     let steps = (1..).flat_map(|power| [1 << power, 3 << (power - 1)]);
     let mut sizes: Vec<usize> = steps.take_while(|&size| size < cores).filter(|&size| size > 1).collect();
     sizes.push(cores);
@@ -406,7 +406,7 @@ mod tests {
         let pairs = cores.pairs(|a, b| a.socket != b.socket);
         assert!(!pairs.is_empty() && pairs.len() <= 4 && pairs.iter().all(|[a, b]| a / 8 != b / 8));
         assert!(cores.pairs(|a, b| a.core == b.core).is_empty());
-        assert_eq!(cores.crowd(), [0, 1, 2, 3]);
+        assert_eq!(cores.contenders(), [0, 1, 2, 3]);
     }
 
     #[test]
@@ -454,9 +454,9 @@ mod tests {
 
     #[test]
     fn crowds_grow_to_all_cores() {
-        assert_eq!(crowd_sizes(2), [2]);
-        assert_eq!(crowd_sizes(3), [2, 3]);
-        assert_eq!(crowd_sizes(20), [2, 3, 4, 6, 8, 12, 16, 20]);
+        assert_eq!(contender_counts(2), [2]);
+        assert_eq!(contender_counts(3), [2, 3]);
+        assert_eq!(contender_counts(20), [2, 3, 4, 6, 8, 12, 16, 20]);
     }
 
     #[test]

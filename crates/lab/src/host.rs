@@ -1,21 +1,33 @@
 //! This computer, as reports name it, and the cores of it that this process may use.
 
+use anyhow::Context as _;
 use machine::{Machine as _, Native};
 use report::text;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The last core that a set of them has bits for.
+pub const LAST_CORE: u32 = CpuSet::MAX_CPU as u32 - 1;
 
 /// The cores that this process may run on; all of them where the kernel does not say.
 pub fn allowed_cores() -> Vec<u32> {
-    // SAFETY: an all-zero set is valid, and its size is passed with it.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return Native::topology().places.iter().map(|place| place.core).collect();
-        }
-        set
-    };
-    let numbers = 0..8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: the number is inside the set.
-    numbers.filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).map(|core| core as u32).collect()
+    match sched_getaffinity(None) {
+        Ok(set) => (0..=LAST_CORE).filter(|&core| set.is_set(core as usize)).collect(),
+        Err(_) => Native::topology().places.iter().map(|place| place.core).collect(),
+    }
+}
+
+/// Binds this process, and so every program that it starts, to cores.
+///
+/// # Errors
+///
+/// The machine does not have them, or this process may not use them.
+pub fn run_on(cores: &[u32]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores.iter().filter(|&&core| core <= LAST_CORE) {
+        set.set(core as usize);
+    }
+    sched_setaffinity(None, &set)
+        .with_context(|| format!("cannot run on the cores {cores:?} alone; does the machine have them?"))
 }
 
 /// The processor's name as `/proc/cpuinfo` gives it.

@@ -3,6 +3,7 @@
 pub mod library;
 pub mod operations;
 pub mod program;
+pub mod record;
 pub mod supervise;
 pub mod swapped;
 pub mod tasks;
@@ -13,9 +14,11 @@ pub use swapped::Swapped;
 
 use crate::{interrupt, names};
 use anyhow::Context as _;
-use locks::serves::Kind;
+use locks::catalogue::Lock;
 use profile::tally::SharedTally;
 use program::{Program, Sanitizer};
+use pthread::object::ObjectKind;
+use pthread::support::{Abilities, Support};
 use pthread::{environment, request::Request, site::Site};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -29,11 +32,17 @@ pub use pthread::environment::GLIBC;
 /// The exit code of a run that was ended at its time limit, as timeout(1) has it.
 pub const TIMED_OUT: u8 = 124;
 
+/// How a lock stands in for a kind of pthread object; `None` if it cannot.
+#[must_use]
+pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
+    Support::new(Abilities { bytes: lock.bytes, shared: lock.shared, timed: lock.timed }, kind)
+}
+
 /// Which locks a program runs with. Kinds that are not named keep the C library's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swaps {
     /// Lock by kind of object.
-    pub kinds: BTreeMap<&'static str, String>,
+    pub kinds: BTreeMap<ObjectKind, String>,
     /// Locks of single sites.
     pub only: Vec<(String, String)>,
     /// Waits that spin do so for ever.
@@ -41,11 +50,11 @@ pub struct Swaps {
 }
 
 impl Swaps {
-    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind that it can serve.
+    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can stand in for.
     ///
     /// # Errors
     ///
-    /// An unknown lock or kind, or a lock that cannot serve the kind.
+    /// An unknown lock or kind, or a lock that cannot stand in for the kind.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut swaps = Self::default();
         for part in text.split(',').map(str::trim) {
@@ -58,21 +67,21 @@ impl Swaps {
     }
 
     fn set(&mut self, kind: &str, name: &str) -> Result<(), String> {
-        let Some(kind) = locks::serves::KINDS.into_iter().find(|known| known.name() == kind) else {
+        let Some(kind) = ObjectKind::by_name(kind) else {
             return Err(format!("`{kind}` is no kind of lock: write mutex=, rwlock= or spin="));
         };
         if name != GLIBC {
             let lock = known(name)?;
-            if Request::parse(name).writers_first && kind != Kind::Rwlock {
+            if Request::parse(name).writers_first && kind != ObjectKind::Rwlock {
                 return Err(format!(
                     "`:writers` says who goes first at reader-writer locks: write rwlock={name}"
                 ));
             }
-            if lock.serves(kind).is_none() {
+            if support(lock, kind).is_none() {
                 return Err(format!("{name} cannot be a {}: {}", kind.name(), refusal(kind)));
             }
         }
-        self.kinds.insert(kind.name(), name.to_owned());
+        self.kinds.insert(kind, name.to_owned());
         Ok(())
     }
 
@@ -82,19 +91,19 @@ impl Swaps {
             return Ok(());
         }
         let lock = known(name)?;
-        for kind in locks::serves::KINDS.into_iter().filter(|&kind| lock.serves(kind).is_some()) {
-            let asked = if kind == Kind::Rwlock { name } else { lock.name };
-            self.kinds.insert(kind.name(), asked.to_owned());
+        for kind in ObjectKind::ALL.into_iter().filter(|&kind| support(lock, kind).is_some()) {
+            let asked = if kind == ObjectKind::Rwlock { name } else { lock.name };
+            self.kinds.insert(kind, asked.to_owned());
         }
         Ok(())
     }
 
     /// Why objects of a kind are not swapped that no site names.
-    pub fn why_not(&self, kind: Kind) -> String {
+    pub fn why_not(&self, kind: ObjectKind) -> String {
         let names = self.kinds.values().filter(|&name| name != GLIBC);
-        let cannot = |name: &&String| known(name).is_ok_and(|lock| lock.serves(kind).is_none());
+        let cannot = |name: &&String| known(name).is_ok_and(|lock| support(lock, kind).is_none());
         match names.clone().find(cannot) {
-            Some(name) if !self.kinds.contains_key(kind.name()) => format!("{name}: {}", refusal(kind)),
+            Some(name) if !self.kinds.contains_key(&kind) => format!("{name}: {}", refusal(kind)),
             _ => "no lock was chosen for them".to_owned(),
         }
     }
@@ -123,7 +132,7 @@ pub fn parse_site(text: &str) -> Result<(String, String), String> {
 }
 
 /// The lock of `NAME` or `NAME:writers`.
-fn known(asked: &str) -> Result<&'static locks::catalogue::Lock, String> {
+fn known(asked: &str) -> Result<&'static Lock, String> {
     let Request { name, writers_first } = Request::parse(asked);
     let lock = names::lock(name)?;
     if writers_first && !lock.shared {
@@ -134,10 +143,10 @@ fn known(asked: &str) -> Result<&'static locks::catalogue::Lock, String> {
     Ok(lock)
 }
 
-fn refusal(kind: Kind) -> &'static str {
+fn refusal(kind: ObjectKind) -> &'static str {
     match kind {
-        Kind::Rwlock => "readers cannot share it",
-        Kind::Mutex | Kind::Spin => "it is for readers and writers",
+        ObjectKind::Rwlock => "readers cannot share it",
+        ObjectKind::Mutex | ObjectKind::Spin => "it is for readers and writers",
     }
 }
 
@@ -205,12 +214,7 @@ impl<'a> Launch<'a> {
             command.env(ASAN_OPTIONS, beside_a_preloaded_library(std::env::var_os(ASAN_OPTIONS)));
         }
         for (kind, name) in &self.swaps.kinds {
-            let variable = match *kind {
-                "rwlock" => environment::RWLOCK,
-                "spin" => environment::SPIN,
-                _ => environment::MUTEX,
-            };
-            command.env(variable, name);
+            command.env(environment::lock_of(*kind), name);
         }
         if !self.swaps.only.is_empty() {
             let lines: Vec<_> = self.swaps.only.iter().map(|(site, name)| format!("{site}={name}")).collect();
@@ -328,13 +332,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_name_is_for_every_kind_that_it_can_serve() {
+    fn one_name_is_for_every_kind_that_it_can_stand_in_for() {
         let kinds = |text: &str| Swaps::parse(text).unwrap().kinds.into_keys().collect::<Vec<_>>();
-        assert_eq!(kinds("ticket"), ["mutex", "spin"]);
-        assert_eq!(kinds("rw"), ["mutex", "rwlock"]);
-        assert_eq!(kinds("mutex=ticket, rwlock=rw"), ["mutex", "rwlock"]);
+        assert_eq!(kinds("ticket"), [ObjectKind::Mutex, ObjectKind::Spin]);
+        assert_eq!(kinds("rw"), [ObjectKind::Mutex, ObjectKind::Rwlock]);
+        assert_eq!(kinds("mutex=ticket, rwlock=rw"), [ObjectKind::Mutex, ObjectKind::Rwlock]);
         let named = Swaps::parse("rw:writers").unwrap().kinds;
-        assert_eq!((&*named["mutex"], &*named["rwlock"]), ("rw", "rw:writers"));
+        assert_eq!((&*named[&ObjectKind::Mutex], &*named[&ObjectKind::Rwlock]), ("rw", "rw:writers"));
         assert!(Swaps::parse("glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
     }

@@ -22,6 +22,7 @@ pub mod launch;
 pub mod litmus;
 pub mod names;
 pub mod noise;
+pub mod output_file;
 pub mod placement;
 pub mod progress;
 pub mod simulate;

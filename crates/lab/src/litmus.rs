@@ -3,7 +3,9 @@
 pub mod expected;
 pub mod explain;
 pub mod files;
+pub mod judged;
 pub mod outcome;
 
 pub use expected::Expected;
+pub use judged::{Job, Summary, error_json};
 pub use outcome::{TestOutcome, Weakness};

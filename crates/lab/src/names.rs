@@ -72,6 +72,14 @@ pub fn lock(name: &str) -> Result<&'static Lock, String> {
     locks::catalogue::find(name).ok_or_else(|| unknown_lock(name, []).to_string())
 }
 
+/// The types that put a lock into a program for good, in the three languages.
+pub fn types_of(lock: &Lock) -> String {
+    let of_rust: String =
+        lock.name.split('-').map(|part| part[..1].to_ascii_uppercase() + &part[1..]).collect();
+    let (guard, of_c) = (if lock.shared { "RwLock" } else { "Mutex" }, lock.name.replace('-', "_"));
+    format!("{guard}<T, {of_rust}> in Rust, contend_{of_c}_t in C, contend::{of_c} in C++")
+}
+
 /// The error for a name that is no lock of the catalogue and none of `more`.
 pub fn unknown_lock<'a>(name: &str, more: impl IntoIterator<Item = &'a str>) -> UsageError {
     let known = LOCKS.iter().map(|lock| lock.name).chain(more);
@@ -104,6 +112,15 @@ mod tests {
         );
         assert!(told("nosuch").contains("; holds `TABLE`, `log`, `queue`:"), "{}", told("nosuch"));
         assert!(told("nosuch").contains("`contend report p.contend`"));
+    }
+
+    #[test]
+    fn the_types_of_a_lock_are_named_as_they_are() {
+        assert_eq!(
+            types_of(lock("rw-queued").unwrap()),
+            "RwLock<T, RwQueued> in Rust, contend_rw_queued_t in C, contend::rw_queued in C++"
+        );
+        assert!(types_of(lock("k42").unwrap()).starts_with("Mutex<T, K42> in Rust"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How busy the machine was with other work while something was timed.
 
+use rustix::param::clock_ticks_per_second;
 use std::fs;
 use std::time::Duration;
 
@@ -57,9 +58,10 @@ impl Watch {
     pub fn stop(&self) -> Noise {
         let own = own_cpu().saturating_sub(self.own_cpu);
         match (self.ticks, Ticks::now()) {
-            (Some(before), Some(after)) => {
-                Noise { load_before: self.load, ..Noise::between(before, after, own, ticks_per_second()) }
-            }
+            (Some(before), Some(after)) => Noise {
+                load_before: self.load,
+                ..Noise::between(before, after, own, clock_ticks_per_second() as f64)
+            },
             _ => Noise { load_before: self.load, ..Noise::default() },
         }
     }
@@ -116,12 +118,6 @@ impl Noise {
         }
         all
     }
-}
-
-fn ticks_per_second() -> f64 {
-    // SAFETY: no pointers are passed.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    if ticks > 0 { ticks as f64 } else { 100.0 }
 }
 
 /// CPU time of this process and of the children that it has waited for.

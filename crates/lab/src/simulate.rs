@@ -1,6 +1,8 @@
 //! Workloads under locks on the simulated machine.
 
 pub mod back_off;
+pub mod experiment;
 pub mod sweep;
 
+pub use experiment::{Experiment, run_table, workload_table};
 pub use sweep::{Measured, Setup, curve, sweep, sweep_or};

@@ -21,7 +21,7 @@
 //!     }
 //! }
 //!
-//! assert_eq!(visit("glibc-mutex", Three), Some((3, "glibc")));
+//! assert_eq!(visit("posix-mutex", Three), Some((3, "glibc")));
 //! assert_eq!(visit("no-such-lock", Three), None);
 //! ```
 
@@ -119,16 +119,16 @@ pub fn find(name: &str) -> Option<&'static Peer> {
 }
 
 peers! {
-    "glibc-mutex" of "glibc", glibc::Mutex {
+    "posix-mutex" of "glibc", glibc::Mutex {
         same_as: Some("futex"), blocks: true, shared: false, called: true, missing: None,
     }
-    "glibc-adaptive" of "glibc", glibc::Adaptive {
+    "posix-adaptive" of "glibc", glibc::Adaptive {
         same_as: Some("futex"), blocks: true, shared: false, called: true, missing: None,
     }
-    "glibc-spin" of "glibc", glibc::Spin {
+    "posix-spin" of "glibc", glibc::Spin {
         same_as: Some("ttas"), blocks: false, shared: false, called: true, missing: None,
     }
-    "glibc-rwlock" of "glibc", glibc::RwLock {
+    "posix-rwlock" of "glibc", glibc::RwLock {
         same_as: Some("rw"), blocks: true, shared: true, called: true, missing: None,
     }
     "posix-semaphore" of "glibc", semaphore::Posix {

@@ -388,13 +388,13 @@ fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
 fn table(settings: &[Setting]) -> Table {
     let mut table = Table::new([
         Column::text("lock", "what"),
-        Column::text("library", "library"),
+        Column::text("library", "library").detail(),
         Column::text("placement", "placement").detail(),
-        Column::number("cores", "cores"),
+        Column::number("cores", "cores").kept(),
         Column::spread("ops_per_sec_per_core", "operations/s per core").kept(),
         Column::percent("fall_against_2", "fall against 2 cores %"),
         Column::percent("fall_against_last", "fall against the row before %"),
-        Column::text("failure", "failure").detail(),
+        Column::text("failure", "failure").detail().only_if_any(),
     ]);
     let mut of_two: Option<f64> = None;
     let mut last: Option<(&str, Placement, Option<f64>)> = None;

@@ -2,7 +2,7 @@
 
 use crate::names;
 use locks::catalogue::{self, LOCKS, Lock, Visitor};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{RawRwLock, TryLock};
 use machine::{Machine, Native, Patient};
 use peers::{PEERS, Peer};
 use workloads::exclusion::{Called, CalledShared, Exclusion, Own, OwnShared};
@@ -127,23 +127,11 @@ struct Inlined<V>(V);
 impl<M: Machine, V: Measure> Visitor<M> for Inlined<V> {
     type Output = V::Output;
 
-    fn exclusive<L: RawLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, Own<L, M>>()
-    }
-
     fn tried<L: TryLock<M>>(self, _: &Lock) -> V::Output {
         self.0.measure::<M, Own<L, M>>()
     }
 
-    fn timed<L: TimedLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, Own<L, M>>()
-    }
-
     fn shared<L: RawRwLock<M> + TryLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, OwnShared<L, M>>()
-    }
-
-    fn timed_shared<L: TimedRwLock<M>>(self, _: &Lock) -> V::Output {
         self.0.measure::<M, OwnShared<L, M>>()
     }
 }
@@ -153,23 +141,11 @@ struct ThroughCalls<V>(V);
 impl<M: Machine, V: Measure> Visitor<M> for ThroughCalls<V> {
     type Output = V::Output;
 
-    fn exclusive<L: RawLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, Called<L, M>>()
-    }
-
     fn tried<L: TryLock<M>>(self, _: &Lock) -> V::Output {
         self.0.measure::<M, Called<L, M>>()
     }
 
-    fn timed<L: TimedLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, Called<L, M>>()
-    }
-
     fn shared<L: RawRwLock<M> + TryLock<M>>(self, _: &Lock) -> V::Output {
-        self.0.measure::<M, CalledShared<L, M>>()
-    }
-
-    fn timed_shared<L: TimedRwLock<M>>(self, _: &Lock) -> V::Output {
         self.0.measure::<M, CalledShared<L, M>>()
     }
 }
@@ -246,7 +222,7 @@ mod tests {
 
     #[test]
     fn names_choose_once_and_unknown_ones_are_told_the_others() {
-        assert_eq!(names(&["ticket", "glibc-mutex", "ticket"]).unwrap(), ["ticket", "glibc-mutex"]);
+        assert_eq!(names(&["ticket", "posix-mutex", "ticket"]).unwrap(), ["ticket", "posix-mutex"]);
         let message = names(&["tickets"]).unwrap_err();
         assert!(message.contains("contend locks") && message.contains("std-mutex"), "{message}");
         let all = names(&[]).unwrap();
@@ -259,6 +235,6 @@ mod tests {
         assert_eq!(waiting("ticket", 2), Waiting::Pure);
         assert_eq!(waiting("ticket", 3), Waiting::Patient);
         assert_eq!(waiting("futex", 64), Waiting::Pure);
-        assert_eq!(waiting("glibc-spin", 64), Waiting::Pure);
+        assert_eq!(waiting("posix-spin", 64), Waiting::Pure);
     }
 }

@@ -16,7 +16,7 @@ struct Chapter {
     title: &'static str,
     /// The benchmark that fills it, with its arguments.
     words: &'static str,
-    /// The locks that it is told, where those are not the benchmark's own.
+    /// The locks that it is run with, where those are not the benchmark's own.
     locks: Option<&'static str>,
     /// About how long it takes with three runs on two cores. Only the estimate of what is left comes from that, and it is
     /// corrected by what the chapters before it took.
@@ -40,15 +40,15 @@ impl Chapter {
 }
 
 /// Locks that sleep, ours and those that people use, for goals with more threads than cores.
-const BLOCKING: &str = "rw,futex,glibc-mutex,glibc-adaptive,glibc-rwlock,std-mutex,std-rwlock,parking-lot-mutex,\
+const BLOCKING: &str = "rw,futex,posix-mutex,posix-adaptive,posix-rwlock,std-mutex,std-rwlock,parking-lot-mutex,\
                         parking-lot-rwlock,tbb-mutex,tbb-rw,absl-mutex,nsync-mu";
 
 /// Locks that readers share.
-const SHARED: &str = "rw,rw-naive,rw-queued,glibc-rwlock,std-rwlock,parking-lot-rwlock,spin-rwlock,ck-rwlock,ck-pflock,\
+const SHARED: &str = "rw,rw-naive,rw-queued,posix-rwlock,std-rwlock,parking-lot-rwlock,spin-rwlock,ck-rwlock,ck-pflock,\
                       tbb-spin-rw,tbb-queuing-rw,tbb-rw,absl-mutex,nsync-mu";
 
 /// A lock of each kind, for what is about loads and not about locks.
-const FEW: &str = "ttas,ticket,mcs,rw,futex,glibc-mutex,std-mutex,parking-lot-mutex";
+const FEW: &str = "ttas,ticket,mcs,rw,futex,posix-mutex,std-mutex,parking-lot-mutex";
 
 /// Every lock where a goal is about every lock; the other loads with those that they are about. A spinning lock of another
 /// library with more threads than cores may take minutes: 3 s are enough to say so.
@@ -89,7 +89,7 @@ const FULL: [Chapter; 13] = [
 ];
 
 /// A lock of ours that spins, one that queues, one that sleeps and the C library's: what is quick.
-const FEWEST: &str = "ticket,mcs,rw,glibc-mutex";
+const FEWEST: &str = "ticket,mcs,rw,posix-mutex";
 
 /// Every kind of table with the fewest locks and short runs.
 const QUICK: [Chapter; 9] = [
@@ -117,7 +117,7 @@ fn left_out() -> String {
     )
 }
 
-/// What the command was told.
+/// What the command was asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'a> {
     /// Where the document goes.

@@ -287,7 +287,7 @@ fn table(rows: &[Row]) -> Table {
         Column::number("threads", "threads"),
         Column::spread("ops_per_s", "operations/s"),
         Column::number("times_one_thread", "times one thread"),
-        Column::text("failure", "failure").detail(),
+        Column::text("failure", "failure").detail().only_if_any(),
     ]);
     let one = rows.iter().find(|row| row.threads == 1).and_then(|row| statistics::spread(&row.per_second));
     for row in rows {

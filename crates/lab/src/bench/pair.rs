@@ -84,9 +84,9 @@ impl Use {
     /// The C library's lock.
     fn peer(self) -> &'static str {
         match self {
-            Self::Mutex => "glibc-mutex",
-            Self::Write | Self::Read => "glibc-rwlock",
-            Self::Spin => "glibc-spin",
+            Self::Mutex => "posix-mutex",
+            Self::Write | Self::Read => "posix-rwlock",
+            Self::Spin => "posix-spin",
         }
     }
 
@@ -293,7 +293,7 @@ fn table(rows: &[Row]) -> Table {
         Column::text("setting", "lock"),
         Column::spread("pair_ns", "pair ns"),
         Column::spread("more_ns", "more than glibc ns"),
-        Column::text("failure", "failure"),
+        Column::text("failure", "failure").only_if_any(),
     ]);
     for row in rows {
         table.row([

@@ -140,42 +140,47 @@ fn sample(
 }
 
 /// So many cores at the lock, and what it came to.
-type Crowd = (usize, Vec<Row<Sample>>);
+type Contended = (usize, Vec<Row<Sample>>);
 
-fn measure(bench: &Bench, options: &Options, chosen: &[Contender], crowds: &[usize]) -> Vec<Crowd> {
+fn measure(
+    bench: &Bench,
+    options: &Options,
+    chosen: &[Contender],
+    thread_counts: &[usize],
+) -> Vec<Contended> {
     let runs = options.common.runs;
     let stamp_cycles = stamp_cycles();
-    let progress = bench.start(chosen.len() * crowds.len() * (runs as usize + 1));
-    let crowd = |&threads: &usize| {
+    let progress = bench.start(chosen.len() * thread_counts.len() * (runs as usize + 1));
+    let contended = |&threads: &usize| {
         let cores = bench.pinned(threads);
         let rows = interleaved(chosen, runs, &*progress, |contender| {
             limited::measured(options.common.limit, || sample(bench, contender, &cores, stamp_cycles))
         });
         (threads, rows)
     };
-    let measured = crowds.iter().map(crowd).collect();
+    let measured = thread_counts.iter().map(contended).collect();
     drop(progress);
     measured
 }
 
 /// How many cores are to want the lock.
-fn crowds(bench: &Bench, asked: &[u16]) -> anyhow::Result<Vec<usize>> {
+fn thread_counts(bench: &Bench, asked: &[u16]) -> anyhow::Result<Vec<usize>> {
     anyhow::ensure!(
         bench.cores() > 1,
         "this process may use one core; a line's way between cores needs two (see `taskset -p $$`)"
     );
-    let crowds: Vec<usize> = match asked {
+    let thread_counts: Vec<usize> = match asked {
         [] => bench.up_to_cores().into_iter().filter(|&n| n > 1).collect(),
         _ => asked.iter().map(|&n| usize::from(n)).collect(),
     };
-    let most = crowds.iter().copied().max().unwrap_or(2);
+    let most = thread_counts.iter().copied().max().unwrap_or(2);
     crate::ensure_usage!(
         most <= bench.cores(),
         "{most} cores were asked for and this process may use {}; hand-overs between threads that share a core are \
          what `contend bench throughput` shows",
         bench.cores()
     );
-    Ok(crowds)
+    Ok(thread_counts)
 }
 
 /// Measures.
@@ -185,13 +190,13 @@ fn crowds(bench: &Bench, asked: &[u16]) -> anyhow::Result<Vec<usize>> {
 /// A name that no lock has, or what this machine does not have.
 pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let chosen = contenders::select(&options.common.lock)?;
-    let crowds = crowds(bench, &options.threads)?;
+    let thread_counts = thread_counts(bench, &options.threads)?;
     let watch = Watch::start();
     let mut floors = floors(bench);
     for _ in (0..options.common.runs).take_while(|_| !interrupt::came()) {
         floors.iter_mut().for_each(Floor::run);
     }
-    let measured = measure(bench, options, &chosen, &crowds);
+    let measured = measure(bench, options, &chosen, &thread_counts);
     let noise = watch.stop();
     let mut plot = RangePlot::new("Hand-over between two cores", "ns", Better::Lower);
     for row in measured.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
@@ -247,7 +252,7 @@ fn floor_table(floors: &[Floor]) -> Table {
     table
 }
 
-fn handover_table(measured: &[Crowd], transfer_ns: Option<f64>) -> Table {
+fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
     let mut table = Table::new([
         Column::text("lock", "lock"),
         Column::text("library", "library"),
@@ -257,7 +262,7 @@ fn handover_table(measured: &[Crowd], transfer_ns: Option<f64>) -> Table {
         Column::spread("less_own_times_floor", "less own"),
         Column::number("pair_ns", "own ns").detail(),
         Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
-        Column::text("failure", "failure").detail(),
+        Column::text("failure", "failure").detail().only_if_any(),
     ]);
     for (threads, rows) in measured {
         for row in rows {
@@ -280,7 +285,7 @@ fn handover_table(measured: &[Crowd], transfer_ns: Option<f64>) -> Table {
 
 /// Queue and ticket locks of ours: the hand-over between two cores, less the lock's own instructions, in multiples of the
 /// floor.
-fn goals(measured: &[Crowd]) -> Vec<Goal> {
+fn goals(measured: &[Contended]) -> Vec<Goal> {
     let Some((_, rows)) = measured.iter().find(|(threads, _)| *threads == 2) else { return Vec::new() };
     let queued = rows.iter().filter(|row| match row.contender {
         // A ticket lock that backs off has the family of its waiting.
@@ -332,7 +337,7 @@ mod tests {
             row("ticket-proportional", 70.0),
             row("mcs", 80.0),
             row("tas-backoff", 900.0),
-            row("glibc-spin", 900.0),
+            row("posix-spin", 900.0),
         ];
         let verdicts: Vec<_> =
             goals(&[(2, rows)]).iter().map(|goal| (goal.subject.clone(), goal.verdict())).collect();
@@ -352,7 +357,7 @@ mod tests {
             values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,
         };
-        let measured = [(2, vec![row("ticket-proportional", 70.0), row("glibc-mutex", 8_000.0)])];
+        let measured = [(2, vec![row("ticket-proportional", 70.0), row("posix-mutex", 8_000.0)])];
         let tables = |screen| {
             format!(
                 "{}\n{}",
@@ -360,6 +365,6 @@ mod tests {
                 handover_table(&measured, Some(61.0)).terminal(screen)
             )
         };
-        insta::assert_snapshot!(every_screen(&["ticket-proportional", "glibc-mutex"], tables));
+        insta::assert_snapshot!(every_screen(&["ticket-proportional", "posix-mutex"], tables));
     }
 }

@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn rounds_are_interleaved_and_a_failure_ends_a_row() {
-        let contenders = select(&["ticket".into(), "glibc-mutex".into()]).unwrap();
+        let contenders = select(&["ticket".into(), "posix-mutex".into()]).unwrap();
         let progress = Counted::default();
         let mut order = Vec::new();
         let rows = interleaved(&contenders, 2, &progress, |contender| {
@@ -244,7 +244,7 @@ mod tests {
             let late = order.len() > 2 && contender.name() == "ticket";
             Some(if late { Err("wrong".into()) } else { Ok(order.len()) })
         });
-        assert_eq!(order, ["ticket", "glibc-mutex", "ticket", "glibc-mutex", "glibc-mutex"]);
+        assert_eq!(order, ["ticket", "posix-mutex", "ticket", "posix-mutex", "posix-mutex"]);
         assert!(rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"));
         assert_eq!(rows[1].values, [4, 5]);
         assert_eq!(progress.0.load(Ordering::Relaxed), 6, "what is left out is done too");

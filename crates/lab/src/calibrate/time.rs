@@ -168,7 +168,7 @@ struct Counted {
 
 /// Time from one acquisition of a ticket lock to the next when every one of `cores` always wants it, in ns: with k
 /// cores, k - 1 wait at each release. Empty where some core never got to run together with the others.
-pub fn crowded_ticket_ns(cores: &[u32]) -> Vec<f64> {
+pub fn contended_ticket_ns(cores: &[u32]) -> Vec<f64> {
     const DURATION_NS: u64 = 60_000_000;
     const ACQUISITIONS: u64 = 100;
     /// The lock is first in, first out: while one core acquires it once, each of the others does. In a batch with
@@ -327,7 +327,7 @@ mod tests {
                 assert!(!sample.is_empty() && sample.iter().all(|ns| *ns >= 0.0));
             }
             // Empty where the two never run together.
-            assert!(crowded_ticket_ns(&cores).iter().all(|ns| *ns > 0.0));
+            assert!(contended_ticket_ns(&cores).iter().all(|ns| *ns > 0.0));
         }
     }
 }

@@ -3,7 +3,7 @@
 use checker::Checked;
 use checker::checked::{nodes_out, on_dies, wakes, without_names};
 use locks::catalogue::{self, Family, Lock, Visitor};
-use locks::{Anderson, DowngradeLock, RawLock, TimedLock, TimedRwLock, TryLock};
+use locks::{Anderson, DowngradeLock, RawLock, RawRwLock, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 use workloads::client::{self, Chosen, Kind, Shape, Wrong};
@@ -23,6 +23,8 @@ pub enum Client {
     Alone,
     /// [`Kind::Tried`] with threads on two dies.
     Dies,
+    /// Readers that need not wait for writers that wait stay inside until all of them are, while writers come.
+    PreferredMeeting,
     /// Threads park until another one has something for them, as on a condition variable.
     Parked,
     /// An object whose count of references stands beside its lock.
@@ -36,12 +38,13 @@ pub enum Client {
 }
 
 impl Client {
-    const OWN: [Self; 10] = [
+    const OWN: [Self; 11] = [
         Self::Alone,
         Self::Dies,
         Self::Nameless,
         Self::NamelessHolder,
         Self::NamelessLeaver,
+        Self::PreferredMeeting,
         Self::Parked,
         Self::References,
         Self::Dying,
@@ -63,6 +66,7 @@ impl Client {
             Self::NamelessLeaver => "nameless-leaver",
             Self::Alone => "alone",
             Self::Dies => "dies",
+            Self::PreferredMeeting => "preferred-meeting",
             Self::Parked => "parked",
             Self::References => "references",
             Self::Dying => "dying",
@@ -75,10 +79,11 @@ impl Client {
     pub fn suits(self, lock: &Lock) -> bool {
         match self {
             Self::Of(kind) => kind.suits(lock),
-            Self::Nameless => lock.family == Family::Queue && lock.tries,
+            Self::Nameless => lock.family == Family::Queue,
             Self::NamelessHolder | Self::NamelessLeaver => lock.family == Family::Queue && lock.timed,
-            Self::Alone => lock.tries,
+            Self::Alone => true,
             Self::Dies => lock.name == "hclh",
+            Self::PreferredMeeting => lock.shared,
             Self::Parked => true,
             Self::References | Self::Dying | Self::NotLast | Self::ManyReferences => lock.name == "lockref",
         }
@@ -93,6 +98,7 @@ impl Client {
     pub fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
         let run = match self {
             Self::Parked => return parked_at(lock, shape),
+            Self::PreferredMeeting => return preferred_meeting_at(lock, shape),
             Self::References => Some(client::references::<Checked>(shape)),
             Self::Dying => Some(client::dying::<Checked>(shape)),
             Self::NotLast => Some(client::not_last::<Checked>(shape)),
@@ -201,23 +207,116 @@ struct Park(Shape);
 impl Visitor<Checked> for Park {
     type Output = Result<(), String>;
 
-    fn exclusive<L: RawLock<Checked>>(self, _: &Lock) -> Self::Output {
-        parked::<L>(self.0)
-    }
-
     fn tried<L: TryLock<Checked>>(self, _: &Lock) -> Self::Output {
         parked::<L>(self.0)
     }
+}
 
-    fn timed<L: TimedLock<Checked>>(self, _: &Lock) -> Self::Output {
-        parked::<L>(self.0)
+/// A reader-writer lock, and what its readers and writers tell each other by.
+struct MeetingPlace<L> {
+    lock: L,
+    written: <Checked as Machine>::Cell<u64>,
+    /// How many threads are in the lock or on their way, in all rounds.
+    came: <Checked as Machine>::U32,
+    met: <Checked as Machine>::U32,
+}
+
+/// The last thread writes, and the one before it where there are four; all others read, and stay inside until all of them
+/// are. They say that they read already, so that only a writer that is in may keep them out. In each round the last thread
+/// comes first, then the other writer, then the readers, each when the one before is about to wait or to leave; but the first
+/// reader comes when the last thread has released, so that it may overtake those who sleep.
+fn preferred_meeting<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> {
+    let place = MeetingPlace { lock: L::NEW, written: PlainCell::ZERO, came: Word::ZERO, met: Word::ZERO };
+    let place = Placed::<_, Checked>::new(place, Home::FirstTouch);
+    let MeetingPlace { lock, written, came, met } = &*place;
+    let writers = if shape.threads < 4 { 1 } else { 2 };
+    let readers = shape.threads.saturating_sub(writers);
+    // Of each round: the last thread when it is inside and when it has released, and others as they come.
+    let all = shape.threads as u32;
+    Checked::run(&Plan::threads(shape.threads), &|thread| {
+        let turn = (shape.threads - thread) as u32;
+        for round in 0..shape.rounds {
+            let before = round * all + if thread == 0 { all } else { turn - 1 };
+            if turn > 1 {
+                Checked::spin_until(came, Relaxed, |came| came >= before);
+            }
+            if turn > 1 && thread > 0 {
+                came.fetch_add(1, Relaxed);
+            }
+            if thread < readers {
+                lock.acquire_shared(true);
+                let found = written.get();
+                met.fetch_add(1, Relaxed);
+                Checked::spin_until(met, Relaxed, |met| met >= readers as u32 * (round + 1));
+                assert_eq!(written.get(), found, "a writer was inside beside readers");
+                // SAFETY: acquired above.
+                unsafe { lock.release_shared() };
+                continue;
+            }
+            lock.acquire();
+            written.set(written.get() + 1);
+            if turn == 1 {
+                came.fetch_add(1, Relaxed);
+            }
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+            if turn == 1 {
+                came.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    match written.get() {
+        sum if sum == writers as u64 * u64::from(shape.rounds) => {}
+        some => return Err(format!("writers wrote {some} times")),
+    }
+    lock.acquire();
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
+}
+
+fn preferred_meeting_at(lock: &Lock, shape: Shape) -> Result<(), String> {
+    let known = catalogue::visit::<Checked, _>(lock.name, Meet(shape));
+    known.flatten().unwrap_or_else(|| Err(format!("{} has no such client", lock.name)))
+}
+
+/// Runs [`preferred_meeting`] with whatever lock it visits, if that can be shared.
+struct Meet(Shape);
+
+impl Visitor<Checked> for Meet {
+    type Output = Option<Result<(), String>>;
+
+    fn tried<L: TryLock<Checked>>(self, _: &Lock) -> Self::Output {
+        None
     }
 
     fn shared<L: DowngradeLock<Checked> + TryLock<Checked>>(self, _: &Lock) -> Self::Output {
-        parked::<L>(self.0)
+        Some(preferred_meeting::<L>(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::plan::Task;
+    use checker::{Exploration, Model, Search};
+    use locks::catalogue::LOCKS;
+
+    /// Explores a client by states, the first so many.
+    fn report(lock: &'static Lock, client: Client, threads: usize, most_states: usize) -> checker::Report {
+        let task = Task { lock, client, shape: Shape { threads, rounds: 1 }, model: Model::Sc };
+        let most_states = Some(most_states);
+        task.explore(&Exploration { search: Search::States, most_states, ..Exploration::of(Model::Sc) })
     }
 
-    fn timed_shared<L: TimedRwLock<Checked> + DowngradeLock<Checked>>(self, _: &Lock) -> Self::Output {
-        parked::<L>(self.0)
+    #[test]
+    fn readers_that_are_preferred_meet_under_every_lock_that_is_shared() {
+        for lock in LOCKS.iter().filter(|lock| Client::PreferredMeeting.suits(lock)) {
+            for threads in [3, 4] {
+                let report = report(lock, Client::PreferredMeeting, threads, 10_000);
+                let found = report.counterexample.map(|found| found.to_string());
+                assert!(found.is_none(), "{} {threads}: {}", lock.name, found.unwrap_or_default());
+            }
+        }
     }
 }

@@ -126,21 +126,35 @@ fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
     })
 }
 
-/// Clients large enough that every thread comes to use again what it has left in a queue, where nothing is out of order.
+/// Clients large enough that every thread comes to use again what it has left in a queue, or that two writers wait beside
+/// readers, where nothing is out of order.
 fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
-    let shape = Shape { threads: 3, rounds: 2 };
-    let clients = [Kind::Exclusive, Kind::Mixed].map(Client::Of).into_iter();
-    let suits = clients.filter(|client| client.suits(lock));
-    suits.map(move |client| Task { lock, client, shape, model: Model::Sc })
+    let clients = [
+        (Client::Of(Kind::Exclusive), 3, 2),
+        (Client::Of(Kind::Mixed), 3, 2),
+        (Client::PreferredMeeting, 4, 1),
+    ];
+    clients.into_iter().filter(|(client, ..)| client.suits(lock)).map(move |(client, threads, rounds)| Task {
+        lock,
+        client,
+        shape: Shape { threads, rounds },
+        model: Model::Sc,
+    })
 }
 
-/// Executions in which a client looks for a mutant, and states where those are not all: numbers and no times, so that the
-/// same ones are found everywhere.
-const EXECUTIONS_FOR_A_MUTANT: u64 = 10_000;
-const STATES_FOR_A_MUTANT: usize = 300_000;
+/// What each client goes through when it looks for a mutant, before the next client has its turn: at first a little of
+/// everything, where most mutants show at once, and at last so much that survivors have earned the name. Numbers and no
+/// times, so that the same ones are found everywhere.
+const PASSES: [(Search, u64); 4] = [
+    (Search::Executions, 300),
+    (Search::States, 3_000),
+    (Search::Executions, 10_000),
+    (Search::States, 300_000),
+];
 
-/// How long all clients try to find a mutant at most, on a computer on which they do not come to their ends.
-const FOR_A_MUTANT: Duration = Duration::from_secs(120);
+/// How long all clients try to find a mutant at most, on a computer on which they do not come to their ends. Those of `futex`
+/// that are found are found in ten seconds at most.
+const FOR_A_MUTANT: Duration = Duration::from_secs(40);
 
 /// What became of a mutant.
 pub struct Mutant {
@@ -157,11 +171,13 @@ pub struct Mutant {
     /// Where the access stands today.
     pub place: String,
     /// What the clients made of it.
-    pub fate: Fate,
+    pub outcome: Outcome,
+    /// How long they took.
+    pub elapsed: Duration,
 }
 
 /// How a mutant was found, or not.
-pub enum Fate {
+pub enum Outcome {
     /// By this client, as this.
     Found {
         /// The client that fails.
@@ -213,6 +229,8 @@ impl Pending {
 
     /// Looks for a client that fails.
     pub fn judge(&self, limits: &Limits) -> Mutant {
+        let started = Instant::now();
+        let outcome = self.outcome(limits);
         Mutant {
             of: self.lock.name,
             operation: self.mutation.of.operation.name(),
@@ -220,26 +238,27 @@ impl Pending {
             to: self.mutation.to,
             name: self.name.clone(),
             place: place(&self.mutation.of),
-            fate: self.fate(limits),
+            outcome,
+            elapsed: started.elapsed(),
         }
     }
 
-    /// First every client has some executions, most of which find the mutant at once; then those that did not come to
-    /// their end go from state to state, the small ones first.
-    fn fate(&self, limits: &Limits) -> Fate {
+    /// Each pass goes on with the clients that did not come to their end in the one before.
+    fn outcome(&self, limits: &Limits) -> Outcome {
         let until = Instant::now() + FOR_A_MUTANT;
         let mut unseen = self.judges.iter().collect::<Vec<_>>();
-        for search in [Search::Executions, Search::States] {
+        for (search, most) in PASSES {
             let mut cut_off = Vec::new();
             for task in unseen {
                 if limits.are_over() {
-                    return Fate::NotJudged;
+                    return Outcome::NotJudged;
                 }
+                let by_executions = search == Search::Executions;
                 let exploration = Exploration {
                     mutation: Some(self.mutation),
                     search,
-                    most_executions: (search == Search::Executions).then_some(EXECUTIONS_FOR_A_MUTANT),
-                    most_states: Some(STATES_FOR_A_MUTANT),
+                    most_executions: by_executions.then_some(most),
+                    most_states: (!by_executions).then_some(most as usize),
                     most_time: Some(until.saturating_duration_since(Instant::now())),
                     ..limits.exploration(task.model)
                 };
@@ -248,10 +267,10 @@ impl Pending {
                 let client = || format!("{} {threads} × {rounds}", task.client.name());
                 match &report.counterexample {
                     Some(found) => {
-                        return Fate::Found { client: client(), violation: found.violation.name() };
+                        return Outcome::Found { client: client(), violation: found.violation.name() };
                     }
-                    None if report.bound == Some(Bound::Unfollowed) && search == Search::Executions => {
-                        return Fate::Found { client: client(), violation: ENDLESS };
+                    None if report.bound == Some(Bound::Unfollowed) && by_executions => {
+                        return Outcome::Found { client: client(), violation: ENDLESS };
                     }
                     None if !report.complete => cut_off.push(task),
                     None => {}
@@ -259,30 +278,30 @@ impl Pending {
             }
             unseen = cut_off;
         }
-        Fate::Survives { bounds: unseen.len() }
+        Outcome::Survives { bounds: unseen.len() }
     }
 }
 
 impl Mutant {
     /// Whether a client failed.
     pub const fn is_found(&self) -> bool {
-        matches!(self.fate, Fate::Found { .. })
+        matches!(self.outcome, Outcome::Found { .. })
     }
 
     /// In words.
-    pub fn fate(&self) -> String {
-        match &self.fate {
-            Fate::Found { client, violation } => format!("{violation} in {client}"),
-            Fate::Survives { bounds: 0 } => "survives".to_owned(),
-            Fate::Survives { bounds } => format!("survives, {bounds} clients cut off"),
-            Fate::NotJudged => "not judged".to_owned(),
+    pub fn outcome(&self) -> String {
+        match &self.outcome {
+            Outcome::Found { client, violation } => format!("{violation} in {client}"),
+            Outcome::Survives { bounds: 0 } => "survives".to_owned(),
+            Outcome::Survives { bounds } => format!("survives, {bounds} clients cut off"),
+            Outcome::NotJudged => "not judged".to_owned(),
         }
     }
 
     /// Everything for a script.
     pub fn json(&self) -> Value {
-        let killed = match &self.fate {
-            Fate::Found { client, violation } => json!({ "client": client, "violation": violation }),
+        let killed = match &self.outcome {
+            Outcome::Found { client, violation } => json!({ "client": client, "violation": violation }),
             _ => Value::Null,
         };
         json!({
@@ -292,8 +311,9 @@ impl Mutant {
             "from": self.from,
             "change": self.to.name(),
             "killed": killed,
-            "bounds": match self.fate { Fate::Survives { bounds } => bounds, _ => 0 },
-            "judged": !matches!(self.fate, Fate::NotJudged),
+            "bounds": match self.outcome { Outcome::Survives { bounds } => bounds, _ => 0 },
+            "seconds": self.elapsed.as_secs_f64(),
+            "judged": !matches!(self.outcome, Outcome::NotJudged),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The results as text and as a page.
 
 use super::clients::Client;
-use super::mutants::{Fate, Mutant};
+use super::mutants::{Mutant, Outcome};
 use super::plan::{Explored, Verdict};
 use super::{CheckedLock, Options, tell};
 use crate::interrupt;
@@ -62,10 +62,10 @@ fn mutants(all: &[Mutant]) -> Table {
     let mut table = Table::new([
         Column::text("access", "access, and what it becomes"),
         Column::text("place", "in").detail(),
-        Column::text("fate", "").kept(),
+        Column::text("outcome", "").kept(),
     ]);
     for mutant in all {
-        table.row([Cell::from(mutant.name.as_str()), mutant.place.as_str().into(), mutant.fate().into()]);
+        table.row([Cell::from(mutant.name.as_str()), mutant.place.as_str().into(), mutant.outcome().into()]);
     }
     table
 }
@@ -81,7 +81,7 @@ fn summary<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> String {
         let kind = usize::from(mutant.to.is_of_ordering());
         all[kind] += 1;
         found[kind] += usize::from(mutant.is_found());
-        not_judged += usize::from(matches!(mutant.fate, Fate::NotJudged));
+        not_judged += usize::from(matches!(mutant.outcome, Outcome::NotJudged));
     }
     let rest = if not_judged == 0 { String::new() } else { format!("; {not_judged} were not judged") };
     format!(
@@ -142,12 +142,12 @@ pub fn markdown(all: &[CheckedLock], arguments: &str, options: &Options, elapsed
              | lock | access | change | found as | by, or why it is left |\n|---|---|---|---|---|\n";
     let arguments = Argument::read_all(arguments);
     for mutant in all.iter().flat_map(|checked| &checked.mutants) {
-        let (found, by) = match &mutant.fate {
-            Fate::Found { client, violation } => ((*violation).to_owned(), client.as_str()),
-            Fate::NotJudged => ("not judged".to_owned(), "no time was left"),
-            Fate::Survives { .. } => {
+        let (found, by) = match &mutant.outcome {
+            Outcome::Found { client, violation } => ((*violation).to_owned(), client.as_str()),
+            Outcome::NotJudged => ("not judged".to_owned(), "no time was left"),
+            Outcome::Survives { .. } => {
                 let why = arguments.iter().find(|argument| argument.is_about(mutant));
-                (format!("**{}**", mutant.fate()), why.map_or("not argued yet", |argument| &argument.why))
+                (format!("**{}**", mutant.outcome()), why.map_or("not argued yet", |argument| &argument.why))
             }
         };
         let (access, _) = mutant.name.split_once('=').unwrap_or((&mutant.name, ""));
@@ -222,16 +222,17 @@ mod tests {
                 .collect(),
         };
         let clients: Vec<_> = Client::all().filter(|client| client.suits(lock)).collect();
-        let mutant = |name: &str, fate| Mutant {
+        let mutant = |name: &str, outcome| Mutant {
             of: "mcs",
             operation: "swap",
             from: "acq_rel",
             to: Change::Dropped,
             name: name.into(),
             place: "mcs.rs:101:30".into(),
-            fate,
+            outcome,
+            elapsed: Duration::ZERO,
         };
-        let found = Fate::Found { client: "exclusive 2 × 1".into(), violation: "endless wait" };
+        let found = Outcome::Found { client: "exclusive 2 × 1".into(), violation: "endless wait" };
         let checked = CheckedLock {
             lock,
             verdicts: vec![
@@ -240,7 +241,7 @@ mod tests {
             ],
             mutants: vec![
                 mutant("McsQueue::acquire.swap=acquire", found),
-                mutant("McsQueue::release.compare_exchange=relaxed", Fate::Survives { bounds: 0 }),
+                mutant("McsQueue::release.compare_exchange=relaxed", Outcome::Survives { bounds: 0 }),
             ],
         };
         let names =

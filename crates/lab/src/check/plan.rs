@@ -139,9 +139,9 @@ fn smaller(shape: Shape) -> Option<Shape> {
 
 /// Executions that are gone through before states are: some seconds. A number and no time, so that the same is said on
 /// every computer; so is that of the states.
-const MOST_EXECUTIONS: u64 = 200_000;
+pub const MOST_EXECUTIONS: u64 = 200_000;
 /// States after which a smaller client is tried: about half a minute.
-const MOST_STATES: usize = 2_000_000;
+pub const MOST_STATES: usize = 2_000_000;
 /// The least time that is left, so that something small is seen even when time is up.
 const LEAST_LEFT: Duration = Duration::from_millis(500);
 /// What an exploration gets of the time at least.
@@ -329,6 +329,8 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
         (Client::Of(Kind::Nested), _) => vec![(2, 2)],
         (Client::Alone, _) => vec![(1, 2)],
+        // Two writers, so that one of them is woken in the place of a reader.
+        (Client::PreferredMeeting, Model::Sc) => vec![(4, 1), (3, 1)],
         // Two words and many steps: what three threads find, they find under the weakest model.
         (
             Client::Of(Kind::Downgraded | Kind::DowngradedMeeting | Kind::Upgraded | Kind::TriedUpgrade),

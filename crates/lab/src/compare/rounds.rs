@@ -96,7 +96,7 @@ impl Metric {
 
 /// What is known of one lock.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct LockRuns {
     /// Its name.
     pub lock: String,
     /// The metric, by round; none from the round on in which it failed.
@@ -106,17 +106,17 @@ pub struct Row {
     /// Why it has no more runs, and in which round; round 0 is the warm-up.
     pub failure: Option<(Failure, usize)>,
     /// The last that the program wrote in the run that failed.
-    pub last_words: String,
+    pub output_tail: String,
 }
 
-impl Row {
+impl LockRuns {
     fn new(lock: &str) -> Self {
         Self {
             lock: lock.to_owned(),
             values: Vec::new(),
             cores_busy: Vec::new(),
             failure: None,
-            last_words: String::new(),
+            output_tail: String::new(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Row {
             Ok(_) => {}
             Err(failure) => {
                 self.failure = Some((failure, round));
-                self.last_words = last_lines(&trial.output);
+                self.output_tail = last_lines(&trial.output);
             }
         }
     }
@@ -175,8 +175,8 @@ pub fn measure(
     rounds: usize,
     metric: &Metric,
     mut run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
-) -> anyhow::Result<Vec<Row>> {
-    let mut rows: Vec<_> = locks.iter().map(|lock| Row::new(lock)).collect();
+) -> anyhow::Result<Vec<LockRuns>> {
+    let mut rows: Vec<_> = locks.iter().map(|lock| LockRuns::new(lock)).collect();
     for round in 0..=rounds {
         for number in order(locks.len(), round) {
             let row = &mut rows[number];
@@ -199,9 +199,9 @@ pub fn measure(
 
 /// What `compare` exits with: the program's own failure under the reference, 1 if it failed under every other lock, or
 /// 0. One lock that fails is a row, not a failure.
-pub fn exit_code(rows: &[Row]) -> u8 {
+pub fn exit_code(rows: &[LockRuns]) -> u8 {
     match rows {
-        [Row { failure: Some((failure, _)), .. }, ..] => failure.exit_code().max(1),
+        [LockRuns { failure: Some((failure, _)), .. }, ..] => failure.exit_code().max(1),
         [_, others @ ..] if !others.is_empty() && others.iter().all(|row| row.failure.is_some()) => 1,
         _ => 0,
     }
@@ -273,7 +273,8 @@ mod tests {
             Ok(Some(trial(End::Exited(7), "")))
         });
         assert_eq!((runs, exit_code(&rows.unwrap())), (1, 7));
-        let failed = |failure| exit_code(&[Row { failure: Some((failure, 0)), ..Row::new("glibc") }]);
+        let failed =
+            |failure| exit_code(&[LockRuns { failure: Some((failure, 0)), ..LockRuns::new("glibc") }]);
         assert_eq!(failed(Failure::Killed(11)), 139);
         assert_eq!(failed(Failure::TimedOut), 124);
         assert_eq!(failed(Failure::Exited(256)), 1);
@@ -281,19 +282,19 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_kept_and_short() {
+    fn the_output_tail_is_kept_and_short() {
         let text = format!("1\n2\n3\n4\n\n5\n6{}\n\n", "x".repeat(100_000));
         let rows =
             measure(&names(&["glibc"]), 1, &Metric::WallTime, |_, _| Ok(Some(trial(End::Exited(1), &text))));
-        let words = &rows.unwrap()[0].last_words;
+        let words = &rows.unwrap()[0].output_tail;
         assert!(words.starts_with("2\n3\n4\n5\n6x") && words.len() < 300, "{words}");
         assert_eq!(last_lines(""), "");
     }
 
     #[test]
     fn one_lock_that_fails_is_no_failure() {
-        let ok = |name| Row { values: vec![Some(1.0)], ..Row::new(name) };
-        let failed = Row { failure: Some((Failure::TimedOut, 0)), ..Row::new("ticket") };
+        let ok = |name| LockRuns { values: vec![Some(1.0)], ..LockRuns::new(name) };
+        let failed = LockRuns { failure: Some((Failure::TimedOut, 0)), ..LockRuns::new("ticket") };
         assert_eq!(exit_code(&[ok("glibc"), failed, ok("mcs")]), 0);
     }
 

@@ -262,7 +262,7 @@ fn check_privileges(path: &Path) -> anyhow::Result<()> {
 
 fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both strings end with a zero; no room asks for the length only.
+    // SAFETY: both strings end with a zero; no buffer asks for the length only.
     unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 

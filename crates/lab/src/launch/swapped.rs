@@ -1,9 +1,9 @@
 //! What became of a program's lock objects in a run with other locks: how many were swapped, how many were not, and why.
 
 use crate::launch::Swaps;
-use locks::serves::{KINDS, Kind};
 use profile::format::Refusal;
 use profile::tally::{SITES, SharedTally, Tally};
+use pthread::object::ObjectKind;
 use report::text::grouped;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -60,15 +60,14 @@ impl Swapped {
         };
         Self {
             processes: number(&tally.processes),
-            kinds: KINDS.map(|kind| of_kind(recorded(kind))),
+            kinds: ObjectKind::ALL.map(of_kind),
             sites: tally.sites[..SITES].iter().map(number).collect(),
         }
     }
 
     /// The objects of a kind.
-    pub fn of(&self, kind: Kind) -> &OfKind {
-        let at = KINDS.iter().position(|&known| known == kind);
-        &self.kinds[at.expect("the list names every kind")]
+    pub fn of(&self, kind: ObjectKind) -> &OfKind {
+        &self.kinds[kind.index()]
     }
 
     /// Whether any object became another lock.
@@ -78,7 +77,7 @@ impl Swapped {
 
     /// A line for each kind of object: how many were swapped, left, and why.
     pub fn lines(&self, swaps: &Swaps) -> Vec<String> {
-        let line = |kind: Kind| {
+        let line = |kind: ObjectKind| {
             let counts = self.of(kind);
             let mut parts = Vec::new();
             let mut say = |count: u64, what: String| {
@@ -92,10 +91,10 @@ impl Swapped {
                 say(count, format!("left to glibc ({why})"));
             }
             say(counts.not_chosen, format!("left to glibc ({})", swaps.why_not(kind)));
-            let told = if parts.is_empty() { "none seen".to_owned() } else { parts.join(", ") };
-            format!("{}: {told}", plural(kind))
+            let counted = if parts.is_empty() { "none seen".to_owned() } else { parts.join(", ") };
+            format!("{}: {counted}", kind.plural())
         };
-        KINDS.into_iter().map(line).collect()
+        ObjectKind::ALL.into_iter().map(line).collect()
     }
 
     /// What went otherwise than whoever asked for the swaps may think.
@@ -116,11 +115,11 @@ impl Swapped {
             ));
         }
         if !self.any() && warnings.is_empty() {
-            let left: Vec<String> = KINDS
+            let left: Vec<String> = ObjectKind::ALL
                 .into_iter()
                 .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
                 .map(|kind| {
-                    format!("{} {}", grouped(self.of(kind).left + self.of(kind).not_chosen), plural(kind))
+                    format!("{} {}", grouped(self.of(kind).left + self.of(kind).not_chosen), kind.plural())
                 })
                 .collect();
             let why = if left.is_empty() {
@@ -133,23 +132,6 @@ impl Swapped {
             warnings.push(format!("nothing was swapped: {why}"));
         }
         warnings
-    }
-}
-
-/// A kind as the recorder names it.
-fn recorded(kind: Kind) -> profile::record::Kind {
-    match kind {
-        Kind::Mutex => profile::record::Kind::Mutex,
-        Kind::Rwlock => profile::record::Kind::Rwlock,
-        Kind::Spin => profile::record::Kind::Spin,
-    }
-}
-
-fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutexes",
-        Kind::Rwlock => "reader-writer locks",
-        Kind::Spin => "spin locks",
     }
 }
 
@@ -167,10 +149,10 @@ mod tests {
     fn a_line_says_how_many_and_why() {
         let tally = SharedTally::new(true).unwrap();
         count(&tally.get().processes, 2);
-        let mutexes = tally.get().of(profile::record::Kind::Mutex);
+        let mutexes = tally.get().of(ObjectKind::Mutex);
         count(&mutexes.swapped, 1234);
         count(mutexes.left_for(Refusal::Robust), 5);
-        count(&tally.get().of(profile::record::Kind::Rwlock).not_chosen, 3);
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
         let swaps = Swaps::parse("mcs").unwrap();
         let swapped = Swapped::read(&tally);
         assert_eq!(
@@ -192,7 +174,7 @@ mod tests {
         assert!(warnings(&swaps).contains("no process"));
         count(&tally.get().processes, 1);
         assert!(warnings(&swaps).contains("no lock of the kinds"));
-        count(&tally.get().of(profile::record::Kind::Rwlock).not_chosen, 3);
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
         assert!(warnings(&swaps).contains("3 reader-writer locks"));
         swaps.only.push(("cache".to_owned(), "mcs".to_owned()));
         assert!(warnings(&swaps).contains("`cache`"));

@@ -5,6 +5,7 @@
 //! touched a lock tell that themselves.
 
 use profile::format::TaskValues;
+use rustix::param::clock_ticks_per_second;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -27,9 +28,7 @@ pub struct Tasks {
 impl Tasks {
     /// Nothing seen yet of the tree under this process.
     pub fn of(root: u32) -> Self {
-        // SAFETY: no pointers are passed.
-        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-        Self { root, ticks_per_second: u64::try_from(ticks).unwrap_or(100).max(1), seen: BTreeMap::new() }
+        Self { root, ticks_per_second: clock_ticks_per_second().max(1), seen: BTreeMap::new() }
     }
 
     /// Looks at every thread of the tree once; returns when to look again.

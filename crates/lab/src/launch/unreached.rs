@@ -5,18 +5,20 @@
 
 use super::library;
 use super::program::{Program, Refused};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The least time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A look may take this part of the time until the next: with many processes and threads, looks are rarer.
+/// The processor time of a look is at most this part of the time until the next: with many processes and threads, looks are
+/// rarer. Its elapsed time would also count how long others had the cores.
 const SHARE: u32 = 200;
 
 /// So many are named at the end.
@@ -57,11 +59,17 @@ fn look_until(ended: &Receiver<()>, program: u32) -> Processes {
     let mut processes = Processes::default();
     let mut pause = Duration::ZERO;
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        let begun = Instant::now();
+        let begun = processor_time();
         processes.look(program);
-        pause = PAUSE.max(begun.elapsed() * SHARE);
+        pause = PAUSE.max(processor_time().saturating_sub(begun) * SHARE);
     }
     processes
+}
+
+/// Of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// What is known of the processes.

@@ -1,4 +1,4 @@
-//! Which files `contend litmus` looks at.
+//! Which files `contend litmus` reads.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Found::default();
     for path in paths {
         found.matched = 0;
-        found.look(path, 0)?;
+        found.collect(path, 0)?;
         if found.matched == 0 {
             bail!("{}: there is no litmus test, no file whose name ends in .litmus", path.display());
         }
@@ -40,7 +40,7 @@ impl Found {
         }
     }
 
-    fn look(&mut self, path: &Path, depth: usize) -> anyhow::Result<()> {
+    fn collect(&mut self, path: &Path, depth: usize) -> anyhow::Result<()> {
         let Ok(about) = std::fs::metadata(path) else { return self.pattern(path, depth) };
         if about.is_dir() {
             return self.directory(path);
@@ -80,7 +80,7 @@ impl Found {
         if matches.peek().is_none() {
             bail!("{text}: no file matches");
         }
-        matches.try_for_each(|path| self.look(&path, depth))
+        matches.try_for_each(|path| self.collect(&path, depth))
     }
 
     /// A file a line, from the directory of the list; `#` starts a comment.
@@ -95,7 +95,7 @@ impl Found {
         for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
             let name = line.split('#').next().unwrap_or("").trim();
             if !name.is_empty() {
-                self.look(&directory.join(name), depth + 1)
+                self.collect(&directory.join(name), depth + 1)
                     .with_context(|| format!("{}:{}", path.display(), number + 1))?;
             }
         }

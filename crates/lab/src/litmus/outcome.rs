@@ -31,7 +31,7 @@ struct Measured {
     processors: usize,
 }
 
-/// What running a test told about the processor's memory model.
+/// What running a test shows of the processor's memory model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
     /// Threads that take turns can do all that the processor may, or not all of that is known: nothing is to be seen.
@@ -60,7 +60,7 @@ impl<'a> TestOutcome<'a> {
         Ok(())
     }
 
-    /// What running the test told about the processor; none if it was not run.
+    /// What running the test shows of the processor; none if it was not run.
     pub fn weakness(&self) -> Option<Weakness> {
         self.measured.as_ref().map(Measured::weakness)
     }
@@ -274,9 +274,9 @@ mod tests {
         let outcomes = seen(&test).into_iter().map(|end| (end, 1)).collect();
         let allowed = Some(test.judge(Model::Tso));
         let sequential = test.judge(Model::Sc);
-        let mut looked = TestOutcome::new(Path::new("test.litmus"), test, Vec::new(), None);
-        looked.measured = Some(Measured { outcomes, allowed, sequential, processors });
-        looked
+        let mut outcome = TestOutcome::new(Path::new("test.litmus"), test, Vec::new(), None);
+        outcome.measured = Some(Measured { outcomes, allowed, sequential, processors });
+        outcome
     }
 
     fn ends(test: &Test, model: Model) -> Vec<Final> {

@@ -46,7 +46,7 @@ pub fn measure_or(
 ) -> anyhow::Result<Vec<(u64, Vec<Measured>)>> {
     if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
         return Err(UsageError::new(format!(
-            "`{}` is no critical section with time outside: sweep the back-off of counter, fig10 or another that is",
+            "`{}` is no critical section with think time: sweep the back-off of counter, fig10 or another that is",
             other.workload.name
         ))
         .into());
@@ -83,7 +83,7 @@ pub fn table(swept: &[(u64, Vec<Measured>)]) -> Table {
         Column::number("operations_per_second", "operations/s"),
         Column::percent("share_of_best", "of the best %"),
         Column::number("misses_per_operation", "misses/operation"),
-        Column::text("note", ""),
+        Column::text("note", "note"),
     ]);
     for ((cycles, runs), shares) in swept.iter().zip(shares(swept)) {
         for (run, share) in runs.iter().zip(shares) {
@@ -142,5 +142,32 @@ mod tests {
         let shares: Vec<f64> = shares(&swept).into_iter().map(|shares| shares[0]).collect();
         let at = swept.iter().position(|one| one.0 == CYCLES_PER_WAITER).unwrap();
         assert!(shares[at] > shares[0] && shares[at] > shares[shares.len() - 1], "{shares:?}");
+    }
+
+    #[test]
+    fn a_sweep_on_every_screen() {
+        let file = topology::carried::machine("opteron-8x6");
+        let hardware = simulator::Hardware::new(&file).unwrap();
+        let workload = workloads::catalogue::find("fig10").unwrap();
+        let setup = Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, LOCK).on_first(24) };
+        let measured = crate::simulate::sweep(&[setup], &crate::progress::Unwatched).unwrap();
+        // What the simulator counts is its own matter: the figures are fixed.
+        let constants = CONSTANTS.iter().enumerate();
+        let swept: Vec<_> = constants
+            .map(|(at, &(cycles, _))| {
+                let mut run = measured[0].clone();
+                let operations = 1_000 - 50 * at.abs_diff(4) as u64;
+                run.run = Run {
+                    counts: vec![machine::Counts { operations, ..machine::Counts::default() }],
+                    elapsed_ns: 1_000_000,
+                };
+                run.report.all_lines = simulator::LineCounts::default();
+                (cycles, vec![run])
+            })
+            .collect();
+        let text = |screen: report::Screen| {
+            format!("{}\n{}\n", table(&swept).terminal(screen), screen.fit(&verdict(&swept)))
+        };
+        insta::assert_snapshot!(report::every_screen(&[], text));
     }
 }

@@ -33,7 +33,7 @@ pub struct Setup<'a> {
     /// Cycles of work in the critical section, instead of the workload's.
     pub section_cycles: Option<u64>,
     /// Cycles of think time, instead of the workload's.
-    pub outside_cycles: Option<u64>,
+    pub think_cycles: Option<u64>,
     /// How the think time varies.
     pub spread: Spread,
     /// Polls for real where a waiter would be parked.
@@ -57,7 +57,7 @@ impl<'a> Setup<'a> {
             seed: 1,
             memory_node: 0,
             section_cycles: None,
-            outside_cycles: None,
+            think_cycles: None,
             spread: Spread::Exponential,
             really_poll: false,
             trace_records: 0,
@@ -80,8 +80,8 @@ impl<'a> Setup<'a> {
             seed: self.seed,
             home: Home::Node(self.memory_node),
             section_cycles: self.section_cycles,
-            outside_cycles: self.outside_cycles,
-            outside_spread: self.spread,
+            think_cycles: self.think_cycles,
+            think_spread: self.spread,
             ..Load::default()
         };
         let options = Options {

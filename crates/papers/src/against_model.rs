@@ -7,7 +7,7 @@ use crate::simulated::{OPTERON, duration_ns, hardware, lock_name, speedup, workl
 use curve::{Curve, Series};
 use lab::progress::Progress;
 use lab::simulate::{Measured, Setup, sweep};
-use model::{Handover, LockModel, Reading, Service};
+use model::{Handover, LockModel, Service, Variant};
 use report::{Cell, Column, Table};
 use simulator::Hardware;
 use workloads::Workload;
@@ -18,7 +18,7 @@ const FIG9_SHARE: f64 = 0.02;
 
 /// What a lock with a section of some length costs on a machine, measured with all cores waiting.
 struct Costs {
-    /// Cycles of an acquisition by the same core again, without the time outside.
+    /// Cycles of an acquisition by the same core again, without the think time.
     same: f64,
     /// The same after another core, with nobody else waiting.
     other: f64,
@@ -27,7 +27,7 @@ struct Costs {
 }
 
 impl Costs {
-    /// From runs with nothing outside at 1, 2 and all cores.
+    /// From runs without think time at 1, 2 and all cores.
     fn measure(
         hardware: &Hardware,
         workload: &Workload,
@@ -37,7 +37,7 @@ impl Costs {
         let cores = [1, 2, 12, 48];
         let setups = cores.map(|cores| Setup {
             section_cycles: Some(section),
-            outside_cycles: Some(0),
+            think_cycles: Some(0),
             duration_ns: 2_000_000 + section * 60,
             ..Setup::new(hardware, workload, lock_name("ticket")).on_first(cores)
         });
@@ -54,7 +54,7 @@ impl Costs {
             service: Service { same: self.same, other: self.other.max(self.same) },
             handover: Handover::Ticket { waiter_cost: self.waiter.max(0.0) },
             readers: None,
-            reading: Reading::Waiters,
+            variant: Variant::Waiters,
         }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         let costs = Costs::measure(&hardware, counter, section, progress)?;
         let setups = CORES.map(|cores| Setup {
             section_cycles: Some(section),
-            outside_cycles: Some(outside),
+            think_cycles: Some(outside),
             duration_ns: duration_ns(&hardware, section + outside, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         });
@@ -153,7 +153,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
     for (section, outside) in [(200_u64, 4_000_u64), (400, 12_500), (1_000, 50_000)] {
         let setup = |cores| Setup {
             section_cycles: Some(section),
-            outside_cycles: Some(outside),
+            think_cycles: Some(outside),
             duration_ns: duration_ns(&hardware, section + outside, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         };

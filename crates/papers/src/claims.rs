@@ -4,7 +4,7 @@ use crate::Reproduction;
 use crate::paper::{self, Benchmark, CORES, FITTED, Sections};
 use crate::published::{self, Claim, Fault};
 use curve::{Curve, Series};
-use model::{Handover, Reading, laws};
+use model::{Handover, Variant, laws};
 use report::{Cell, Column, Table};
 
 /// A number of cores is met within this share.
@@ -57,9 +57,9 @@ struct Context {
     fig9_share: f64,
 }
 
-pub(crate) fn reproduce(reading: Reading) -> anyhow::Result<Reproduction> {
+pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
     let claims = published::claims()?;
-    let waiter = paper::waiter_cost(reading)?;
+    let waiter = paper::waiter_cost(variant)?;
     let transfer = paper::number(&claims, "INTERCORE", "cycles_per_operation_order_of")?;
     let ticket = Handover::Ticket { waiter_cost: waiter.likely };
     let queue = Handover::Queue { transfer };
@@ -68,8 +68,8 @@ pub(crate) fn reproduce(reading: Reading) -> anyhow::Result<Reproduction> {
     for benchmark in paper::benchmarks(&published::critical_sections()?, &claims)? {
         let pair = |sections| -> anyhow::Result<Pair> {
             Ok(Pair {
-                ticket: benchmark.curve(ticket, sections, reading)?,
-                queue: benchmark.curve(queue, sections, reading)?,
+                ticket: benchmark.curve(ticket, sections, variant)?,
+                queue: benchmark.curve(queue, sections, variant)?,
             })
         };
         let (of_one_core, as_reported) = (pair(Sections::OfOneCore)?, pair(Sections::AsReported)?);
@@ -87,7 +87,7 @@ pub(crate) fn reproduce(reading: Reading) -> anyhow::Result<Reproduction> {
     }
     let fig9_share = paper::number(&claims, "FIG9", "section_share")?;
     let section = paper::number(&claims, "FIG9", "section_cycles_min")?;
-    let fig9 = paper::lock(section / fig9_share - section, section, ticket, reading);
+    let fig9 = paper::lock(section / fig9_share - section, section, ticket, variant);
     let fig9_peak = fig9.curve("", 1..=CORES)?.peak().map_or(f64::NAN, |peak| peak.value);
     let context = Context { computed, fig9_peak, fig9_share };
 
@@ -135,7 +135,7 @@ pub(crate) fn reproduce(reading: Reading) -> anyhow::Result<Reproduction> {
         ),
         format!(
             "Form: t_k = {}. One number is fitted, to {},ticket,{} with the section of fig. 3: c = {:.0} cycles.",
-            reading.form(),
+            variant.form(),
             FITTED.0,
             FITTED.1,
             waiter.likely
@@ -306,8 +306,8 @@ fn numbers(answer: &Answer) -> (Option<f64>, Option<f64>) {
 mod tests {
     use super::*;
 
-    fn rows(reading: Reading) -> Vec<serde_json::Value> {
-        reproduce(reading).unwrap().table.json().as_array().unwrap().clone()
+    fn rows(variant: Variant) -> Vec<serde_json::Value> {
+        reproduce(variant).unwrap().table.json().as_array().unwrap().clone()
     }
 
     fn find<'a>(rows: &'a [serde_json::Value], benchmark: &str, claim: &str) -> &'a serde_json::Value {
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn every_claim_has_a_row_and_a_verdict() {
-        let rows = rows(Reading::Waiters);
+        let rows = rows(Variant::Waiters);
         for claim in published::claims().unwrap() {
             let row = find(&rows, &claim.benchmark, &claim.claim);
             let verdict = row["verdict"].as_str().unwrap();
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn mempop_has_the_published_height_and_end_but_peaks_early() {
-        let rows = rows(Reading::Waiters);
+        let rows = rows(Variant::Waiters);
         let number = |claim: &str| -> f64 {
             find(&rows, "MEMPOP", claim)["model_section_of_one_core"].as_f64().unwrap()
         };
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn amdahls_limit_is_met_and_the_lecture_is_not_the_models() {
-        let rows = rows(Reading::Waiters);
+        let rows = rows(Variant::Waiters);
         assert_eq!(find(&rows, "FIG9", "limit")["verdict"], "met");
         assert!(
             find(&rows, "LECTURE", "fetch_and_increment_cycles")["verdict"]
@@ -353,8 +353,8 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_changes_the_curves() {
-        let peak = |reading| find(&rows(reading), "MEMPOP", "peak_throughput")["model"].clone();
-        assert_ne!(peak(Reading::Waiters), peak(Reading::Contenders));
+    fn a_variant_changes_the_curves() {
+        let peak = |variant| find(&rows(variant), "MEMPOP", "peak_throughput")["model"].clone();
+        assert_ne!(peak(Variant::Waiters), peak(Variant::Contenders));
     }
 }

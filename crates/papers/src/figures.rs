@@ -5,15 +5,15 @@ use crate::paper::{self, CORES};
 use crate::published::{self, Fault};
 use curve::{Curve, Point, Provenance, Series, Unit};
 use model::laws::{self, CriticalSections};
-use model::{Handover, Reading};
+use model::{Handover, Variant};
 use report::{Cell, Column, Table};
 use topology::Range;
 
 /// Fig. 3 recomputed: the share of an operation in its critical sections, as printed and as its own row gives it.
-pub(crate) fn fig3(reading: Reading) -> anyhow::Result<Reproduction> {
+pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
     let rows = published::critical_sections()?;
     let claims = published::claims()?;
-    let ticket = Handover::Ticket { waiter_cost: paper::waiter_cost(reading)?.likely };
+    let ticket = Handover::Ticket { waiter_cost: paper::waiter_cost(variant)?.likely };
     let mut table = Table::new([
         Column::text("benchmark", "benchmark"),
         Column::text("inputs", "read as"),
@@ -44,13 +44,13 @@ pub(crate) fn fig3(reading: Reading) -> anyhow::Result<Reproduction> {
             Cell::from(row.printed_percent_in_critical_section / 100.0),
             Cell::from(share),
             Cell::from(1.0 / share),
-            Cell::from(peak_cores(outside, section, ticket, reading)?),
+            Cell::from(peak_cores(outside, section, ticket, variant)?),
             Cell::from(faults_of(&row.benchmark)),
         ]);
     }
     for benchmark in paper::benchmarks(&rows, &claims)?.iter().filter(|b| b.inputs == "5,000 an acquisition")
     {
-        let (outside, section) = (benchmark.outside_cycles, benchmark.section_cycles());
+        let (outside, section) = (benchmark.think_cycles, benchmark.section_cycles());
         table.row([
             Cell::from(benchmark.name.as_str()),
             Cell::from(benchmark.inputs),
@@ -62,7 +62,7 @@ pub(crate) fn fig3(reading: Reading) -> anyhow::Result<Reproduction> {
             Cell::Missing,
             Cell::from(benchmark.share()),
             Cell::from(1.0 / benchmark.share()),
-            Cell::from(peak_cores(outside, section, ticket, reading)?),
+            Cell::from(peak_cores(outside, section, ticket, variant)?),
             Cell::from("1"),
         ]);
     }
@@ -70,7 +70,7 @@ pub(crate) fn fig3(reading: Reading) -> anyhow::Result<Reproduction> {
         title: "Fig. 3: critical sections of the paper's benchmarks on one core",
         table,
         plots: Vec::new(),
-        notes: vec![format!("Peak of a ticket lock with the section of one core; {}", form(reading)?)],
+        notes: vec![format!("Peak of a ticket lock with the section of one core; {}", form(variant)?)],
         faults: [1, 2, 3, 4, 5, 7].map(Fault).to_vec(),
     })
 }
@@ -84,13 +84,13 @@ fn faults_of(benchmark: &str) -> &'static str {
     }
 }
 
-fn peak_cores(outside: f64, section: f64, ticket: Handover, reading: Reading) -> anyhow::Result<Option<u32>> {
-    let curve = paper::lock(outside, section, ticket, reading).curve("", 1..=CORES)?;
+fn peak_cores(outside: f64, section: f64, ticket: Handover, variant: Variant) -> anyhow::Result<Option<u32>> {
+    let curve = paper::lock(outside, section, ticket, variant).curve("", 1..=CORES)?;
     Ok(curve.peak().map(|peak| peak.cores))
 }
 
-/// Fig. 8: one section, times outside from the least to the greatest, doubling.
-pub(crate) fn fig8(reading: Reading) -> anyhow::Result<Reproduction> {
+/// Fig. 8: one section, think times from the least to the greatest, doubling.
+pub(crate) fn fig8(variant: Variant) -> anyhow::Result<Reproduction> {
     let claims = published::claims()?;
     let section = paper::number(&claims, "FIG8", "section_cycles")?;
     let least = paper::number(&claims, "FIG8", "outside_cycles_min")?;
@@ -103,13 +103,13 @@ pub(crate) fn fig8(reading: Reading) -> anyhow::Result<Reproduction> {
     sweep_of_loads(
         "Fig. 8: ticket lock, critical section of 400 cycles, by time outside",
         sweep.collect(),
-        reading,
+        variant,
         vec![format!("Section {section:.0} cycles; times outside doubled from {least:.0} to {most:.0}.")],
     )
 }
 
 /// Fig. 9: one share of time in the section, sections from the least to the greatest, doubling; Amdahl's law beside.
-pub(crate) fn fig9(reading: Reading) -> anyhow::Result<Reproduction> {
+pub(crate) fn fig9(variant: Variant) -> anyhow::Result<Reproduction> {
     let claims = published::claims()?;
     let share = paper::number(&claims, "FIG9", "section_share")?;
     let least = paper::number(&claims, "FIG9", "section_cycles_min")?;
@@ -129,7 +129,7 @@ pub(crate) fn fig9(reading: Reading) -> anyhow::Result<Reproduction> {
         ),
     ];
     let title = "Fig. 9: ticket lock, 2 % of the time in the critical section, by its length";
-    let mut figure = sweep_of_loads(title, sweep.collect(), reading, notes)?;
+    let mut figure = sweep_of_loads(title, sweep.collect(), variant, notes)?;
     figure.plots[0].curves.extend([
         law("Amdahl", |cores| laws::amdahl(share, cores)),
         law("Eyerman-Eeckhout", |cores| critical_sections(share).speedup(cores)),
@@ -162,10 +162,10 @@ struct Load {
 fn sweep_of_loads(
     title: &'static str,
     loads: Vec<Load>,
-    reading: Reading,
+    variant: Variant,
     mut notes: Vec<String>,
 ) -> anyhow::Result<Reproduction> {
-    let waiter = paper::waiter_cost(reading)?;
+    let waiter = paper::waiter_cost(variant)?;
     let mut table = Table::new([
         Column::text("load", "load"),
         Column::number("outside_cycles", "outside cycles"),
@@ -179,7 +179,7 @@ fn sweep_of_loads(
     ]);
     let mut series = Series::new(title);
     for load in loads {
-        let curve = banded(&load, waiter, reading)?;
+        let curve = banded(&load, waiter, variant)?;
         let spread = |point: Option<Point>| {
             point.map(|p| report::Spread { low: p.low, median: p.value, high: p.high })
         };
@@ -197,14 +197,14 @@ fn sweep_of_loads(
         ]);
         series.curves.push(curve);
     }
-    notes.push(form(reading)?);
+    notes.push(form(variant)?);
     Ok(Reproduction { title, table, plots: vec![series], notes, faults: [4, 5, 6, 8].map(Fault).to_vec() })
 }
 
 /// The curve of a load, its band from the range of c.
-fn banded(load: &Load, waiter: Range, reading: Reading) -> anyhow::Result<Curve> {
+fn banded(load: &Load, waiter: Range, variant: Variant) -> anyhow::Result<Curve> {
     let curve = |waiter_cost| {
-        paper::lock(load.outside, load.section, Handover::Ticket { waiter_cost }, reading)
+        paper::lock(load.outside, load.section, Handover::Ticket { waiter_cost }, variant)
             .curve(&*load.label, 1..=CORES)
     };
     let (best, likely, worst) = (curve(waiter.low)?, curve(waiter.likely)?, curve(waiter.high)?);
@@ -214,11 +214,11 @@ fn banded(load: &Load, waiter: Range, reading: Reading) -> anyhow::Result<Curve>
     Ok(likely.machine("opteron-8x6").with_points(points)?)
 }
 
-fn form(reading: Reading) -> anyhow::Result<String> {
-    let Range { low, likely, high } = paper::waiter_cost(reading)?;
+fn form(variant: Variant) -> anyhow::Result<String> {
+    let Range { low, likely, high } = paper::waiter_cost(variant)?;
     Ok(format!(
         "t_k = {}, c = {likely:.0} cycles ({low:.0} to {high:.0}), fitted to {},ticket,{} under this form.",
-        reading.form(),
+        variant.form(),
         paper::FITTED.0,
         paper::FITTED.1
     ))
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn fig3_flags_what_does_not_divide_out() {
-        let rows = fig3(Reading::Waiters).unwrap().table.json();
+        let rows = fig3(Variant::Waiters).unwrap().table.json();
         let row =
             |name: &str| rows.as_array().unwrap().iter().find(|r| r["benchmark"] == name).unwrap().clone();
         let share = |name: &str| row(name)["share"].as_f64().unwrap();
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn fig8_peaks_later_the_less_the_lock_is_used() {
-        let figure = fig8(Reading::Waiters).unwrap();
+        let figure = fig8(Variant::Waiters).unwrap();
         assert_eq!(figure.plots[0].curves.len(), 5);
         let peaks: Vec<_> = figure.plots[0].curves.iter().map(|curve| curve.peak().unwrap().cores).collect();
         assert!(peaks.is_sorted() && peaks[0] < 20 && peaks[4] == CORES, "{peaks:?}");
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn fig9_collapses_for_short_sections_alone_though_amdahl_sees_no_difference() {
-        let figure = fig9(Reading::Waiters).unwrap();
+        let figure = fig9(Variant::Waiters).unwrap();
         let (short, long) = (&figure.plots[0].curves[0], &figure.plots[0].curves[6]);
         assert!(short.collapse_cores().is_some());
         assert!(long.collapse_cores().is_none());
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_band_holds_its_curve_and_comes_from_c() {
-        let figure = fig8(Reading::Formula).unwrap();
+        let figure = fig8(Variant::Formula).unwrap();
         let point = figure.plots[0].curves[0].at(CORES).unwrap();
         assert!(point.low < point.value && point.value < point.high);
     }

@@ -3,11 +3,15 @@
 //! Each curve's last point is hidden; what `contend extrapolate` says of it is held against it, beside the laws that people
 //! fit by hand.
 
+mod across;
+
 use crate::{Reproduction, published};
 use curve::{COLLAPSE_SHARE, Curve, Point, Provenance, Unit};
 use model::extrapolate::{Law, extrapolate};
 use report::{Cell, Column, Table};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use across::across_locks;
 
 /// The points that are shown, and the one that is asked for.
 const CASES: [(&[u32], u32); 4] = [(&[1, 2, 4], 8), (&[1, 2, 4], 6), (&[1, 2, 4, 6], 8), (&[1, 2], 4)];

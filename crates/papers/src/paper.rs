@@ -4,7 +4,7 @@ use crate::published::{self, Claim, CriticalSection};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
 use model::fit::cost_giving;
-use model::{Handover, LockModel, ModelError, Reading, Service};
+use model::{Handover, LockModel, ModelError, Service, Variant};
 use topology::Range;
 use topology::carried;
 
@@ -29,8 +29,8 @@ pub(crate) struct Benchmark {
     pub(crate) name: String,
     /// Which reading of the row, where there are several.
     pub(crate) inputs: &'static str,
-    /// Cycles outside the lock for each acquisition.
-    pub(crate) outside_cycles: f64,
+    /// Cycles of think time for each acquisition.
+    pub(crate) think_cycles: f64,
     /// The critical section in cycles at ascending numbers of cores, the first one core.
     sections: Vec<(u32, f64)>,
 }
@@ -43,7 +43,7 @@ impl Benchmark {
 
     /// The share of one core's time in the critical section.
     pub(crate) fn share(&self) -> f64 {
-        self.section_cycles() / (self.section_cycles() + self.outside_cycles)
+        self.section_cycles() / (self.section_cycles() + self.think_cycles)
     }
 
     fn section_at(&self, cores: u32, sections: Sections) -> f64 {
@@ -65,14 +65,14 @@ impl Benchmark {
         &self,
         handover: Handover,
         sections: Sections,
-        reading: Reading,
+        variant: Variant,
     ) -> Result<Curve, ModelError> {
         let alone = self.section_cycles();
         let mut points = Vec::new();
         for cores in 1..=CORES {
             let section = self.section_at(cores, sections);
-            let lock = lock(self.outside_cycles, section, handover, reading).at(cores)?;
-            points.push(Point::exact(cores, lock.away * (self.outside_cycles + alone) / self.outside_cycles));
+            let lock = lock(self.think_cycles, section, handover, variant).at(cores)?;
+            points.push(Point::exact(cores, lock.away * (self.think_cycles + alone) / self.think_cycles));
         }
         let curve = Curve::new(handover.family().name(), Unit::Speedup, Provenance::Predicted)
             .lock(handover.family().name())
@@ -83,8 +83,8 @@ impl Benchmark {
 }
 
 /// A lock whose section is as long after any core.
-pub(crate) fn lock(outside: f64, section: f64, handover: Handover, reading: Reading) -> LockModel {
-    LockModel { outside, service: Service::constant(section), handover, readers: None, reading }
+pub(crate) fn lock(outside: f64, section: f64, handover: Handover, variant: Variant) -> LockModel {
+    LockModel { outside, service: Service::constant(section), handover, readers: None, variant }
 }
 
 /// The four benchmarks from the published rows; FOPS twice, since its row can be read in two ways (fault 2).
@@ -99,7 +99,7 @@ pub(crate) fn benchmarks(rows: &[CriticalSection], claims: &[Claim]) -> anyhow::
         let section = row(name)?.critical_section_cycles;
         let mut sections = vec![(1, section)];
         sections.extend_from_slice(grown);
-        Ok(Benchmark { name: name.to_owned(), inputs, outside_cycles: per_acquisition - section, sections })
+        Ok(Benchmark { name: name.to_owned(), inputs, think_cycles: per_acquisition - section, sections })
     };
     let fops = row("FOPS")?;
     let at_2 = claimed("FOPS", "critical_section_cycles_at_2")?;
@@ -135,17 +135,17 @@ pub(crate) fn number(claims: &[Claim], benchmark: &str, claim: &str) -> anyhow::
 /// The row that c is fitted to.
 pub(crate) const FITTED: (&str, &str) = ("MEMPOP", "throughput_at_48");
 
-/// c of the paper's machine in cycles under a reading: what gives MEMPOP's published end with its section of fig. 3.
+/// c of the paper's machine in cycles under a variant: what gives MEMPOP's published end with its section of fig. 3.
 /// The range is that of the machine file, which holds what other rows ask for.
-pub(crate) fn waiter_cost(reading: Reading) -> anyhow::Result<Range> {
+pub(crate) fn waiter_cost(variant: Variant) -> anyhow::Result<Range> {
     let claims = published::claims()?;
     let benchmarks = benchmarks(&published::critical_sections()?, &claims)?;
     let end = number(&claims, FITTED.0, FITTED.1)?;
     let mempop = benchmarks.iter().find(|b| b.name == FITTED.0).context("no such benchmark")?;
     let template =
-        lock(mempop.outside_cycles, mempop.section_cycles(), Handover::Ticket { waiter_cost: 1.0 }, reading);
+        lock(mempop.think_cycles, mempop.section_cycles(), Handover::Ticket { waiter_cost: 1.0 }, variant);
     let cost = cost_giving(&template, end, |lock| Ok(lock.at(CORES)?.speedup))?;
-    let cost = cost.with_context(|| format!("no c gives {end} at {CORES} cores under {}", reading.form()))?;
+    let cost = cost.with_context(|| format!("no c gives {end} at {CORES} cores under {}", variant.form()))?;
     let filed = carried::machine("opteron-8x6").costs().waiter_ns(CORES);
     Ok(filed.scaled(cost / filed.likely))
 }
@@ -158,14 +158,14 @@ mod tests {
     fn the_fitted_waiter_is_the_machine_files() {
         let machine = carried::machine("opteron-8x6");
         let cycles = machine.handover.waiter.value;
-        let fitted = waiter_cost(Reading::Waiters).unwrap();
+        let fitted = waiter_cost(Variant::Waiters).unwrap();
         assert!((fitted.likely / cycles - 1.0).abs() < 0.01, "{} {cycles}", fitted.likely);
     }
 
     #[test]
     fn readings_have_costs_of_their_own() {
-        let cost = |reading| waiter_cost(reading).unwrap().likely;
-        let (text, formula) = (cost(Reading::Waiters), cost(Reading::FormulaBalanced));
+        let cost = |variant| waiter_cost(variant).unwrap().likely;
+        let (text, formula) = (cost(Variant::Waiters), cost(Variant::FormulaBalanced));
         assert!((text / formula - 2.0).abs() < 1e-6, "the text's c is twice that of formula (1)");
     }
 
@@ -178,6 +178,6 @@ mod tests {
         assert_eq!([at(1), at(10), at(48)], [121.0, 350.0, 350.0]);
         assert!((at(4) - (121.0 + 229.0 / 3.0)).abs() < 1e-9);
         assert_eq!(mempop.section_at(48, Sections::OfOneCore), 121.0);
-        assert_eq!(benchmarks[3].outside_cycles, 4650.0);
+        assert_eq!(benchmarks[3].think_cycles, 4650.0);
     }
 }

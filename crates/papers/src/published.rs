@@ -166,7 +166,7 @@ impl Fault {
                   Both readings are shown."
             }
             3 => "MEMPOP is 121 cycles in fig. 3 and 141 in section 5.2. Used here: 121.",
-            4 => "The model is written three ways; a fitted c belongs to one of them. --reading chooses.",
+            4 => "The model is written three ways; a fitted c belongs to one of them. --variant chooses.",
             5 => {
                 "a is defined as the time between acquisitions but used as the time outside. Used here: outside."
             }

@@ -42,7 +42,7 @@ pub(crate) fn workload(name: &str) -> anyhow::Result<&'static Workload> {
 /// Cycles of one acquisition and what comes with it on one core.
 fn cycles_per_acquisition(workload: &Workload) -> u64 {
     match workload.body {
-        Body::Section(section) => section.work_cycles + section.outside_cycles,
+        Body::Section(section) => section.work_cycles + section.think_cycles,
         _ => 2_000,
     }
 }
@@ -249,7 +249,7 @@ enum Answer {
     Ordering(f64, fn(f64) -> bool),
 }
 
-/// The runs of one benchmark with one spread of the times outside.
+/// The runs of one benchmark with one spread of the think times.
 struct Runs<'a> {
     workload: &'static Workload,
     hardware: &'a Hardware,

@@ -36,7 +36,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
             for lock in LOCKS {
                 setups.extend(cores.map(|cores| Setup {
                     section_cycles: Some(section),
-                    outside_cycles: Some(4 * section),
+                    think_cycles: Some(4 * section),
                     duration_ns: 3_000_000 + section * 400,
                     ..Setup::new(hardware, counter, lock_name(lock)).on_first(cores)
                 }));

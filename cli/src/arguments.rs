@@ -11,6 +11,7 @@
 //!
 //! The section "Flags" of CONTRIBUTING.md says which flag takes which.
 
+use lab::placement::Placement;
 use std::time::Duration;
 
 /// Nothing lasts longer, so that no arithmetic with durations overflows.
@@ -230,6 +231,24 @@ pub(crate) fn percent(text: &str) -> Result<u32, String> {
     number
         .filter(|number| (0..=100).contains(number))
         .ok_or_else(|| "a percentage is a whole number from 0 to 100, such as 50 or 50%".into())
+}
+
+/// In which order the cores of sockets or memory nodes are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlacementName {
+    /// All of one, then all of the next.
+    FillFirst,
+    /// One of each in turn.
+    RoundRobin,
+}
+
+impl From<PlacementName> for Placement {
+    fn from(name: PlacementName) -> Self {
+        match name {
+            PlacementName::FillFirst => Self::FillFirst,
+            PlacementName::RoundRobin => Self::RoundRobin,
+        }
+    }
 }
 
 #[cfg(test)]

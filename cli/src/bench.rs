@@ -3,14 +3,14 @@
 mod args;
 
 use crate::interrupt;
-use crate::page::Page;
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use args::{Cacheline, Cost, Kernel, Pair, PairProgram, PingPong, Semaphore, Throughput};
+use args::{Cacheline, Cost, Kernel, Output, Pair, PairProgram, PingPong, Semaphore, Throughput};
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::output_file::OutputFile;
 use lab::usage::UsageError;
 use report::Screen;
 use std::path::PathBuf;
@@ -86,21 +86,18 @@ struct Line {
 }
 
 impl Workload {
-    /// Whether JSON is asked for, and where a drawing goes.
-    fn output(&self) -> (bool, Option<&PathBuf>) {
-        let common = match self {
-            Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => {
-                return (args.json, args.svg.as_ref());
-            }
-            Self::PairProgram(_) => return (false, None),
-            Self::Cost(args) => &args.common,
-            Self::Throughput(args) => &args.common,
-            Self::PingPong(args) => &args.common,
-            Self::Cacheline(args) => &args.common,
-            Self::Semaphore(args) => &args.common,
-            Self::Pair(args) => &args.common,
-        };
-        (common.json, common.svg.as_ref())
+    /// Where the findings go.
+    fn output(&self) -> Output {
+        match self {
+            Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
+            Self::PairProgram(_) => Output::default(),
+            Self::Cost(args) => args.common.output.clone(),
+            Self::Throughput(args) => args.common.output.clone(),
+            Self::PingPong(args) => args.common.output.clone(),
+            Self::Cacheline(args) => args.common.output.clone(),
+            Self::Semaphore(args) => args.common.output.clone(),
+            Self::Pair(args) => args.common.output.clone(),
+        }
     }
 }
 
@@ -130,8 +127,8 @@ impl Benchmarks for ByWords {
     }
 
     fn left_out(&self, what: &str) {
-        let told = format!("contend: quick, to see that it works; left out are {what}\n");
-        eprint!("{}", Screen::stderr().fit(&told));
+        let line = format!("contend: quick, to see that it works; left out are {what}\n");
+        eprint!("{}", Screen::stderr().fit(&line));
     }
 
     fn chapter(&self, number: usize, of: usize, title: &str, left: Duration) {
@@ -141,11 +138,11 @@ impl Benchmarks for ByWords {
 
 /// Runs every benchmark, or those that are begun before an interrupt, and writes the document.
 fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
-    let page = Page::at(plan.path)?;
+    let file = OutputFile::at(plan.path)?;
     interrupt::keep();
     let document = document::measure(plan, &BARS, &ByWords);
     // What took minutes to measure is not lost.
-    page.write(&document.text).inspect_err(|_| print!("{}", document.text))?;
+    file.write(&document.text).inspect_err(|_| print!("{}", document.text))?;
     eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(document.took));
     Ok(document)
 }
@@ -174,9 +171,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     interrupt::keep();
     let bench = Bench::new(&BARS);
     let findings = measure(&bench, workload)?;
-    let (json, svg) = workload.output();
+    let Output { json, svg } = workload.output();
     if let Some(path) = svg {
-        std::fs::write(path, findings.svg()?)
+        std::fs::write(&path, findings.svg()?)
             .with_context(|| format!("cannot write the plot to {}", path.display()))?;
     }
     if json {

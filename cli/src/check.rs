@@ -1,6 +1,5 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
-use crate::page::Page;
 use crate::{arguments, interrupt, progress};
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,6 +9,7 @@ use lab::check::mutants::{self, Mutant, Wanted};
 use lab::check::plan::{self, Limits, Verdict};
 use lab::check::{CheckedLock, Options, page};
 use lab::ensure_usage;
+use lab::output_file::OutputFile;
 use lab::usage::UsageError;
 use locks::catalogue::{self, LOCKS, Lock};
 use rayon::prelude::*;
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 /// Small clients use the lock in all ways that it offers; every order of their steps, and every value that a read may
 /// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen, in the
 /// size that was asked for; what a limit cut off is "a bound", with the largest smaller client that could be seen. Found
-/// are: two holders, data races, waits that never end, queue nodes used after their return or never returned, tries that
-/// fail on a free lock, anything left in a lock that nobody uses, and failed checks. Not explored are wake-ups for no
-/// reason.
+/// are: two holders, data races, waits that never end, livelocks, queue nodes used after their return or never returned,
+/// tries that fail on a free lock, anything left in a lock that nobody uses, and failed checks. Not explored are wake-ups for
+/// no reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
-    let file = args.output.as_deref().map(Page::at).transpose()?;
+    let file = args.output.as_deref().map(OutputFile::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
     interrupt::keep();

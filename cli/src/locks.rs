@@ -1,16 +1,17 @@
 //! `contend locks`: what there is, one line each, the name first.
 
-use lab::launch::GLIBC;
+use lab::launch::{GLIBC, support};
 use locks::catalogue::{LOCKS, Lock};
-use locks::serves::{Ability, KINDS};
+use pthread::object::ObjectKind;
+use pthread::support::Ability;
 use report::{Cell, Column, Screen, Table};
 use std::process::ExitCode;
 
 /// List the locks, the name first.
 ///
-/// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the algorithm itself cannot
-/// be tried, or its waiters cannot give up, so that an outer word, or attempts and sleeps in turn, stand in. `arena`
-/// lists the kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
+/// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the waiters of
+/// the algorithm itself cannot give up, so that attempts and sleeps in turn stand in for timed waits. `arena` lists the
+/// kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print every property as JSON
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         all.push(serde_json::json!({
             "name": GLIBC,
             "summary": GLIBC_SUMMARY,
-            "kinds": KINDS.map(locks::serves::Kind::name),
+            "kinds": ObjectKind::ALL.map(ObjectKind::name),
         }));
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
@@ -59,7 +60,7 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     }
     table.row([
         Cell::from(GLIBC),
-        KINDS.map(locks::serves::Kind::name).join(" ").into(),
+        ObjectKind::ALL.map(ObjectKind::name).join(" ").into(),
         Cell::from(""),
         None::<usize>.into(),
         Cell::from(""),
@@ -72,19 +73,17 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
 const GLIBC_SUMMARY: &str = "the C library's own: what a program has without contend";
 
 fn kinds(lock: &Lock) -> Vec<&'static str> {
-    KINDS.into_iter().filter(|&kind| lock.serves(kind).is_some()).map(locks::serves::Kind::name).collect()
+    ObjectKind::ALL.into_iter().filter(|&kind| support(lock, kind).is_some()).map(ObjectKind::name).collect()
 }
 
 fn emulated(lock: &Lock) -> Vec<&'static str> {
-    let service = KINDS.into_iter().find_map(|kind| lock.serves(kind));
-    let abilities = service.map(|service| [("try", service.tried), ("timed", service.timed)]);
-    let emulated = abilities.into_iter().flatten().filter(|(_, ability)| *ability == Ability::Emulated);
-    emulated.map(|(name, _)| name).collect()
+    let support = ObjectKind::ALL.into_iter().find_map(|kind| support(lock, kind));
+    support.filter(|support| support.timed == Ability::Emulated).map(|_| "timed").into_iter().collect()
 }
 
 fn in_arena(lock: &Lock) -> Vec<&'static str> {
-    let outside = |&kind: &locks::serves::Kind| lock.serves(kind).is_some_and(|service| !service.in_object);
-    KINDS.into_iter().filter(outside).map(locks::serves::Kind::name).collect()
+    let outside = |&kind: &ObjectKind| support(lock, kind).is_some_and(|support| !support.inline);
+    ObjectKind::ALL.into_iter().filter(outside).map(ObjectKind::name).collect()
 }
 
 fn json_of(lock: &Lock) -> serde_json::Value {
@@ -97,10 +96,8 @@ fn json_of(lock: &Lock) -> serde_json::Value {
         "fairness": lock.fairness,
         "per_thread": lock.per_thread,
         "nested": lock.nested,
-        "any_thread_releases": lock.any_thread_releases,
         "bytes": lock.bytes,
         "shared": lock.shared,
-        "try": ability(lock.tries),
         "timed": ability(lock.timed),
         "kinds": kinds(lock),
         "arena": in_arena(lock),

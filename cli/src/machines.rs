@@ -111,6 +111,17 @@ pub(crate) fn default_machine() -> anyhow::Result<MachineFile> {
     }
 }
 
+/// The calibrated machine if there is one, else one of as many cores as this, of which all else is assumed.
+pub(crate) fn this_or_assumed() -> anyhow::Result<MachineFile> {
+    let mut machine = default_machine()?;
+    if machine.name == TYPICAL {
+        machine.topology.cores_per_die =
+            std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        "this computer, not calibrated: every cost is assumed".clone_into(&mut machine.description);
+    }
+    Ok(machine)
+}
+
 fn read(path: &Path) -> anyhow::Result<MachineFile> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read machine file {}", path.display()))?;

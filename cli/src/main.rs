@@ -1,4 +1,4 @@
-//! The `contend` command: parses arguments, calls the rooms, prints.
+//! The `contend` command: parses arguments, calls the crates, prints.
 
 mod arguments;
 mod bench;
@@ -16,7 +16,6 @@ mod locks;
 mod machines;
 mod manual;
 mod output;
-mod page;
 mod predict;
 mod profile;
 mod progress;
@@ -24,6 +23,7 @@ mod report;
 mod reproduce;
 mod run;
 mod simulate;
+mod validate;
 
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
@@ -50,6 +50,7 @@ enum Subcommands {
     Diff(diff::Args),
     Predict(predict::Args),
     Extrapolate(extrapolate::Args),
+    Validate(validate::Args),
     Run(run::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),
         Subcommands::Extrapolate(args) => extrapolate::run(&args),
+        Subcommands::Validate(args) => validate::run(&args),
         Subcommands::Run(args) => run::run(args),
         Subcommands::Compare(args) => compare::run(&args),
         Subcommands::Simulate(args) => simulate::run(&args),

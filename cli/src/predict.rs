@@ -1,25 +1,16 @@
 //! `contend predict`: what a profiled lock does on more cores, as it is and with other locks in its place.
 
-mod one_lock;
-mod other_locks;
-mod profiled;
-
 use crate::arguments::Numbers;
+use crate::progress::BARS;
 use crate::{machines, reproduce};
 use anyhow::Context as _;
-use curve::Series;
-use lab::names;
-use model::{Family, Reading, family_named, predict};
-use one_lock::{Measured, predict_lock};
-use other_locks::{as_it_is, others_terminal, together};
-use profile::Profile;
-use profiled::{by_cost, choose, observed};
-use report::{Screen, text};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use forecast::advice::Change;
+use forecast::{Engines, Forecast, Question, alternatives, read_series};
+use model::Variant;
+use report::Screen;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use topology::machine_file::Costs;
-use topology::{MachineFile, Range};
+use topology::MachineFile;
 
 /// Predict from a profile how throughput changes with cores, for a lock as it is and for other locks in its place.
 ///
@@ -33,6 +24,7 @@ use topology::{MachineFile, Range};
   contend predict p.contend                                # the lock that costs most time, to 256 cores
   contend predict p.contend --machine epyc-9654x2 --cores 1..192 --lock mcs,ticket --svg p.svg
   contend predict two.contend --alone one.contend          # profiles of the same program on two threads and on one
+  contend predict p.contend --what-if section=0.5,split=4  # what would that give?
   contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
 pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
@@ -63,12 +55,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
     /// The form of the model (see `contend reproduce`)
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reproduce::reading)]
-    reading: Reading,
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reproduce::variant)]
+    variant: Variant,
     /// Curves measured on the target, as JSON or CSV of contend's curves: drawn beside the predictions, and the cost of
     /// a hand-over fitted to each whose lock is known
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
+    /// How to predict: by the Markov chain of the lock, at once; by the twin, a program of the same kind that is run on the
+    /// simulated machine with the locks' own code; or by both
+    #[arg(long, value_name = "ENGINE", default_value = "both")]
+    engine: Engine,
+    /// Numbers of threads for the twin, more than the machine has cores if you like: they take turns there [default:
+    /// powers of two up to the machine's cores]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 1_024))]
+    threads: Vec<Numbers>,
+    /// Decides everything random in the twin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What a change to the program would give: section=0.5 (half of the section's work done outside), split=4 (into so many
+    /// locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a
+    /// reader-writer lock); several with commas [default: those that contend would try]
+    #[arg(long, value_name = "CHANGE", value_parser = change)]
+    what_if: Option<Change>,
     /// Print parameters, curves and verdicts as JSON
     #[arg(long)]
     json: bool,
@@ -77,178 +85,54 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// Not every number of a long range, where a few show the same curve.
-fn thinned(cores: Vec<u32>) -> Vec<u32> {
-    match (cores.first(), cores.last()) {
-        (Some(&first), Some(&last)) if cores.len() == (last - first + 1) as usize => {
-            predict::sweep(first, last)
-        }
-        _ => cores,
-    }
+fn change(text: &str) -> Result<Change, String> {
+    Change::parse(text).map_err(|error| format!("{error:#}"))
 }
 
-/// How many locks are predicted as they are, beside the one that is predicted in full.
-const OTHERS: usize = 5;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// The Markov chain
+    Chain,
+    /// The simulated program
+    Twin,
+    /// Both, and which is believed where they part
+    Both,
+}
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, alone, machine, profiled_on, cores, locks, site, reading, measured, json, svg } =
-        args;
-    let alternatives = alternatives(&locks)?;
-    let machine = named_or_default(machine.as_deref())?;
-    let profiled_on = named_or_default(profiled_on.as_deref())?;
-    let table = Profile::open(&path)?.table(&profile::Options::default());
-    let rows = by_cost(&table);
-    let row = choose(&rows, site.as_deref(), &path)?;
-    let target = Target {
-        costs: machine.costs(),
-        profiled_transfer_ns: profiled_on.costs().transfer_ns(2),
-        cores: thinned(Numbers::all(&cores)),
-        reading,
+    let question = Question {
+        alternatives: alternatives(&args.locks)?,
+        machine: named_or_default(args.machine.as_deref())?,
+        profiled_on: named_or_default(args.profiled_on.as_deref())?,
+        profile: args.profile,
+        alone: args.alone,
+        cores: Numbers::all(&args.cores),
+        site: args.site,
+        variant: args.variant,
+        measured: args.measured.as_deref().map(read_series).transpose()?,
+        engines: match args.engine {
+            Engine::Chain => Engines::Chain,
+            Engine::Twin => Engines::Twin,
+            Engine::Both => Engines::Both,
+        },
+        threads: Numbers::all(&args.threads),
+        seed: args.seed,
+        what_if: args.what_if,
     };
-
-    let mut lock = observed(row, &table);
-    let mut shown = None;
-    if let Some(one) = &alone {
-        let one_thread = Profile::open(one)?.table(&profile::Options::default());
-        lock = profiled::alone(lock, &one_thread, one)?;
-        shown = profiled::shown(&row.name, &table, &one_thread);
-    }
-    let mut prediction = predict_lock(&lock, &alternatives, &target)
-        .with_context(|| format!("nothing can be predicted for {} of {}", row.name, path.display()))?;
-    if let Some(shown) = shown {
-        prediction.believe(shown);
-    }
-    if let Some(file) = measured {
-        for curve in &read_series(&file)?.curves {
-            let measured =
-                Measured::new(curve, &prediction, &target).with_context(|| file.display().to_string())?;
-            prediction.measured.push(measured);
-        }
-    }
-    let other_rows = rows.iter().filter(|other| !std::ptr::eq(**other, row)).take(OTHERS);
-    let other_locks: Vec<_> = other_rows.map(|row| observed(row, &table)).collect();
-    let others: Vec<_> = other_locks.iter().map(|lock| as_it_is(lock, &target)).collect();
-    let together = together(&prediction, &other_locks, &target)?;
-
-    if let Some(file) = svg {
-        std::fs::write(&file, prediction.plot(&machine)?.svg())
+    let forecast = Forecast::new(question, &BARS)?;
+    if let Some(file) = args.svg {
+        std::fs::write(&file, forecast.plot()?.svg())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    if json {
-        let out = serde_json::json!({
-            "profile": path,
-            "machine": machine,
-            "reading": reading.name(),
-            "form": reading.form(),
-            "lock": prediction,
-            "others": others,
-            "all_together": together,
-        });
-        println!("{}", serde_json::to_string_pretty(&out)?);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&forecast.json())?);
     } else {
-        let screen = Screen::stdout();
-        print!("{}", prediction.terminal(&machine, &target, screen)?);
-        print!("{}", others_terminal(&others, screen));
-        if let Some(together) = &together {
-            println!("{}", screen.fit(&together.terminal()));
-        }
-        for warning in &table.header.warnings {
-            println!("{}", screen.fit(&format!("Of the profile: {}.", text::printable(warning))));
-        }
+        print!("{}", forecast.terminal(Screen::stdout())?);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn named_or_default(machine: Option<&str>) -> anyhow::Result<MachineFile> {
     machine.map_or_else(machines::default_machine, machines::load)
-}
-
-/// A lock that may be put in place of the program's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Alternative {
-    name: String,
-    family: Family,
-    /// Whether readers share it. Of a family there is a reader-writer lock as well; of a lock, only if it is one.
-    shared: bool,
-}
-
-fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
-    if names.is_empty() {
-        let of_family = |family: Family| Alternative { name: family.name().to_owned(), family, shared: true };
-        return Ok(Family::ALL.into_iter().map(of_family).collect());
-    }
-    let mut found = Vec::new();
-    for name in names {
-        let family = family_of(name)
-            .ok_or_else(|| names::unknown_lock(name, Family::ALL.into_iter().map(Family::name)))?;
-        let shared = locks::catalogue::find(name).is_none_or(|lock| lock.shared);
-        found.push(Alternative { name: name.clone(), family, shared });
-    }
-    Ok(found)
-}
-
-/// The family of a lock of the catalogue, or of the literature.
-fn family_of(lock: &str) -> Option<Family> {
-    let known = locks::catalogue::find(lock).map(|lock| lock.family);
-    known.or_else(|| family_named(lock))
-}
-
-/// Curves from a file: CSV if it is called so, else JSON.
-pub(crate) fn read_series(path: &Path) -> anyhow::Result<Series> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let series = if path.extension().is_some_and(|extension| extension == "csv") {
-        curve::format::read_csv("measured", file)
-    } else {
-        curve::format::read_json(std::io::BufReader::new(file))
-    };
-    series.with_context(|| path.display().to_string())
-}
-
-/// What to predict for.
-struct Target {
-    costs: Costs,
-    /// A line transfer on the machine that the profile was taken on, which is taken to be this one.
-    profiled_transfer_ns: Range,
-    cores: Vec<u32>,
-    reading: Reading,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_ranges_of_cores_are_thinned_and_lists_are_not() {
-        assert_eq!(thinned(vec![7]), [7]);
-        assert_eq!(thinned(vec![1, 2, 64]), [1, 2, 64]);
-        let all = thinned((1..=4096).collect());
-        assert!(all.len() < 1_000 && all.last() == Some(&4096), "{}", all.len());
-    }
-
-    #[test]
-    fn locks_of_the_catalogue_and_families_are_alternatives() {
-        let names = ["mcs", "ttas", "queue"].map(str::to_owned);
-        let families: Vec<_> = alternatives(&names).unwrap().into_iter().map(|lock| lock.family).collect();
-        assert_eq!(families, [Family::Queue, Family::TestAndSet, Family::Queue]);
-        assert_eq!(alternatives(&[]).unwrap().len(), Family::ALL.len());
-        assert!(alternatives(&["no such".to_owned()]).unwrap_err().to_string().contains("contend locks"));
-    }
-
-    #[test]
-    fn every_lock_of_the_catalogue_has_a_family_of_the_model() {
-        for lock in locks::catalogue::LOCKS {
-            assert_eq!(alternatives(&[lock.name.to_owned()]).unwrap()[0].family, lock.family);
-        }
-        for name in ["futex", "rw"] {
-            assert_eq!(alternatives(&[name.to_owned()]).unwrap()[0].family, Family::BackOffThenSleep);
-            assert_eq!(family_named(name), Some(Family::BackOffThenSleep), "with the catalogue or without");
-        }
-    }
-
-    #[test]
-    fn a_file_of_curves_that_is_none_is_named() {
-        let message = format!("{:#}", read_series(Path::new("no/such/file.csv")).unwrap_err());
-        assert!(message.contains("no/such/file.csv"), "{message}");
-    }
 }

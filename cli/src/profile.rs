@@ -2,26 +2,16 @@
 
 use crate::PRELOAD;
 use crate::arguments::size_between;
-use crate::report::text;
-use anyhow::Context as _;
-use lab::launch::supervise::{Supervised, exit_code, fail_writes_past_the_limit};
-use lab::launch::tasks::Tasks;
-use lab::launch::unreached::Lookout;
-use lab::launch::{Launch, operations};
-use lab::noise::{Watch, cpu_of};
+use lab::launch::record::{Record, Recorded};
+use lab::launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
-use profile::format::RunValues;
-use profile::session::{Overwrite, Recording};
-use pthread::environment;
+use profile::session::Overwrite;
 use regex::bytes::Regex;
-use std::ffi::{CStr, OsStr, OsString};
+use report::{Screen, lock_table};
+use std::ffi::OsString;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Run an unmodified program, record its locks, and print the lock table.
 ///
@@ -70,7 +60,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// A rate as the number of pairs of which one is timed.
 fn regex_with_a_group(text: &str) -> Result<Regex, String> {
     let regex = Regex::new(text).map_err(|error| error.to_string())?;
     // The whole match counts as a group.
@@ -80,6 +69,7 @@ fn regex_with_a_group(text: &str) -> Result<Regex, String> {
     }
 }
 
+/// A rate as the number of pairs of which one is timed.
 fn parse_rate(text: &str) -> Result<u32, String> {
     let refusal = || format!("`{text}` is no rate: give a part of all pairs, such as 1, 1/16 or 0.01");
     let part = match text.split_once('/') {
@@ -100,163 +90,27 @@ fn parse_rate(text: &str) -> Result<u32, String> {
 /// Runs `contend profile`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fail_writes_past_the_limit();
-    let (name, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    let program = Launch::new(PRELOAD, name, arguments).check()?;
-    let mut recording = create(args)?;
-    let started = Instant::now();
-    let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
-    let mut program = match start(program, &recording, args.ops_regex.is_some()) {
-        Ok(program) => program,
-        Err(error) => {
-            recording.withdraw();
-            return Err(error);
-        }
+    let record = Record {
+        library: PRELOAD,
+        command: &args.command,
+        output: args.output.as_deref(),
+        overwrite: if args.force { Overwrite::AnyFile } else { Overwrite::Profiles },
+        size_limit: args.size_limit,
+        sample_period: args.sample,
+        operations: args.ops,
+        operations_regex: args.ops_regex.as_ref(),
     };
-    recording.begun();
-    let lookout = Lookout::over(program.id());
-    let tasks = Tasks::of(program.id());
-    let (counted, status, tasks) = follow(&mut program, args.ops_regex.as_ref(), &recording, tasks)?;
-    let elapsed = started.elapsed();
-    let unreached = lookout.and_then(Lookout::finish);
-    let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
-    let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
-    let run = run_record(elapsed, cpu, stolen_share, args.ops.or(counted), status);
-    let used = recording.used();
-    let path = recording.path().display();
-    let mut lines = Vec::new();
-    if let Err(error) = recording.finish(run, &tasks.into_values()) {
-        lines.push(format!("{path}: {error}: run time and coverage are missing"));
-    }
-    if args.ops_regex.is_some() && counted.is_none() {
-        lines.push(
-            "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
-        );
-    }
-    if !used {
-        lines.push(format!(
-            "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
-            name.display()
-        ));
-    }
-    if let Some(unreached) = unreached {
-        lines.push(format!("not reached, and so not recorded: {unreached}"));
-    }
-    let mut told = lines.iter().map(|line| format!("contend: {line}\n")).collect::<String>();
+    let Recorded { recording, status, used, remarks } = record.run()?;
+    let mut text = remarks.iter().map(|remark| format!("contend: {remark}\n")).collect::<String>();
     if used && !args.quiet {
-        told += &text(&recording.read()?.table(&Options::default()), 20, ::report::Screen::stderr());
+        text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
-        told += &format!("\nThe profile is in {} (contend report, contend predict).\n", shown.display());
+        text += &format!("\nThe profile is in {} (contend report, contend predict).\n", shown.display());
     }
     // Nobody may be there to read it; the program's end is passed on all the same.
-    let _ = std::io::stderr().write_all(told.as_bytes());
+    let _ = std::io::stderr().write_all(text.as_bytes());
     Ok(exit_code(status))
-}
-
-/// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
-fn create(args: &Args) -> anyhow::Result<Recording> {
-    let overwrite = if args.force { Overwrite::AnyFile } else { Overwrite::Profiles };
-    let create = |path: &Path| Recording::create(path, args.size_limit, args.sample, overwrite);
-    let explain = |path: &Path, error: std::io::Error| {
-        let remedy = match error.kind() {
-            std::io::ErrorKind::ResourceBusy => ": give another name with -o",
-            std::io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
-            std::io::ErrorKind::FileTooLarge => {
-                ": the limit of file sizes (ulimit -f) leaves no room for a profile"
-            }
-            std::io::ErrorKind::StorageFull => ": free some room, or name a place on another disk with -o",
-            _ => "",
-        };
-        anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
-    };
-    if let Some(path) = &args.output {
-        return create(path).map_err(|error| explain(path, error));
-    }
-    let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
-    for name in names {
-        match create(Path::new(&name)) {
-            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-            made => return made.map_err(|error| explain(Path::new(&name), error)),
-        }
-    }
-    unreachable!("there is always another number")
-}
-
-fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {
-    let variable = |name: &'static CStr| OsStr::from_bytes(name.to_bytes());
-    let identity = recording.identity().to_string();
-    let mut command = program
-        .env(variable(environment::PROFILE), recording.path())
-        .env(variable(environment::IDENTITY), identity)
-        .command()?;
-    if piped {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
-    Supervised::start(&mut command)
-}
-
-fn run_record(
-    elapsed: Duration,
-    cpu: Duration,
-    stolen_share: f64,
-    operations: Option<u64>,
-    status: ExitStatus,
-) -> RunValues {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    RunValues {
-        elapsed_ns: nanoseconds(elapsed),
-        cpu_ns: nanoseconds(cpu),
-        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
-        cores: cores as u64,
-        operations: operations.unwrap_or(0),
-        ended: if status.code().is_some() { 1 } else { 2 },
-        status: status.code().or(status.signal()).unwrap_or(0) as u64,
-        ..RunValues::default()
-    }
-}
-
-/// Waits for the program, looking at its threads now and then, and counts operations in its output.
-fn follow(
-    program: &mut Supervised,
-    regex: Option<&Regex>,
-    recording: &Recording,
-    mut tasks: Tasks,
-) -> anyhow::Result<(Option<u64>, ExitStatus, Tasks)> {
-    let (output, errors) = program.streams();
-    std::thread::scope(|scope| {
-        let (ended, watched) = mpsc::channel::<()>();
-        let watcher = scope.spawn(move || {
-            loop {
-                let pause = tasks.look();
-                recording.note_time();
-                if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-                    return tasks;
-                }
-            }
-        });
-        let readers = regex.map(|regex| {
-            let of_output = scope.spawn(move || {
-                output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
-            });
-            let of_errors = scope.spawn(move || {
-                errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
-            });
-            [of_output, of_errors]
-        });
-        let status = program.wait();
-        drop(ended);
-        let tasks = watcher.join().expect("looking does not panic");
-        let mut operations = None;
-        for reader in readers.into_iter().flatten() {
-            // What the program wrote to its output counts before what it wrote to its errors.
-            operations = operations.or(reader.join().expect("copying does not panic")?);
-        }
-        Ok((operations, status?, tasks))
-    })
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,16 +1,12 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
-use crate::arguments::{Numbers, Section, Span, duration_between};
+use crate::arguments::{Numbers, PlacementName, Section, Span, duration_between};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
-use curve::Curve;
-use lab::placement::Placement;
-use lab::simulate::{Measured, Setup, back_off, sweep_or};
-use lab::usage::UsageError;
-use lab::{ensure_usage, names};
-use machine::Topology;
-use report::{Cell, Column, Plot, Screen, Table};
+use lab::names;
+use lab::simulate::{Experiment, Measured, Setup, back_off, run_table, sweep_or, workload_table};
+use report::{Plot, Screen};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,23 +99,6 @@ enum SpreadName {
     Exponential,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum PlacementName {
-    /// One socket filled after the other
-    FillFirst,
-    /// The sockets in turn
-    RoundRobin,
-}
-
-impl From<PlacementName> for Placement {
-    fn from(name: PlacementName) -> Self {
-        match name {
-            PlacementName::FillFirst => Self::FillFirst,
-            PlacementName::RoundRobin => Self::RoundRobin,
-        }
-    }
-}
-
 fn workload(name: &str) -> Result<&'static Workload, String> {
     workloads::catalogue::find(name).ok_or_else(|| {
         let known = workloads::WORKLOADS.iter().map(|workload| workload.name);
@@ -153,77 +132,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let hardware = Hardware::new(&machines::load(&args.machine)?)?;
-    let sockets: Vec<u32> = match &args.sockets[..] {
-        [] => (0..hardware.hops.len() as u32).collect(),
-        named => Numbers::all(named),
-    };
-    if let Some(wrong) = sockets.iter().find(|&&socket| socket as usize >= hardware.hops.len()) {
-        return Err(UsageError::new(format!(
-            "{} has no socket {wrong}: it has {} from 0",
-            hardware.name,
-            hardware.hops.len()
-        ))
-        .into());
-    }
-    let here = hardware.cores() / hardware.hops.len() * sockets.len();
-    let cores = match &args.cores[..] {
-        [] => spaced(here as u32),
-        named => Numbers::all(named),
-    };
-    if let Some(wrong) = cores.iter().find(|&&cores| cores == 0 || cores as usize > here) {
-        return Err(UsageError::new(format!(
-            "{wrong} cores: {} has 1 to {here} on the named sockets",
-            hardware.name
-        ))
-        .into());
-    }
-    if let Some(threads) = args.threads {
-        let most = simulator::MAX_THREADS;
-        ensure_usage!((1..=most).contains(&threads), "{threads} threads: a simulation runs 1 to {most}");
-    }
-    ensure_usage!(
-        (args.memory_node as usize) < hardware.nodes,
-        "{} has no memory node {}: it has {} from 0",
-        hardware.name,
-        args.memory_node,
-        hardware.nodes
-    );
-
     let ghz = hardware.mhz as f64 / 1e3;
-    let topology = Topology { places: hardware.places.clone() };
-    let mut setups = Vec::new();
-    let locks = if args.sweep_back_off { &[back_off::LOCK][..] } else { &args.lock };
-    for &lock in locks {
-        for &cores in &cores {
-            let threads = args.threads.unwrap_or(cores as usize);
-            let places = Placement::from(args.placement).cores(&topology, &sockets, cores as usize);
-            setups.push(Setup {
-                places: places.iter().copied().cycle().take(threads).collect(),
-                duration_ns: args.duration.as_nanos() as u64,
-                seed: args.seed,
-                memory_node: args.memory_node,
-                section_cycles: args.section.map(|section| section.cycles(ghz)),
-                outside_cycles: args.think.map(|think| think.cycles(ghz)),
-                spread: args.spread.into(),
-                really_poll: args.really_poll,
-                trace_records: if args.trace.is_some() { TRACE_RECORDS } else { 0 },
-                cores,
-                ..Setup::new(&hardware, workload, lock)
-            });
-        }
-    }
-    ensure_usage!(
-        args.trace.is_none() || setups.len() == 1,
-        "--trace is of one run: give one lock and one number of cores"
-    );
+    let template = Setup {
+        duration_ns: args.duration.as_nanos() as u64,
+        seed: args.seed,
+        memory_node: args.memory_node,
+        section_cycles: args.section.map(|section| section.cycles(ghz)),
+        think_cycles: args.think.map(|think| think.cycles(ghz)),
+        spread: args.spread.into(),
+        really_poll: args.really_poll,
+        ..Setup::new(&hardware, workload, args.lock.first().copied().unwrap_or(back_off::LOCK))
+    };
+    let experiment = Experiment {
+        template,
+        locks: &args.lock,
+        sweeps_back_off: args.sweep_back_off,
+        cores: Numbers::all(&args.cores),
+        threads: args.threads,
+        sockets: Numbers::all(&args.sockets),
+        placement: args.placement.into(),
+        traced: args.trace.is_some(),
+    };
+    let setups = experiment.setups()?;
     interrupt::keep();
     if args.sweep_back_off {
         return sweep_back_off(args, &setups);
     }
-    let title = format!("{} on {}", workload.name, hardware.name);
     let measured = sweep_or(&setups, &BARS, |finished| {
         let finished: Vec<_> = finished.into_iter().flatten().collect();
-        if let Err(error) = show(args, workload, &hardware, &title, &finished) {
+        if let Err(error) = show(args, &experiment, &finished) {
             eprintln!("contend: {error:#}");
         }
         interrupt::exit(&format!("{} of {} runs were finished", finished.len(), setups.len()))
@@ -232,23 +169,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::write(path, only.trace.to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    show(args, workload, &hardware, &title, &measured)?;
+    show(args, &experiment, &measured)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints runs, and draws their curves.
-fn show(
-    args: &Args,
-    workload: &Workload,
-    hardware: &Hardware,
-    title: &str,
-    measured: &[Measured],
-) -> anyhow::Result<()> {
-    let run = |lock: &&&str| measured.iter().any(|one| one.lock == **lock);
-    let locks = args.lock.iter().filter(run);
-    let curves = locks.map(|lock| curve_of(measured, lock)).collect::<anyhow::Result<Vec<_>>>()?;
+fn show(args: &Args, experiment: &Experiment<'_>, measured: &[Measured]) -> anyhow::Result<()> {
+    let Setup { workload, hardware, .. } = experiment.template;
+    let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
-        std::fs::write(path, Plot::new(title, &curves)?.log_cores(false).svg())
+        std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
@@ -267,7 +197,7 @@ fn show(
         println!("{}", screen.fit(&format!("{title}, seed {}: {}\n", args.seed, workload.summary)));
         print!("{}", run_table(measured).terminal(screen));
         if curves.iter().any(|curve| curve.points().len() > 1) {
-            let plot = Plot::new(title, &curves)?.log_cores(false);
+            let plot = Plot::new(&*title, &curves)?.log_cores(false);
             print!("\n{}", plot.terminal(screen, 20));
         }
     }
@@ -311,65 +241,6 @@ fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<Measured>
     Ok(())
 }
 
-/// Enough for some hundred hand-overs.
-const TRACE_RECORDS: usize = 20_000;
-
-/// Some numbers of cores up to all: each of the first few, then ever fewer.
-fn spaced(all: u32) -> Vec<u32> {
-    let mut cores = vec![1];
-    while let Some(&last) = cores.last()
-        && last < all
-    {
-        cores.push((last + 1).max(last + last / 6).min(all));
-    }
-    cores
-}
-
-fn curve_of(measured: &[Measured], lock: &str) -> anyhow::Result<Curve> {
-    let of_lock = measured.iter().filter(|measured| measured.lock == lock);
-    lab::simulate::curve(of_lock)
-}
-
-fn run_table(measured: &[Measured]) -> Table {
-    let mut table = Table::new([
-        Column::text("lock", "lock"),
-        Column::number("cores", "cores"),
-        Column::number("threads", "threads").detail(),
-        Column::number("operations_per_second", "operations/s").kept(),
-        Column::number("ns_per_operation", "ns/operation"),
-        Column::number("misses_per_operation", "misses/operation"),
-        Column::number("home_waits_per_operation", "waits at a home/operation"),
-        Column::percent("fairness", "slowest/fastest %").detail(),
-    ]);
-    for one in measured {
-        let operations = one.run.operations() as f64;
-        let lines = &one.report.all_lines;
-        table.row([
-            Cell::from(one.lock),
-            Cell::from(one.cores),
-            Cell::from(one.run.counts.len()),
-            Cell::from(one.throughput()),
-            Cell::from(one.run.elapsed_ns as f64 / operations.max(1.0)),
-            Cell::from(lines.all_misses() as f64 / operations.max(1.0)),
-            Cell::from(lines.home_waits as f64 / operations.max(1.0)),
-            Cell::from(one.fairness()),
-        ]);
-    }
-    table
-}
-
-fn workload_table() -> Table {
-    let mut table = Table::new([
-        Column::text("name", "workload"),
-        Column::text("summary", "what it does").kept(),
-        Column::text("source", "source").detail(),
-    ]);
-    for workload in workloads::WORKLOADS {
-        table.row([workload.name, workload.summary, workload.source].map(Cell::from));
-    }
-    table
-}
-
 impl From<SpreadName> for Spread {
     fn from(name: SpreadName) -> Self {
         match name {
@@ -383,38 +254,10 @@ impl From<SpreadName> for Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::{Counts, Run};
-    use report::every_screen;
 
     #[test]
     fn a_section_is_work_and_not_lines() {
         assert_eq!(section("500cycles"), Ok(Span::Cycles(500)));
         assert!(section("4-lines").unwrap_err().contains("500cycles"));
-    }
-
-    #[test]
-    fn spaced_cores_end_with_all() {
-        assert_eq!(spaced(1), [1]);
-        assert_eq!(spaced(8), [1, 2, 3, 4, 5, 6, 7, 8]);
-        let many = spaced(1024);
-        assert!(many.last() == Some(&1024) && many.len() < 50);
-    }
-
-    #[test]
-    fn runs_on_every_screen() {
-        let hardware = Hardware::new(&machines::load("opteron-8x6").unwrap()).unwrap();
-        let workload = workloads::catalogue::find("counter").unwrap();
-        let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
-        let setups = [setup("ticket-proportional"), setup("mcs")];
-        let mut measured = lab::simulate::sweep(&setups, &lab::progress::Unwatched).unwrap();
-        // What the simulator counts is its own matter: the figures are fixed.
-        for (one, operations) in measured.iter_mut().zip([2_000, 1_500]) {
-            let counts = |operations| Counts { operations, ..Counts::default() };
-            one.run = Run { counts: vec![counts(operations), counts(operations / 2)], elapsed_ns: 1_000_000 };
-            one.report.all_lines =
-                simulator::LineCounts { home_waits: 700, ..simulator::LineCounts::default() };
-        }
-        let text = |screen: Screen| run_table(&measured).terminal(screen);
-        insta::assert_snapshot!(every_screen(&["ticket-proportional", "mcs"], text));
     }
 }

@@ -1,16 +1,15 @@
 //! The arguments of the benchmarks, and what they mean to the lab.
 
-use crate::arguments::{self, Numbers, Span, duration_between, percent};
+use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, percent};
 use clap::ValueEnum;
 use lab::bench::{Bench, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
-use lab::placement::Placement;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What benchmarks of locks are told.
+/// The arguments that benchmarks of locks share.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Common {
-    /// Locks of `contend locks`, and of other libraries, such as glibc-mutex, std-rwlock or parking-lot-mutex
+    /// Locks of `contend locks`, and of other libraries, such as posix-mutex, std-rwlock or parking-lot-mutex
     /// [default: all]
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',')]
     pub(crate) lock: Vec<String>,
@@ -23,6 +22,13 @@ pub(crate) struct Common {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration_between("10ms", "24h"))]
     pub(crate) time_limit: Duration,
 
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Where the findings go, beside the terminal.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Output {
     /// Print tables, goals and the noise meanwhile as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -77,9 +83,9 @@ impl Cost {
 /// Lists are multiplied: two sections and three think times are six loads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  contend bench throughput --lock mcs,futex,glibc-mutex
+  contend bench throughput --lock mcs,futex,posix-mutex
   contend bench throughput --section empty,4-lines,1us --think 0,1us,100us --threads 2
-  contend bench throughput --lock rw,glibc-rwlock,std-rwlock --reads 0,50,90,99,100
+  contend bench throughput --lock rw,posix-rwlock,std-rwlock --reads 0,50,90,99,100
   contend bench throughput --threads 1,2,4,8,16,32,64 --svg threads.svg
   contend bench throughput --json | jq '.tables.throughput[] | {lock, threads, acquisitions_per_s}'")]
 pub(crate) struct Throughput {
@@ -202,24 +208,6 @@ impl Cacheline {
     }
 }
 
-/// The order in which cores are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlacementName {
-    /// All of one node, then all of the next.
-    FillFirst,
-    /// One of each node in turn.
-    RoundRobin,
-}
-
-impl From<PlacementName> for Placement {
-    fn from(name: PlacementName) -> Self {
-        match name {
-            PlacementName::FillFirst => Self::FillFirst,
-            PlacementName::RoundRobin => Self::RoundRobin,
-        }
-    }
-}
-
 /// Threads on one System V or POSIX semaphore with one unit, which is taken and given back in a loop.
 ///
 /// Each call of the System V semaphore goes to the kernel; the POSIX one goes there only to sleep and to wake.
@@ -227,7 +215,7 @@ impl From<PlacementName> for Placement {
 #[command(after_help = "Examples:
   contend bench semaphore
   contend bench semaphore --threads 1,2,4,8,16 --svg semaphore.svg
-  contend bench semaphore --lock sysv-semaphore,glibc-mutex")]
+  contend bench semaphore --lock sysv-semaphore,posix-mutex")]
 pub(crate) struct Semaphore {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -252,7 +240,7 @@ impl Semaphore {
     }
 }
 
-/// What loads on the kernel are told.
+/// The arguments of loads on the kernel.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Kernel {
     /// Runs of each number of threads after the warm-up
@@ -267,13 +255,8 @@ pub(crate) struct Kernel {
     #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = duration_between("1ms", "60s"))]
     pub(crate) duration: Duration,
 
-    /// Print tables and the noise meanwhile as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Draw throughput by threads into this file as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 impl Kernel {
@@ -310,7 +293,7 @@ impl Pair {
     }
 }
 
-/// What `pair-program` is told.
+/// The argument of `pair-program`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PairProgram {
     pub(crate) used: UseName,

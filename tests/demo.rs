@@ -34,7 +34,7 @@ fn a_busy_machine_is_said_and_fails_nothing() {
     drop(busy);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
-    let last: Vec<_> = shown.lines().rev().take(4).collect();
+    let last: Vec<_> = shown.lines().rev().take(5).collect();
     for word in ["Found: ", "Predicted: ", "Measured: "] {
         assert!(last.iter().any(|line| line.starts_with(word)), "{word}: {shown}");
     }

@@ -2,7 +2,7 @@
 
 use locks::{RawRwLock, Rw, RwNaive};
 use machine::{Event, Home, Machine, Placed, Plan};
-use model::{Handover, LockModel, Reading, Service};
+use model::{Handover, LockModel, Service, Variant};
 use simulator::{Hardware, Simulated, Simulation};
 
 type M = Simulated;
@@ -68,7 +68,7 @@ fn modelled(one_core: f64, cores: u32) -> f64 {
         service: Service { same, other: same + transfer },
         handover: Handover::Blocking { wake: machine.costs().wake_ns().likely, barging: true },
         readers: Some(model::Readers { share: 1.0, word: 2.0 * transfer }),
-        reading: Reading::default(),
+        variant: Variant::default(),
     };
     lock.at(cores).expect("a model").throughput
 }

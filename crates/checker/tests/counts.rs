@@ -1,9 +1,48 @@
 //! The numbers of an exploration are the same in every process: nothing of the host's memory gets into a state.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use contend_checker::{Checked, Exploration, Model, Search, explore};
 use workloads::client::{self, Kind, Shape};
+
+/// An allocator that leaves other numbers on the stack of its caller each time, and gives out other addresses.
+struct Untidy;
+
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+impl Untidy {
+    #[inline(never)]
+    fn leave_numbers() -> u64 {
+        let number = NUMBER.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let stack = [number; 96];
+        std::hint::black_box(&stack);
+        number >> 32
+    }
+}
+
+// SAFETY: the system's allocator, asked for what it is asked for here.
+unsafe impl GlobalAlloc for Untidy {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let number = Self::leave_numbers();
+        if number % 5 == 0 {
+            let hole = Layout::from_size_align(16 + number as usize % 300, 16).expect("a small layout");
+            // SAFETY: not of size zero; nobody uses it.
+            std::hint::black_box(unsafe { System.alloc(hole) });
+        }
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        Self::leave_numbers();
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static UNTIDY: Untidy = Untidy;
 
 /// Tells a child process what it is.
 const CHILD: &str = "CONTEND_TEST_COUNTS";

@@ -319,19 +319,24 @@ impl Session {
 
     /// Lends the state.
     ///
+    /// What uses it has a frame of its own, which is wiped afterwards: it spills addresses of the host's heap, and a
+    /// slot of the lock's frame that still holds one would tell apart states that are the same.
+    ///
     /// # Panics
     /// When it is lent already: what a wait asks of a value, or makes of it, must not use the machine.
     #[inline]
     pub(super) fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
-        let result = {
-            let mut state =
-                self.state.try_borrow_mut().expect("a condition on a value may not use the machine");
-            use_it(&mut state)
-        };
+        let result = self.lend(use_it);
         if self.scheduled.get() {
             wipe(); // frames of the lock come to lie here, with holes that nothing is written to
         }
         result
+    }
+
+    #[inline(never)]
+    fn lend<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.try_borrow_mut().expect("a condition on a value may not use the machine");
+        use_it(&mut state)
     }
 
     /// Runs the client again and again until all its executions were seen, one was wrong, or a limit was reached.

@@ -41,10 +41,10 @@ fn the_printed_command_shows_what_is_wrong_again() {
     // Of the lock as it is this is no execution, or one in which nothing is wrong.
     let as_it_is = printed.replace(&format!(" --weaken {access}"), "");
     let output = check(as_it_is.split_whitespace());
-    let told = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{as_it_is}: {told}");
-    assert!(told.contains("they part at step") || told.contains("nothing is wrong"), "{told}");
-    assert!(violation(&told).is_none(), "{told}");
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{as_it_is}: {printed}");
+    assert!(printed.contains("they part at step") || printed.contains("nothing is wrong"), "{printed}");
+    assert!(violation(&printed).is_none(), "{printed}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn every_client_finds_its_mistake() {
     for (lock, mistake, client, size) in [
         ("tas", "Tas::release.store=dropped", "exclusive", [2, 1]),
         ("ticket", "Ticket::try_acquire.compare_exchange=succeeds", "tried", [2, 1]),
-        ("mcs", "Mcs::try_acquire.give_node=dropped", "tried", [3, 1]),
+        ("mcs", "Mcs::try_acquire.free_node=dropped", "tried", [3, 1]),
         ("clh-timed", "ClhTimed::leave.store#2=dropped", "timed", [3, 1]),
         ("osq", "Queued::leave.store=dropped", "timed", [3, 1]),
         ("ttas", "Ttas::acquire_or.timeout=unlimited", "given-up", [2, 1]),

@@ -135,16 +135,16 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["check", "mcss"], "'mcs'"),
     ] {
         let output = contend(arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {told}");
-        assert!(told.contains(near), "{arguments:?}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {printed}");
+        assert!(printed.contains(near), "{arguments:?}: {printed}");
     }
 }
 
 #[test]
 fn the_version_names_the_commit_and_the_features() {
-    let told = String::from_utf8(contend(&["--version"]).stdout).expect("text");
-    assert!(told.starts_with("contend ") && told.contains("features: "), "{told}");
+    let printed = String::from_utf8(contend(&["--version"]).stdout).expect("text");
+    assert!(printed.starts_with("contend ") && printed.contains("features: "), "{printed}");
     let package = env!("CARGO_MANIFEST_DIR");
     let git = Command::new("git").args(["-C", package, "rev-parse", "--show-toplevel", "HEAD"]).output();
     let git = git.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -152,7 +152,7 @@ fn the_version_names_the_commit_and_the_features() {
     if let [top, commit] = git.lines().collect::<Vec<_>>()[..]
         && canonical(top) == canonical(package)
     {
-        assert!(told.contains(&commit[..10]), "{told} is not of {commit}");
+        assert!(printed.contains(&commit[..10]), "{printed} is not of {commit}");
     }
 }
 
@@ -185,12 +185,12 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
         (1, &["litmus", "--expect", nowhere, env!("CARGO_MANIFEST_DIR")]),
     ] {
         let output = contend(arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{arguments:?}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{arguments:?}: {printed}");
     }
-    let told = contend(&["predict", profile, "--site", "nosuch"]).stderr;
-    let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("holds no lock of the site `nosuch`; holds `"), "{told}");
+    let printed = contend(&["predict", profile, "--site", "nosuch"]).stderr;
+    let printed = String::from_utf8_lossy(&printed);
+    assert!(printed.contains("holds no lock of the site `nosuch`; holds `"), "{printed}");
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn interrupted(arguments: &[&str]) -> Output {
     // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
     assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
     let output = child.wait_with_output().expect("the command ends");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{arguments:?}: {told}");
-    assert!(told.contains("cut short by an interrupt"), "{arguments:?}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{arguments:?}: {printed}");
+    assert!(printed.contains("cut short by an interrupt"), "{arguments:?}: {printed}");
     output
 }
 

@@ -47,8 +47,8 @@ fn a_busy_machine_is_said_and_fails_nothing() {
 fn a_lock_that_cannot_stand_in_fails_at_once() {
     for (lock, words) in [("nosuch", "no lock `nosuch`"), ("rw-quued", "`rw-queued`"), ("mcs", "rw-queued")] {
         let output = demo(&["--lock", lock, "--output", "/nonexistent/never/made"]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
-        assert!(told.contains(words), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{printed}");
+        assert!(printed.contains(words), "{printed}");
     }
 }

@@ -88,9 +88,9 @@ fn ended(mut child: Child) -> std::process::ExitStatus {
 }
 
 /// A shell that writes the signals that it gets into a file, beside its number, and ends at the second.
-const TELLER: &str = "for s in INT TERM HUP USR1; do trap \"echo $s >> told\" $s; done
+const TELLER: &str = "for s in INT TERM HUP USR1; do trap \"echo $s >> printed\" $s; done
 echo $$ > pid
-while [ \"$(cat told 2>/dev/null | wc -l)\" -lt 2 ]; do sleep 0.02; done
+while [ \"$(cat printed 2>/dev/null | wc -l)\" -lt 2 ]; do sleep 0.02; done
 exit 7
 ";
 
@@ -105,18 +105,23 @@ fn signals_sent_to_the_command_reach_the_program_once() {
         }
         let child = command.stderr(Stdio::null()).spawn().expect("contend starts");
         awaited(&place.path().join("pid"));
-        let told = |lines: usize| {
+        let printed = |lines: usize| {
             let begun = Instant::now();
-            while fs::read_to_string(place.path().join("told")).unwrap_or_default().lines().count() < lines {
+            while fs::read_to_string(place.path().join("printed")).unwrap_or_default().lines().count() < lines
+            {
                 assert!(begun.elapsed() < HANG, "{verb}: a signal did not reach the program");
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
         send(child.id(), libc::SIGUSR1);
-        told(1);
+        printed(1);
         send(child.id(), libc::SIGTERM);
         assert_eq!(ended(child).code(), Some(7), "{verb}");
-        assert_eq!(fs::read_to_string(place.path().join("told")).expect("signals"), "USR1\nTERM\n", "{verb}");
+        assert_eq!(
+            fs::read_to_string(place.path().join("printed")).expect("signals"),
+            "USR1\nTERM\n",
+            "{verb}"
+        );
     }
 }
 
@@ -140,9 +145,9 @@ fn a_profile_ends_well_when_the_command_is_asked_to_end() {
         }
         send(child.id(), signal);
         assert_eq!(ended(child).code(), Some(128 + signal));
-        let told = fs::read_to_string(&stderr).expect("what it told");
-        assert!(told.contains("hot_lock") && told.contains("The profile is in p.contend"), "{told}");
-        assert!(!told.contains("coverage are missing"), "{told}");
+        let printed = fs::read_to_string(&stderr).expect("what it told");
+        assert!(printed.contains("hot_lock") && printed.contains("The profile is in p.contend"), "{printed}");
+        assert!(!printed.contains("coverage are missing"), "{printed}");
         assert!(!Path::new("/proc").join(program).join("exe").exists(), "the program is gone too");
     }
 }
@@ -258,8 +263,8 @@ fn two_profiles_at_once_keep_apart() {
     fs::write(place.path().join("go"), "").expect("a file");
     assert!(ended(first).success() && ended(second).success());
     for (n, name, rounds) in [(1, "p.contend", "111"), (2, "p-2.contend", "222")] {
-        let told = fs::read_to_string(stderr(n)).expect("what it told");
-        assert!(told.contains(&format!("The profile is in {name} ")), "{told}");
+        let printed = fs::read_to_string(stderr(n)).expect("what it told");
+        assert!(printed.contains(&format!("The profile is in {name} ")), "{printed}");
         let report = ran(place.path(), &["report", name, "--csv", "--top", "0"]).stdout;
         let hot = report.lines().find(|line| line.starts_with("hot_lock,")).expect("a row of the lock");
         assert!(hot.split(',').any(|cell| cell == rounds), "{hot}");
@@ -324,9 +329,9 @@ fn processes_past_the_bound_of_the_file_are_counted_and_not_told_one_by_one() {
     let many = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done";
     let outcome = ran(place.path(), &["profile", "--size-limit", "1M", "--", "sh", "-c", many]);
     assert!(outcome.succeeded(), "{outcome}");
-    let told: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("found no space")).collect();
-    assert_eq!(told.len(), 1, "{outcome}");
-    assert!(told[0].contains("--size-limit"), "{outcome}");
+    let printed: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("found no space")).collect();
+    assert_eq!(printed.len(), 1, "{outcome}");
+    assert!(printed[0].contains("--size-limit"), "{outcome}");
 }
 
 #[test]
@@ -341,9 +346,12 @@ fn what_a_swap_changed_is_said() {
         outcome.stderr
     };
     let work = ["--", &injected, "1", "10"];
-    let told = stderr(&[&["-v", "--lock", "mutex=mcs"][..], &work].concat());
-    assert!(told.contains("mutexes: ") && told.contains(" swapped"), "{told}");
-    assert!(told.contains("reader-writer locks: 1 left to glibc (mcs: readers cannot share it"), "{told}");
+    let printed = stderr(&[&["-v", "--lock", "mutex=mcs"][..], &work].concat());
+    assert!(printed.contains("mutexes: ") && printed.contains(" swapped"), "{printed}");
+    assert!(
+        printed.contains("reader-writer locks: 1 left to glibc (mcs: readers cannot share it"),
+        "{printed}"
+    );
     assert_eq!(stderr(&[&["--lock", "mutex=mcs"][..], &work].concat()), "");
     assert_eq!(stderr(&[&["--only", "hot_lock=mcs"][..], &work].concat()), "");
     let unmatched = stderr(&[&["--only", "no_such_lock=mcs"][..], &work].concat());

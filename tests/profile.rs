@@ -31,8 +31,8 @@ fn profile(file: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Valu
     command.args(arguments).envs(variables.iter().copied());
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "contend profile {}: {outcome}", arguments.join(" "));
-    let told = serde_json::from_str(&outcome.stdout).expect("the program prints JSON");
-    (told, json(&["report", file, "--json"]))
+    let printed = serde_json::from_str(&outcome.stdout).expect("the program prints JSON");
+    (printed, json(&["report", file, "--json"]))
 }
 
 /// Acquisitions for writing and for reading of a lock by its name in the program.
@@ -56,8 +56,8 @@ const NAMES: [(&str, &str); 4] = [
     ("index_lock", "index_lock"),
 ];
 
-fn told_of<'a>(told: &'a Value, name: &str) -> &'a Value {
-    let locks = told["locks"].as_array().expect("a list of locks");
+fn printed_of<'a>(printed: &'a Value, name: &str) -> &'a Value {
+    let locks = printed["locks"].as_array().expect("a list of locks");
     locks.iter().find(|lock| lock["name"] == name).expect("a lock that the program names")
 }
 
@@ -70,9 +70,10 @@ fn every_acquisition_is_counted_once_at_every_rate() {
         let file = directory.path().join("counts.contend");
         let workload =
             ["--sample", rate, "--", program, "4", "3000", "hot_lock=50,50", "index_lock=50,50,1,75"];
-        let (told, report) = profile(&file, &workload, &[]);
+        let (printed, report) = profile(&file, &workload, &[]);
         for (own, profiled) in NAMES {
-            let expected = ["writes", "reads"].map(|field| told_of(&told, own)[field].as_u64().unwrap());
+            let expected =
+                ["writes", "reads"].map(|field| printed_of(&printed, own)[field].as_u64().unwrap());
             assert_eq!(acquisitions(&report, profiled), expected, "{own} at rate {rate}");
         }
     }
@@ -122,8 +123,8 @@ fn a_handler_at_every_instruction_loses_no_count() {
     assert_eq!(report["header"]["dropped"], 0);
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("ok ")) {
         let words: Vec<&str> = line.split(' ').collect();
-        let told: [u64; 2] = [words[1], words[2]].map(|count| count.parse().expect("a count"));
-        assert_eq!(acquisitions(&report, words[0]), told, "{line}");
+        let printed: [u64; 2] = [words[1], words[2]].map(|count| count.parse().expect("a count"));
+        assert_eq!(acquisitions(&report, words[0]), printed, "{line}");
     }
 }
 
@@ -144,8 +145,8 @@ fn hold_times_add_up_to_the_injected_sections() {
     let locks = ["hot_lock", "index_lock"];
     let mut excess = Vec::new();
     while excess.len() < ATTEMPTS && !excess.iter().any(|of: &[f64; 2]| of.iter().all(|&of| of < TOLERANCE)) {
-        let (told, report) = profile(&directory.path().join("holds.contend"), &workload, &[]);
-        excess.push(locks.map(|name| held_ns(&report, name) / injected_ns(&told, name) - 1.0));
+        let (printed, report) = profile(&directory.path().join("holds.contend"), &workload, &[]);
+        excess.push(locks.map(|name| held_ns(&report, name) / injected_ns(&printed, name) - 1.0));
         assert!(
             excess.iter().flatten().all(|&of| of > -TOLERANCE),
             "{locks:?}: the profile has less than was injected: {excess:?}"
@@ -170,8 +171,8 @@ fn held_ns(report: &Value, name: &str) -> f64 {
 }
 
 /// How long a lock was held, by the program.
-fn injected_ns(told: &Value, name: &str) -> f64 {
-    told_of(told, name)["held_ns"].as_f64().expect("a time")
+fn injected_ns(printed: &Value, name: &str) -> f64 {
+    printed_of(printed, name)["held_ns"].as_f64().expect("a time")
 }
 
 #[test]
@@ -309,10 +310,10 @@ fn a_program_without_recorded_locks_is_told_apart() {
     command.arg(&file).arg("--").arg(program);
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
-    let told = outcome.stderr;
-    assert!(told.contains("No thread called a pthread lock function"), "{told}");
-    assert!(!told.contains("0 threads") && !told.contains("-0.0"), "{told}");
-    assert!(told.contains("joining threads"), "{told}");
+    let printed = outcome.stderr;
+    assert!(printed.contains("No thread called a pthread lock function"), "{printed}");
+    assert!(!printed.contains("0 threads") && !printed.contains("-0.0"), "{printed}");
+    assert!(printed.contains("joining threads"), "{printed}");
 }
 
 /// A stripped program with locks on the heap: every run gives the same lock the same name, whatever thread comes first, and

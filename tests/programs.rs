@@ -392,9 +392,9 @@ fn counted(
     command.args(arguments).env("COUNT_SHIM_OUT", counts);
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "injected {outcome}");
-    let told = serde_json::from_str(&outcome.stdout).expect("injected prints JSON");
+    let printed = serde_json::from_str(&outcome.stdout).expect("injected prints JSON");
     let text = std::fs::read_to_string(counts).expect("the shim writes its counts");
-    (told, serde_json::from_str(&text).expect("the shim writes JSON"))
+    (printed, serde_json::from_str(&text).expect("the shim writes JSON"))
 }
 
 /// The program's own count, the shim's count on glibc and its count in front of a lock's stand-in are one.
@@ -416,7 +416,7 @@ fn counting_shim_agrees_with_the_program() {
     }
 }
 
-fn agree((told, shim): &(serde_json::Value, serde_json::Value), lock: &str) {
+fn agree((printed, shim): &(serde_json::Value, serde_json::Value), lock: &str) {
     let numbers = |value: &serde_json::Value| {
         let mut rows: Vec<[u64; 3]> = value["locks"]
             .as_array()
@@ -428,8 +428,12 @@ fn agree((told, shim): &(serde_json::Value, serde_json::Value), lock: &str) {
         rows.sort_unstable();
         rows
     };
-    assert_eq!(numbers(told), numbers(shim), "under {lock}: the program's counts, and the shim's\n{shim:#}");
-    assert_eq!(numbers(told).len(), 4, "four named locks");
+    assert_eq!(
+        numbers(printed),
+        numbers(shim),
+        "under {lock}: the program's counts, and the shim's\n{shim:#}"
+    );
+    assert_eq!(numbers(printed).len(), 4, "four named locks");
     assert_eq!(shim["lost"], 0);
 }
 

@@ -61,10 +61,10 @@ fn simulated<L: RawRwLock<M> + 'static>(cores: usize) -> f64 {
 fn modelled(one_core: f64, cores: u32) -> f64 {
     let machine = topology::MachineFile::parse(MACHINE).expect("a machine file");
     let transfer = machine.costs().transfer_ns(cores).likely;
-    let outside = OUTSIDE_CYCLES as f64 / 2.0 + 10.0;
-    let same = 1.0 / one_core - outside;
+    let think = OUTSIDE_CYCLES as f64 / 2.0 + 10.0;
+    let same = 1.0 / one_core - think;
     let lock = LockModel {
-        outside,
+        think,
         service: Service { same, other: same + transfer },
         handover: Handover::Blocking { wake: machine.costs().wake_ns().likely, barging: true },
         readers: Some(model::Readers { share: 1.0, word: 2.0 * transfer }),

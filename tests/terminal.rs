@@ -165,7 +165,7 @@ fn output_that_cannot_be_written_is_an_error_that_says_so() {
     let full = File::options().write(true).open("/dev/full").expect("a full device");
     let ran =
         Command::new(env!("CARGO_BIN_EXE_contend")).arg("locks").stdout(full).output().expect("contend runs");
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("contend: cannot write to standard output: No space left"), "{told}");
+    let printed = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("contend: cannot write to standard output: No space left"), "{printed}");
 }

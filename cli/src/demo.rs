@@ -7,7 +7,7 @@ pub(crate) mod program;
 
 use anyhow::{Context as _, ensure};
 use curve::{Curve, Point, Provenance, Unit};
-use forecast::story::{Measured, Story, reader_writer_lock, row, thread_counts, values};
+use forecast::story::{MeasuredSwap, Story, reader_writer_lock, row, thread_counts, values};
 use lab::launch;
 use lab::noise::Watch;
 use report::{Screen, text};
@@ -82,12 +82,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let took = started.elapsed();
     for _ in 1..TRIES {
         // Without contention a swap shows nothing, however often it is measured.
-        if measured.told() || threads < 2 || started.elapsed() + took.mul_f64(0.5) > LONG {
+        if measured.is_conclusive() || threads < 2 || started.elapsed() + took.mul_f64(0.5) > LONG {
             break;
         }
         say("\nNo difference was seen: again, as something else may have run.");
         let again = measure(&contend, args)?;
-        if again.told() || again.cores_busy > measured.cores_busy {
+        if again.is_conclusive() || again.cores_busy > measured.cores_busy {
             measured = again;
         }
     }
@@ -206,7 +206,7 @@ fn command_line(args: &[OsString]) -> String {
     format!("contend {}", quoted.collect::<Vec<_>>().join(" "))
 }
 
-fn measure(contend: &Contend, args: &Args) -> anyhow::Result<Measured> {
+fn measure(contend: &Contend, args: &Args) -> anyhow::Result<MeasuredSwap> {
     let mut points = [Vec::new(), Vec::new()];
     let mut last = None;
     for threads in thread_counts() {
@@ -239,7 +239,7 @@ fn measure(contend: &Contend, args: &Args) -> anyhow::Result<Measured> {
     };
     let [as_it_is, swapped] = points;
     let row_of_lock = row(&last, &args.lock)?;
-    Ok(Measured {
+    Ok(MeasuredSwap {
         as_it_is: curve(AS_IT_IS, as_it_is)?,
         swapped: curve(&args.lock, swapped)?,
         ratio: serde_json::from_value(row_of_lock["times_glibc"].clone())

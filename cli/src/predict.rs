@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// A profile of the same program on one thread: the time outside the lock, and the critical section of a core
-    /// alone, are taken from there. Where PROFILE shows a lock that already collapses, its times outside hold the
+    /// A profile of the same program on one thread: the think time, and the critical section of a core
+    /// alone, are taken from there. Where PROFILE shows a lock that already collapses, its think times hold the
     /// system calls and context switches of contention
     #[arg(long, value_name = "PROFILE")]
     alone: Option<PathBuf>,

@@ -55,13 +55,13 @@ struct Runs {
     steps: usize,
     done: AtomicUsize,
     started: Instant,
-    told: Mutex<Instant>,
+    last_line: Mutex<Instant>,
     later: Duration,
 }
 
 impl Runs {
     /// A line comes so often.
-    const TELL_EVERY: Duration = Duration::from_secs(15);
+    const LINE_EVERY: Duration = Duration::from_secs(15);
 
     fn new(steps: usize, later: Duration) -> Self {
         let now = Instant::now();
@@ -70,7 +70,7 @@ impl Runs {
             steps,
             done: AtomicUsize::new(0),
             started: now,
-            told: Mutex::new(now),
+            last_line: Mutex::new(now),
             later,
         }
     }
@@ -94,9 +94,9 @@ impl Steps for Runs {
     fn done(&self) {
         self.bar.done();
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut told = self.told.lock().expect("no holder panics");
-        if !std::io::stderr().is_terminal() && told.elapsed() >= Self::TELL_EVERY {
-            *told = Instant::now();
+        let mut last_line = self.last_line.lock().expect("no holder panics");
+        if !std::io::stderr().is_terminal() && last_line.elapsed() >= Self::LINE_EVERY {
+            *last_line = Instant::now();
             eprintln!("contend: {done} of {} runs, {}", self.steps, self.left());
         }
     }

@@ -5,13 +5,13 @@ use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
 use lab::names;
-use lab::simulate::{Experiment, Measured, Setup, back_off, run_table, sweep_or, workload_table};
+use lab::simulate::{Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, workload_table};
 use report::{Plot, Screen};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use workloads::{Spread, Workload};
+use workloads::{Variation, Workload};
 
 /// Run a workload and the shipped locks on a simulated machine of up to 1,024 cores.
 ///
@@ -61,8 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     think: Option<Span>,
     /// How the think time varies
-    #[arg(long, value_name = "SPREAD", value_enum, default_value_t = SpreadName::Exponential)]
-    spread: SpreadName,
+    #[arg(long, value_name = "SPREAD", value_enum, default_value_t = VariationName::Exponential)]
+    spread: VariationName,
     /// Which cores come first
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = PlacementName::FillFirst)]
     placement: PlacementName,
@@ -90,7 +90,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum SpreadName {
+enum VariationName {
     /// Not at all
     Fixed,
     /// By up to a tenth
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints runs, and draws their curves.
-fn show(args: &Args, experiment: &Experiment<'_>, measured: &[Measured]) -> anyhow::Result<()> {
+fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> anyhow::Result<()> {
     let Setup { workload, hardware, .. } = experiment.template;
     let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
@@ -218,7 +218,11 @@ fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode>
 }
 
 /// Prints what came of the constants. The best of them is not said of runs that are not all there.
-fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<Measured>)]) -> anyhow::Result<()> {
+fn show_back_off(
+    args: &Args,
+    setups: &[Setup<'_>],
+    swept: &[(u64, Vec<SimulatedRun>)],
+) -> anyhow::Result<()> {
     let table = back_off::table(swept);
     let verdict = (!interrupt::came()).then(|| back_off::verdict(swept));
     if args.json {
@@ -241,12 +245,12 @@ fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<Measured>
     Ok(())
 }
 
-impl From<SpreadName> for Spread {
-    fn from(name: SpreadName) -> Self {
+impl From<VariationName> for Variation {
+    fn from(name: VariationName) -> Self {
         match name {
-            SpreadName::Fixed => Self::Fixed,
-            SpreadName::NearlyFixed => Self::NearlyFixed,
-            SpreadName::Exponential => Self::Exponential,
+            VariationName::Fixed => Self::Fixed,
+            VariationName::NearlyFixed => Self::NearlyFixed,
+            VariationName::Exponential => Self::Exponential,
         }
     }
 }

@@ -1,20 +1,22 @@
 //! How many executions a second the checker runs: `cargo run --release --example rate -- ticket 2 4`.
 
 use contend_checker::{Checked, Exploration, Model, Search, explore};
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 fn main() {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
-    let [lock, threads, rounds, rest @ ..] = &arguments[..] else {
+    let [lock, threads, acquisitions, rest @ ..] = &arguments[..] else {
         eprintln!(
             "usage: rate LOCK THREADS ROUNDS [CLIENT] [MODEL] [executions|states|interleavings] [SECONDS]"
         );
         return;
     };
-    let shape =
-        Shape { threads: threads.parse().expect("a number"), rounds: rounds.parse().expect("a number") };
-    let kind = rest.first().map_or(Kind::Exclusive, |name| {
-        let known = Kind::ALL.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name));
+    let shape = Shape {
+        threads: threads.parse().expect("a number"),
+        acquisitions: acquisitions.parse().expect("a number"),
+    };
+    let kind = rest.first().map_or(ClientKind::Exclusive, |name| {
+        let known = ClientKind::ALL.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name));
         known.expect("a client")
     });
     for model in Model::ALL {
@@ -30,7 +32,7 @@ fn main() {
             Some("interleavings") => Search::Interleavings,
             _ => Search::Executions,
         };
-        let alike = kind == Kind::Exclusive;
+        let alike = kind == ClientKind::Exclusive;
         let seconds = rest.get(3).map(|seconds| seconds.parse().expect("seconds"));
         let most_time = seconds.map(std::time::Duration::from_secs);
         let report = explore(&Exploration { search, alike, most_time, ..Exploration::of(model) }, &client);

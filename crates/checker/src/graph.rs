@@ -81,7 +81,7 @@ pub(crate) enum EventKind {
     /// A choice that no memory makes: a time-out now, or not.
     Choice,
     Note(Note),
-    /// A queue node given back to its pool, or taken out of it.
+    /// A queue node freed into its pool, or taken out of it.
     Give,
     Take,
 }

@@ -33,7 +33,7 @@ pub enum Violation {
         /// The threads.
         threads: Vec<usize>,
     },
-    /// A thread used a queue node that had been given back, or nothing ordered the use before the giving.
+    /// A thread used a queue node that had been freed, or nothing ordered the use before the freeing.
     NodeAfterItsReturn {
         /// Who used it.
         user: usize,

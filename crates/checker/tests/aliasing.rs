@@ -10,11 +10,11 @@
 use contend_checker::{Checked, Exploration, Model, ReplayTrace, explore, replay};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Home, Machine, Placed, PlainCell, Plan, Word};
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 /// Every execution of two threads that take a lock once each.
-fn verified(lock: &str, kind: Kind) {
-    let shape = Shape { threads: 2, rounds: 1 };
+fn verified(lock: &str, kind: ClientKind) {
+    let shape = Shape { threads: 2, acquisitions: 1 };
     let report = explore(&Exploration::of(Model::Ra), &|| {
         let ran = client::run::<Checked>(lock, kind, shape).expect("the lock has such a client");
         ran.map(drop).map_err(|wrong| wrong.to_string())
@@ -25,17 +25,17 @@ fn verified(lock: &str, kind: Kind) {
 
 #[test]
 fn threads_that_wait() {
-    verified("ticket", Kind::Exclusive);
+    verified("ticket", ClientKind::Exclusive);
 }
 
 #[test]
 fn queue_nodes() {
-    verified("mcs", Kind::Exclusive);
+    verified("mcs", ClientKind::Exclusive);
 }
 
 #[test]
 fn attempts_and_limits() {
-    verified("tas", Kind::Timed);
+    verified("tas", ClientKind::Timed);
 }
 
 /// Sends a message, with an ordering that publishes it or not.

@@ -5,7 +5,7 @@ use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explor
 use locks::{RawLock, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Clock, Deadline, Home, Integer, Machine, Part, Placed, PlainCell, Plan, Slept, Timeout, Word};
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 type U32 = <Checked as Machine>::U32;
 
@@ -99,7 +99,7 @@ unsafe impl TryLock<Checked> for Open {
 #[test]
 fn two_holders_are_found_before_their_data() {
     for model in Model::ALL {
-        let shape = Shape { threads: 2, rounds: 1 };
+        let shape = Shape { threads: 2, acquisitions: 1 };
         let report = explore(&Exploration::of(model), &|| {
             client::exclusive::<Open, Checked>(shape).map(drop).map_err(|wrong| wrong.to_string())
         });
@@ -112,9 +112,9 @@ fn two_holders_are_found_before_their_data() {
 #[test]
 fn every_kind_of_client_of_a_timed_lock_is_verified() {
     for model in Model::ALL {
-        for kind in Kind::ALL {
+        for kind in ClientKind::ALL {
             let Some(_) = locks::catalogue::find("tas").filter(|lock| kind.suits(lock)) else { continue };
-            let shape = Shape { threads: 2, rounds: 2 };
+            let shape = Shape { threads: 2, acquisitions: 2 };
             let report =
                 explore(&Exploration::of(model), &|| match client::run::<Checked>("tas", kind, shape) {
                     Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
@@ -162,10 +162,10 @@ fn a_failed_assertion_is_told_with_its_message() {
 
 #[test]
 fn a_limit_makes_a_bound_and_never_a_verification() {
-    let shape = Shape { threads: 2, rounds: 3 };
+    let shape = Shape { threads: 2, acquisitions: 3 };
     let exploration = Exploration { most_executions: Some(5), ..Exploration::of(Model::Sc) };
     let report = explore(&exploration, &|| {
-        client::run::<Checked>("ticket", Kind::Exclusive, shape)
+        client::run::<Checked>("ticket", ClientKind::Exclusive, shape)
             .expect("a ticket")
             .map(drop)
             .map_err(|w| w.to_string())
@@ -223,14 +223,14 @@ fn the_clock_of_a_thread_may_go_on_between_two_looks_and_never_goes_back() {
     for search in [Search::Executions, Search::States] {
         let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
         let report = explore(&Exploration { search, ..Exploration::of(Model::Ra) }, &|| {
-            let told = placed::<[<Checked as Machine>::Cell<u64>; 2]>([PlainCell::ZERO, PlainCell::ZERO]);
+            let printed = placed::<[<Checked as Machine>::Cell<u64>; 2]>([PlainCell::ZERO, PlainCell::ZERO]);
             Checked::run(&Plan::threads(2), &|thread| {
                 let looks = [(); 3].map(|()| Checked::clock_ns(Clock::Monotonic));
                 assert!(looks.is_sorted(), "{looks:?}");
                 let went_on = looks.windows(2).map(|two| u64::from(two[1] - two[0] > 1_000_000_000));
-                told[thread].set(went_on.fold(1, |all, one| all << 1 | one));
+                printed[thread].set(went_on.fold(1, |all, one| all << 1 | one));
             });
-            seen.lock().expect("not poisoned").insert([told[0].get(), told[1].get()]);
+            seen.lock().expect("not poisoned").insert([printed[0].get(), printed[1].get()]);
             Ok(())
         });
         assert!(report.is_verified(), "{search:?}: {:?}", report.counterexample);
@@ -263,7 +263,7 @@ fn who_gave_up_at_a_deadline_finds_that_it_has_passed() {
 /// The path of a waiter that was bypassed for too long, which only the clock opens.
 #[test]
 fn a_starving_waiter_of_a_lock_that_sleeps_is_explored() {
-    let shape = Shape { threads: 2, rounds: 2 };
+    let shape = Shape { threads: 2, acquisitions: 2 };
     let exploration = Exploration {
         note_accesses: true,
         search: Search::States,
@@ -282,7 +282,7 @@ fn a_starving_waiter_of_a_lock_that_sleeps_is_explored() {
 /// find the word as it was before.
 #[test]
 fn a_wake_up_is_not_lost_with_a_waiter_that_gives_up() {
-    let shape = Shape { threads: 3, rounds: 1 };
+    let shape = Shape { threads: 3, acquisitions: 1 };
     let exploration =
         Exploration { search: Search::States, most_states: Some(120_000), ..Exploration::of(Model::Ra) };
     let report = explore(&exploration, &|| {
@@ -293,7 +293,7 @@ fn a_wake_up_is_not_lost_with_a_waiter_that_gives_up() {
 
 #[test]
 fn a_bound_says_what_it_was() {
-    let shape = Shape { threads: 2, rounds: 2 };
+    let shape = Shape { threads: 2, acquisitions: 2 };
     let bound = |exploration: &Exploration| {
         let report = explore(exploration, &|| {
             client::exclusive::<locks::Futex<Checked>, Checked>(shape).map(drop).map_err(|w| w.to_string())

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contend_checker::{Checked, Exploration, Model, Search, explore};
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 /// An allocator that leaves other numbers on the stack of its caller each time, and gives out other addresses.
 struct Untidy;
@@ -50,13 +50,13 @@ const CHILD: &str = "CONTEND_TEST_COUNTS";
 /// Explorations from state to state whose threads leave much on their stacks.
 fn counts() -> String {
     let explorations = [
-        ("futex", Kind::Exclusive, Shape { threads: 2, rounds: 2 }, Model::Sc),
-        ("rw", Kind::Timed, Shape { threads: 2, rounds: 2 }, Model::Sc),
-        ("mcs", Kind::Exclusive, Shape { threads: 3, rounds: 2 }, Model::Pso),
-        ("osq", Kind::Cancelled, Shape { threads: 2, rounds: 2 }, Model::Ra),
+        ("futex", ClientKind::Exclusive, Shape { threads: 2, acquisitions: 2 }, Model::Sc),
+        ("rw", ClientKind::Timed, Shape { threads: 2, acquisitions: 2 }, Model::Sc),
+        ("mcs", ClientKind::Exclusive, Shape { threads: 3, acquisitions: 2 }, Model::Pso),
+        ("osq", ClientKind::Cancelled, Shape { threads: 2, acquisitions: 2 }, Model::Ra),
     ];
     let count = |(lock, kind, shape, model)| {
-        let alike = kind == Kind::Exclusive;
+        let alike = kind == ClientKind::Exclusive;
         let most_states = Some(8_000);
         let exploration =
             Exploration { search: Search::States, alike, most_states, ..Exploration::of(model) };
@@ -105,8 +105,8 @@ fn counts_are_the_same_in_every_process_and_whatever_memory_holds() {
         ]);
         let output = child.env(CHILD, "x".repeat(bytes)).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout);
-        let told =
+        let printed =
             text.lines().find_map(|line| line.split_once("counts: ").map(|(_, counts)| counts.to_owned()));
-        assert_eq!(told.as_deref(), Some(&*first), "in another process: {text}");
+        assert_eq!(printed.as_deref(), Some(&*first), "in another process: {text}");
     }
 }

@@ -40,8 +40,8 @@ unsafe impl<const WAITS: bool> RawLock<Checked> for CountedIn<WAITS> {
     }
 }
 
-fn exclusive<L: RawLock<Checked>>(threads: usize, rounds: u32) -> impl Fn() -> Result<(), String> {
-    move || match client::exclusive::<L, Checked>(Shape { threads, rounds }) {
+fn exclusive<L: RawLock<Checked>>(threads: usize, acquisitions: u32) -> impl Fn() -> Result<(), String> {
+    move || match client::exclusive::<L, Checked>(Shape { threads, acquisitions }) {
         Ok(_) => Ok(()),
         Err(wrong) => Err(wrong.to_string()),
     }

@@ -3,11 +3,11 @@
 
 use contend_checker::{Checked, Exploration, Model, Report, Search, explore};
 use locks::catalogue::LOCKS;
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 const WAYS: [Search; 3] = [Search::Executions, Search::States, Search::Interleavings];
 
-fn of_lock(lock: &str, kind: Kind, shape: Shape, exploration: &Exploration) -> Report {
+fn of_lock(lock: &str, kind: ClientKind, shape: Shape, exploration: &Exploration) -> Report {
     explore(exploration, &|| match client::run::<Checked>(lock, kind, shape) {
         Some(result) => result.map(drop).map_err(|wrong| wrong.to_string()),
         None => Err("no such client".to_owned()),
@@ -17,14 +17,14 @@ fn of_lock(lock: &str, kind: Kind, shape: Shape, exploration: &Exploration) -> R
 #[test]
 fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
     for lock in LOCKS {
-        for kind in Kind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
+        for kind in ClientKind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
             // Three locks at once have too many orders to be enumerated.
-            let ways = if kind == Kind::Nested { 2 } else { 3 };
+            let ways = if kind == ClientKind::Nested { 2 } else { 3 };
             for model in Model::ALL {
-                let shape = Shape { threads: 2, rounds: 1 };
+                let shape = Shape { threads: 2, acquisitions: 1 };
                 for search in WAYS.into_iter().take(ways) {
                     let most_executions = Some(if search == Search::Interleavings { 3_000 } else { 500_000 });
-                    let alike = kind == Kind::Exclusive;
+                    let alike = kind == ClientKind::Exclusive;
                     let exploration =
                         Exploration { search, alike, most_executions, ..Exploration::of(model) };
                     let report = of_lock(lock.name, kind, shape, &exploration);
@@ -40,18 +40,18 @@ fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
 /// Half of the mutants of a lock fail with this client, the others do not: a verdict that is worth comparing.
 #[test]
 fn every_mutant_of_every_lock_has_the_same_outcome_from_state_to_state() {
-    let shape = Shape { threads: 2, rounds: 1 };
+    let shape = Shape { threads: 2, acquisitions: 1 };
     let plain = Exploration { most_executions: Some(200_000), ..Exploration::of(Model::Ra) };
     let mut found = 0;
     for lock in LOCKS {
         let noting = Exploration { note_accesses: true, ..plain.clone() };
-        let accesses = of_lock(lock.name, Kind::Exclusive, shape, &noting).accesses;
+        let accesses = of_lock(lock.name, ClientKind::Exclusive, shape, &noting).accesses;
         let mutations = accesses.iter().flat_map(contend_checker::checked::Accessed::mutations);
         for mutation in mutations.filter(|mutation| mutation.to.is_of_ordering()) {
             let outcome = |search, alike| {
                 let mutation = Some(mutation);
                 let exploration = Exploration { mutation, search, alike, ..plain.clone() };
-                let report = of_lock(lock.name, Kind::Exclusive, shape, &exploration);
+                let report = of_lock(lock.name, ClientKind::Exclusive, shape, &exploration);
                 assert!(report.complete || report.counterexample.is_some(), "{} {mutation:?}", lock.name);
                 report.counterexample.is_some()
             };

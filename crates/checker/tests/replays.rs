@@ -6,7 +6,7 @@ use contend_checker::{
     Checked, Counterexample, Exploration, Model, Mutation, ReplayTrace, Search, explore, replay, shorten,
 };
 use locks::catalogue::LOCKS;
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 /// Of the mistakes of logic, which are many, each client has one in so many tried.
 const ONE_IN: usize = 30;
@@ -15,7 +15,7 @@ const ONE_IN: usize = 30;
 #[derive(Clone, Copy, Debug)]
 struct Client {
     lock: &'static str,
-    kind: Kind,
+    kind: ClientKind,
     shape: Shape,
 }
 
@@ -57,8 +57,9 @@ impl Client {
 /// Clients of every lock, small enough that all of its weakened orderings can be tried.
 fn clients() -> impl Iterator<Item = Client> {
     LOCKS.iter().flat_map(|lock| {
-        let kinds = Kind::ALL.into_iter().filter(|&kind| kind != Kind::Nested && kind.suits(lock));
-        kinds.map(|kind| Client { lock: lock.name, kind, shape: Shape { threads: 2, rounds: 1 } })
+        let kinds =
+            ClientKind::ALL.into_iter().filter(|&kind| kind != ClientKind::Nested && kind.suits(lock));
+        kinds.map(|kind| Client { lock: lock.name, kind, shape: Shape { threads: 2, acquisitions: 1 } })
     })
 }
 
@@ -116,7 +117,8 @@ fn every_counterexample_of_a_wrong_lock_runs_again_and_not_on_the_lock_as_it_is(
 
 /// A wrong execution of a ticket lock that publishes nothing, and its text.
 fn relaxed_ticket() -> (Client, Mutation, String) {
-    let client = Client { lock: "ticket", kind: Kind::Exclusive, shape: Shape { threads: 2, rounds: 1 } };
+    let client =
+        Client { lock: "ticket", kind: ClientKind::Exclusive, shape: Shape { threads: 2, acquisitions: 1 } };
     let wrong = |mutation| {
         let found =
             client.explore(&Exploration { mutation: Some(mutation), ..Exploration::of(Model::Ra) })?;
@@ -131,7 +133,7 @@ fn what_does_not_fit_the_code_says_where_they_part() {
     let part =
         |client: Client, text: &str, model| client.replay(text, model, Some(mutation)).expect_err("parts");
 
-    let more = Client { shape: Shape { threads: 3, rounds: 1 }, ..client };
+    let more = Client { shape: Shape { threads: 3, acquisitions: 1 }, ..client };
     assert!(part(more, &text, Model::Ra).contains("it has 2 threads, the client 3"));
 
     // Thread 0 draws its number in its second step, after the announcement.

@@ -11,8 +11,8 @@ type U32 = <Checked as Machine>::U32;
 type Ptr<T> = <Checked as Machine>::Ptr<T>;
 type Cell<T> = <Checked as Machine>::Cell<T>;
 
-fn exclusive<L: RawLock<Checked>>(model: Model, threads: usize, rounds: u32) -> Report {
-    explored(model, &|| outcome(client::exclusive::<L, Checked>(Shape { threads, rounds })))
+fn exclusive<L: RawLock<Checked>>(model: Model, threads: usize, acquisitions: u32) -> Report {
+    explored(model, &|| outcome(client::exclusive::<L, Checked>(Shape { threads, acquisitions })))
 }
 
 /// Explores a client. What is found runs again from its text, with the same mistake in the same last step.
@@ -69,7 +69,8 @@ fn a_ticket_lock_with_a_relaxed_unlock_is_a_race() {
 fn a_counterexample_can_be_run_again() {
     let found = exclusive::<Ticket<true>>(Model::Ra, 2, 1).counterexample.expect("a race");
     let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
-    let client = || outcome(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, rounds: 1 }));
+    let client =
+        || outcome(client::exclusive::<Ticket<true>, Checked>(Shape { threads: 2, acquisitions: 1 }));
     let again = replay(Model::Ra, trace, None, &client).expect("fits").counterexample.expect("the same race");
     assert_eq!(again.violation, found.violation);
     assert_eq!(again.trace, found.trace);
@@ -97,7 +98,7 @@ unsafe impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
     const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
 
     fn acquire(&self) {
-        let node = Checked::take_node::<QueueNode>().node;
+        let node = Checked::allocate_node::<QueueNode>().node;
         node.next.store(std::ptr::null_mut(), Relaxed);
         node.waiting.store(1, Relaxed);
         let own = std::ptr::from_ref(node).cast_mut();
@@ -119,14 +120,14 @@ unsafe impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
             let freed = self.tail.compare_exchange(own, std::ptr::null_mut(), Release, Relaxed).is_ok();
             if freed || EARLY {
                 // SAFETY: no longer the lock's, or so this lock believes.
-                return unsafe { Checked::give_node(node) };
+                return unsafe { Checked::free_node(node) };
             }
             successor = Checked::spin_until(&node.next, Acquire, |next| !next.is_null());
         }
         // SAFETY: a linked successor waits on its node.
         unsafe { &*successor }.waiting.store(0, Release);
         // SAFETY: no longer the lock's, or so this lock believes.
-        unsafe { Checked::give_node(node) };
+        unsafe { Checked::free_node(node) };
     }
 }
 
@@ -161,7 +162,7 @@ unsafe impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
     const NEW: Self = Self { tail: Ptr::ZERO, holder: Cell::ZERO };
 
     fn acquire(&self) {
-        let node = Checked::take_node::<ClhNode>().node;
+        let node = Checked::allocate_node::<ClhNode>().node;
         node.held.store(1, Relaxed);
         let own = std::ptr::from_ref(node).cast_mut();
         let predecessor = self.tail.swap(own, AcqRel);
@@ -181,9 +182,9 @@ unsafe impl<const REUSES: bool> RawLock<Checked> for Clh<REUSES> {
         node.held.store(0, Release);
         match previous {
             // SAFETY: no longer the lock's, or so this lock believes.
-            _ if REUSES => unsafe { Checked::give_node(node) },
+            _ if REUSES => unsafe { Checked::free_node(node) },
             // SAFETY: released by its owner, whose one successor this is.
-            Some(previous) => unsafe { Checked::give_node(previous) },
+            Some(previous) => unsafe { Checked::free_node(previous) },
             None => {}
         }
     }
@@ -301,7 +302,7 @@ unsafe impl<const READERS_END: u32> RawRwLock<Checked> for Counting<READERS_END>
 #[test]
 fn a_reader_count_that_overflows_is_found() {
     fn shared<L: RawRwLock<Checked>>(model: Model) -> Report {
-        let shape = Shape { threads: 2, rounds: 1 };
+        let shape = Shape { threads: 2, acquisitions: 1 };
         explored(model, &|| outcome(client::shared::<L, Checked>(shape)))
     }
     for model in Model::ALL {

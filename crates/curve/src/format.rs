@@ -30,7 +30,7 @@ const COLUMNS: [&str; 10] =
     ["label", "lock", "workload", "machine", "provenance", "unit", "cores", "value", "low", "high"];
 
 #[derive(Serialize, Deserialize)]
-struct Row {
+struct CsvRow {
     label: String,
     lock: String,
     workload: String,
@@ -43,7 +43,7 @@ struct Row {
     high: f64,
 }
 
-impl Row {
+impl CsvRow {
     fn new(curve: &Curve, point: Point) -> Self {
         Self {
             label: curve.label.clone(),
@@ -102,7 +102,7 @@ pub fn write_csv(series: &Series, to: impl Write) -> Result<(), FormatError> {
     writer.write_record(COLUMNS)?;
     for curve in &series.curves {
         for &point in curve.points() {
-            writer.serialize(Row::new(curve, point))?;
+            writer.serialize(CsvRow::new(curve, point))?;
         }
     }
     writer.flush().map_err(csv::Error::from)?;
@@ -119,7 +119,7 @@ pub fn read_csv(title: impl Into<String>, from: impl Read) -> Result<Series, For
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(from);
     let mut grouped: Vec<(Curve, Vec<Point>)> = Vec::new();
     for row in reader.deserialize() {
-        let row: Row = row?;
+        let row: CsvRow = row?;
         let point = row.point();
         let curve = row.curve();
         match grouped.iter_mut().find(|(known, _)| *known == curve) {

@@ -134,7 +134,7 @@ impl Change {
         let moved = |range: Range| range.scaled(1.0 - self.section);
         let batch = f64::from(self.batch);
         let mut after = before.clone();
-        after.outside_ns = before.outside_ns.plus(moved(before.same_ns)).scaled(batch);
+        after.think_ns = before.think_ns.plus(moved(before.same_ns)).scaled(batch);
         after.same_ns = before.same_ns.scaled(self.section * batch);
         after.growth_ns = before.growth_ns.scaled(self.section);
         after.read_share = match (&self.lock, self.reads) {
@@ -152,7 +152,7 @@ impl Change {
         let first = &before.locks[0];
         let reads = self.reads.unwrap_or(first.reads);
         let moved_ns = (1.0 - self.section) * first.mean_same_ns();
-        after.outside_ns = before.outside_ns.plus(Range::exact(moved_ns)).scaled(batch);
+        after.think_ns = before.think_ns.plus(Range::exact(moved_ns)).scaled(batch);
         for (number, hot) in after.locks.iter_mut().enumerate() {
             if number > 0 {
                 hot.visits *= batch;

@@ -83,7 +83,7 @@ impl Extrapolated {
             };
             table.row([
                 Cell::from(point.cores),
-                Cell::from(Spread { low: point.low, median: point.value, high: point.high }),
+                Cell::from(Spread::from(*point)),
                 Cell::from(from.to_string()),
             ]);
         }

@@ -30,7 +30,7 @@ use curve::Series;
 use lab::names;
 use lab::progress::Progress;
 use model::{Family, Observed, Variant, family_named, predict};
-use one_lock::{LockPrediction, Measured, predict_lock};
+use one_lock::{LockPrediction, MeasuredCurve, predict_lock};
 use other_locks::{Other, Together, as_it_is, others_terminal, together};
 use profile::Profile;
 use profiled::{by_cost, choose, observed};
@@ -217,7 +217,7 @@ impl Forecast {
             lock.believe(shown);
         }
         for curve in measured.iter().flat_map(|series| &series.curves) {
-            let measured = Measured::new(curve, &lock, &target)?;
+            let measured = MeasuredCurve::new(curve, &lock, &target)?;
             lock.measured.push(measured);
         }
         let other_rows = rows.iter().filter(|other| !std::ptr::eq(**other, row)).take(OTHERS);

@@ -33,7 +33,7 @@ pub struct LockPrediction {
     /// The lock as it is, then the alternatives.
     pub predictions: Vec<Named>,
     /// What was measured of it.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredCurve>,
     /// What the profiles show without the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
@@ -76,7 +76,7 @@ pub fn predict_lock(
 
 /// A measured curve beside a prediction, and the cost of a hand-over that explains it.
 #[derive(Debug, Serialize)]
-pub struct Measured {
+pub struct MeasuredCurve {
     /// Relative to one core.
     pub curve: Curve,
     /// The family that the curve's lock belongs to.
@@ -92,7 +92,7 @@ pub struct Measured {
     not_fitted: Option<String>,
 }
 
-impl Measured {
+impl MeasuredCurve {
     /// Fits the hand-over of the lock that `curve` names, under the target's form.
     ///
     /// # Errors
@@ -203,11 +203,7 @@ impl LockPrediction {
                 Cell::from(useful.then_some(prediction.peak_cores)),
                 Cell::from(useful.then_some(prediction.peak_speedup)),
                 Cell::from(prediction.collapse_cores.filter(|_| useful)),
-                Cell::from(end.filter(|_| useful).map(|p| Spread {
-                    low: p.low,
-                    median: p.value,
-                    high: p.high,
-                })),
+                Cell::from(end.filter(|_| useful).map(Spread::from)),
                 Cell::from(words(&prediction.verdict)),
             ]);
         }
@@ -225,12 +221,12 @@ impl LockPrediction {
             parameters.read_share.map_or(String::new(), |share| format!(", {:.0} % reads", 100.0 * share));
         format!(
             "{}: {} acquisitions by {} threads{reads}.\n\
-             Critical section {} ns after this core, {other} after another; {} ns outside.\n",
+             Critical section {} ns after this core, {other} after another; {} ns of think time.\n",
             text::printable(&observed.name),
             text::grouped(observed.acquisitions),
             observed.threads,
             ranged(parameters.same_ns),
-            text::short(parameters.outside_ns.likely),
+            text::short(parameters.think_ns.likely),
         )
     }
 
@@ -244,13 +240,13 @@ impl LockPrediction {
             let _ = writeln!(shown, "In doubt: {doubt}.");
         }
         // Predictions share their reasons where they share their inputs.
-        let mut told: Vec<&str> = Vec::new();
+        let mut reasons: Vec<&str> = Vec::new();
         for Named { name, prediction, .. } in &self.predictions {
             if let Verdict::CannotTell { reason } = &prediction.verdict
-                && !told.contains(&reason.as_str())
+                && !reasons.contains(&reason.as_str())
             {
                 let _ = writeln!(shown, "Cannot be told from this profile ({name}): {reason}.");
-                told.push(reason);
+                reasons.push(reason);
             }
         }
         if self.parameters.profiled_transfer_ns.low < self.parameters.profiled_transfer_ns.high {
@@ -419,7 +415,7 @@ pub(crate) mod tests {
             [1, 2, 4, 8, 16].map(|cores| Point::exact(cores, 5e6 * model(cores).at(cores).unwrap().speedup));
         let curve = Curve::new("m\u{1b}", Unit::OperationsPerSecond, Provenance::Measured);
         let curve = curve.lock("ticket").with_points(points).unwrap();
-        let measured = Measured::new(&curve, &prediction, &target).unwrap();
+        let measured = MeasuredCurve::new(&curve, &prediction, &target).unwrap();
         assert!((measured.fitted_ns.unwrap() / 77.0 - 1.0).abs() < 1e-3, "{measured:?}");
         prediction.measured.push(measured);
         let forecast = Forecast::of_chain(prediction, carried::machine("epyc-9654x2"), target);
@@ -438,10 +434,10 @@ pub(crate) mod tests {
                 .unwrap()
         };
         let not_fitted =
-            |curve: &Curve| Measured::new(curve, &prediction, &target).unwrap().not_fitted.unwrap();
+            |curve: &Curve| MeasuredCurve::new(curve, &prediction, &target).unwrap().not_fitted.unwrap();
         assert!(not_fitted(&curve("unheard-of", &[1, 2])).contains("no known family"));
         assert!(not_fitted(&curve("mcs", &[1])).contains("no point above one core"));
-        assert!(Measured::new(&curve("mcs", &[2]), &prediction, &target).is_err());
+        assert!(MeasuredCurve::new(&curve("mcs", &[2]), &prediction, &target).is_err());
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub fn together(
     let visits = |lock: &Observed| lock.acquisitions as f64 / main.observed.acquisitions as f64;
     let at_lock = |lock: &Observed| visits(lock) * (mean_hold_ns(lock) + lock.wait_ns);
     let elsewhere: f64 = others.iter().map(|(lock, _)| at_lock(lock)).sum();
-    let outside_ns = main.parameters.outside_ns.likely - elsewhere;
-    if outside_ns <= 0.0 {
+    let think_ns = main.parameters.think_ns.likely - elsewhere;
+    if think_ns <= 0.0 {
         return Ok(None);
     }
     let mut parts = vec![Part { visits: 1.0, family: main.observed.family, parameters: &main.parameters }];
@@ -69,7 +69,7 @@ pub fn together(
     let last = target.cores[target.cores.len() - 1];
     let mut cores: Vec<u32> = (0..).map(|power| 1 << power).take_while(|&cores| cores < last).collect();
     cores.push(last);
-    let (curve, limit) = predict::together(&parts, outside_ns, &target.costs, &cores, target.variant)?;
+    let (curve, limit) = predict::together(&parts, think_ns, &target.costs, &cores, target.variant)?;
     let limited_by = match limit {
         Some(place) if place > 0 => others[place - 1].0.name.clone(),
         _ => main.observed.name.clone(),

@@ -75,7 +75,7 @@ pub fn observed(row: &LockRow, ran_together: bool) -> Observed {
 }
 
 /// Takes from a profile of the same program on one thread what a lock is like when nobody else is there: its critical
-/// section after the same core, and the time outside it. Under contention the latter holds system calls, context
+/// section after the same core, and the think time. Under contention the latter holds system calls, context
 /// switches and waits for other locks, which come from contention and are not what the program does outside.
 pub fn alone(lock: Observed, one_thread: &LockTable, path: &Path) -> anyhow::Result<Observed> {
     let row = one_thread.rows.iter().find(|row| row.name == lock.name && !row.merged);

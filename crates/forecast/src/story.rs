@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use curve::{Curve, Series};
 use lab::names;
 use lab::noise::Noise;
-use report::text;
+use report::{Spread, text};
 use serde_json::Value;
 
 /// Reads the name of a lock that can stand in for the demo program's.
@@ -36,7 +36,7 @@ pub fn thread_counts() -> Vec<u32> {
 
 /// The two measured curves, and what the comparison at the most threads says.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct MeasuredSwap {
     /// The program with its own lock.
     pub as_it_is: Curve,
     /// The program with the lock that was swapped in.
@@ -49,18 +49,7 @@ pub struct Measured {
     pub cores_busy: f64,
 }
 
-/// Median and range.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
-pub struct Spread {
-    /// The least.
-    pub low: f64,
-    /// The median.
-    pub median: f64,
-    /// The greatest.
-    pub high: f64,
-}
-
-impl Measured {
+impl MeasuredSwap {
     /// Both curves, for a file that `contend predict --measured` reads.
     pub fn series(&self) -> Series {
         let mut series = Series::new("contend demo: one lock around four cache lines");
@@ -69,7 +58,7 @@ impl Measured {
     }
 
     /// Whether the comparison tells the two locks apart.
-    pub fn told(&self) -> bool {
+    pub fn is_conclusive(&self) -> bool {
         self.verdict == "better" || self.verdict == "worse"
     }
 }
@@ -80,7 +69,7 @@ pub struct Story<'a> {
     /// What `predict --json` printed; null where it failed.
     pub predicted: &'a Value,
     /// What was measured.
-    pub measured: &'a Measured,
+    pub measured: &'a MeasuredSwap,
     /// The lock that was swapped in.
     pub lock: &'a str,
     /// Whether the two profiled threads ran together.
@@ -125,7 +114,7 @@ impl Story<'_> {
             "with `{lock}` {} do {median:.2} times the work that they do with their own lock ({low:.2} to {high:.2} by round)",
             if most.cores == 1 { "one thread".into() } else { format!("{} threads", most.cores) }
         );
-        let seen = if measured.told() {
+        let seen = if measured.is_conclusive() {
             format!("{swapped}, and {:.2} times that of one", most_swapped.value / one_swapped.value)
         } else {
             format!("{swapped}: no difference that these runs can tell from chance")
@@ -228,13 +217,13 @@ mod tests {
     use report::every_screen;
     use serde_json::json;
 
-    fn measured(own: &[(f64, f64, f64)], swapped: &[(f64, f64, f64)], verdict: &str) -> Measured {
+    fn measured(own: &[(f64, f64, f64)], swapped: &[(f64, f64, f64)], verdict: &str) -> MeasuredSwap {
         let curve = |points: &[(f64, f64, f64)]| {
             let points =
                 points.iter().zip(1..).map(|(&(low, value, high), cores)| Point { cores, value, low, high });
             Curve::new("c", Unit::OperationsPerSecond, Provenance::Measured).with_points(points).unwrap()
         };
-        Measured {
+        MeasuredSwap {
             as_it_is: curve(own),
             swapped: curve(swapped),
             ratio: Spread { low: 0.7, median: 1.0, high: 1.4 },

@@ -1,6 +1,6 @@
 //! The twin: a program of the profiled one's kind, run on the simulated target machine with the locks' own code.
 //!
-//! The profile gives each hot lock's section, on the same core and after another one, with its spread; how the work outside
+//! The profile gives each hot lock's section, on the same core and after another one, with its spread; how the think time
 //! is spread; the share of reads; and in which ratio the locks are taken. What it does not give is the order of the locks in an
 //! operation and which are nested: one operation is one acquisition of the lock in question, and the others come evenly
 //! between. A section grows on another core by what its lines cost, so that the difference of the two times, over the cost of
@@ -122,7 +122,7 @@ const BASE_OPERATIONS: u64 = 30_000;
 pub struct Stage {
     /// With all ranges at the cheap end, the likely values and the dear end.
     hardware: [Hardware; 3],
-    /// What of the profiled time outside is the locks' own work, ns.
+    /// What of the profiled think time is the locks' own work, ns.
     overhead_ns: f64,
     /// The locks of the program as it is.
     own: Vec<&'static str>,
@@ -272,8 +272,9 @@ pub fn run(
         let mut locks = stage.own.clone();
         let first = if plan.everywhere { 0 } else { 1 };
         for (number, hot) in blueprint.locks.iter().enumerate() {
-            let serves = catalogue::find(lock).is_some_and(|lock| support(lock, object(hot.kind)).is_some());
-            if number < first || plan.everywhere && serves {
+            let stands_in =
+                catalogue::find(lock).is_some_and(|lock| support(lock, object(hot.kind)).is_some());
+            if number < first || plan.everywhere && stands_in {
                 locks[number] = lock;
             }
         }
@@ -391,7 +392,7 @@ impl Twin {
                 Cell::from(run.peak_cores),
                 Cell::from(run.peak_speedup),
                 Cell::from(run.collapse_cores),
-                Cell::from(end.map(|p| Spread { low: p.low, median: p.value, high: p.high })),
+                Cell::from(end.copied().map(Spread::from)),
                 Cell::from(words(&run.verdict)),
             ]);
         }
@@ -538,7 +539,7 @@ mod tests {
     use super::*;
     use crate::profiled::observed;
     use lab::progress::Unwatched;
-    use lab::simulate::{Measured, Setup, sweep};
+    use lab::simulate::{Setup, SimulatedRun, sweep};
     use model::Parameters;
     use profile::{LockRow, Times, Usage};
     use topology::carried;
@@ -548,7 +549,7 @@ mod tests {
     }
 
     /// Runs of a workload whose sections and think times are known.
-    fn simulated(machine: &MachineFile, lock: &'static str, cores: &[u32]) -> Vec<Measured> {
+    fn simulated(machine: &MachineFile, lock: &'static str, cores: &[u32]) -> Vec<SimulatedRun> {
         let hardware = Hardware::new(machine).unwrap();
         let setups: Vec<_> = cores
             .iter()
@@ -566,10 +567,10 @@ mod tests {
     }
 
     /// What a profile of one simulated core and one of two would say of the lock.
-    fn profiled(runs: &[Measured]) -> (LockRow, LockRow) {
-        let counts = |run: &Measured| *run.report.locks.first().unwrap();
+    fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
+        let counts = |run: &SimulatedRun| *run.report.locks.first().unwrap();
         let ns = |ps: u64, of: u64| ps as f64 / 1_000.0 / of.max(1) as f64;
-        let row = |run: &Measured, hold_same: Times, hold_other: Times| {
+        let row = |run: &SimulatedRun, hold_same: Times, hold_other: Times| {
             let counts = counts(run);
             let threads = run.run.counts.len() as u64;
             let all_ns = run.report.elapsed_ns as f64 * threads as f64;
@@ -619,7 +620,7 @@ mod tests {
         )
     }
 
-    fn blueprint(runs: &[Measured], machine: &MachineFile) -> Blueprint {
+    fn blueprint(runs: &[SimulatedRun], machine: &MachineFile) -> Blueprint {
         let (one, two) = profiled(runs);
         let transfer = machine.costs().transfer_ns(2);
         let mut lock = observed(&two, true);

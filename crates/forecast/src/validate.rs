@@ -55,7 +55,7 @@ pub struct Setting {
 
 /// A lock at a number of threads.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct Validation {
     /// The lock, or `glibc`.
     pub lock: String,
     /// Threads.
@@ -68,7 +68,7 @@ pub struct Row {
     pub measured: Option<Point>,
 }
 
-impl Row {
+impl Validation {
     /// Predicted over measured, less one.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
@@ -89,7 +89,7 @@ pub struct Validated {
     /// The lock that the twin took for the hot one.
     pub site: String,
     /// Every lock at every number of threads.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Validation>,
     /// What the twin doubts.
     pub doubts: Vec<String>,
     /// What disturbed the measurement.
@@ -188,7 +188,7 @@ fn table(
 
 struct Predicted {
     site: String,
-    rows: Vec<Row>,
+    rows: Vec<Validation>,
     doubts: Vec<String>,
 }
 
@@ -236,7 +236,7 @@ fn predict(
                 let model = parameters.likely_model(family, &costs, threads, Variant::default());
                 model.at(threads).map(|steady| whole(steady.speedup, share, program, threads))
             });
-            found.push(Row {
+            found.push(Validation {
                 lock: lock.to_owned(),
                 threads,
                 predicted: run.curve.at(threads).map(|point| Point {
@@ -337,8 +337,8 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
 }
 
 /// The curves of a lock's rows: predicted with its ends, and measured with its ends, cheap end first.
-pub(crate) fn curves(rows: &[&Row]) -> Option<[[Curve; 3]; 2]> {
-    let curve = |of: fn(&Row) -> Option<Point>, end: End| {
+pub(crate) fn curves(rows: &[&Validation]) -> Option<[[Curve; 3]; 2]> {
+    let curve = |of: fn(&Validation) -> Option<Point>, end: End| {
         let points: Option<Vec<_>> = rows
             .iter()
             .map(|row| {
@@ -353,7 +353,7 @@ pub(crate) fn curves(rows: &[&Row]) -> Option<[[Curve; 3]; 2]> {
             .collect();
         Curve::new("", Unit::Speedup, Provenance::Measured).with_points(points?).ok()
     };
-    let ends = |of: fn(&Row) -> Option<Point>| {
+    let ends = |of: fn(&Validation) -> Option<Point>| {
         let [cheap, likely, dear] = End::ALL.map(|end| curve(of, end));
         Some([cheap?, likely?, dear?])
     };

@@ -52,7 +52,7 @@ fn main() {
                     "{}: {client} {} x {} under {}",
                     found.violation.name(),
                     shape.threads,
-                    shape.rounds,
+                    shape.acquisitions,
                     task.model
                 );
                 std::process::exit(1);

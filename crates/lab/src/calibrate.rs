@@ -136,7 +136,7 @@ pub struct Calibration {
     local_atomic_ns: Spread,
     lone_ticket_ns: Spread,
     /// Cores that want a ticket lock, and the time from one acquisition to the next.
-    crowds: Vec<(u32, Spread)>,
+    contended_ns: Vec<(u32, Spread)>,
     wake_ns: Spread,
     context_switch_ns: Spread,
     pause_ns: Spread,
@@ -176,11 +176,11 @@ impl Calibration {
             tier("sockets", cores.pairs(|a, b| a.socket != b.socket)),
         ];
         let neighbours = [first, cores.places[1].core];
-        let crowds = sizes.iter().map(|&size| {
+        let contended_ns = sizes.iter().map(|&size| {
             let time = take("contenders for a lock", time::contended_ticket_ns(&contenders[..size]))?;
             Ok((size as u32, time))
         });
-        let crowds = crowds.collect::<anyhow::Result<_>>()?;
+        let contended_ns = contended_ns.collect::<anyhow::Result<_>>()?;
         let measured = Self {
             source: Source::cited(format!(
                 "measured by contend calibrate on {} on {}",
@@ -191,7 +191,7 @@ impl Calibration {
             tiers,
             local_atomic_ns: take("an atomic operation", time::local_atomic_ns(first))?,
             lone_ticket_ns: take("a lock alone", time::lone_ticket_ns(first))?,
-            crowds,
+            contended_ns,
             wake_ns: take("a wake-up", time::wake_ns(neighbours))?,
             context_switch_ns: take("a context switch", time::context_switch_ns(first))?,
             pause_ns: take("a spin-loop hint", time::pause_ns(first))?,
@@ -257,7 +257,7 @@ impl Calibration {
     fn waiter(&self) -> anyhow::Result<Figure> {
         let transfer = self.nearest_transfer().context("no line transfer could be measured")?;
         let of = |end: fn(&Spread) -> f64| {
-            let times: Vec<_> = self.crowds.iter().map(|(cores, time)| (*cores, end(time))).collect();
+            let times: Vec<_> = self.contended_ns.iter().map(|(cores, time)| (*cores, end(time))).collect();
             Some(time::waiter_cost_ns(&times)? / transfer.median)
         };
         let Some(median) = of(|time| time.median) else {
@@ -265,7 +265,7 @@ impl Calibration {
         };
         let ends = [of(|time| time.low), of(|time| time.high)].into_iter().flatten();
         let (low, high) = ends.fold((median, median), |(low, high), end| (low.min(end), high.max(end)));
-        let most = self.crowds.last().map_or(0, |(cores, _)| *cores);
+        let most = self.contended_ns.last().map_or(0, |(cores, _)| *cores);
         let what =
             format!("slope of a ticket lock's acquisitions with 2 to {most} cores, t_k = s + c(k-1)/2");
         Ok(self.figure(Spread { low, median, high }, FigureUnit::Transfers, &what))
@@ -273,7 +273,7 @@ impl Calibration {
 
     /// What is taken for c when no slope can be measured: a whole line transfer for each waiter, down to a tenth.
     fn assumed_waiter(&self) -> Figure {
-        let why = if self.crowds.len() < 2 {
+        let why = if self.contended_ns.len() < 2 {
             "what a second waiter adds needs a third core"
         } else {
             "the time did not rise with the waiters measured"
@@ -306,7 +306,7 @@ impl Calibration {
         }
         row("atomic addition in the own cache".into(), self.local_atomic_ns, "ns");
         row("ticket lock, acquire and release, alone".into(), self.lone_ticket_ns, "ns");
-        for (cores, spread) in &self.crowds {
+        for (cores, spread) in &self.contended_ns {
             row(format!("ticket lock, from owner to owner, {} waiting", cores - 1), *spread, "ns");
         }
         row("wake-up of a sleeper on another core".into(), self.wake_ns, "ns");
@@ -320,7 +320,7 @@ impl Calibration {
     }
 }
 
-/// How many cores crowds are made of: 2, 3, 4, 6, 8, 12, … up to all.
+/// How many cores contend: 2, 3, 4, 6, 8, 12, … up to all.
 fn contender_counts(cores: usize) -> Vec<usize> {
     let steps = (1..).flat_map(|power| [1 << power, 3 << (power - 1)]);
     let mut sizes: Vec<usize> = steps.take_while(|&size| size < cores).filter(|&size| size > 1).collect();
@@ -366,7 +366,7 @@ mod tests {
         Spread { low: 0.9 * median, median, high: 1.2 * median }
     }
 
-    fn measured(crowds: Vec<(u32, Spread)>) -> Calibration {
+    fn measured(contended_ns: Vec<(u32, Spread)>) -> Calibration {
         let tier = |name, ns: Option<f64>| Tier { name, transfer_ns: ns.map(spread) };
         Calibration {
             source: Source::cited("measured by contend calibrate on 2026-01-31 on A \"CPU\""),
@@ -374,7 +374,7 @@ mod tests {
             tiers: [tier("a", None), tier("b", Some(50.0)), tier("c", None), tier("d", Some(200.0))],
             local_atomic_ns: spread(2.0),
             lone_ticket_ns: spread(4.0),
-            crowds,
+            contended_ns,
             wake_ns: spread(4000.0),
             context_switch_ns: spread(900.0),
             pause_ns: spread(10.0),
@@ -437,8 +437,8 @@ mod tests {
 
     #[test]
     fn a_machine_file_of_measurements_can_be_simulated() {
-        for crowds in [vec![(2, spread(60.0))], vec![(2, spread(60.0)), (4, spread(80.0))]] {
-            let measured = measured(crowds);
+        for contended_ns in [vec![(2, spread(60.0))], vec![(2, spread(60.0)), (4, spread(80.0))]] {
+            let measured = measured(contended_ns);
             let machine = measured.machine("x", &two_sockets()).unwrap();
             let read = MachineFile::parse(&file_text(&machine, &measured).unwrap()).unwrap();
             let hardware = simulator::Hardware::new(&read).unwrap();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn crowds_grow_to_all_cores() {
+    fn contended_ns_grow_to_all_cores() {
         assert_eq!(contender_counts(2), [2]);
         assert_eq!(contender_counts(3), [2, 3]);
         assert_eq!(contender_counts(20), [2, 3, 4, 6, 8, 12, 16, 20]);
@@ -474,7 +474,7 @@ mod tests {
             ],
             local_atomic_ns: spread(4.5),
             lone_ticket_ns: spread(6.0),
-            crowds: vec![(2, spread(60.0)), (4, spread(180.0))],
+            contended_ns: vec![(2, spread(60.0)), (4, spread(180.0))],
             wake_ns: spread(5_200.0),
             context_switch_ns: spread(1_500.0),
             pause_ns: spread(14.0),

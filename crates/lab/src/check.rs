@@ -56,10 +56,10 @@ impl CheckedLock {
 /// A counterexample with the command that runs it again.
 fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
     let weaken = weakened.map_or(String::new(), |site| format!(" --weaken {site}"));
-    let Task { lock, client, shape: Shape { threads, rounds }, model } = task;
+    let Task { lock, client, shape: Shape { threads, acquisitions }, model } = task;
     let client = client.name();
     format!(
-        "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {rounds} \
+        "{found}Run it again:\n  contend check {} --client {client} --threads {threads} --acquisitions {acquisitions} \
          --model {model}{weaken} --replay '{}'\n",
         lock.name, found.trace
     )

@@ -103,15 +103,15 @@ mod tests {
 
     #[test]
     fn a_site_that_is_not_there_is_answered_with_those_that_are() {
-        let told =
+        let answer =
             |site| unknown_site(site, "p.contend".as_ref(), &["TABLE", "log", "queue", "x"]).to_string();
         assert!(
-            told("tabel").contains("no lock of the site `tabel`; near are `TABLE`:"),
+            answer("tabel").contains("no lock of the site `tabel`; near are `TABLE`:"),
             "{}",
-            told("tabel")
+            answer("tabel")
         );
-        assert!(told("nosuch").contains("; holds `TABLE`, `log`, `queue`:"), "{}", told("nosuch"));
-        assert!(told("nosuch").contains("`contend report p.contend`"));
+        assert!(answer("nosuch").contains("; holds `TABLE`, `log`, `queue`:"), "{}", answer("nosuch"));
+        assert!(answer("nosuch").contains("`contend report p.contend`"));
     }
 
     #[test]

@@ -5,4 +5,4 @@ pub mod experiment;
 pub mod sweep;
 
 pub use experiment::{Experiment, run_table, workload_table};
-pub use sweep::{Measured, Setup, curve, sweep, sweep_or};
+pub use sweep::{Setup, SimulatedRun, curve, sweep, sweep_or};

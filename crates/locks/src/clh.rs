@@ -35,7 +35,7 @@ impl<M: Machine> ClhNode<M> {
     /// A node of the calling thread, waiting.
     #[inline]
     pub(crate) fn take() -> &'static Self {
-        let node = M::take_node::<Self>().node;
+        let node = M::allocate_node::<Self>().node;
         node.waiting.store(1, Relaxed);
         node
     }
@@ -53,7 +53,7 @@ impl<M: Machine> ClhNode<M> {
     pub(crate) unsafe fn await_and_recycle(&'static self) {
         M::spin_until(&self.waiting, Acquire, |waiting| waiting == 0); // [2] from the predecessor's release
         // SAFETY: its owner has released it, and left it to its successor.
-        unsafe { M::give_node(self) };
+        unsafe { M::free_node(self) };
     }
 
     /// The release of the node's owner: frees the lock whose queue ends at `tail`, or lets the successor in.
@@ -67,7 +67,7 @@ impl<M: Machine> ClhNode<M> {
         if last && tail.compare_exchange(own, null_mut(), Release, Relaxed).is_ok() {
             // [1] to the next acquirer
             // SAFETY: out of the queue, without a successor.
-            unsafe { M::give_node(self) };
+            unsafe { M::free_node(self) };
         } else {
             self.waiting.store(0, Release); // [2] to the successor, which gives the node back
         }
@@ -129,7 +129,7 @@ unsafe impl<M: Machine> TryLock<M> for Clh<M> {
             self.holder.set(node.address());
         } else {
             // SAFETY: in no queue.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         }
         taken
     }

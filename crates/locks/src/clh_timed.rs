@@ -57,7 +57,7 @@ impl<M: Machine> ClhTimed<M> {
         if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, AcqRel, Relaxed).is_ok()
         {
             // SAFETY: out of the queue, without a successor.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
             return;
         }
         node.predecessor.store(before, Relaxed);
@@ -84,7 +84,7 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
         // [1] to the next acquirer; [4] from whoever was behind us and left
         if last && self.tail.compare_exchange(own, null_mut(), AcqRel, Relaxed).is_ok() {
             // SAFETY: out of the queue, without a successor.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         } else {
             node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
         }
@@ -110,7 +110,7 @@ unsafe impl<M: Machine> TryLock<M> for ClhTimed<M> {
 unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        let node = M::take_node::<TimedNode<M>>().node;
+        let node = M::allocate_node::<TimedNode<M>>().node;
         node.state.store(WAITING, Relaxed);
         let own = core::ptr::from_ref(node).cast_mut();
         // [1] from the release that freed the lock; [3] publishes the node to the next in the queue
@@ -128,7 +128,7 @@ unsafe impl<M: Machine> TimedLock<M> for ClhTimed<M> {
                 Ok(_) => predecessor = null_mut(),
             }
             // SAFETY: its owner has released or left it, and it had one successor.
-            unsafe { M::give_node(before) };
+            unsafe { M::free_node(before) };
         }
         self.holder.set(own);
         Ok(())

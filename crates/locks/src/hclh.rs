@@ -113,7 +113,7 @@ unsafe impl<M: Machine> TryLock<M> for Hclh<M> {
             self.holder.set(node.address());
         } else {
             // SAFETY: in no queue.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         }
         taken
     }

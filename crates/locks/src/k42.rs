@@ -46,7 +46,7 @@ impl<M: Machine> K42<M> {
     /// Queues up behind `tail`, waits, and makes the lock the head of the queue again. False when `tail` was not the
     /// tail any more.
     fn wait_behind(&self, tail: *mut K42Node<M>) -> bool {
-        let taken = M::take_node::<K42Node<M>>().node;
+        let taken = M::allocate_node::<K42Node<M>>().node;
         let own = core::ptr::from_ref(taken).cast_mut();
         taken.next.store(null_mut(), Relaxed);
         taken.tail.store(own, Relaxed);
@@ -60,7 +60,7 @@ impl<M: Machine> K42<M> {
             self.leave_queue(taken);
         }
         // SAFETY: out of the queue, or never in it.
-        unsafe { M::give_node(taken) };
+        unsafe { M::free_node(taken) };
         queued
     }
 

@@ -29,7 +29,7 @@ unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
 
     #[inline]
     fn acquire(&self) {
-        let node = M::take_node::<McsNode<M>>().node;
+        let node = M::allocate_node::<McsNode<M>>().node;
         // SAFETY: a pool's node lives for ever, and is returned after its release.
         unsafe { self.queue.acquire(node) };
         self.holder.set(core::ptr::from_ref(node).cast_mut());
@@ -43,7 +43,7 @@ unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
         // SAFETY: as above.
         unsafe { self.queue.release(node) };
         // SAFETY: released above, so that it is in no queue.
-        unsafe { M::give_node(node) };
+        unsafe { M::free_node(node) };
     }
 
     fn is_idle(&self) -> bool {
@@ -60,14 +60,14 @@ unsafe impl<M: Machine> TryLock<M> for Mcs<M> {
         if self.queue.is_held() {
             return false;
         }
-        let node = M::take_node::<McsNode<M>>().node;
+        let node = M::allocate_node::<McsNode<M>>().node;
         // SAFETY: as in `acquire`.
         let taken = unsafe { self.queue.try_acquire(node) };
         if taken {
             self.holder.set(core::ptr::from_ref(node).cast_mut());
         } else {
             // SAFETY: in no queue.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         }
         taken
     }

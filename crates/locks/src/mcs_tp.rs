@@ -79,7 +79,7 @@ impl<M: Machine> McsTpNode<M> {
 }
 
 impl<M: Machine> McsTp<M> {
-    /// Queues up until the lock is granted. The node is the caller's to give back unless this gives up.
+    /// Queues up until the lock is granted. The node is the caller's to free unless this gives up.
     #[inline]
     fn wait(&self, node: &'static McsTpNode<M>, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         loop {
@@ -110,7 +110,7 @@ impl<M: Machine> McsTp<M> {
             Err(GRANTED) => Ok(()),
             Err(_) => {
                 // SAFETY: passed over, so in no queue.
-                unsafe { M::give_node(node) };
+                unsafe { M::free_node(node) };
                 Err(GaveUp)
             }
         }
@@ -145,7 +145,7 @@ impl<M: Machine> McsTp<M> {
             // [5] to its owner; [6] from it
             if first.status.swap(PASSED, AcqRel) == LEFT {
                 // SAFETY: out of the queue, and its owner has left it.
-                unsafe { M::give_node(first) };
+                unsafe { M::free_node(first) };
             }
             let Some(next) = next else { return };
             let is_let_in = if are_new { next.let_in() } else { next.grant(now_ns) };
@@ -178,7 +178,7 @@ unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
             }
         }
         // SAFETY: taken out of the queue above.
-        unsafe { M::give_node(node) };
+        unsafe { M::free_node(node) };
     }
 
     fn is_idle(&self) -> bool {
@@ -193,7 +193,7 @@ unsafe impl<M: Machine> TryLock<M> for McsTp<M> {
         if !self.tail.load(Relaxed).is_null() {
             return false;
         }
-        let node = M::take_node::<McsTpNode<M>>().node;
+        let node = M::allocate_node::<McsTpNode<M>>().node;
         node.next.store(null_mut(), Relaxed);
         // [1] from the release that freed the lock; [2] publishes the node to the successor
         let taken = self.tail.compare_exchange(null_mut(), node.address(), AcqRel, Relaxed).is_ok();
@@ -201,7 +201,7 @@ unsafe impl<M: Machine> TryLock<M> for McsTp<M> {
             self.holder.set(node.address());
         } else {
             // SAFETY: in no queue.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         }
         taken
     }
@@ -211,7 +211,7 @@ unsafe impl<M: Machine> TryLock<M> for McsTp<M> {
 unsafe impl<M: Machine> TimedLock<M> for McsTp<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        let node = M::take_node::<McsTpNode<M>>().node;
+        let node = M::allocate_node::<McsTpNode<M>>().node;
         self.wait(node, timeout)?;
         self.holder.set(node.address());
         Ok(())

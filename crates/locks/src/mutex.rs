@@ -187,7 +187,7 @@ enum Claim {
     Held,
     /// The waiter owns it.
     Taken,
-    /// The first waiter was handed the lock, and the list is given back.
+    /// The first waiter was handed the lock, and the list is left.
     PassedOn,
 }
 
@@ -251,13 +251,13 @@ impl<M: Machine> LinuxMutex<M> {
         if self.spin_in_queue(me, timeout) {
             return Ok(());
         }
-        let node = M::take_node::<MutexNode<M>>().node;
+        let node = M::allocate_node::<MutexNode<M>>().node;
         node.thread.set(me);
         self.lock_list();
         self.append(node);
         let waited = self.wait_in_list(node, me, timeout);
         // SAFETY: taken out of the list.
-        unsafe { M::give_node(node) };
+        unsafe { M::free_node(node) };
         waited
     }
 

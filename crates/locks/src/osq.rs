@@ -140,7 +140,7 @@ impl<M: Machine> Queued<'_, M> {
             M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [5] from the successor
         }
         // SAFETY: out of the queue, and nobody reads it any more.
-        unsafe { M::give_node(self.node) };
+        unsafe { M::free_node(self.node) };
     }
 
     /// Leaves the queue. False when the lock came first.
@@ -191,7 +191,7 @@ impl<M: Machine> Osq<M> {
             Ok(before) => before,
             Err(GaveUp) => {
                 // SAFETY: in no queue.
-                unsafe { M::give_node(queued.node) };
+                unsafe { M::free_node(queued.node) };
                 return Err(GaveUp);
             }
         };
@@ -239,7 +239,7 @@ unsafe impl<M: Machine> RawLock<M> for Osq<M> {
 unsafe impl<M: Machine> TryLock<M> for Osq<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
+        let TakenNode { node, name } = M::allocate_node::<OsqNode<M>>();
         node.next.store(null_mut(), Relaxed);
         let name = name.map_or(NAMELESS, |name| name + 1);
         let taken = self.take_when_free(name);
@@ -248,7 +248,7 @@ unsafe impl<M: Machine> TryLock<M> for Osq<M> {
         }
         if !taken || name == NAMELESS {
             // SAFETY: in no queue.
-            unsafe { M::give_node(node) };
+            unsafe { M::free_node(node) };
         }
         taken
     }
@@ -258,7 +258,7 @@ unsafe impl<M: Machine> TryLock<M> for Osq<M> {
 unsafe impl<M: Machine> TimedLock<M> for Osq<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        let TakenNode { node, name } = M::take_node::<OsqNode<M>>();
+        let TakenNode { node, name } = M::allocate_node::<OsqNode<M>>();
         let name = match name {
             Some(name) => {
                 self.wait(&Queued { tail: &self.tail, name: name + 1, node }, timeout)?;
@@ -266,7 +266,7 @@ unsafe impl<M: Machine> TimedLock<M> for Osq<M> {
             }
             None => {
                 // SAFETY: in no queue.
-                unsafe { M::give_node(node) };
+                unsafe { M::free_node(node) };
                 M::spin_rmw_or(&self.tail, timeout, |_| self.take_when_free(NAMELESS))?;
                 NAMELESS
             }

@@ -88,7 +88,7 @@ impl<M: Machine> Qspin<M> {
     }
 
     fn queue_up(&self) {
-        let TakenNode { node, name } = M::take_node::<QspinNode<M>>();
+        let TakenNode { node, name } = M::allocate_node::<QspinNode<M>>();
         match tail_of(name) {
             Some(tail) => {
                 self.wait_queued(node, tail);
@@ -96,7 +96,7 @@ impl<M: Machine> Qspin<M> {
             None => M::spin_rmw(&self.word, |_| self.take_when_free()),
         }
         // SAFETY: out of the queue, or never in it.
-        unsafe { M::give_node(node) };
+        unsafe { M::free_node(node) };
     }
 
     fn wait_queued(&self, node: &'static QspinNode<M>, tail: u32) {

@@ -55,9 +55,9 @@ fn deadlocks_of_every_kind() {
     });
     let cycles = found();
     assert_eq!(names_of(&cycles), [Names::from(["first".to_owned(), "second".to_owned()])]);
-    let told = cycles[0][0].to_string();
-    assert!(told.contains("waits for the lock at 0x"), "{told}");
-    assert!(told.contains("deadlocks"), "where it waits: {told}");
+    let printed = cycles[0][0].to_string();
+    assert!(printed.contains("waits for the lock at 0x"), "{printed}");
+    assert!(printed.contains("deadlocks"), "where it waits: {printed}");
 
     static OWN: Mutex<()> = Mutex::new(());
     spawn("itself", || {

@@ -95,7 +95,7 @@ impl Check for HandlersLock {
         // SAFETY: asks for the caller's own name.
         let interrupted = unsafe { libc::pthread_self() };
         let done = AtomicBool::new(false);
-        let (mut inside, outside) = (0, AtomicU64::new(0));
+        let (mut inside, between) = (0, AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for signal in 1..=SIGNALS {
@@ -107,7 +107,7 @@ impl Check for HandlersLock {
                         shared.other.touch();
                         // SAFETY: acquired above.
                         unsafe { shared.other.lock.release() };
-                        outside.fetch_add(1, SeqCst);
+                        between.fetch_add(1, SeqCst);
                     }
                 }
                 done.store(true, SeqCst);
@@ -121,7 +121,7 @@ impl Check for HandlersLock {
             }
         });
         assert_eq!(shared.handled.load(SeqCst), SIGNALS, "{name}");
-        assert_eq!(shared.other.count.get(), SIGNALS + outside.load(SeqCst), "{name}");
+        assert_eq!(shared.other.count.get(), SIGNALS + between.load(SeqCst), "{name}");
         assert_eq!(shared.own.count.get(), inside + shared.tried.load(SeqCst), "{name}");
     }
 }

@@ -278,7 +278,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     }
 
     #[inline]
-    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+    fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { thread::assert_fits::<T>() };
         let (slot, name) = thread::take_slot();
         // SAFETY: a slot is zeroed memory of the size and alignment of a line that is never unmapped, and any bit
@@ -287,7 +287,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     }
 
     #[inline]
-    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
+    unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         // SAFETY: by the caller.
         unsafe { thread::give_slot(NonNull::from(node).cast()) };
     }
@@ -300,7 +300,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     #[inline]
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         const { thread::assert_fits::<T>() };
-        // SAFETY: by the caller, and as in `take_node`.
+        // SAFETY: by the caller, and as in `allocate_node`.
         unsafe { thread::named_slot(name).cast::<T>().as_ref() }
     }
 

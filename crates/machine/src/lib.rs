@@ -269,15 +269,15 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Takes a free queue node out of the calling thread's pool. The memory outlives the thread. Past the pool's
     /// size it comes from a slower store and has no name. Its words hold what the last user left there.
     #[track_caller]
-    fn take_node<T: Node<Self>>() -> TakenNode<T>;
+    fn allocate_node<T: Node<Self>>() -> TakenNode<T>;
 
     /// Gives a node back to the pool that it came from; any thread may.
     ///
     /// # Safety
-    /// `node` came from [`Machine::take_node`] of this machine and this type, has not been returned since, and nobody
+    /// `node` came from [`Machine::allocate_node`] of this machine and this type, has not been returned since, and nobody
     /// uses it from now on.
     #[track_caller]
-    unsafe fn give_node<T: Node<Self>>(node: &'static T);
+    unsafe fn free_node<T: Node<Self>>(node: &'static T);
 
     /// A hint: the calling thread is about to use a node of its own pool that a neighbour may have written, and reads
     /// something else first to find out which. Lets the two line transfers overlap where the hardware can.

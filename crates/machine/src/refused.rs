@@ -9,7 +9,7 @@
 //! // SAFETY: one word.
 //! unsafe impl Node<Native> for Mine {}
 //! static MINE: Mine = Mine(Word::ZERO);
-//! Native::give_node(&MINE);
+//! Native::free_node(&MINE);
 //! ```
 //!
 //! ```
@@ -17,9 +17,9 @@
 //! struct Mine(<Native as Machine>::U64);
 //! // SAFETY: one word.
 //! unsafe impl Node<Native> for Mine {}
-//! let taken = Native::take_node::<Mine>();
+//! let taken = Native::allocate_node::<Mine>();
 //! // SAFETY: taken above.
-//! unsafe { Native::give_node(taken.node) };
+//! unsafe { Native::free_node(taken.node) };
 //! ```
 //!
 //! A name that no node has:
@@ -37,7 +37,7 @@
 //! struct Mine(<Native as Machine>::U64);
 //! // SAFETY: one word.
 //! unsafe impl Node<Native> for Mine {}
-//! let taken = Native::take_node::<Mine>();
+//! let taken = Native::allocate_node::<Mine>();
 //! // SAFETY: the name of a node.
 //! let named = unsafe { Native::named_node::<Mine>(taken.name.unwrap()) };
 //! assert!(std::ptr::eq(named, taken.node));

@@ -99,7 +99,7 @@ fn writes_end_waits<M: Machine>() {
 
 fn nodes_are_distinct_named_and_reused<M: Machine>() {
     let many = M::NAMED_NODES as usize + 3;
-    let taken = (0..many).map(|_| M::take_node::<TestNode<M>>()).collect::<Vec<_>>();
+    let taken = (0..many).map(|_| M::allocate_node::<TestNode<M>>()).collect::<Vec<_>>();
     let mut addresses =
         taken.iter().map(|taken| core::ptr::from_ref(taken.node) as usize).collect::<Vec<_>>();
     addresses.sort_unstable();
@@ -117,11 +117,11 @@ fn nodes_are_distinct_named_and_reused<M: Machine>() {
     // Another thread may give a node back.
     M::run(&Plan::threads(1), &|_| {
         // SAFETY: taken above, and used no more.
-        taken.iter().for_each(|taken| unsafe { M::give_node(taken.node) });
+        taken.iter().for_each(|taken| unsafe { M::free_node(taken.node) });
     });
-    assert!(core::ptr::eq(M::take_node::<TestNode<M>>().node, first));
+    assert!(core::ptr::eq(M::allocate_node::<TestNode<M>>().node, first));
     // SAFETY: taken above.
-    unsafe { M::give_node(first) };
+    unsafe { M::free_node(first) };
 }
 
 fn numbers_of_ended_threads_are_used_again<M: Machine>() {

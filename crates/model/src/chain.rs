@@ -6,22 +6,22 @@
 //!       1/t_1     1/t_2             1/t_n
 //! ```
 //!
-//! Each core outside the lock comes to it after a mean time a; with k cores at the lock a critical section and its
+//! Each core that thinks comes to the lock after a mean time a; with k cores at the lock a critical section and its
 //! hand-over take a mean time t_k. Balance between neighbours gives the probabilities as a product,
 //! P_k = P_0 · n!/(n-k)! · t_1 … t_k / a^k, which spans far more than a double holds at thousands of cores: it is
 //! kept as logarithms.
 //!
-//! Times at the lock are exponential in this chain. Times outside need not be: a queue of this kind, with an
-//! exponential server and cores that do not get in each other's way outside, has the same probabilities for any
-//! distribution of the time outside with the same mean (Baskett, Chandy, Muntz and Palacios, JACM 1975). So less
-//! variable times outside, alone, move no curve of this model; only less variable times at the lock would.
+//! Times at the lock are exponential in this chain. Think times need not be: a queue of this kind, with an
+//! exponential server and cores whose think times do not depend on each other, has the same probabilities for any
+//! distribution of think time with the same mean (Baskett, Chandy, Muntz and Palacios, JACM 1975). So less
+//! variable think times, alone, move no curve of this model; only less variable times at the lock would.
 
 use crate::{ModelError, ln_add, ln_sum, positive, valid_cores};
 
 /// A solved chain.
 #[derive(Debug, Clone)]
 pub struct Chain {
-    outside: f64,
+    think: f64,
     /// t_1 … t_n.
     times: Vec<f64>,
     /// ln P_0 … ln P_n.
@@ -40,13 +40,13 @@ pub struct Basins {
 }
 
 impl Chain {
-    /// Solves the chain of `times.len()` cores; `outside` is a, `times[k - 1]` is t_k.
+    /// Solves the chain of `times.len()` cores; `think` is a, `times[k - 1]` is t_k.
     ///
     /// # Errors
     ///
     /// A time that is not finite and above zero; no cores, or more than [`crate::MAX_CORES`].
-    pub fn new(outside: f64, times: Vec<f64>) -> Result<Self, ModelError> {
-        positive("the time outside the lock", outside)?;
+    pub fn new(think: f64, times: Vec<f64>) -> Result<Self, ModelError> {
+        positive("the think time", think)?;
         for &time in &times {
             positive("the time at the lock", time)?;
         }
@@ -57,12 +57,12 @@ impl Chain {
         let mut ln_probabilities = Vec::with_capacity(times.len() + 1);
         ln_probabilities.push(ln);
         for (&time, away) in times.iter().zip((1..=cores).rev()) {
-            ln += f64::from(away).ln() + time.ln() - outside.ln();
+            ln += f64::from(away).ln() + time.ln() - think.ln();
             ln_probabilities.push(ln);
         }
         let ln_total = ln_sum(&ln_probabilities);
         ln_probabilities.iter_mut().for_each(|ln| *ln -= ln_total);
-        Ok(Self { outside, times, ln_probabilities })
+        Ok(Self { think, times, ln_probabilities })
     }
 
     /// n.
@@ -80,14 +80,14 @@ impl Chain {
         self.probabilities().enumerate().map(|(k, p)| k as f64 * p).sum()
     }
 
-    /// The mean number of cores outside: the paper's speed-up n - w, summed so that it stays exact where it is tiny.
+    /// The mean number of cores that think: the paper's speed-up n - w, summed so that it stays exact where it is tiny.
     pub fn away(&self) -> f64 {
         self.probabilities().zip((0..=self.cores()).rev()).map(|(p, away)| f64::from(away) * p).sum()
     }
 
     /// Acquisitions in a unit of time, of all cores.
     pub fn throughput(&self) -> f64 {
-        self.away() / self.outside
+        self.away() / self.think
     }
 
     /// The share of the releases that leave from each state, from 1 to n: P_k/t_k of their sum.
@@ -138,7 +138,7 @@ impl Chain {
             for k in 0..to {
                 ln_behind = ln_add(ln_behind, ln_p(k));
                 if k >= from {
-                    let ln_rate = f64::from(self.cores() - k).ln() - self.outside.ln();
+                    let ln_rate = f64::from(self.cores() - k).ln() - self.think.ln();
                     ln_time = ln_add(ln_time, ln_behind - ln_p(k) - ln_rate);
                 }
             }
@@ -204,14 +204,14 @@ mod tests {
         assert!(chain.basins().is_none());
     }
 
-    /// Runs `cores` cores that back off for `outside()` and a server whose rate follows the number waiting.
+    /// Runs `cores` cores that think for `think()` and a server whose rate follows the number waiting.
     fn simulated_throughput(
         times: &[f64],
         transitions: u32,
         random: &mut Xorshift,
-        mut outside: impl FnMut(&mut Xorshift) -> f64,
+        mut think: impl FnMut(&mut Xorshift) -> f64,
     ) -> f64 {
-        let mut arrivals: Vec<f64> = times.iter().map(|_| outside(random)).collect();
+        let mut arrivals: Vec<f64> = times.iter().map(|_| think(random)).collect();
         let (mut now, mut at_lock, mut served) = (0.0_f64, 0_usize, 0_u32);
         while served < transitions {
             let next = (0..arrivals.len()).min_by(|&i, &j| arrivals[i].total_cmp(&arrivals[j]));
@@ -227,7 +227,7 @@ mod tests {
                     now = done;
                     at_lock -= 1;
                     served += 1;
-                    arrivals.push(now + outside(random));
+                    arrivals.push(now + think(random));
                 }
             }
         }

@@ -144,7 +144,7 @@ mod tests {
 
     fn lock(waiter_cost: f64, variant: Variant) -> LockModel {
         LockModel {
-            outside: 1592.0,
+            think: 1592.0,
             service: Service { same: 121.0, other: 200.0 },
             handover: Handover::Ticket { waiter_cost },
             readers: None,

@@ -95,10 +95,10 @@ impl Variant {
 pub struct Contenders {
     /// Cores that hold or wait for the lock, k; at least 1.
     pub at_lock: u32,
-    /// Cores outside, n - k.
+    /// Cores that think, n - k.
     pub away: u32,
-    /// The mean time a core stays outside.
-    pub outside: f64,
+    /// The mean think time of a core.
+    pub think: f64,
 }
 
 /// The cost of a hand-over: a family and its numbers.
@@ -189,11 +189,11 @@ impl Handover {
             }
             Self::Queue { transfer } => transfer,
             Self::Blocking { wake, barging } => {
-                let arrivals_while_waking = wake * f64::from(contenders.away) / contenders.outside;
+                let arrivals_while_waking = wake * f64::from(contenders.away) / contenders.think;
                 if barging { wake / (1.0 + arrivals_while_waking) } else { wake }
             }
             Self::BackOffThenSleep { poll } => {
-                let arrivals_between_polls = poll * f64::from(contenders.away + 1) / contenders.outside;
+                let arrivals_between_polls = poll * f64::from(contenders.away + 1) / contenders.think;
                 poll / (1.0 + arrivals_between_polls)
             }
         }
@@ -204,7 +204,7 @@ impl Handover {
     pub(crate) fn returns(&self, contenders: Contenders) -> f64 {
         match *self {
             Self::BackOffThenSleep { .. } if contenders.at_lock > 1 => {
-                (self.time(contenders, Variant::default()) / contenders.outside).min(1.0)
+                (self.time(contenders, Variant::default()) / contenders.think).min(1.0)
             }
             _ => 0.0,
         }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     fn contenders(at_lock: u32) -> Contenders {
-        Contenders { at_lock, away: 4, outside: 1000.0 }
+        Contenders { at_lock, away: 4, think: 1000.0 }
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
     fn barging_hides_the_wake_up_behind_arrivals() {
         let time = |barging, away| {
             Handover::Blocking { wake: 500.0, barging }
-                .time(Contenders { at_lock: 3, away, outside: 1000.0 }, Variant::Waiters)
+                .time(Contenders { at_lock: 3, away, think: 1000.0 }, Variant::Waiters)
         };
         assert_eq!(time(true, 0), 500.0);
         assert_eq!(time(true, 2), 250.0);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
         let lock = Handover::BackOffThenSleep { poll: 3000.0 };
-        let contenders = |at_lock, away| Contenders { at_lock, away, outside: 100.0 };
+        let contenders = |at_lock, away| Contenders { at_lock, away, think: 100.0 };
         assert!((lock.time(contenders(2, 0), Variant::Waiters) - 3000.0 / 31.0).abs() < 1e-9);
         assert!((lock.returns(contenders(2, 0)) - 30.0 / 31.0).abs() < 1e-9);
         assert!(lock.returns(contenders(2, 9)) < 0.1, "one of ten that may come");

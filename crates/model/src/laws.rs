@@ -29,14 +29,14 @@ impl CriticalSections {
         if cores == 1 {
             return 1.0;
         }
-        let outside = (1.0 - self.sequential - self.critical).max(0.0);
-        let parallel = self.critical + outside;
+        let think = (1.0 - self.sequential - self.critical).max(0.0);
+        let parallel = self.critical + think;
         // The chance that another thread is in a critical section at a time.
         let busy = if parallel > 0.0 { self.critical / parallel } else { 0.0 };
         let met = busy * self.contention;
-        let average = self.critical * met + (self.critical * (1.0 - met) + outside) / n;
+        let average = self.critical * met + (self.critical * (1.0 - met) + think) / n;
         let slowest =
-            self.critical * self.contention + (self.critical * (1.0 - self.contention) + outside) / (2.0 * n);
+            self.critical * self.contention + (self.critical * (1.0 - self.contention) + think) / (2.0 * n);
         1.0 / (self.sequential + average.max(slowest))
     }
 }

@@ -21,9 +21,9 @@
 //! ```
 //! use contend_model::{Handover, LockModel, Variant, Service};
 //!
-//! // One memory-mapping lock of the paper: 121 cycles held, 1592 outside, 200 more for every two waiters.
+//! // One memory-mapping lock of the paper: 121 cycles held, 1592 of think time, 200 more for every two waiters.
 //! let lock = LockModel {
-//!     outside: 1592.0,
+//!     think: 1592.0,
 //!     service: Service::constant(121.0),
 //!     handover: Handover::Ticket { waiter_cost: 200.0 },
 //!     readers: None,

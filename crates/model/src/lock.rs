@@ -85,9 +85,9 @@ impl Readers {
 /// One lock under a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockModel {
-    /// a: the mean time a core spends *outside* the lock between a release and its next attempt. (The paper defines
+    /// a: the mean think time of a core, from a release to its next attempt. (The paper defines
     /// a as the time between acquisitions and uses it as this.)
-    pub outside: f64,
+    pub think: f64,
     /// s: the mean time in the critical section.
     pub service: Service,
     /// What a hand-over adds.
@@ -139,7 +139,7 @@ impl LockModel {
         let away = chain.away();
         Ok(Steady {
             cores,
-            speedup: away * (1.0 + self.service.same / self.outside),
+            speedup: away * (1.0 + self.service.same / self.think),
             away,
             throughput: chain.throughput(),
             service: self.service.mean(from_other),
@@ -169,7 +169,7 @@ impl LockModel {
     }
 
     fn check(&self) -> Result<(), ModelError> {
-        positive("the time outside the lock", self.outside)?;
+        positive("the think time", self.think)?;
         positive("the critical section after the same core", self.service.same)?;
         positive("the critical section after another core", self.service.other)?;
         self.readers.map_or(Ok(()), Readers::check)?;
@@ -200,7 +200,7 @@ impl LockModel {
     /// The share of the acquisitions by the core that released last, although others waited.
     fn returned(&self, chain: &Chain) -> f64 {
         let cores = chain.cores();
-        let contenders = |at_lock| Contenders { at_lock, away: cores - at_lock, outside: self.outside };
+        let contenders = |at_lock| Contenders { at_lock, away: cores - at_lock, think: self.think };
         chain
             .releases()
             .zip(1..)
@@ -211,11 +211,11 @@ impl LockModel {
     fn chain_with(&self, cores: u32, from_other: f64) -> Result<Chain, ModelError> {
         let service = self.service.mean(from_other);
         let time = |at_lock| {
-            let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.outside };
+            let contenders = Contenders { at_lock, away: cores - at_lock, think: self.think };
             let handover = self.handover.time(contenders, self.variant);
             self.readers.map_or(service + handover, |readers| readers.time(at_lock, service, handover))
         };
-        Chain::new(self.outside, (1..=cores).map(time).collect())
+        Chain::new(self.think, (1..=cores).map(time).collect())
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
     /// Fig. 3's MEMPOP: 6852 cycles an operation, 4 acquires of 121 cycles each.
     fn mempop(c: f64) -> LockModel {
         LockModel {
-            outside: 6852.0 / 4.0 - 121.0,
+            think: 6852.0 / 4.0 - 121.0,
             service: Service::constant(121.0),
             handover: Handover::Ticket { waiter_cost: c },
             readers: None,
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn without_hand_over_cost_throughput_tends_to_amdahls_limit() {
         let lock = LockModel { handover: Handover::Queue { transfer: 0.0 }, ..mempop(0.0) };
-        let amdahl_limit = (lock.outside + 121.0) / 121.0;
+        let amdahl_limit = (lock.think + 121.0) / 121.0;
         let speedup = lock.at(1000).unwrap().speedup;
         assert!((speedup / amdahl_limit - 1.0).abs() < 1e-9, "{speedup} {amdahl_limit}");
-        // Before it, the law is the lower: it forbids work outside while the lock is held.
+        // Before it, the law is the lower: it forbids think time while the lock is held.
         assert!(lock.at(8).unwrap().speedup > crate::laws::amdahl(1.0 / amdahl_limit, 8));
     }
 
@@ -310,7 +310,7 @@ mod tests {
         };
         let speedup = |cores| lock.at(cores).unwrap().speedup;
         assert!(speedup(2) > 1.9, "few readers share: {}", speedup(2));
-        let saturated = (lock.outside + lock.service.same) / 100.0;
+        let saturated = (lock.think + lock.service.same) / 100.0;
         assert!(speedup(400) < saturated && speedup(400) > 0.98 * saturated, "{} {saturated}", speedup(400));
     }
 
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn few_writers_among_readers_bring_a_lock_down_that_sleeps() {
         let lock = |share| LockModel {
-            outside: 378.0,
+            think: 378.0,
             service: Service { same: 165.0, other: 509.0 },
             handover: Handover::Blocking { wake: 14_000.0, barging: true },
             readers: Some(Readers { share, word: 100.0 }),
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn waiters_that_back_off_leave_the_lock_to_the_core_that_has_its_data() {
         let lock = |handover| LockModel {
-            outside: 100.0,
+            think: 100.0,
             service: Service { same: 50.0, other: 250.0 },
             handover,
             readers: None,
@@ -364,8 +364,8 @@ mod tests {
         let readers =
             proptest::option::of((0.0..=1.0, time()).prop_map(|(share, word)| Readers { share, word }));
         (time(), time(), 1.0..1e6f64, handover, readers, 0..4usize).prop_map(
-            |(outside, same, growth, handover, readers, variant)| LockModel {
-                outside,
+            |(think, same, growth, handover, readers, variant)| LockModel {
+                think,
                 service: Service { same, other: same * growth },
                 handover,
                 readers,
@@ -389,7 +389,7 @@ mod tests {
             // What comes to the lock leaves it. The probabilities carry rounding of their exponents, which reach
             // tens of thousands.
             let served: f64 = chain.throughput();
-            let limit = f64::from(cores) / lock.outside;
+            let limit = f64::from(cores) / lock.think;
             prop_assert!(served <= limit * (1.0 + 1e-9));
             prop_assert!(!chain.ln_first_passage(0, cores).is_nan());
             prop_assert!(!chain.ln_first_passage(cores, 0).is_nan());
@@ -404,9 +404,9 @@ mod tests {
         }
 
         #[test]
-        fn constant_hand_over_never_falls_with_cores(outside in 1.0..1e6f64, s in 1.0..1e4f64, cores in 1u32..300) {
+        fn constant_hand_over_never_falls_with_cores(think in 1.0..1e6f64, s in 1.0..1e4f64, cores in 1u32..300) {
             let lock = LockModel {
-                outside,
+                think,
                 service: Service::constant(s),
                 handover: Handover::Queue { transfer: 0.0 },
                 readers: None,
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn impossible_inputs_are_refused() {
         for lock in [
-            LockModel { outside: f64::INFINITY, ..mempop(1.0) },
+            LockModel { think: f64::INFINITY, ..mempop(1.0) },
             LockModel { service: Service { same: 1.0, other: -1.0 }, ..mempop(1.0) },
             LockModel { readers: Some(Readers { share: 1.5, word: 0.0 }), ..mempop(1.0) },
             mempop(-1.0),

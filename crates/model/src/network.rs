@@ -1,6 +1,6 @@
 //! Several locks.
 //!
-//! Cores go round between the work outside and the locks of an operation; each lock is a queue whose service time
+//! Cores go round between the think time and the locks of an operation; each lock is a queue whose service time
 //! depends on how many are there. Such a closed network has a product-form solution (Gordon and Newell 1967), and
 //! Buzen's convolution (CACM 1973) sums it exactly, here in logarithms. A network of one lock is the chain of
 //! [`crate::chain`].
@@ -30,7 +30,7 @@ pub struct Station {
 impl Station {
     /// The mean time from one release to the next with `at_lock` of `cores` cores there.
     fn time(&self, at_lock: u32, cores: u32, variant: Variant) -> f64 {
-        let contenders = Contenders { at_lock, away: cores - at_lock, outside: self.away };
+        let contenders = Contenders { at_lock, away: cores - at_lock, think: self.away };
         let handover = self.handover.time(contenders, variant);
         self.readers.map_or(self.service + handover, |readers| readers.time(at_lock, self.service, handover))
     }
@@ -39,8 +39,8 @@ impl Station {
 /// The locks that an operation passes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// The time of one operation outside all locks.
-    pub outside: f64,
+    /// The think time of one operation.
+    pub think: f64,
     /// The locks. One that takes no time at all may be left out.
     pub locks: Vec<Station>,
     /// Which form of the model is used.
@@ -57,9 +57,9 @@ impl Network {
     /// Inputs that are not finite or negative; no cores or too many.
     pub fn throughput(&self, cores: u32) -> Result<f64, ModelError> {
         valid_cores(cores)?;
-        positive("the time outside the locks", self.outside)?;
-        // ln G of the cores outside alone: aⁿ/n!.
-        let mut ln_total = running_sum(cores, |k| self.outside.ln() - f64::from(k).ln());
+        positive("the think time", self.think)?;
+        // ln G of the cores that think, alone: aⁿ/n!.
+        let mut ln_total = running_sum(cores, |k| self.think.ln() - f64::from(k).ln());
         for lock in &self.locks {
             not_negative("the acquisitions of an operation", lock.visits)?;
             positive("the critical section", lock.service)?;
@@ -113,15 +113,15 @@ mod tests {
         Station { visits, service, handover: Handover::Ticket { waiter_cost }, readers: None, away: 1000.0 }
     }
 
-    fn network(outside: f64, locks: Vec<Station>) -> Network {
-        Network { outside, locks, variant: Variant::Waiters }
+    fn network(think: f64, locks: Vec<Station>) -> Network {
+        Network { think, locks, variant: Variant::Waiters }
     }
 
     #[test]
     fn one_lock_is_the_chain() {
         let network = network(1592.0, vec![ticket(1.0, 121.0, 200.0)]);
         let lock = LockModel {
-            outside: 1592.0,
+            think: 1592.0,
             service: Service::constant(121.0),
             handover: Handover::Ticket { waiter_cost: 200.0 },
             readers: None,

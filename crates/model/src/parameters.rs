@@ -89,9 +89,9 @@ const LEAST_SPREAD: f64 = 0.05;
 /// Lines that a critical section may touch, where no profile has seen it on a second core: from none to this many.
 const UNSEEN_LINES: Range = Range { low: 0.0, likely: 1.0, high: 8.0 };
 
-/// The time outside a lock is at least this share of the span from a release to the next acquisition, however
+/// The think time is at least this share of the span from a release to the next acquisition, however
 /// nearly all of it was waiting: the difference of two means is no surer.
-const LEAST_OUTSIDE: f64 = 0.01;
+const LEAST_THINK: f64 = 0.01;
 
 /// How long a waiter that backs off is awake before it sleeps, ns: the pauses of contend's locks at 4, 3 and 2 GHz.
 const BACK_OFF_BEFORE_SLEEP_NS: Range =
@@ -113,8 +113,8 @@ const POLLS_BEFORE_SLEEP: f64 = BACK_OFF_CYCLES.len() as f64;
 /// What a prediction is made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
-    /// a: mean time outside the lock, waiting not included, ns.
-    pub outside_ns: Range,
+    /// a: mean think time, waiting not included, ns.
+    pub think_ns: Range,
     /// The critical section after a holder on the same core, ns.
     pub same_ns: Range,
     /// What it grew by after a holder on another core, on the profiled machine, ns.
@@ -193,21 +193,21 @@ impl Parameters {
                 same_ns.high
             ));
         }
-        let outside =
-            |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_OUTSIDE * think_ns).max(f64::MIN_POSITIVE);
-        let outside_ns = Range {
-            low: outside(think.ns.low / spread),
-            likely: outside(think.ns.likely),
-            high: outside(think.ns.high * spread),
+        let at_most =
+            |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_THINK * think_ns).max(f64::MIN_POSITIVE);
+        let think_ns = Range {
+            low: at_most(think.ns.low / spread),
+            likely: at_most(think.ns.likely),
+            high: at_most(think.ns.high * spread),
         };
-        if outside_ns.high > 2.0 * outside_ns.low && think.ns.low == think.ns.high {
+        if think_ns.high > 2.0 * think_ns.low && think.ns.low == think.ns.high {
             doubts.push(format!(
-                "nearly all of the {:.0} ns between a thread's acquisitions was waiting: the time outside the lock is only known to be {:.0} to {:.0} ns; profile with fewer threads",
-                think.ns.likely, outside_ns.low, outside_ns.high
+                "nearly all of the {:.0} ns between a thread's acquisitions was waiting: the think time is only known to be {:.0} to {:.0} ns; profile with fewer threads",
+                think.ns.likely, think_ns.low, think_ns.high
             ));
         }
         Ok(Self {
-            outside_ns,
+            think_ns,
             same_ns,
             growth_ns,
             profiled_transfer_ns,
@@ -231,8 +231,8 @@ impl Parameters {
             End::Likely => 1.0,
             End::Pessimistic => self.spread,
         };
-        // The more time outside, the higher the throughput: the ends are the other way round.
-        let outside = end.opposite().of(self.outside_ns);
+        // The more think time, the higher the throughput: the ends are the other way round.
+        let think = end.opposite().of(self.think_ns);
         let transfer = end.of(costs.transfer_ns(cores));
         let distance = transfer / end.opposite().of(self.profiled_transfer_ns);
         let same = end.of(self.same_ns).max(LEAST_SECTION_NS) * times_off;
@@ -259,7 +259,7 @@ impl Parameters {
             }
         };
         LockModel {
-            outside,
+            think,
             service: Service { same, other },
             handover,
             readers: self.read_share.map(|share| Readers { share, word: 2.0 * transfer }),
@@ -271,7 +271,7 @@ impl Parameters {
 /// A back-off delay can be too short and too long: the optimistic end has the one of the range that is best with all cores
 /// at the lock, the pessimistic end the worst.
 fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, end: End) -> f64 {
-    let contenders = Contenders { at_lock: cores, away: 0, outside: 1.0 };
+    let contenders = Contenders { at_lock: cores, away: 0, think: 1.0 };
     let time =
         |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, Variant::default());
     let mut delays = [range.low, range.likely, range.high];
@@ -309,11 +309,11 @@ pub(crate) mod tests {
     fn waiting_is_not_time_outside() {
         let lock = Observed { wait_ns: 1500.0, ..observed(50.0, 2000.0) };
         let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
-        assert!((parameters.outside_ns.likely - 500.0).abs() < 1e-9);
+        assert!((parameters.think_ns.likely - 500.0).abs() < 1e-9);
         assert!(parameters.doubts.is_empty());
         let lock = Observed { wait_ns: 1990.0, ..observed(50.0, 2000.0) };
         let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
-        assert!((parameters.outside_ns.likely - 20.0).abs() < 1e-9 && parameters.outside_ns.low > 0.0);
+        assert!((parameters.think_ns.likely - 20.0).abs() < 1e-9 && parameters.think_ns.low > 0.0);
         assert!(parameters.doubts[0].contains("fewer threads"));
     }
 

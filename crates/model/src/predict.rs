@@ -1,6 +1,6 @@
 //! From a profile taken on few cores to a curve with a band, and a verdict.
 //!
-//! A profile gives the critical section (apart for "the last holder was this core" and "another"), the time outside,
+//! A profile gives the critical section (apart for "the last holder was this core" and "another"), the think time,
 //! and how sure it is of both. The machine gives what a line transfer, a waiter and a wake-up cost. What neither
 //! knows is a range, and the curve is computed at both ends of all ranges: throughput falls with every cost and every
 //! time at the lock, so the two ends hold all that lies between. If the ends disagree on whether throughput
@@ -218,8 +218,8 @@ pub fn split(
     let whole = parameters.at_end(family, costs, cores, variant, end);
     let copies_f = f64::from(copies);
     // To one copy a core comes back after its visits to the others.
-    let away = copies_f * (whole.outside + whole.service.same) - whole.service.same;
-    let one = crate::LockModel { outside: away, ..whole };
+    let away = copies_f * (whole.think + whole.service.same) - whole.service.same;
+    let one = crate::LockModel { think: away, ..whole };
     let station = Station {
         visits: 1.0 / copies_f,
         service: one.at(cores)?.service,
@@ -228,7 +228,7 @@ pub fn split(
         away,
     };
     let locks = vec![station; copies as usize];
-    Network { outside: whole.outside, locks, variant }.throughput(cores)
+    Network { think: whole.think, locks, variant }.throughput(cores)
 }
 
 /// One of several locks that an operation takes.
@@ -245,7 +245,7 @@ pub struct Part<'a> {
 /// Throughput relative to one core of operations that take several locks one after another, at the likely end of all
 /// ranges, and which of `parts` limits it at the last number of cores. One part alone is what [`predict`] says of it.
 ///
-/// `operation_ns` is the time of one operation on one core outside all of them.
+/// `operation_ns` is the think time of one operation on one core.
 ///
 /// # Errors
 ///
@@ -266,11 +266,11 @@ pub fn together(
                 service: model.at(cores)?.service,
                 handover: model.handover,
                 readers: model.readers,
-                away: model.outside,
+                away: model.think,
             })
         });
         let locks = locks.collect::<Result<Vec<_>, ModelError>>()?;
-        Ok::<_, ModelError>(Network { outside: operation_ns, locks, variant })
+        Ok::<_, ModelError>(Network { think: operation_ns, locks, variant })
     };
     let throughput = |cores: u32| network(cores)?.throughput(cores);
     let one = throughput(1)?;
@@ -305,7 +305,7 @@ mod tests {
                 let alone = predict(&parameters, family, &costs, &cores, variant).unwrap().curve;
                 let part = Part { visits: 1.0, family, parameters: &parameters };
                 let (together, _) =
-                    together(&[part], parameters.outside_ns.likely, &costs, &cores, variant).unwrap();
+                    together(&[part], parameters.think_ns.likely, &costs, &cores, variant).unwrap();
                 for (one, all) in alone.points().iter().zip(together.points()) {
                     assert!((one.value / all.value - 1.0).abs() < 1e-6, "{family:?}: {one:?} {all:?}");
                 }

@@ -6,7 +6,7 @@ use crate::published::Fault;
 use crate::simulated::{OPTERON, duration_ns, hardware, lock_name, speedup, workload};
 use curve::{Curve, Series};
 use lab::progress::Progress;
-use lab::simulate::{Measured, Setup, sweep};
+use lab::simulate::{Setup, SimulatedRun, sweep};
 use model::{Handover, LockModel, Service, Variant};
 use report::{Cell, Column, Table};
 use simulator::Hardware;
@@ -48,9 +48,9 @@ impl Costs {
         Ok(Self { same: cycles(0), other: cycles(1) - waiter / 2.0, waiter })
     }
 
-    fn model(&self, outside: f64) -> LockModel {
+    fn model(&self, think: f64) -> LockModel {
         LockModel {
-            outside,
+            think,
             service: Service { same: self.same, other: self.other.max(self.same) },
             handover: Handover::Ticket { waiter_cost: self.waiter.max(0.0) },
             readers: None,
@@ -63,13 +63,13 @@ impl Costs {
 pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let hardware = hardware(OPTERON)?;
     let counter = workload("counter")?;
-    let of_fig8 = [12_500, 25_000, 50_000, 100_000, 200_000].map(|outside| ("fig8", 400_u64, outside));
+    let of_fig8 = [12_500, 25_000, 50_000, 100_000, 200_000].map(|think| ("fig8", 400_u64, think));
     let of_fig9 = [400_u64, 1_600, 6_400, 25_600]
         .map(|section| ("fig9", section, (section as f64 * (1.0 / FIG9_SHARE - 1.0)) as u64));
     let mut table = Table::new([
         Column::text("figure", "figure"),
         Column::number("section_cycles", "section cycles"),
-        Column::number("outside_cycles", "outside cycles"),
+        Column::number("think_cycles", "think cycles"),
         Column::number("waiter_cycles", "c cycles"),
         Column::number("simulated_peak", "simulated peak"),
         Column::number("simulated_peak_cores", "at cores"),
@@ -81,22 +81,22 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         Column::percent("worst_error", "worst error %"),
     ]);
     let mut plots = vec![Series::new("fig8"), Series::new("fig9")];
-    for (figure, section, outside) in of_fig8.into_iter().chain(of_fig9) {
+    for (figure, section, think) in of_fig8.into_iter().chain(of_fig9) {
         let costs = Costs::measure(&hardware, counter, section, progress)?;
         let setups = CORES.map(|cores| Setup {
             section_cycles: Some(section),
-            think_cycles: Some(outside),
-            duration_ns: duration_ns(&hardware, section + outside, cores),
+            think_cycles: Some(think),
+            duration_ns: duration_ns(&hardware, section + think, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         });
         let mut simulated = speedup(&sweep(&setups, progress)?, "ticket", "counter")?;
-        let mut model = costs.model(outside as f64).curve("model", CORES)?;
+        let mut model = costs.model(think as f64).curve("model", CORES)?;
         let mut errors = errors(&model, &simulated);
         errors.sort_by(f64::total_cmp);
         table.row([
             Cell::from(figure),
             Cell::from(section),
-            Cell::from(outside),
+            Cell::from(think),
             Cell::from(costs.waiter),
             Cell::from(simulated.peak().map(|peak| peak.value)),
             Cell::from(simulated.peak().map(|peak| peak.cores)),
@@ -108,7 +108,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
             Cell::from(errors[errors.len() - 1]),
         ]);
         let (plot, label) = match figure {
-            "fig8" => (&mut plots[0], format!("{outside} cycles outside")),
+            "fig8" => (&mut plots[0], format!("{think} cycles of think time")),
             _ => (&mut plots[1], format!("section {section} cycles")),
         };
         simulated.label = format!("simulated, {label}");
@@ -140,9 +140,9 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
     let counter = workload("counter")?;
     let mut table = Table::new([
         Column::number("section_cycles", "section cycles"),
-        Column::number("outside_cycles", "outside cycles"),
+        Column::number("think_cycles", "think cycles"),
         Column::number("profiled_section_cycles", "profiled section"),
-        Column::number("profiled_outside_cycles", "profiled outside"),
+        Column::number("profiled_think_cycles", "profiled think"),
         Column::number("predicted_at_48", "predicted at 48"),
         Column::number("simulated_at_48", "simulated at 48"),
         Column::number("ratio", "predicted / simulated"),
@@ -150,11 +150,11 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         Column::number("simulated_peak_cores", "simulated peak cores"),
     ]);
     let mut plots = vec![Series::new("end-to-end")];
-    for (section, outside) in [(200_u64, 4_000_u64), (400, 12_500), (1_000, 50_000)] {
+    for (section, think) in [(200_u64, 4_000_u64), (400, 12_500), (1_000, 50_000)] {
         let setup = |cores| Setup {
             section_cycles: Some(section),
-            think_cycles: Some(outside),
-            duration_ns: duration_ns(&hardware, section + outside, cores),
+            think_cycles: Some(think),
+            duration_ns: duration_ns(&hardware, section + think, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         };
         let profile = Profile::of(&sweep(&[setup(2)], progress)?[0], &hardware);
@@ -162,24 +162,24 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         let costs = Costs::measure(&hardware, counter, section, progress)?;
         let model = LockModel {
             service: Service { same: profile.section, other: profile.section + profile.handover },
-            ..costs.model(profile.outside)
+            ..costs.model(profile.think)
         };
         let mut predicted = model.curve("predicted", CORES)?;
         let mut simulated = speedup(&sweep(&CORES.map(setup), progress)?, "ticket", "counter")?;
         let at_48 = |curve: &Curve| curve.at(48).map_or(f64::NAN, |point| point.value);
         table.row([
             Cell::from(section),
-            Cell::from(outside),
+            Cell::from(think),
             Cell::from(profile.section),
-            Cell::from(profile.outside),
+            Cell::from(profile.think),
             Cell::from(at_48(&predicted)),
             Cell::from(at_48(&simulated)),
             Cell::from(at_48(&predicted) / at_48(&simulated)),
             Cell::from(predicted.peak().map(|peak| peak.cores)),
             Cell::from(simulated.peak().map(|peak| peak.cores)),
         ]);
-        predicted.label = format!("predicted, {section} of {}", section + outside);
-        simulated.label = format!("simulated, {section} of {}", section + outside);
+        predicted.label = format!("predicted, {section} of {}", section + think);
+        simulated.label = format!("simulated, {section} of {}", section + think);
         plots[0].curves.extend([predicted, simulated]);
     }
     Ok(Reproduction {
@@ -187,7 +187,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         table,
         plots,
         notes: vec![
-            "Section, outside and hand-over are what two cores show; c is measured on the target machine."
+            "Section, think time and hand-over are what two cores show; c is measured on the target machine."
                 .into(),
         ],
         faults: Vec::new(),
@@ -197,18 +197,18 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
 /// What a profile of a run says of its lock, in cycles.
 struct Profile {
     section: f64,
-    outside: f64,
+    think: f64,
     handover: f64,
 }
 
 impl Profile {
-    fn of(run: &Measured, hardware: &Hardware) -> Self {
+    fn of(run: &SimulatedRun, hardware: &Hardware) -> Self {
         let cycles = |ps: u64, count: u64| ps as f64 / count.max(1) as f64 * hardware.mhz as f64 / 1e6;
         let lock = run.report.locks.first().copied().unwrap_or_default();
         let threads = run.run.counts.len() as u64;
         let section = cycles(lock.held_ps, lock.acquisitions);
         let whole = cycles(run.run.elapsed_ns * simulator::PS_PER_NS * threads, lock.acquisitions);
-        let outside = whole - section - cycles(lock.wait_ps, lock.acquisitions);
-        Self { section, outside, handover: cycles(lock.handover_ps, lock.handovers) }
+        let think = whole - section - cycles(lock.wait_ps, lock.acquisitions);
+        Self { section, think, handover: cycles(lock.handover_ps, lock.handovers) }
     }
 }

@@ -145,8 +145,8 @@ pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
     if let Some((least, most)) = early {
         notes.push(format!(
             "Peaks and last good cores are {least:.2} to {most:.2} of the published ones: one c for any number of waiters \
-             brings the collapse early. What the model lacks is why few waiters cost less than many. Less variable times \
-             outside the lock do not move it: the chain is the same for any distribution of them."
+             brings the collapse early. What the model lacks is why few waiters cost less than many. Less variable think \
+             times do not move it: the chain is the same for any distribution of them."
         ));
     }
     let faults = [1, 2, 3, 4, 5, 6, 8].map(Fault).to_vec();

@@ -19,22 +19,22 @@ use topology::carried;
 /// A number of the machine files and the row that it is fitted to.
 struct Fit {
     number: &'static str,
-    row: Row,
+    row: RowKey,
 }
 
 /// A row by table, execution nodes and cores.
 #[derive(Clone, Copy, PartialEq)]
-struct Row(&'static str, &'static str, u32);
+struct RowKey(&'static str, &'static str, u32);
 
-impl Row {
+impl RowKey {
     fn is(self, row: &Contention) -> bool {
         (self.0, self.1, self.2) == (&*row.table, &*row.execution_nodes, row.cores)
     }
 }
 
 const FITS: [Fit; 2] = [
-    Fit { number: "local_transfer", row: Row("within_socket", "1", 6) },
-    Fit { number: "controller_hop", row: Row("rr_vs_ff_8", "0-7", 24) },
+    Fit { number: "local_transfer", row: RowKey("within_socket", "1", 6) },
+    Fit { number: "controller_hop", row: RowKey("rr_vs_ff_8", "0-7", 24) },
 ];
 /// The goals for the rows that are not fitted.
 const MEDIAN_GOAL: f64 = 0.08;

@@ -21,7 +21,7 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
         Column::number("operation_cycles", "operation cycles"),
         Column::number("acquires_per_operation", "acquires each"),
         Column::number("critical_section_cycles", "section cycles"),
-        Column::number("outside_cycles", "outside cycles"),
+        Column::number("think_cycles", "think cycles"),
         Column::percent("printed_share", "printed %"),
         Column::percent("share", "computed %"),
         Column::number("amdahl_limit", "Amdahl's limit").detail(),
@@ -31,7 +31,7 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
     for row in &rows {
         let acquires = row.acquires_per_operation;
         let section = row.critical_section_cycles;
-        let outside = row.operation_cycles / acquires - section;
+        let think = row.operation_cycles / acquires - section;
         let share = acquires * section / row.operation_cycles;
         table.row([
             Cell::from(row.benchmark.as_str()),
@@ -40,17 +40,17 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
             Cell::from(row.operation_cycles),
             Cell::from(acquires),
             Cell::from(section),
-            Cell::from(outside),
+            Cell::from(think),
             Cell::from(row.printed_percent_in_critical_section / 100.0),
             Cell::from(share),
             Cell::from(1.0 / share),
-            Cell::from(peak_cores(outside, section, ticket, variant)?),
+            Cell::from(peak_cores(think, section, ticket, variant)?),
             Cell::from(faults_of(&row.benchmark)),
         ]);
     }
     for benchmark in paper::benchmarks(&rows, &claims)?.iter().filter(|b| b.inputs == "5,000 an acquisition")
     {
-        let (outside, section) = (benchmark.think_cycles, benchmark.section_cycles());
+        let (think, section) = (benchmark.think_cycles, benchmark.section_cycles());
         table.row([
             Cell::from(benchmark.name.as_str()),
             Cell::from(benchmark.inputs),
@@ -58,11 +58,11 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
             Cell::Missing,
             Cell::Missing,
             Cell::from(section),
-            Cell::from(outside),
+            Cell::from(think),
             Cell::Missing,
             Cell::from(benchmark.share()),
             Cell::from(1.0 / benchmark.share()),
-            Cell::from(peak_cores(outside, section, ticket, variant)?),
+            Cell::from(peak_cores(think, section, ticket, variant)?),
             Cell::from("1"),
         ]);
     }
@@ -84,8 +84,8 @@ fn faults_of(benchmark: &str) -> &'static str {
     }
 }
 
-fn peak_cores(outside: f64, section: f64, ticket: Handover, variant: Variant) -> anyhow::Result<Option<u32>> {
-    let curve = paper::lock(outside, section, ticket, variant).curve("", 1..=CORES)?;
+fn peak_cores(think: f64, section: f64, ticket: Handover, variant: Variant) -> anyhow::Result<Option<u32>> {
+    let curve = paper::lock(think, section, ticket, variant).curve("", 1..=CORES)?;
     Ok(curve.peak().map(|peak| peak.cores))
 }
 
@@ -95,16 +95,16 @@ pub(crate) fn fig8(variant: Variant) -> anyhow::Result<Reproduction> {
     let section = paper::number(&claims, "FIG8", "section_cycles")?;
     let least = paper::number(&claims, "FIG8", "outside_cycles_min")?;
     let most = paper::number(&claims, "FIG8", "outside_cycles_max")?;
-    let sweep = doubling(least, most).map(|outside| Load {
-        label: format!("outside {outside:.0} cycles"),
-        outside,
+    let sweep = doubling(least, most).map(|think| Load {
+        label: format!("think time {think:.0} cycles"),
+        think,
         section,
     });
     sweep_of_loads(
-        "Fig. 8: ticket lock, critical section of 400 cycles, by time outside",
+        "Fig. 8: ticket lock, critical section of 400 cycles, by think time",
         sweep.collect(),
         variant,
-        vec![format!("Section {section:.0} cycles; times outside doubled from {least:.0} to {most:.0}.")],
+        vec![format!("Section {section:.0} cycles; think times doubled from {least:.0} to {most:.0}.")],
     )
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn fig9(variant: Variant) -> anyhow::Result<Reproduction> {
     let most = paper::number(&claims, "FIG9", "section_cycles_max")?;
     let sweep = doubling(least, most).map(|section| Load {
         label: format!("section {section:.0} cycles"),
-        outside: section / share - section,
+        think: section / share - section,
         section,
     });
     let notes = vec![
@@ -155,7 +155,7 @@ fn doubling(least: f64, most: f64) -> impl Iterator<Item = f64> {
 
 struct Load {
     label: String,
-    outside: f64,
+    think: f64,
     section: f64,
 }
 
@@ -168,7 +168,7 @@ fn sweep_of_loads(
     let waiter = paper::waiter_cost(variant)?;
     let mut table = Table::new([
         Column::text("load", "load"),
-        Column::number("outside_cycles", "outside cycles"),
+        Column::number("think_cycles", "think cycles"),
         Column::number("section_cycles", "section cycles"),
         Column::number("peak_cores", "peak cores"),
         Column::spread("peak_speedup", "peak"),
@@ -180,13 +180,11 @@ fn sweep_of_loads(
     let mut series = Series::new(title);
     for load in loads {
         let curve = banded(&load, waiter, variant)?;
-        let spread = |point: Option<Point>| {
-            point.map(|p| report::Spread { low: p.low, median: p.value, high: p.high })
-        };
+        let spread = |point: Option<Point>| point.map(report::Spread::from);
         let value = |cores| curve.at(cores).map(|point| point.value);
         table.row([
             Cell::from(load.label),
-            Cell::from(load.outside),
+            Cell::from(load.think),
             Cell::from(load.section),
             Cell::from(curve.peak().map(|peak| peak.cores)),
             Cell::from(spread(curve.peak())),
@@ -204,7 +202,7 @@ fn sweep_of_loads(
 /// The curve of a load, its band from the range of c.
 fn banded(load: &Load, waiter: Range, variant: Variant) -> anyhow::Result<Curve> {
     let curve = |waiter_cost| {
-        paper::lock(load.outside, load.section, Handover::Ticket { waiter_cost }, variant)
+        paper::lock(load.think, load.section, Handover::Ticket { waiter_cost }, variant)
             .curve(&*load.label, 1..=CORES)
     };
     let (best, likely, worst) = (curve(waiter.low)?, curve(waiter.likely)?, curve(waiter.high)?);

@@ -83,8 +83,8 @@ impl Benchmark {
 }
 
 /// A lock whose section is as long after any core.
-pub(crate) fn lock(outside: f64, section: f64, handover: Handover, variant: Variant) -> LockModel {
-    LockModel { outside, service: Service::constant(section), handover, readers: None, variant }
+pub(crate) fn lock(think: f64, section: f64, handover: Handover, variant: Variant) -> LockModel {
+    LockModel { think, service: Service::constant(section), handover, readers: None, variant }
 }
 
 /// The four benchmarks from the published rows; FOPS twice, since its row can be read in two ways (fault 2).

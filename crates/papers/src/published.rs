@@ -168,7 +168,7 @@ impl Fault {
             3 => "MEMPOP is 121 cycles in fig. 3 and 141 in section 5.2. Used here: 121.",
             4 => "The model is written three ways; a fitted c belongs to one of them. --variant chooses.",
             5 => {
-                "a is defined as the time between acquisitions but used as the time outside. Used here: outside."
+                "a is defined as the time between acquisitions but used as the think time. Used here: the think time."
             }
             6 => {
                 "The speed-up is printed as n - w, which is less than 1 for one core. Used here: relative to one core."

@@ -6,12 +6,12 @@ use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Series, Unit};
 use lab::progress::Progress;
 use lab::simulate::back_off::{Proportional, proportional};
-use lab::simulate::{Measured, Setup, sweep};
+use lab::simulate::{Setup, SimulatedRun, sweep};
 use report::{Cell, Column, Table};
 use simulator::Hardware;
 use topology::carried;
 use workloads::catalogue::Body;
-use workloads::{Spread, Workload};
+use workloads::{Variation, Workload};
 
 /// The machine of the paper.
 pub(crate) const OPTERON: &str = "opteron-8x6";
@@ -55,7 +55,7 @@ pub(crate) fn duration_ns(hardware: &Hardware, cycles_per_acquisition: u64, core
 }
 
 /// A curve of acquisitions a second relative to one core.
-pub(crate) fn speedup(measured: &[Measured], lock: &str, workload: &str) -> anyhow::Result<Curve> {
+pub(crate) fn speedup(measured: &[SimulatedRun], lock: &str, workload: &str) -> anyhow::Result<Curve> {
     let of_lock = measured.iter().filter(|one| one.lock == lock && one.workload == workload);
     let points = of_lock.map(|one| Point::exact(one.cores, one.acquisition_rate()));
     let curve = Curve::new(lock, Unit::OperationsPerSecond, Provenance::Simulated)
@@ -81,9 +81,9 @@ pub(crate) fn benchmarks(with_mcs: bool, progress: &dyn Progress) -> anyhow::Res
     for (_, name) in BENCHMARKS {
         let workload = workload(name)?;
         for &lock in locks {
-            for spread in [Spread::Exponential, Spread::NearlyFixed] {
+            for spread in [Variation::Exponential, Variation::NearlyFixed] {
                 // One reading of FOPS and one spread are enough to see what these choices change.
-                if spread == Spread::NearlyFixed && (lock != "ticket" || name == "fops-per-acquire") {
+                if spread == Variation::NearlyFixed && (lock != "ticket" || name == "fops-per-acquire") {
                     continue;
                 }
                 setups.extend(CORES.iter().map(|&cores| Setup {
@@ -95,11 +95,11 @@ pub(crate) fn benchmarks(with_mcs: bool, progress: &dyn Progress) -> anyhow::Res
         }
     }
     let measured = sweep(&setups, progress)?;
-    let of = |spread: Spread| {
+    let of = |spread: Variation| {
         let chosen = setups.iter().zip(&measured).filter(move |(setup, _)| setup.spread == spread);
         chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>()
     };
-    let (exponential, nearly_fixed) = (of(Spread::Exponential), of(Spread::NearlyFixed));
+    let (exponential, nearly_fixed) = (of(Variation::Exponential), of(Variation::NearlyFixed));
     let claims = published::claims()?;
     let mut table = benchmark_table();
     let mut plots = Vec::new();
@@ -185,7 +185,7 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
 
     let at_48 = |lock: &str| {
         let runs = named.iter().find(|one| one.lock == lock && one.cores == 48);
-        runs.map_or(f64::NAN, Measured::throughput)
+        runs.map_or(f64::NAN, SimulatedRun::throughput)
     };
     let section = |cores: u32| {
         let run = named.iter().find(|one| one.lock == "mcs" && one.cores == cores);
@@ -204,7 +204,7 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             "ordering_less" => Answer::Ordering(at_48("k42") / at_48("mcs"), |ratio| ratio < 1.0),
             _ => continue,
         };
-        tally.row(&mut table, claim, "fig10", "none outside", answer, |claim| {
+        tally.row(&mut table, claim, "fig10", "no think time", answer, |claim| {
             let lines = f64::from(FIG10_LINES);
             let (published, fig11) =
                 (claim.number()? / lines, hardware.cycles_of_time(hardware.local_transfer));
@@ -229,7 +229,7 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
 
 /// A curve of operations a second.
 pub(crate) fn throughput<'a>(
-    measured: impl IntoIterator<Item = &'a Measured>,
+    measured: impl IntoIterator<Item = &'a SimulatedRun>,
     label: &str,
 ) -> anyhow::Result<Curve> {
     let points = measured.into_iter().map(|one| Point::exact(one.cores, one.throughput()));
@@ -253,14 +253,14 @@ enum Answer {
 struct Runs<'a> {
     workload: &'static Workload,
     hardware: &'a Hardware,
-    measured: &'a [Measured],
+    measured: &'a [SimulatedRun],
     ticket: Curve,
     mcs: Option<Curve>,
 }
 
 impl<'a> Runs<'a> {
     fn new(
-        measured: &'a [Measured],
+        measured: &'a [SimulatedRun],
         workload: &'static Workload,
         hardware: &'a Hardware,
     ) -> anyhow::Result<Self> {
@@ -317,7 +317,7 @@ impl<'a> Runs<'a> {
         Some(sections as f64 * self.section_cycles("mcs", cores)?)
     }
 
-    fn run(&self, lock: &str, cores: u32) -> Option<&Measured> {
+    fn run(&self, lock: &str, cores: u32) -> Option<&SimulatedRun> {
         let name = self.workload.name;
         self.measured.iter().find(|one| one.lock == lock && one.workload == name && one.cores == cores)
     }
@@ -392,7 +392,7 @@ fn benchmark_table() -> Table {
         Column::text("workload", "workload"),
         Column::text("lock", "lock"),
         Column::text("claim", "claim"),
-        Column::text("times_outside", "times outside"),
+        Column::text("think_times", "think times"),
         Column::text("published", "published"),
         Column::number("simulated", "simulated"),
         Column::number("ratio", "simulated / published"),

@@ -5,7 +5,7 @@ use crate::published::{self, Fault};
 use crate::simulated::{OPTERON, hardware, lock_name, throughput, workload};
 use curve::Series;
 use lab::progress::Progress;
-use lab::simulate::{Measured, Setup, sweep};
+use lab::simulate::{Setup, SimulatedRun, sweep};
 use locks::CYCLES_PER_WAITER;
 use report::{Cell, Column, Table};
 use simulator::Hardware;
@@ -46,7 +46,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
         for (section, of_section) in SECTIONS.iter().zip(measured.chunks(LOCKS.len() * cores.len())) {
             let at_all = |lock: &str| {
                 let run = of_section.iter().find(|one| one.lock == lock && one.cores == all);
-                run.map_or(f64::NAN, Measured::throughput)
+                run.map_or(f64::NAN, SimulatedRun::throughput)
             };
             let ticket = at_all("ticket");
             table.row([
@@ -72,7 +72,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
         plots,
         notes: vec![
             format!(
-                "Time outside is four times the section, so that all cores wait. The fixed constant is the lock's default, \
+                "Think time is four times the section, so that all cores wait. The fixed constant is the lock's default, \
                  {CYCLES_PER_WAITER} cycles a waiter."
             ),
             "Published for AIM7 on 80 cores (aim7_backoff.csv): from 0.55 to 1.6 of the ticket lock's plateau, wild swings in several workloads.".into(),
@@ -121,9 +121,9 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         Column::number("ratio", "simulated / published"),
     ]);
     let [ticket, mcs] = &measured[..] else { anyhow::bail!("two runs were asked for") };
-    let per_second = |one: &Measured, count: u64| count as f64 / one.run.elapsed_ns as f64;
-    let ratio = |of: fn(&Measured) -> u64| per_second(ticket, of(ticket)) / per_second(mcs, of(mcs));
-    let waits: fn(&Measured) -> u64 = |one| one.report.all_lines.home_waits;
+    let per_second = |one: &SimulatedRun, count: u64| count as f64 / one.run.elapsed_ns as f64;
+    let ratio = |of: fn(&SimulatedRun) -> u64| per_second(ticket, of(ticket)) / per_second(mcs, of(mcs));
+    let waits: fn(&SimulatedRun) -> u64 = |one| one.report.all_lines.home_waits;
     let rows: [(&str, Option<f64>, f64); 4] = [
         ("requests that wait at a home, a second", Some(published_ratio), ratio(waits)),
         (
@@ -183,7 +183,7 @@ pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproductio
     let one = Setup { duration_ns: 16_000_000, ..Setup::new(&hardware, exim, lock_name("ticket")) };
     let of_one_core = sweep(&[one], progress)?[0].acquisition_rate();
     for (setups, runs) in setups.chunks(SEEDS as usize).zip(measured.chunks(SEEDS as usize)) {
-        let mut rates = runs.iter().map(Measured::acquisition_rate).collect::<Vec<_>>();
+        let mut rates = runs.iter().map(SimulatedRun::acquisition_rate).collect::<Vec<_>>();
         rates.sort_by(f64::total_cmp);
         let unhindered = of_one_core * f64::from(setups[0].cores);
         let fallen = rates.iter().filter(|&&rate| rate < curve::COLLAPSE_SHARE * unhindered).count();

@@ -93,11 +93,11 @@ impl Side for Exclusive {
 
 /// The shared side, for a thread that says whether it reads already.
 #[derive(Clone, Copy)]
-struct Reading {
+struct ReadSide {
     again: bool,
 }
 
-impl Side for Reading {
+impl Side for ReadSide {
     #[inline(always)]
     fn acquire(self, state: &State<'_>) {
         // SAFETY: the promise of `State::new`.
@@ -134,7 +134,7 @@ impl<'a> State<'a> {
     /// Takes the lock shared; `again` says that the caller reads under it already and must not wait for writers.
     #[inline(always)]
     pub(crate) fn enter_shared<const RECORD: bool>(self, patience: Patience, again: bool) -> Entered {
-        self.take::<RECORD>(Reading { again }, patience)
+        self.take::<RECORD>(ReadSide { again }, patience)
     }
 
     #[inline(always)]

@@ -60,7 +60,7 @@ fn main() {
     const PAIRS: u32 = 100_000;
     for period in [1, 16, 64, 1 << 30] {
         let base = Bare.zeroed(LIMIT);
-        // SAFETY: page-aligned zeros, longer than a header, never given back.
+        // SAFETY: page-aligned zeros, longer than a header, never freed.
         let header = unsafe { &*base.cast::<Header>() };
         write_header(header, LIMIT as u64, period, 0, 0, 0);
         let recorder = Recorder::new(Bare);

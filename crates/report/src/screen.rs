@@ -58,8 +58,8 @@ impl Screen {
         let set = |name: &str| std::env::var(name).ok();
         let asked = set("COLUMNS").and_then(|text| text.trim().parse().ok()).filter(|&columns| columns > 0);
         let terminal = stream.as_fd().is_terminal().then(|| {
-            let told = terminal_size::terminal_size_of(stream.as_fd());
-            told.map_or(UNKNOWN_COLUMNS, |(width, _)| usize::from(width.0))
+            let size = terminal_size::terminal_size_of(stream.as_fd());
+            size.map_or(UNKNOWN_COLUMNS, |(width, _)| usize::from(width.0))
         });
         Self { columns: asked.or(terminal), ascii: ascii_locale(set) }
     }

@@ -3,6 +3,8 @@
 use crate::Screen;
 use crate::text::{grouped, html, printable, short};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
+use curve::Point;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -17,7 +19,7 @@ const LEAST_NAME_WIDTH: usize = 8;
 const GAP: usize = 2;
 
 /// A median and the range around it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Spread {
     /// The least value.
     pub low: f64,
@@ -25,6 +27,12 @@ pub struct Spread {
     pub median: f64,
     /// The greatest value.
     pub high: f64,
+}
+
+impl From<Point> for Spread {
+    fn from(point: Point) -> Self {
+        Self { low: point.low, median: point.value, high: point.high }
+    }
 }
 
 /// What one row says in one column.
@@ -94,7 +102,7 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 
 /// How the cells of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CellKind {
     Text,
     Number,
     Percent,
@@ -106,7 +114,7 @@ enum Kind {
 pub struct Column {
     key: &'static str,
     header: &'static str,
-    kind: Kind,
+    kind: CellKind,
     rank: Rank,
     only_if_any: bool,
 }
@@ -120,28 +128,28 @@ enum Rank {
 }
 
 impl Column {
-    const fn new(key: &'static str, header: &'static str, kind: Kind) -> Self {
+    const fn new(key: &'static str, header: &'static str, kind: CellKind) -> Self {
         Self { key, header, kind, rank: Rank::Plain, only_if_any: false }
     }
 
     /// Words, at the left. `key` names it in JSON and CSV, `header` on screen.
     pub const fn text(key: &'static str, header: &'static str) -> Self {
-        Self::new(key, header, Kind::Text)
+        Self::new(key, header, CellKind::Text)
     }
 
     /// Counts and quantities, at the right; the unit stands in `header`, and ends `key`.
     pub const fn number(key: &'static str, header: &'static str) -> Self {
-        Self::new(key, header, Kind::Number)
+        Self::new(key, header, CellKind::Number)
     }
 
     /// Shares from 0 to 1, shown in per cent; `header` says `%`.
     pub const fn percent(key: &'static str, header: &'static str) -> Self {
-        Self::new(key, header, Kind::Percent)
+        Self::new(key, header, CellKind::Percent)
     }
 
     /// Medians with their ranges. CSV has `key`, `key_low` and `key_high`; JSON an object of `median`, `low`, `high`.
     pub const fn spread(key: &'static str, header: &'static str) -> Self {
-        Self::new(key, header, Kind::Spread)
+        Self::new(key, header, CellKind::Spread)
     }
 
     /// A column that a narrow screen does without before any other. Of several, the last one goes first.
@@ -164,7 +172,7 @@ impl Column {
 
     fn shows(&self, cell: &Cell) -> String {
         let number = |value: f64| match self.kind {
-            Kind::Percent if value.is_finite() => format!("{:.1}", 100.0 * value),
+            CellKind::Percent if value.is_finite() => format!("{:.1}", 100.0 * value),
             _ => short(value),
         };
         match cell {
@@ -259,8 +267,8 @@ impl Table {
                 Contents {
                     header: spelt(column.header),
                     cells,
-                    text: column.kind == Kind::Text,
-                    without_range: (column.kind == Kind::Spread).then(|| medians.collect()),
+                    text: column.kind == CellKind::Text,
+                    without_range: (column.kind == CellKind::Spread).then(|| medians.collect()),
                 }
             })
             .collect();
@@ -284,7 +292,7 @@ impl Table {
             column.set_padding((0, 1));
             let with_padding = u16::try_from(width + 1).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(with_padding)));
-            if self.columns[index].kind != Kind::Text {
+            if self.columns[index].kind != CellKind::Text {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -417,7 +425,7 @@ impl Table {
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let header = self.columns.iter().flat_map(|column| match column.kind {
-            Kind::Spread => {
+            CellKind::Spread => {
                 vec![column.key.to_owned(), format!("{}_low", column.key), format!("{}_high", column.key)]
             }
             _ => vec![column.key.to_owned()],
@@ -443,7 +451,7 @@ impl Table {
         }
         lines.push_str("\n|");
         for column in &self.columns {
-            lines.push_str(if column.kind == Kind::Text { " --- |" } else { " ---: |" });
+            lines.push_str(if column.kind == CellKind::Text { " --- |" } else { " ---: |" });
         }
         for row in &self.rows {
             lines.push_str("\n|");
@@ -458,7 +466,7 @@ impl Table {
     /// A `<table>` of HTML.
     pub(crate) fn html(&self) -> String {
         let mut page = String::from("<table><thead><tr>");
-        let class = |column: &Column| if column.kind == Kind::Text { "" } else { " class=\"n\"" };
+        let class = |column: &Column| if column.kind == CellKind::Text { "" } else { " class=\"n\"" };
         for column in &self.columns {
             let _ = write!(page, "<th scope=\"col\"{}>{}</th>", class(column), html(column.header));
         }
@@ -529,7 +537,7 @@ impl Contents {
     }
 }
 
-fn csv_fields(kind: Kind, cell: &Cell) -> Vec<String> {
+fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = match cell {
         Cell::Text(text) => vec![printable(text)],
@@ -539,7 +547,7 @@ fn csv_fields(kind: Kind, cell: &Cell) -> Vec<String> {
         Cell::Below(bound) => vec![format!("<{}", number(*bound))],
         Cell::Missing => vec![String::new()],
     };
-    if kind == Kind::Spread {
+    if kind == CellKind::Spread {
         fields.resize(3, String::new());
     }
     fields

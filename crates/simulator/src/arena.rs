@@ -63,12 +63,12 @@ thread_local! {
 }
 
 /// Memory of one simulation.
-pub(crate) struct Arena {
+pub(crate) struct SimulatedMemory {
     region: Option<Region>,
     base: usize,
     /// Everything below is in use or in `free`.
     top: usize,
-    /// Blocks given back, by home and length.
+    /// Blocks freed, by home and length.
     free: BTreeMap<(u32, usize), Vec<usize>>,
     /// Home of the line below `top` that is only partly used.
     open_home: Option<Home>,
@@ -76,7 +76,7 @@ pub(crate) struct Arena {
     lent: usize,
 }
 
-impl Arena {
+impl SimulatedMemory {
     pub(crate) fn new() -> Self {
         let region = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(Region::reserve);
         let base = region.base.as_ptr() as usize;
@@ -154,7 +154,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for SimulatedMemory {
     fn drop(&mut self) {
         let Some(region) = self.region.take() else { return };
         if self.lent > 0 {

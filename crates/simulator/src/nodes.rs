@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use machine::{Home, LINE_BYTES, THREAD_MEMORY};
 
-use crate::arena::Arena;
+use crate::arena::SimulatedMemory;
 
 /// Queue nodes of a thread that have names.
 pub(crate) const NAMED_NODES: u32 = 4;
@@ -25,7 +25,7 @@ pub(crate) struct NodePools {
 
 impl NodePools {
     /// A free node of a thread, and its name if it is one of the pool.
-    pub(crate) fn take(&mut self, arena: &mut Arena, thread: u32) -> (NonNull<u8>, Option<u32>) {
+    pub(crate) fn take(&mut self, arena: &mut SimulatedMemory, thread: u32) -> (NonNull<u8>, Option<u32>) {
         let (pool, taken) = self.pool(arena, thread);
         if let Some(index) = (0..NAMED_NODES).find(|index| *taken >> index & 1 == 0) {
             *taken |= 1 << index;
@@ -47,13 +47,13 @@ impl NodePools {
     }
 
     /// The node with a name.
-    pub(crate) fn named(&mut self, arena: &mut Arena, name: u32) -> NonNull<u8> {
+    pub(crate) fn named(&mut self, arena: &mut SimulatedMemory, name: u32) -> NonNull<u8> {
         let (pool, _) = self.pool(arena, name / NAMED_NODES);
         arena.at(*pool + (name % NAMED_NODES) as usize * LINE_BYTES)
     }
 
     /// The memory of a thread; a later one with the same number finds what the former left there.
-    pub(crate) fn memory(&mut self, arena: &mut Arena, thread: u32) -> NonNull<u8> {
+    pub(crate) fn memory(&mut self, arena: &mut SimulatedMemory, thread: u32) -> NonNull<u8> {
         let index = thread as usize;
         if index >= self.memories.len() {
             self.memories.resize(index + 1, None);
@@ -62,7 +62,7 @@ impl NodePools {
         arena.at(offset)
     }
 
-    fn pool(&mut self, arena: &mut Arena, thread: u32) -> &mut (usize, u32) {
+    fn pool(&mut self, arena: &mut SimulatedMemory, thread: u32) -> &mut (usize, u32) {
         let index = thread as usize;
         if index >= self.pools.len() {
             self.pools.resize(index + 1, None);

@@ -284,7 +284,7 @@ unsafe impl Machine for Simulated {
         Topology { places: engine!().hardware.places.clone() }
     }
 
-    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+    fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
         let engine = engine!();
         let thread = engine.current().wrapping_add(1);
@@ -294,7 +294,7 @@ unsafe impl Machine for Simulated {
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
     }
 
-    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
+    unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         let line = engine!().line_of(std::ptr::from_ref(node) as usize);
         // SAFETY: the current simulation runs the caller. What the thread has stored there must not come later.
         unsafe { drained_of(current(), &[line]) };
@@ -304,7 +304,7 @@ unsafe impl Machine for Simulated {
 
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
         const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
-        // SAFETY: as in `take_node`.
+        // SAFETY: as in `allocate_node`.
         unsafe {
             let engine = &mut *current();
             engine.nodes.named(&mut engine.arena, name).cast::<T>().as_ref()

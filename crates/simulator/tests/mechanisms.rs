@@ -7,7 +7,7 @@ use simulator::{Hardware, Report, Simulated, Simulation};
 use topology::machine_file::{Coherence, Figure};
 use workloads::catalogue::{self, Body};
 use workloads::section::{self, Section};
-use workloads::{Load, Spread};
+use workloads::{Load, Variation};
 
 fn machine(name: &str, change: impl FnOnce(&mut Coherence)) -> Hardware {
     let mut file = topology::carried::machine(name);
@@ -39,7 +39,7 @@ fn benchmark(hardware: &Hardware, name: &str, cores: usize, change: impl FnOnce(
     let load = Load {
         threads: cores,
         duration_ns: 400_000,
-        think_spread: Spread::NearlyFixed,
+        think_spread: Variation::NearlyFixed,
         home: Home::Node(0),
         ..Load::default()
     };

@@ -11,7 +11,7 @@ use machine::{
 };
 use simulator::{Hardware, Options, Reason, Report, Simulation};
 use workloads::Load;
-use workloads::client::{self, Kind, Shape};
+use workloads::client::{self, ClientKind, Shape};
 
 type U32 = <M as Machine>::U32;
 type Cell = <M as Machine>::Cell<u64>;
@@ -268,9 +268,9 @@ fn a_dearer_link_moves_the_curve() {
 fn the_shipped_locks_run_as_they_are() {
     let slices = with_slices();
     for lock in locks::catalogue::LOCKS {
-        for kind in Kind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
+        for kind in ClientKind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
             for threads in [3, 8, 11] {
-                let shape = Shape { threads, rounds: 12 };
+                let shape = Shape { threads, acquisitions: 12 };
                 let outcome = Simulation::new(&slices).run(|| client::run::<M>(lock.name, kind, shape));
                 let (run, _) = outcome.unwrap_or_else(|stopped| panic!("{} {kind:?}: {stopped}", lock.name));
                 run.expect("it is in the catalogue and suits")

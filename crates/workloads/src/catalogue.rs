@@ -67,11 +67,11 @@ impl Workload {
 const LOCK_CYCLES: u64 = 24;
 
 const fn benchmark(operation: u64, acquisitions: u64, section: u64, lines: usize, beside_lock: bool) -> Body {
-    let outside = operation / acquisitions - section - LOCK_CYCLES;
+    let think = operation / acquisitions - section - LOCK_CYCLES;
     // A touched line is a store that hits when one core runs alone.
     let touched = (lines + beside_lock as usize) as u64 * 3;
     let work_cycles = section.saturating_sub(touched);
-    Body::Section(Section { work_cycles, think_cycles: outside, lines, beside_lock, acquisitions })
+    Body::Section(Section { work_cycles, think_cycles: think, lines, beside_lock, acquisitions })
 }
 
 /// Every workload, in the order in which tables show them.

@@ -4,10 +4,10 @@
 //! is deterministic but for the machine's scheduling, so that one client serves running, simulating and checking:
 //!
 //! ```
-//! use contend_workloads::client::{self, Kind, Shape};
+//! use contend_workloads::client::{self, ClientKind, Shape};
 //! use machine::Patient;
 //!
-//! let run = client::run::<Patient>("mcs", Kind::Nested, Shape { threads: 8, rounds: 20 });
+//! let run = client::run::<Patient>("mcs", ClientKind::Nested, Shape { threads: 8, acquisitions: 20 });
 //! assert_eq!(run.expect("mcs is in the catalogue and nests").expect("it excludes").acquisitions(), 8 * 20 * 3);
 //! ```
 
@@ -25,7 +25,7 @@ use machine::{Deadline, Event, GaveUp, Home, Integer, Machine, Placed, PlainCell
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ClientKind {
     /// Acquire, touch, release.
     Exclusive,
     /// The same with every other attempt a try.
@@ -70,7 +70,7 @@ pub enum Kind {
     Wrapping,
 }
 
-impl Kind {
+impl ClientKind {
     /// Every kind.
     pub const ALL: [Self; 21] = [
         Self::Exclusive,
@@ -145,7 +145,7 @@ pub struct Shape {
     /// How many threads.
     pub threads: usize,
     /// How often each of them goes for the lock.
-    pub rounds: u32,
+    pub acquisitions: u32,
 }
 
 /// A lock that did not do what it claims.
@@ -220,7 +220,7 @@ impl fmt::Display for Wrong {
 impl core::error::Error for Wrong {}
 
 /// Runs a client of the lock with this name; none if there is no such lock, or it cannot do that.
-pub fn run<M: Machine>(lock: &str, kind: Kind, shape: Shape) -> Option<Result<Run, Wrong>> {
+pub fn run<M: Machine>(lock: &str, kind: ClientKind, shape: Shape) -> Option<Result<Run, Wrong>> {
     catalogue::visit::<M, _>(lock, Chosen { kind, shape })?
 }
 
@@ -228,7 +228,7 @@ pub fn run<M: Machine>(lock: &str, kind: Kind, shape: Shape) -> Option<Result<Ru
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
     /// What its threads do.
-    pub kind: Kind,
+    pub kind: ClientKind,
     /// How big it is.
     pub shape: Shape,
 }
@@ -236,18 +236,18 @@ pub struct Chosen {
 impl Chosen {
     fn of_raw<L: RawLock<M>, M: Machine>(&self, end: End<L>) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
-            Kind::Exclusive => exclusively::<L, M>(self.shape, end),
-            Kind::Nested => nesting::<L, M>(self.shape, end),
-            Kind::PassedOn => passing_on::<L, M>(self.shape, end),
+            ClientKind::Exclusive => exclusively::<L, M>(self.shape, end),
+            ClientKind::Nested => nesting::<L, M>(self.shape, end),
+            ClientKind::PassedOn => passing_on::<L, M>(self.shape, end),
             _ => return None,
         })
     }
 
     fn of_tried<L: TryLock<M>, M: Machine>(&self, lock: &Lock, end: End<L>) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
-            Kind::Tried => trying::<L, M>(self.shape, end),
-            Kind::Many => many::<L, M>(self.shape, end),
-            Kind::Wrapping if lock.wraps => wrapping::<L, M>(self.shape, end),
+            ClientKind::Tried => trying::<L, M>(self.shape, end),
+            ClientKind::Many => many::<L, M>(self.shape, end),
+            ClientKind::Wrapping if lock.wraps => wrapping::<L, M>(self.shape, end),
             _ => return self.of_raw::<L, M>(end),
         })
     }
@@ -259,24 +259,24 @@ impl Chosen {
         gives_up: Attempts<'_, L, M>,
     ) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
-            Kind::Timed => with_deadlines::<L, M>(self.shape, end),
-            Kind::Cancelled => called_off::<L, M>(self.shape, end),
-            Kind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
-            Kind::CalledOff => called_off_in_vain::<L, M>(self.shape, end, gives_up),
-            Kind::Mixed => mixed::<L, M>(self.shape, end),
+            ClientKind::Timed => with_deadlines::<L, M>(self.shape, end),
+            ClientKind::Cancelled => called_off::<L, M>(self.shape, end),
+            ClientKind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
+            ClientKind::CalledOff => called_off_in_vain::<L, M>(self.shape, end, gives_up),
+            ClientKind::Mixed => mixed::<L, M>(self.shape, end),
             _ => return self.of_tried::<L, M>(lock, end),
         })
     }
 
     fn of_shared<L: DowngradeLock<M> + TryLock<M>, M: Machine>(&self) -> Option<Result<Run, Wrong>> {
         Some(match self.kind {
-            Kind::Shared => sharing::<L, M>(self.shape, ends_shared),
-            Kind::TriedShared => tried_shared::<L, M>(self.shape),
-            Kind::Meeting => meeting::<L, M>(self.shape),
-            Kind::Downgraded => upgrades::downgraded::<L, M>(self.shape),
-            Kind::DowngradedMeeting => upgrades::downgraded_meeting::<L, M>(self.shape),
-            Kind::Upgraded => upgrades::upgraded::<L, M>(self.shape),
-            Kind::TriedUpgrade => upgrades::tried_upgrade::<L, M>(self.shape),
+            ClientKind::Shared => sharing::<L, M>(self.shape, ends_shared),
+            ClientKind::TriedShared => tried_shared::<L, M>(self.shape),
+            ClientKind::Meeting => meeting::<L, M>(self.shape),
+            ClientKind::Downgraded => upgrades::downgraded::<L, M>(self.shape),
+            ClientKind::DowngradedMeeting => upgrades::downgraded_meeting::<L, M>(self.shape),
+            ClientKind::Upgraded => upgrades::upgraded::<L, M>(self.shape),
+            ClientKind::TriedUpgrade => upgrades::tried_upgrade::<L, M>(self.shape),
             _ => return None,
         })
     }
@@ -294,7 +294,7 @@ impl<M: Machine> Visitor<M> for Chosen {
     }
 
     fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
-        if self.kind == Kind::Full && lock.bounds_readers {
+        if self.kind == ClientKind::Full && lock.bounds_readers {
             let waits = |lock: &L, _| {
                 lock.acquire_shared(false);
                 true
@@ -306,9 +306,9 @@ impl<M: Machine> Visitor<M> for Chosen {
 
     fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output {
         match self.kind {
-            Kind::ReadersLeave => Some(readers_leave::<L, M>(self.shape)),
-            Kind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
-            Kind::Full if lock.bounds_readers => {
+            ClientKind::ReadersLeave => Some(readers_leave::<L, M>(self.shape)),
+            ClientKind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
+            ClientKind::Full if lock.bounds_readers => {
                 let may_leave = |lock: &L, turn| lock.acquire_shared_or(false, deadline(turn / 2)).is_ok();
                 Some(full::<L, M>(self.shape, may_leave))
             }
@@ -375,13 +375,13 @@ fn ends_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(lock: &L) -> Result<(),
 }
 
 /// A lock and what it protects: two cells that are equal whenever nobody is inside.
-struct Guarded<L, M: Machine> {
+struct ClientObject<L, M: Machine> {
     lock: L,
     count: M::Cell<u64>,
     copy: M::Cell<u64>,
 }
 
-impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
+impl<L: RawLock<M>, M: Machine> ClientObject<L, M> {
     fn placed() -> Placed<Self, M> {
         Placed::new(Self { lock: L::NEW, count: M::Cell::ZERO, copy: M::Cell::ZERO }, Home::FirstTouch)
     }
@@ -430,7 +430,7 @@ impl<L: RawLock<M>, M: Machine> Guarded<L, M> {
     }
 }
 
-impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
+impl<L: RawRwLock<M>, M: Machine> ClientObject<L, M> {
     /// Announces an attempt to share that may fail; true if it did not.
     fn attempt_shared(&self, attempt: impl FnOnce(&L) -> bool) -> bool {
         M::note(Event::Acquiring { lock: self.address() });
@@ -457,36 +457,37 @@ impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
 }
 
 /// What a thread tells when the run is over.
-struct Told<M: Machine> {
+struct ThreadResult<M: Machine> {
     touches: M::Cell<u64>,
     wrong: M::Cell<u8>,
 }
 
-/// Runs `rounds` on every thread; it gives how often it was inside, and whether always alone. Then adds up, and looks
+/// Runs `body` on every thread; it gives how often it was inside, and whether always alone. Then adds up, and looks
 /// whether the locks can be used as ever.
 fn add_up<L: RawLock<M>, M: Machine>(
     shape: Shape,
-    guarded: &[Placed<Guarded<L, M>, M>],
+    guarded: &[Placed<ClientObject<L, M>, M>],
     end: End<L>,
-    rounds: impl Fn(usize) -> Inside + Sync,
+    body: impl Fn(usize) -> Inside + Sync,
 ) -> Result<Run, Wrong> {
-    let told = || Told::<M> { touches: M::Cell::ZERO, wrong: M::Cell::ZERO };
-    let told = (0..shape.threads).map(|_| Placed::<_, M>::new(told(), Home::FirstTouch)).collect::<Vec<_>>();
+    let result = || ThreadResult::<M> { touches: M::Cell::ZERO, wrong: M::Cell::ZERO };
+    let results =
+        (0..shape.threads).map(|_| Placed::<_, M>::new(result(), Home::FirstTouch)).collect::<Vec<_>>();
     let run = M::run(&Plan::threads(shape.threads), &|thread| {
-        let inside = rounds(thread);
-        told[thread].touches.set(inside.touches);
+        let inside = body(thread);
+        results[thread].touches.set(inside.touches);
         let wrong = [inside.disturbed, inside.let_in, inside.gave_up];
-        told[thread].wrong.set(wrong.iter().position(|&wrong| wrong).map_or(0, |number| number as u8 + 1));
+        results[thread].wrong.set(wrong.iter().position(|&wrong| wrong).map_or(0, |number| number as u8 + 1));
     });
-    for (thread, told) in told.iter().enumerate() {
-        match told.wrong.get() {
+    for (thread, result) in results.iter().enumerate() {
+        match result.wrong.get() {
             0 => {}
             1 => return Err(Wrong::NotAlone { thread }),
             2 => return Err(Wrong::LetIn { thread }),
             _ => return Err(Wrong::GaveUp { thread }),
         }
     }
-    let ran = told.iter().map(|told| told.touches.get()).sum();
+    let ran = results.iter().map(|result| result.touches.get()).sum();
     let counted = guarded.iter().map(|guarded| guarded.count.get()).sum();
     if ran != counted {
         return Err(Wrong::Lost { ran, counted });
@@ -507,26 +508,26 @@ struct Inside {
 }
 
 impl Inside {
-    fn touch<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
+    fn touch<L: RawLock<M>, M: Machine>(&mut self, guarded: &ClientObject<L, M>) {
         self.touches += 1;
         self.disturbed |= !guarded.touch();
     }
 
     /// One critical section with its acquisition and release.
-    fn write<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
+    fn write<L: RawLock<M>, M: Machine>(&mut self, guarded: &ClientObject<L, M>) {
         guarded.acquire();
         self.touch(guarded);
         guarded.release();
     }
 
-    fn look<L: RawLock<M>, M: Machine>(&mut self, guarded: &Guarded<L, M>) {
+    fn look<L: RawLock<M>, M: Machine>(&mut self, guarded: &ClientObject<L, M>) {
         self.disturbed |= !guarded.look();
     }
 
     /// Goes for a lock that another thread has, in each of these ways, with such a timeout.
     fn give_up<'a, L: RawLock<M>, M: Machine>(
         &mut self,
-        guarded: &Guarded<L, M>,
+        guarded: &ClientObject<L, M>,
         gives_up: Attempts<'_, L, M>,
         timeout: impl Fn() -> Timeout<'a, M>,
     ) {
@@ -567,7 +568,7 @@ fn trying<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, W
 fn every_other_is_a_try<L: TryLock<M>, M: Machine>(
     thread: usize,
     round: u32,
-    guarded: &Guarded<L, M>,
+    guarded: &ClientObject<L, M>,
 ) -> bool {
     if (thread + round as usize).is_multiple_of(2) {
         guarded.acquire();
@@ -578,7 +579,7 @@ fn every_other_is_a_try<L: TryLock<M>, M: Machine>(
 
 /// [`tried`] with a lock whose counters are about to wrap around.
 fn wrapping<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    let guarded = Guarded::<L, M>::placed();
+    let guarded = ClientObject::<L, M>::placed();
     guarded.lock.near_wrap();
     attempts_at(shape, &[guarded], end, every_other_is_a_try)
 }
@@ -642,20 +643,20 @@ fn words<M: Machine>(count: usize) -> Vec<Placed<M::U32, M>> {
 fn attempts<L: RawLock<M>, M: Machine>(
     shape: Shape,
     end: End<L>,
-    attempt: impl Fn(usize, u32, &Guarded<L, M>) -> bool + Sync,
+    attempt: impl Fn(usize, u32, &ClientObject<L, M>) -> bool + Sync,
 ) -> Result<Run, Wrong> {
-    attempts_at(shape, &[Guarded::<L, M>::placed()], end, attempt)
+    attempts_at(shape, &[ClientObject::<L, M>::placed()], end, attempt)
 }
 
 fn attempts_at<L: RawLock<M>, M: Machine>(
     shape: Shape,
-    guarded: &[Placed<Guarded<L, M>, M>; 1],
+    guarded: &[Placed<ClientObject<L, M>, M>; 1],
     end: End<L>,
-    attempt: impl Fn(usize, u32, &Guarded<L, M>) -> bool + Sync,
+    attempt: impl Fn(usize, u32, &ClientObject<L, M>) -> bool + Sync,
 ) -> Result<Run, Wrong> {
     add_up(shape, guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds {
+        for round in 0..shape.acquisitions {
             if attempt(thread, round, &guarded[0]) {
                 inside.touch(&guarded[0]);
                 guarded[0].release();
@@ -671,12 +672,12 @@ fn given_up<L: TimedLock<M>, M: Machine>(
     end: End<L>,
     gives_up: Attempts<'_, L, M>,
 ) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     let (held, left) = (&words::<M>(1)[0], &words::<M>(1)[0]);
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 1..=shape.rounds {
+        for round in 1..=shape.acquisitions {
             if thread == 1 {
                 M::spin_until(&**held, Relaxed, |held| held >= round);
                 inside.give_up(object, gives_up, || deadline(round as usize - 1));
@@ -702,12 +703,12 @@ fn called_off_in_vain<L: TimedLock<M>, M: Machine>(
     end: End<L>,
     gives_up: Attempts<'_, L, M>,
 ) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     let (held, left, cancel) = (&words::<M>(1)[0], &words::<M>(1)[0], &*words::<M>(1)[0]);
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 1..=shape.rounds {
+        for round in 1..=shape.acquisitions {
             if thread == 1 {
                 M::spin_until(&**held, Relaxed, |held| held >= round);
                 inside.give_up(object, gives_up, || Timeout::cancelled_by(cancel));
@@ -761,11 +762,11 @@ pub fn shared<L: RawRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 }
 
 fn sharing<L: RawRwLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let guarded_one = &guarded[0];
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for _ in 0..shape.rounds {
+        for _ in 0..shape.acquisitions {
             if thread % 3 == 0 {
                 inside.write(guarded_one);
             } else {
@@ -783,7 +784,7 @@ fn sharing<L: RawRwLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run
 }
 
 /// What a thread of a reader-writer client does in a round, of which it gets the number.
-type Turn<L, M> = fn(usize, &Guarded<L, M>, &mut Inside);
+type Turn<L, M> = fn(usize, &ClientObject<L, M>, &mut Inside);
 
 /// Each thread does one of these in a round, by turns.
 fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
@@ -791,21 +792,21 @@ fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
     end: End<L>,
     turns: [Turn<L, M>; TURNS],
 ) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds as usize {
+        for round in 0..shape.acquisitions as usize {
             turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
         }
         inside
     })
 }
 
-fn writes<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &Guarded<L, M>, inside: &mut Inside) {
+fn writes<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &ClientObject<L, M>, inside: &mut Inside) {
     inside.write(guarded);
 }
 
-fn reads<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &Guarded<L, M>, inside: &mut Inside) {
+fn reads<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &ClientObject<L, M>, inside: &mut Inside) {
     guarded.acquire_shared(false);
     inside.look(guarded);
     guarded.release_shared();
@@ -851,13 +852,13 @@ fn writers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wro
 /// Readers stay inside until all of them are, which a lock that lets them in one at a time never sees. With three
 /// threads and more the last one writes first, so that the readers queue up behind a holder.
 fn meeting<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     let (held, met) = (&words::<M>(1)[0], &words::<M>(1)[0]);
     let readers = if shape.threads < 3 { shape.threads } else { shape.threads - 1 };
     add_up(shape, &guarded, ends_shared, |thread| {
         let mut inside = Inside::default();
-        for round in 1..=shape.rounds {
+        for round in 1..=shape.acquisitions {
             let all_met = |met| met >= readers as u32 * round;
             if thread == readers {
                 object.acquire();
@@ -882,7 +883,7 @@ fn meeting<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run
 
 /// Attempts to share a lock that counts one reader more at most, so that readers exclude each other.
 fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     object.lock.near_full();
     let end = |lock: &L| {
@@ -894,7 +895,7 @@ fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) 
     };
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds as usize {
+        for round in 0..shape.acquisitions as usize {
             let turn = thread + round;
             let got = object.attempt_shared(|lock| {
                 if turn.is_multiple_of(2) { wait(lock, turn) } else { lock.try_acquire_shared(false) }
@@ -920,10 +921,10 @@ pub fn nested<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 }
 
 fn nesting<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    let guarded = [(); NESTED].map(|()| Guarded::<L, M>::placed());
+    let guarded = [(); NESTED].map(|()| ClientObject::<L, M>::placed());
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds as usize {
+        for round in 0..shape.acquisitions as usize {
             for one in &guarded {
                 one.acquire();
                 inside.touch(one);
@@ -939,12 +940,12 @@ fn nesting<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, 
 /// The first thread holds so many locks of its own that its next queue node has no name, and then goes for the lock
 /// that all use, by acquisition and by try.
 fn many<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    let own = (0..M::NAMED_NODES).map(|_| Guarded::<L, M>::placed()).collect::<Vec<_>>();
-    let guarded = [Guarded::<L, M>::placed()];
+    let own = (0..M::NAMED_NODES).map(|_| ClientObject::<L, M>::placed()).collect::<Vec<_>>();
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds {
+        for round in 0..shape.acquisitions {
             if thread != 0 {
                 inside.write(object);
                 continue;
@@ -971,13 +972,13 @@ pub fn passed_on<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> 
 }
 
 fn passing_on<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let guarded_one = &guarded[0];
     let batons = words::<M>(shape.threads.div_ceil(2));
     add_up(shape, &guarded, end, |thread| {
         let baton = &*batons[thread / 2];
         let mut inside = Inside::default();
-        for round in 1..=shape.rounds {
+        for round in 1..=shape.acquisitions {
             if thread % 2 == 1 {
                 M::spin_until(baton, Acquire, |held| held >= round); // [1] from the pair's first
                 guarded_one.release();

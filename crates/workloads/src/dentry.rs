@@ -50,13 +50,13 @@ pub(crate) fn run_lockref<M: Machine>(load: &Load<'_>) -> Run {
 }
 
 fn take_and_drop<M: Machine>(load: &Load<'_>, change: &(dyn Fn(u32) + Sync)) -> Run {
-    let outside = load.think_cycles.unwrap_or(500);
+    let think = load.think_cycles.unwrap_or(500);
     M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         while M::running() {
             for by in [1, 1_u32.wrapping_neg()] {
                 change(by);
-                M::delay(random.time(outside, load.think_spread));
+                M::delay(random.time(think, load.think_spread));
             }
             M::note(Event::Operation);
         }

@@ -95,7 +95,7 @@ unsafe fn call_release<L: RawLock<M>, M: Machine>(lock: &L) {
     unsafe { lock.release() };
 }
 
-/// Runs a section while it holds the lock, got and given back by function calls.
+/// Runs a section while it holds the lock, acquired and released by function calls.
 #[inline]
 fn holding_by_calls<L: RawLock<M>, M: Machine, R>(lock: &L, section: impl FnOnce() -> R) -> R {
     call_acquire::<L, M>(lock);

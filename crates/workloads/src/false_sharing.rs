@@ -16,13 +16,13 @@ pub(crate) fn run<M: Machine>(load: &Load<'_>, padded: bool) -> Run {
             Placed::<_, M>::new(Counters::<M>([const { M::U64::ZERO }; LINE_BYTES / 8]), Home::FirstTouch)
         })
         .collect::<Vec<_>>();
-    let outside = load.think_cycles.unwrap_or(100);
+    let think = load.think_cycles.unwrap_or(100);
     M::run(&load.plan(), &|thread| {
         let counter = &lines[thread / per_line].0[thread % per_line];
         while M::running() {
             counter.fetch_add(1, Relaxed);
             M::note(Event::Operation);
-            M::delay(outside);
+            M::delay(think);
         }
     })
 }

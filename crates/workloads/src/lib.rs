@@ -24,7 +24,7 @@ mod random;
 pub mod section;
 
 pub use catalogue::{WORKLOADS, Workload};
-pub use random::{Random, Spread};
+pub use random::{Random, Variation};
 
 use machine::{Home, Machine, PlainCell, Plan};
 
@@ -43,12 +43,12 @@ pub struct Load<'a> {
     pub home: Home,
     /// Cycles of work in the critical section, instead of the workload's own.
     pub section_cycles: Option<u64>,
-    /// Cycles outside, instead of the workload's own.
+    /// Cycles of think time, instead of the workload's own.
     pub think_cycles: Option<u64>,
     /// How the section's work varies.
-    pub section_spread: Spread,
+    pub section_spread: Variation,
     /// How the think time varies.
-    pub think_spread: Spread,
+    pub think_spread: Variation,
 }
 
 impl Load<'_> {
@@ -67,8 +67,8 @@ impl Default for Load<'_> {
             home: Home::FirstTouch,
             section_cycles: None,
             think_cycles: None,
-            section_spread: Spread::Fixed,
-            think_spread: Spread::Exponential,
+            section_spread: Variation::Fixed,
+            think_spread: Variation::Exponential,
         }
     }
 }

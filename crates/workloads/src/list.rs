@@ -37,7 +37,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
         entries[next as usize].previous.set(previous);
     };
     let work = load.section_cycles.unwrap_or(50);
-    let outside = load.think_cycles.unwrap_or(2_000);
+    let think = load.think_cycles.unwrap_or(2_000);
     let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
@@ -48,7 +48,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
                     change(mine);
                     M::delay(random.time(work, load.section_spread));
                 });
-                M::delay(random.time(outside, load.think_spread));
+                M::delay(random.time(think, load.think_spread));
             }
             M::note(Event::Operation);
         }

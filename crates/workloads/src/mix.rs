@@ -1,4 +1,4 @@
-//! Reads and writes under one lock, counted by every thread for itself, each wait told to whoever wants to know.
+//! Reads and writes under one lock, counted by every thread for itself, each wait reported to an observer.
 //!
 //! Where the other workloads announce their events to the machine, this one keeps its counts in the threads' own
 //! registers, so that on hardware nothing but the lock is timed.
@@ -27,7 +27,7 @@ pub struct Mix {
     pub home: Home,
 }
 
-/// Who is told how long each thread waited. `()` does not want to know, and then no clock is read.
+/// The observer of how long each thread waited. `()` does not want to know, and then no clock is read.
 pub trait Waits: Default + Send {
     /// Whether waits are timed.
     const TIMED: bool;
@@ -79,13 +79,13 @@ impl<W> Outcome<W> {
 const SECTIONS_PER_CLOCK: u32 = 16;
 
 #[repr(C)]
-struct Guarded<S, C> {
+struct MixObject<S, C> {
     lock: S,
     count: C,
     copy: C,
 }
 
-struct Told<W> {
+struct ThreadResult<W> {
     thread: usize,
     acquisitions: u64,
     writes: u64,
@@ -102,27 +102,28 @@ pub fn run<M: Machine, S: Exclusion, W: Waits>(
     plan: &Plan<'_>,
     seed: u64,
 ) -> Result<Outcome<W>, Wrong> {
-    let guarded = Guarded { lock: S::new(), count: M::Cell::<u64>::ZERO, copy: M::Cell::<u64>::ZERO };
+    let guarded = MixObject { lock: S::new(), count: M::Cell::<u64>::ZERO, copy: M::Cell::<u64>::ZERO };
     let guarded = Placed::<_, M>::new(guarded, mix.home);
     let lines =
         (0..mix.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, mix.home)).collect::<Vec<_>>();
-    let told = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     let ran = M::run(plan, &|thread| {
         let mine = rounds::<M, S, W>(mix, &guarded, &lines, seed, thread);
-        told.lock().expect("no holder panics").push(mine);
+        results.lock().expect("no holder panics").push(mine);
     });
-    add_up(told.into_inner().expect("no holder panics"), guarded.count.get(), &ran)
+    add_up(results.into_inner().expect("no holder panics"), guarded.count.get(), &ran)
 }
 
 fn rounds<M: Machine, S: Exclusion, W: Waits>(
     mix: &Mix,
-    guarded: &Guarded<S, M::Cell<u64>>,
+    guarded: &MixObject<S, M::Cell<u64>>,
     lines: &[Placed<SharedLine<M>, M>],
     seed: u64,
     thread: usize,
-) -> Told<W> {
+) -> ThreadResult<W> {
     let mut random = Random::of_thread(seed, thread);
-    let mut told = Told { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
+    let mut result =
+        ThreadResult { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
     // One section at least, however late the thread starts.
     let mut sections = 1;
     loop {
@@ -149,18 +150,18 @@ fn rounds<M: Machine, S: Exclusion, W: Waits>(
                     (waited, alone)
                 })
             };
-            told.acquisitions += 1;
-            told.writes += u64::from(!reads);
-            told.disturbed |= !alone;
+            result.acquisitions += 1;
+            result.writes += u64::from(!reads);
+            result.disturbed |= !alone;
             if W::TIMED {
-                told.waits.waited(waited);
+                result.waits.waited(waited);
             }
             if mix.think_cycles > 0 {
-                M::delay(random.time(mix.think_cycles, random::Spread::Exponential));
+                M::delay(random.time(mix.think_cycles, random::Variation::Exponential));
             }
         }
         if !M::running() {
-            return told;
+            return result;
         }
         sections = SECTIONS_PER_CLOCK.min(2 * sections);
     }
@@ -174,18 +175,18 @@ fn work<M: Machine>(cycles: u64) {
     }
 }
 
-fn add_up<W>(mut told: Vec<Told<W>>, counted: u64, ran: &Run) -> Result<Outcome<W>, Wrong> {
-    if let Some(one) = told.iter().find(|one| one.disturbed) {
+fn add_up<W>(mut results: Vec<ThreadResult<W>>, counted: u64, ran: &Run) -> Result<Outcome<W>, Wrong> {
+    if let Some(one) = results.iter().find(|one| one.disturbed) {
         return Err(Wrong::NotAlone { thread: one.thread });
     }
-    let writes = told.iter().map(|one| one.writes).sum();
+    let writes = results.iter().map(|one| one.writes).sum();
     if writes != counted {
         return Err(Wrong::Lost { ran: writes, counted });
     }
-    told.sort_by_key(|one| one.thread);
+    results.sort_by_key(|one| one.thread);
     Ok(Outcome {
-        acquisitions: told.iter().map(|one| one.acquisitions).collect(),
+        acquisitions: results.iter().map(|one| one.acquisitions).collect(),
         elapsed_ns: ran.elapsed_ns,
-        waits: told.into_iter().map(|one| one.waits).collect(),
+        waits: results.into_iter().map(|one| one.waits).collect(),
     })
 }

@@ -42,7 +42,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
         found.references.fetch_add(1, Relaxed);
     };
     let work = load.section_cycles.unwrap_or(30);
-    let outside = load.think_cycles.unwrap_or(2_000);
+    let think = load.think_cycles.unwrap_or(2_000);
     let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
@@ -60,7 +60,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
                 body();
             }
             M::note(Event::Operation);
-            M::delay(random.time(outside, load.think_spread));
+            M::delay(random.time(think, load.think_spread));
         }
     });
     tally.add_up();

@@ -2,7 +2,7 @@
 
 /// How a time varies about its mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Spread {
+pub enum Variation {
     /// Not at all.
     Fixed,
     /// Evenly, by up to a tenth up or down.
@@ -40,11 +40,11 @@ impl Random {
     }
 
     /// A time with this mean.
-    pub fn time(&mut self, mean: u64, spread: Spread) -> u64 {
+    pub fn time(&mut self, mean: u64, spread: Variation) -> u64 {
         match spread {
-            Spread::Fixed => mean,
-            Spread::NearlyFixed => mean - mean / 10 + self.below(mean / 5 + 1),
-            Spread::Exponential => (mean as f64 * -ln(self.above_zero())).round() as u64,
+            Variation::Fixed => mean,
+            Variation::NearlyFixed => mean - mean / 10 + self.below(mean / 5 + 1),
+            Variation::Exponential => (mean as f64 * -ln(self.above_zero())).round() as u64,
         }
     }
 
@@ -88,14 +88,14 @@ mod tests {
     fn a_seed_and_thread_give_these_numbers_for_ever() {
         let mut random = Random::of_thread(1, 2);
         assert_eq!([random.next(), random.next()], [1_137_921_248_127_825_140, 18_229_783_881_051_748_370]);
-        let times = [0; 4].map(|_| random.time(1000, Spread::Exponential));
+        let times = [0; 4].map(|_| random.time(1000, Variation::Exponential));
         assert_eq!(times, [236, 842, 620, 345]);
     }
 
     #[test]
     fn times_have_their_mean_and_spread() {
         for (spread, deviation) in
-            [(Spread::Fixed, 0.0), (Spread::NearlyFixed, 57.7), (Spread::Exponential, 1000.0)]
+            [(Variation::Fixed, 0.0), (Variation::NearlyFixed, 57.7), (Variation::Exponential, 1000.0)]
         {
             let mut random = Random::of_thread(3, 0);
             let times = (0..100_000).map(|_| random.time(1000, spread) as f64).collect::<Vec<_>>();

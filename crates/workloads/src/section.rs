@@ -18,7 +18,7 @@ use crate::{Load, SharedLine};
 pub struct Section {
     /// Cycles of work in the section, besides touching lines.
     pub work_cycles: u64,
-    /// Cycles outside between a release and the next acquisition.
+    /// Cycles of think time between a release and the next acquisition.
     pub think_cycles: u64,
     /// Shared lines that the section writes, each in one access.
     pub lines: usize,
@@ -36,7 +36,7 @@ impl Section {
 }
 
 #[repr(C)]
-struct Guarded<L, C> {
+struct SectionObject<L, C> {
     lock: L,
     beside: C,
 }
@@ -46,16 +46,17 @@ struct Guarded<L, C> {
 /// # Panics
 /// When the lock did not exclude.
 pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run {
-    let guarded = Placed::<_, M>::new(Guarded { lock: L::NEW, beside: M::Cell::<u64>::ZERO }, load.home);
+    let guarded =
+        Placed::<_, M>::new(SectionObject { lock: L::NEW, beside: M::Cell::<u64>::ZERO }, load.home);
     let lines =
         (0..section.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect::<Vec<_>>();
     let work = load.section_cycles.unwrap_or(section.work_cycles);
-    let outside = load.think_cycles.unwrap_or(section.think_cycles);
+    let think = load.think_cycles.unwrap_or(section.think_cycles);
     let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         // Threads do not come to the lock all at once.
-        M::delay(random.below(outside + 1));
+        M::delay(random.below(think + 1));
         while M::running() {
             for _ in 0..section.acquisitions {
                 let work = random.time(work, load.section_spread);
@@ -68,7 +69,7 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
                     }
                     M::delay(work);
                 });
-                M::delay(random.time(outside, load.think_spread));
+                M::delay(random.time(think, load.think_spread));
             }
             M::note(Event::Operation);
         }

@@ -1,6 +1,6 @@
 //! Every lock with every client that suits it, from two threads to many more than cores.
 
-use contend_workloads::client::{self, Chosen, Kind, Shape, Wrong};
+use contend_workloads::client::{self, Chosen, ClientKind, Shape, Wrong};
 use locks::catalogue::{self, LOCKS, Visitor};
 use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::{Acquire, Release};
@@ -8,9 +8,9 @@ use machine::{GaveUp, Machine, Native, Patient, Timeout, Word};
 
 fn runs<M: Machine>(threads: &[usize], attempts: u32) {
     for lock in LOCKS {
-        for kind in Kind::ALL {
+        for kind in ClientKind::ALL {
             for &threads in threads {
-                let shape = Shape { threads, rounds: attempts / threads as u32 };
+                let shape = Shape { threads, acquisitions: attempts / threads as u32 };
                 let ran = client::run::<M>(lock.name, kind, shape);
                 assert_eq!(ran.is_some(), kind.suits(lock), "{} {kind:?}", lock.name);
                 if let Some(Err(wrong)) = ran {
@@ -35,7 +35,7 @@ fn spinning_threads() {
 fn references_outlive_their_users() {
     for threads in [1, 2, 8] {
         for _ in 0..50 {
-            let ran = client::references::<Patient>(Shape { threads, rounds: 20 });
+            let ran = client::references::<Patient>(Shape { threads, acquisitions: 20 });
             assert!(ran.is_ok(), "{threads} threads: {ran:?}");
         }
     }
@@ -91,7 +91,7 @@ unsafe impl DowngradeLock<Patient> for Open {
 
 #[test]
 fn a_lock_that_does_not_exclude_is_caught_by_what_its_sections_see() {
-    let shape = Shape { threads: 4, rounds: 20_000 };
+    let shape = Shape { threads: 4, acquisitions: 20_000 };
     let clients = [
         client::exclusive::<Open, Patient>,
         client::tried::<Open, Patient>,
@@ -110,10 +110,10 @@ fn a_lock_that_does_not_exclude_is_caught_by_what_its_sections_see() {
 
 #[test]
 fn a_lock_that_does_not_exclude_is_caught_by_every_client_at_its_end() {
-    let shape = Shape { threads: 2, rounds: 1 };
+    let shape = Shape { threads: 2, acquisitions: 1 };
     let rw = catalogue::find("rw").expect("a lock with every ability");
     let lock = catalogue::Lock { wraps: true, ..*rw };
-    for kind in Kind::ALL {
+    for kind in ClientKind::ALL {
         let ran = Visitor::<Patient>::timed_shared::<Open>(Chosen { kind, shape }, &lock);
         let wrong = ran.expect("it has every ability").expect_err("it lets everybody in");
         assert!(!matches!(wrong, Wrong::NotFree { .. } | Wrong::NotIdle), "{kind:?}: {wrong}");
@@ -140,6 +140,6 @@ unsafe impl RawLock<Patient> for Littering {
 
 #[test]
 fn what_is_left_behind_is_caught() {
-    let ran = client::exclusive::<Littering, Patient>(Shape { threads: 2, rounds: 1 });
+    let ran = client::exclusive::<Littering, Patient>(Shape { threads: 2, acquisitions: 1 });
     assert!(matches!(ran, Err(Wrong::NotIdle)), "{ran:?}");
 }

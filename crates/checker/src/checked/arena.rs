@@ -67,7 +67,7 @@ impl Pools {
 }
 
 /// Memory, and the numbers of the locations in it.
-pub(super) struct Arena {
+pub(super) struct ClientMemory {
     memory: NonNull<u8>,
     /// By byte.
     names: Vec<LocationId>,
@@ -84,7 +84,7 @@ fn layout() -> Layout {
     Layout::from_size_align(ARENA_BYTES, 4096).expect("a constant layout")
 }
 
-impl Arena {
+impl ClientMemory {
     pub(super) fn new() -> Self {
         // SAFETY: not of size zero.
         let memory = unsafe { alloc_zeroed(layout()) };
@@ -218,7 +218,7 @@ impl Arena {
     /// The locations of the node at an address.
     pub(super) fn node_of(&mut self, address: usize) -> NodeLocations {
         let offset = address.wrapping_sub(self.memory.as_ptr() as usize);
-        self.node_at(offset).expect("a node that is given back came out of a pool")
+        self.node_at(offset).expect("a node that is freed came out of a pool")
     }
 
     /// What a location is called in tables.
@@ -267,7 +267,7 @@ fn object_name(line: usize) -> String {
     }
 }
 
-impl Drop for Arena {
+impl Drop for ClientMemory {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout.
         unsafe { dealloc(self.memory.as_ptr(), layout()) };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use machine::{Event as Note, Ordering};
 
-use super::arena::Arena;
+use super::arena::ClientMemory;
 use crate::explorer::Explorer;
 use crate::graph::{Event, EventId, EventKind, Graph, LocationId};
 use crate::model::{Model, Strength};
@@ -40,7 +40,7 @@ pub struct Counterexample {
 }
 
 impl Counterexample {
-    pub(super) fn of(explorer: &Explorer, arena: &Arena, violation: Violation) -> Self {
+    pub(super) fn of(explorer: &Explorer, arena: &ClientMemory, violation: Violation) -> Self {
         let table = Table { model: explorer.model, graph: &explorer.graph, arena };
         let violation = match violation {
             Violation::Race { threads, cell } => {
@@ -103,7 +103,7 @@ enum Moment {
 struct Table<'a> {
     model: Model,
     graph: &'a Graph,
-    arena: &'a Arena,
+    arena: &'a ClientMemory,
 }
 
 impl Table<'_> {

@@ -192,7 +192,7 @@ pub fn replay(
     parted.map_or(Ok(report), Err)
 }
 
-/// How many queue nodes are out of their pools, for a client that looks whether all were given back, after its run.
+/// How many queue nodes are out of their pools, for a client that looks whether all were freed, after its run.
 ///
 /// # Panics
 /// Outside an exploration.

@@ -48,7 +48,7 @@ impl Operation {
             Self::Wait => "wait",
             Self::Timeout => "timeout",
             Self::Wake => "wake",
-            Self::GiveNode => "give_node",
+            Self::GiveNode => "free_node",
         }
     }
 }
@@ -71,7 +71,7 @@ pub struct Accessed {
 pub enum Change {
     /// The access has this ordering. A fence that becomes relaxed is taken out.
     To(Ordering),
-    /// Nothing is written, woken or given back.
+    /// Nothing is written, woken or freed.
     Dropped,
     /// One more is written or added.
     OneMore,

@@ -10,13 +10,17 @@ use super::session::Session;
 use crate::graph::{EventKind, LocationId, MAX_THREADS};
 
 impl Session {
-    /// Marks a node as taken or given back.
+    /// Marks a node as taken or freed.
     fn mark_node(&self, life: LocationId, kind: EventKind, site: &'static Site<'static>) {
         let thread = self.thread().expect("only threads take nodes");
         self.answered(|state| state.engine().node(thread, life, kind, Some(site)));
     }
 
-    pub(super) fn take_node(&self, of: NodeType, site: &'static Site<'static>) -> (NonNull<u8>, Option<u32>) {
+    pub(super) fn allocate_node(
+        &self,
+        of: NodeType,
+        site: &'static Site<'static>,
+    ) -> (NonNull<u8>, Option<u32>) {
         // No thread has the last number, so that the client's own may use its pool.
         let thread = self.thread().unwrap_or(MAX_THREADS - 1);
         for index in 0..POOL_NODES {
@@ -48,7 +52,7 @@ impl Session {
         taken == 0
     }
 
-    pub(super) fn give_node(&self, address: usize, site: &'static Site<'static>) {
+    pub(super) fn free_node(&self, address: usize, site: &'static Site<'static>) {
         let locations = self.with(|state| state.arena.node_of(address));
         if self.thread().is_none() {
             return self.settle(locations.taken, 0);

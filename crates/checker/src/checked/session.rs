@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use coroutine::{DefaultStack, Yielder};
 use machine::{Ordering, Plain};
 
-use super::arena::Arena;
+use super::arena::ClientMemory;
 use super::engine::Engine;
 use super::mutation::{Accessed, Change, Mutation, Operation};
 use super::progress::{Attempt, PolledLoad, Time};
@@ -68,7 +68,7 @@ pub(super) struct State {
     pub(super) search: Search,
     /// All threads of the client do the same.
     pub(super) alike: bool,
-    pub(super) arena: Arena,
+    pub(super) arena: ClientMemory,
     /// What locations hold as long as the client's own thread runs alone.
     settled: Vec<u64>,
     /// The thread that runs; none: the client's own.
@@ -152,7 +152,7 @@ impl State {
             engine: None,
             search: Search::Executions,
             alike: false,
-            arena: Arena::new(),
+            arena: ClientMemory::new(),
             settled: Vec::new(),
             thread: None,
             yielder: null(),

@@ -365,17 +365,17 @@ unsafe impl Machine for Checked {
     }
 
     #[track_caller]
-    fn take_node<T: Node<Self>>() -> TakenNode<T> {
-        let (node, name) = session().take_node(NodeType::of::<T>(), Site::caller());
+    fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
+        let (node, name) = session().allocate_node(NodeType::of::<T>(), Site::caller());
         // SAFETY: a slot is a zeroed line of the arena that only nodes of this type use.
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
     }
 
     #[track_caller]
-    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
+    unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         let (session, site) = (session(), Site::caller());
         if session.change(Operation::GiveNode, site) != Some(Change::Dropped) {
-            session.give_node(std::ptr::from_ref(node) as usize, site);
+            session.free_node(std::ptr::from_ref(node) as usize, site);
         }
     }
 
@@ -383,7 +383,7 @@ unsafe impl Machine for Checked {
         let (thread, index) = (name as usize / NAMED_NODES, name as usize % NAMED_NODES);
         assert!(thread < crate::MAX_THREADS, "no queue node is called {name}");
         let (node, _) = session().with(|state| state.arena.node(NodeType::of::<T>(), thread, index));
-        // SAFETY: as in `take_node`.
+        // SAFETY: as in `allocate_node`.
         unsafe { node.cast::<T>().as_ref() }
     }
 

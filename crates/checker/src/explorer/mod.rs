@@ -257,7 +257,7 @@ impl Explorer {
         Err(Stop::Ended)
     }
 
-    /// Whether the event, just added, uses a queue node that was given back.
+    /// Whether the event, just added, uses a queue node that was freed.
     #[inline]
     fn check_node(&mut self, id: EventId) -> Result<(), Stop> {
         let location = self.graph.event(id).location;

@@ -7,14 +7,14 @@ use super::token::{ParseError, Tokens};
 
 /// A register or a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Observable {
     /// A register of a thread.
     Register(usize, usize),
     /// A location.
     Memory(usize),
 }
 
-impl Place {
+impl Observable {
     /// What it holds at the end.
     #[must_use]
     pub fn value(self, end: &Final) -> Value {
@@ -31,9 +31,9 @@ pub enum Condition {
     /// Always, or never.
     Constant(bool),
     /// The place holds the value.
-    Is(Place, Value),
+    Is(Observable, Value),
     /// Two places hold the same.
-    Same(Place, Place),
+    Same(Observable, Observable),
     /// Not so.
     Not(Box<Self>),
     /// Every one.
@@ -57,8 +57,8 @@ impl Condition {
     }
 
     /// The places that it looks at, each once.
-    pub fn places(&self, places: &mut Vec<Place>) {
-        let mut add = |place: Place| {
+    pub fn places(&self, places: &mut Vec<Observable>) {
+        let mut add = |place: Observable| {
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -78,7 +78,7 @@ impl Condition {
     /// Writes what locations are compared with as these hold it: 255 in a byte is -1.
     pub(super) fn fit(&mut self, widths: &[Width]) {
         match self {
-            Self::Is(Place::Memory(location), value) => {
+            Self::Is(Observable::Memory(location), value) => {
                 let width = widths[*location];
                 if width != Width::Long && *value >= 0 && *value < 1 << width.bits() {
                     *value = width.truncate(*value);
@@ -201,7 +201,7 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
 }
 
 /// A register as `0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
-fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
+fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
     if !tokens.peek().is_some_and(|token| token.is("[") || token.is("*"))
         && tokens.peek_at(1).is_some_and(|next| next.is(":"))
     {
@@ -216,10 +216,10 @@ fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, 
     if bracket {
         tokens.expect("]")?;
     }
-    Ok(Place::Memory(builder.memory.location(&name.text, index, name.at)?))
+    Ok(Observable::Memory(builder.memory.location(&name.text, index, name.at)?))
 }
 
-fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
+fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
     let at = tokens.at();
     let thread = tokens.next().map_or("", |token| &token.text);
     let number = thread.trim_start_matches(['P', 'T']).parse::<usize>();
@@ -230,14 +230,14 @@ fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Plac
     tokens.expect(":")?;
     tokens.take("%");
     let register = tokens.name("a register")?;
-    Ok(Place::Register(number, builder.register_named(number, &register.text, register.at)?))
+    Ok(Observable::Register(number, builder.register_named(number, &register.text, register.at)?))
 }
 
 /// What stands in `locations [..]`: a place, with its type if the file says it, or a whole array.
 pub(super) fn parse_shown(
     tokens: &mut Tokens<'_>,
     builder: &mut Builder,
-    shown: &mut Vec<Place>,
+    shown: &mut Vec<Observable>,
 ) -> Result<(), ParseError> {
     initial::take_type(tokens)?;
     match tokens.peek() {
@@ -248,7 +248,11 @@ pub(super) fn parse_shown(
             tokens.next();
             let length = builder.memory.elements(&array.text);
             for index in 0..length {
-                shown.push(Place::Memory(builder.memory.location(&array.text, Some(index), array.at)?));
+                shown.push(Observable::Memory(builder.memory.location(
+                    &array.text,
+                    Some(index),
+                    array.at,
+                )?));
             }
         }
         _ => {

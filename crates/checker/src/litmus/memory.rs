@@ -23,7 +23,7 @@ struct Object {
 
 /// One location while the test is read.
 #[derive(Clone, Debug)]
-struct Place {
+struct Declared {
     name: String,
     address: Value,
     initial: Value,
@@ -38,7 +38,7 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     objects: Vec<Object>,
-    places: Vec<Place>,
+    declared_locations: Vec<Declared>,
     next: Value,
     /// Widths of accesses whose address is in a register.
     through_registers: Vec<Width>,
@@ -78,12 +78,13 @@ impl Memory {
                 return Err(ParseError::new(at, format!("`{name}` was there before with another length")));
             }
             if let Some(width) = width {
-                let places = &mut self.places[known.first..known.first + known.elements];
-                places.iter_mut().for_each(|place| place.declared = Some(width));
+                let declared_locations =
+                    &mut self.declared_locations[known.first..known.first + known.elements];
+                declared_locations.iter_mut().for_each(|place| place.declared = Some(width));
             }
             return Ok(());
         }
-        if count == 0 || count > MOST_LOCATIONS || self.places.len() + count > MOST_LOCATIONS {
+        if count == 0 || count > MOST_LOCATIONS || self.declared_locations.len() + count > MOST_LOCATIONS {
             return Err(ParseError::unsupported(
                 at,
                 format!("1 to {MOST_LOCATIONS} locations are supported"),
@@ -93,9 +94,9 @@ impl Memory {
         let address = address_of(0) + self.next;
         self.next += (element * count as Value + GAP - 1) / GAP * GAP;
         let is_array = elements.is_some();
-        let first = self.places.len();
+        let first = self.declared_locations.len();
         for index in 0..count {
-            self.places.push(Place {
+            self.declared_locations.push(Declared {
                 name: if is_array { format!("{name}[{index}]") } else { name.to_owned() },
                 address: address + element * index as Value,
                 initial: 0,
@@ -151,7 +152,7 @@ impl Memory {
 
     /// What a location holds at the start.
     pub(super) fn set_initial(&mut self, location: usize, value: Value) {
-        self.places[location].initial = value;
+        self.declared_locations[location].initial = value;
     }
 
     /// An access that the text shows, at so many bytes after a name.
@@ -164,7 +165,7 @@ impl Memory {
     ) -> Result<(), ParseError> {
         let object = self.object(name, at)?.clone();
         let address = object.address + offset;
-        if let Some(place) = self.places.iter_mut().find(|place| place.address == address) {
+        if let Some(place) = self.declared_locations.iter_mut().find(|place| place.address == address) {
             return match place.accessed {
                 Some(before) if before != width => Err(mixed(&place.name, before, width, at)),
                 _ => {
@@ -178,19 +179,19 @@ impl Memory {
             let message = format!("nothing that is accessed as a whole lies {offset} bytes after `{name}`");
             return Err(ParseError::unsupported(at, message));
         }
-        if self.places.len() == MOST_LOCATIONS {
+        if self.declared_locations.len() == MOST_LOCATIONS {
             return Err(ParseError::unsupported(at, format!("more than {MOST_LOCATIONS} locations")));
         }
         let name = format!("{name}+{offset}");
         let (initial, declared, accessed) = (0, None, Some(width));
-        self.places.push(Place { name, address, initial, declared, accessed, at });
+        self.declared_locations.push(Declared { name, address, initial, declared, accessed, at });
         Ok(())
     }
 
     /// The width that an access of a name has if it says none itself.
     pub(super) fn declared(&self, name: &str) -> Option<Width> {
         let object = self.objects.iter().find(|object| object.name == name)?;
-        self.places[object.first].declared
+        self.declared_locations[object.first].declared
     }
 
     /// An access whose address is in a register.
@@ -203,7 +204,7 @@ impl Memory {
     /// Lays out the locations, each as wide as it is accessed, or all of one width.
     pub(super) fn lay(&self, width_of_all: Option<Width>) -> Result<Laid, ParseError> {
         let mut laid = Laid { cells: Vec::new(), names: Vec::new(), initial: Vec::new() };
-        for place in &self.places {
+        for place in &self.declared_locations {
             let width = width_of_all.map_or_else(|| self.width_of(place), Ok)?;
             let cell = Cell { address: place.address, width };
             let ends = |cell: &Cell| cell.address + cell.width.bytes();
@@ -221,7 +222,7 @@ impl Memory {
         Ok(laid)
     }
 
-    fn width_of(&self, place: &Place) -> Result<Width, ParseError> {
+    fn width_of(&self, place: &Declared) -> Result<Width, ParseError> {
         let seen = place.accessed.or(match self.through_registers[..] {
             [only] => Some(only),
             _ => None,

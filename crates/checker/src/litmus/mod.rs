@@ -32,7 +32,7 @@ mod token;
 mod x86;
 
 pub use builder::Dialect;
-pub use condition::{Condition, Place, Quantifier};
+pub use condition::{Condition, Observable, Quantifier};
 pub use explore::{Finals, Limits};
 pub use test::{Judgement, Test};
 pub use token::{At, ParseError, Trouble};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::builder::{Builder, Dialect};
-use super::condition::{self, Condition, Place, Quantifier};
+use super::condition::{self, Condition, Observable, Quantifier};
 use super::explore::{Finals, Limits};
 use super::memory;
 use super::program::{Fault, Final, Program, Value};
@@ -31,7 +31,7 @@ pub struct Test {
     /// States for which this does not hold do not count.
     pub filter: Condition,
     /// What to show besides what the condition looks at.
-    pub shown: Vec<Place>,
+    pub shown: Vec<Observable>,
     /// Where each step of each thread stands in the file.
     pub places: Vec<Vec<At>>,
 }
@@ -152,9 +152,9 @@ impl Test {
 
     /// The name of a place, as herd would write it.
     #[must_use]
-    pub fn name_of(&self, place: Place) -> String {
+    pub fn name_of(&self, place: Observable) -> String {
         match place {
-            Place::Register(thread, register) => {
+            Observable::Register(thread, register) => {
                 let name = &self.registers[thread][register];
                 match (self.dialect, name.strip_prefix('R')) {
                     (Dialect::X86, Some(rest)) if rest.starts_with(char::is_alphabetic) => {
@@ -164,7 +164,7 @@ impl Test {
                     _ => format!("{thread}:{name}"),
                 }
             }
-            Place::Memory(location) => format!("[{}]", self.locations[location]),
+            Observable::Memory(location) => format!("[{}]", self.locations[location]),
         }
     }
 
@@ -185,7 +185,7 @@ impl Test {
 
     /// The places that the test speaks of: those of the condition, and those it wants shown.
     #[must_use]
-    pub fn spoken_of(&self) -> Vec<Place> {
+    pub fn spoken_of(&self) -> Vec<Observable> {
         let mut places = Vec::new();
         self.condition.places(&mut places);
         for &place in &self.shown {

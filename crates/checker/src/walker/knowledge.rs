@@ -91,7 +91,7 @@ pub(super) struct Node {
     given: Option<EventId>,
     /// The last taking after a giving.
     taken: EventId,
-    /// Since it was given back.
+    /// Since it was freed.
     uses: LastOfEach,
 }
 

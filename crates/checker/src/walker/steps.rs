@@ -303,7 +303,7 @@ impl Walker {
         })
     }
 
-    /// Whether the event uses a queue node that was given back.
+    /// Whether the event uses a queue node that was freed.
     fn use_node(&mut self, location: LocationId, id: EventId) -> Result<(), Stop> {
         let Some(life) = self.node_of.get(location as usize).copied().flatten() else { return Ok(()) };
         let known = self.memory.threads[id.thread as usize].view.happened;

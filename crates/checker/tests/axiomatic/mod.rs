@@ -9,7 +9,7 @@ use contend_checker::litmus::program::{Expression, Final, Program, Step, Update,
 use machine::Ordering;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum EventKind {
     Read,
     Write,
     Fence,
@@ -18,7 +18,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Event {
     thread: usize,
-    kind: Kind,
+    kind: EventKind,
     location: usize,
     ordering: Ordering,
     /// Half of a read-modify-write that wrote, or a compare-and-exchange that failed.
@@ -46,7 +46,7 @@ pub(crate) fn finals(program: &Program) -> [Allowed; 4] {
     let mut states = <[Allowed; 4]>::default();
     for guess in 0..1_u32 << exchanges {
         let events = events_of(program, guess);
-        let reads = (0..events.len()).filter(|&e| events[e].kind == Kind::Read).collect::<Vec<_>>();
+        let reads = (0..events.len()).filter(|&e| events[e].kind == EventKind::Read).collect::<Vec<_>>();
         each_source(program, &events, &reads, &mut vec![None; events.len()], &mut states);
     }
     states
@@ -78,15 +78,15 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
             };
             match step {
                 Step::Load { address, ordering, .. } => {
-                    events.push(event(Kind::Read, place(address), ordering.unwrap()));
+                    events.push(event(EventKind::Read, place(address), ordering.unwrap()));
                 }
                 Step::Await { address, ordering, .. } => {
-                    events.push(event(Kind::Read, place(address), *ordering));
+                    events.push(event(EventKind::Read, place(address), *ordering));
                 }
                 Step::Store { address, ordering, .. } => {
-                    events.push(event(Kind::Write, place(address), ordering.unwrap()));
+                    events.push(event(EventKind::Write, place(address), ordering.unwrap()));
                 }
-                Step::Fence(ordering) => events.push(event(Kind::Fence, usize::MAX, *ordering)),
+                Step::Fence(ordering) => events.push(event(EventKind::Fence, usize::MAX, *ordering)),
                 Step::ReadModifyWrite { address, update, ordering, .. } => {
                     let mut succeeds = true;
                     let mut read_ordering = *ordering;
@@ -103,10 +103,10 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
                         succeeds,
                         ..event(kind, place(address), ordering)
                     };
-                    events.push(half(Kind::Read, read_ordering));
+                    events.push(half(EventKind::Read, read_ordering));
                     if succeeds {
                         events[read].partner = Some(read + 1);
-                        events.push(Event { partner: Some(read), ..half(Kind::Write, *ordering) });
+                        events.push(Event { partner: Some(read), ..half(EventKind::Write, *ordering) });
                     } else if *ordering == Ordering::SeqCst {
                         // Locked all the same; only the machines with buffers look at it.
                         events[read].partner = None;
@@ -144,7 +144,7 @@ fn each_source(
     sources[read] = None;
     each_source(program, events, rest, sources, states);
     for (write, event) in events.iter().enumerate() {
-        if event.kind == Kind::Write
+        if event.kind == EventKind::Write
             && event.location == events[read].location
             && !(event.thread == events[read].thread && write > read)
         {
@@ -181,7 +181,7 @@ fn evaluate(
                 };
                 let registers = &mut registers[thread];
                 match (&program.threads[thread][event.step], event.kind) {
-                    (_, Kind::Fence) => values[at] = Some(0),
+                    (_, EventKind::Fence) => values[at] = Some(0),
                     (Step::Load { register, .. }, _) => {
                         let Some(value) = read(at, &values) else { break };
                         registers[*register] = value;
@@ -198,7 +198,7 @@ fn evaluate(
                     (Step::Store { value, .. }, _) => {
                         values[at] = Some(Width::Word.truncate(value.value(registers)));
                     }
-                    (Step::ReadModifyWrite { found, wrote, update, value, .. }, Kind::Read) => {
+                    (Step::ReadModifyWrite { found, wrote, update, value, .. }, EventKind::Read) => {
                         let Some(old) = read(at, &values) else { break };
                         let operand = value.value(registers);
                         let new = match update {
@@ -225,7 +225,7 @@ fn evaluate(
                             values[write] = Some(Width::Word.truncate(new));
                         }
                     }
-                    (_, Kind::Write) => {} // the second half, already known
+                    (_, EventKind::Write) => {} // the second half, already known
                     _ => unreachable!(),
                 }
                 next[thread] += 1;
@@ -267,7 +267,7 @@ fn each_order(
         return;
     }
     let writes = (0..events.len())
-        .filter(|&event| events[event].kind == Kind::Write && events[event].location == location)
+        .filter(|&event| events[event].kind == EventKind::Write && events[event].location == location)
         .collect::<Vec<_>>();
     permutations(&writes, &mut Vec::new(), &mut |order| {
         orders[location] = order.to_vec();
@@ -327,21 +327,25 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
     let position =
         |write: usize| orders[events[write].location].iter().position(|&w| w == write).unwrap() + 1;
     let read_position = |read: usize| sources[read].map_or(0, position);
-    let is = |event: usize, kind: Kind| events[event].kind == kind;
-    let same_location = |a: usize, b: usize| !is(a, Kind::Fence) && events[a].location == events[b].location;
+    let is = |event: usize, kind: EventKind| events[event].kind == kind;
+    let same_location =
+        |a: usize, b: usize| !is(a, EventKind::Fence) && events[a].location == events[b].location;
     let po = relation(count, |a, b| events[a].thread == events[b].thread && a < b);
-    let rf = relation(count, |a, b| is(b, Kind::Read) && sources[b] == Some(a));
+    let rf = relation(count, |a, b| is(b, EventKind::Read) && sources[b] == Some(a));
     let co = relation(count, |a, b| {
-        is(a, Kind::Write) && is(b, Kind::Write) && same_location(a, b) && position(a) < position(b)
+        is(a, EventKind::Write) && is(b, EventKind::Write) && same_location(a, b) && position(a) < position(b)
     });
     let fr = relation(count, |a, b| {
-        is(a, Kind::Read) && is(b, Kind::Write) && same_location(a, b) && read_position(a) < position(b)
+        is(a, EventKind::Read)
+            && is(b, EventKind::Write)
+            && same_location(a, b)
+            && read_position(a) < position(b)
     });
     let com = union(&union(&rf, &co), &fr);
     let po_loc = relation(count, |a, b| po[a] & (1 << b) != 0 && same_location(a, b));
     // The same read and write of a read-modify-write have nothing between them.
     let atomic = (0..count).all(|read| match events[read].partner {
-        Some(write) if is(read, Kind::Read) => position(write) == read_position(read) + 1,
+        Some(write) if is(read, EventKind::Read) => position(write) == read_position(read) + 1,
         _ => true,
     });
     if !atomic || !acyclic(&union(&po_loc, &com)) || !acyclic(&union(&po, &rf)) {
@@ -351,7 +355,7 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
         Model::Sc => acyclic(&union(&po, &com)),
         Model::Tso | Model::Pso => {
             let full = |e: usize| {
-                is(e, Kind::Fence) && events[e].ordering == Ordering::SeqCst
+                is(e, EventKind::Fence) && events[e].ordering == Ordering::SeqCst
                     || events[e].locked && (model == Model::Tso || step_is_seq_cst(events, e))
             };
             // A store that is seq_cst is followed by a full fence.
@@ -361,27 +365,28 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
                     || (a..b).any(|e| {
                         po[a] & (1 << b) != 0
                             && (full(e) && e > a
-                                || is(e, Kind::Write) && events[e].ordering == Ordering::SeqCst)
+                                || is(e, EventKind::Write) && events[e].ordering == Ordering::SeqCst)
                     })
             };
             let releases = |e: usize| {
                 matches!(events[e].ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
             };
             let barrier = |a: usize, b: usize| {
-                is(b, Kind::Write) && releases(b) || (a + 1..b).any(|e| releases(e) && (is(e, Kind::Fence)))
+                is(b, EventKind::Write) && releases(b)
+                    || (a + 1..b).any(|e| releases(e) && (is(e, EventKind::Fence)))
             };
             let kept = relation(count, |a, b| {
                 po[a] & (1 << b) != 0
                     && match (events[a].kind, events[b].kind) {
                         _ if drained(a, b) => true,
-                        (Kind::Fence, _) | (_, Kind::Fence) => false,
-                        (Kind::Read, _) => true,
+                        (EventKind::Fence, _) | (_, EventKind::Fence) => false,
+                        (EventKind::Read, _) => true,
                         // What writes memory directly is over before anything later.
-                        (Kind::Write, _) if events[a].locked => true,
-                        (Kind::Write, Kind::Write) => {
+                        (EventKind::Write, _) if events[a].locked => true,
+                        (EventKind::Write, EventKind::Write) => {
                             model == Model::Tso || same_location(a, b) || barrier(a, b)
                         }
-                        (Kind::Write, Kind::Read) => {
+                        (EventKind::Write, EventKind::Read) => {
                             events[b].locked && events[b].partner.is_some() && same_location(a, b)
                         }
                     }
@@ -397,19 +402,21 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
                 matches!(events[e].ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
             };
             let seq_cst = |e: usize| events[e].ordering == Ordering::SeqCst;
-            let rmw = relation(count, |a, b| is(a, Kind::Read) && events[a].partner == Some(b));
+            let rmw = relation(count, |a, b| is(a, EventKind::Read) && events[a].partner == Some(b));
             // Release sequences of C++20: read-modify-writes alone continue one.
             let sequence = optional(&closure(&then(&rf, &rmw)));
             let fence_before = relation(count, |a, b| {
-                po[a] & (1 << b) != 0 && is(a, Kind::Fence) && releases(a) && is(b, Kind::Write)
+                po[a] & (1 << b) != 0 && is(a, EventKind::Fence) && releases(a) && is(b, EventKind::Write)
             });
-            let released =
-                union(&relation(count, |a, b| a == b && is(a, Kind::Write) && releases(a)), &fence_before);
+            let released = union(
+                &relation(count, |a, b| a == b && is(a, EventKind::Write) && releases(a)),
+                &fence_before,
+            );
             let fence_after = relation(count, |a, b| {
-                po[a] & (1 << b) != 0 && is(a, Kind::Read) && is(b, Kind::Fence) && acquires(b)
+                po[a] & (1 << b) != 0 && is(a, EventKind::Read) && is(b, EventKind::Fence) && acquires(b)
             });
             let acquired =
-                union(&relation(count, |a, b| a == b && is(a, Kind::Read) && acquires(a)), &fence_after);
+                union(&relation(count, |a, b| a == b && is(a, EventKind::Read) && acquires(a)), &fence_after);
             let sw = then(&then(&then(&released, &sequence), &rf), &acquired);
             let hb = closure(&union(&po, &sw));
             let eco = closure(&com);
@@ -423,8 +430,8 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
                 &union(&po, &then(&then(&po_elsewhere, &hb), &po_elsewhere)),
                 &union(&hb_loc, &union(&co, &fr)),
             );
-            let access = relation(count, |a, b| a == b && seq_cst(a) && !is(a, Kind::Fence));
-            let fence = relation(count, |a, b| a == b && seq_cst(a) && is(a, Kind::Fence));
+            let access = relation(count, |a, b| a == b && seq_cst(a) && !is(a, EventKind::Fence));
+            let fence = relation(count, |a, b| a == b && seq_cst(a) && is(a, EventKind::Fence));
             let from = union(&access, &then(&fence, &optional(&hb)));
             let to = union(&access, &then(&optional(&hb), &fence));
             let base = then(&then(&from, &scb), &to);

@@ -1,4 +1,4 @@
-//! What the profile says of the program, on no machine yet: its locks, their sections, and the work outside.
+//! What the profile says of the program, on no machine yet: its locks, their sections, and the think time.
 
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
@@ -43,9 +43,9 @@ pub(crate) struct Held {
 pub struct Blueprint {
     /// The lock in question, then others by cost. One operation is one acquisition of the first.
     pub locks: Vec<Hot>,
-    /// Mean work outside all of them in an operation, ns.
-    pub outside_ns: Range,
-    pub(crate) outside: Durations,
+    /// Mean think time in an operation, ns.
+    pub think_ns: Range,
+    pub(crate) think: Durations,
     /// What a line transfer cost where the profile was taken, ns.
     pub(crate) profiled_transfer_ns: Range,
     /// How far all times may be off: a factor of at least 1.
@@ -62,7 +62,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// So many locks are put into one program.
 const MOST_LOCKS: usize = 6;
 
-/// An operation takes so many steps at most; the rest of a lock's visits stay work outside.
+/// An operation takes so many steps at most; the rest of a lock's visits stay think time.
 const MOST_STEPS: f64 = 64.0;
 
 impl Blueprint {
@@ -77,17 +77,17 @@ impl Blueprint {
     ) -> Self {
         let row = rows[0];
         let think = both(alone.unwrap_or(row), |usage| &usage.think);
-        let outside = Durations::of(&think, Durations::Exponential);
+        let think = Durations::of(&think, Durations::Exponential);
         let mut doubts = Vec::new();
-        let mut outside_ns = first.outside_ns;
+        let mut think_ns = first.think_ns;
         if alone.is_none() {
             // Found after another thread's release without a wait, a lock still costs its line, and that is in the time
             // between two acquisitions.
             let moved = row.exclusive.owner_changes + row.shared.owner_changes;
             let moved = moved.saturating_sub(row.contended()) as f64 / row.acquisitions().max(1) as f64;
-            let lines_ns = (moved * profiled_transfer_ns.likely).min(0.5 * outside_ns.likely);
-            let scale = 1.0 - lines_ns / outside_ns.likely;
-            outside_ns = outside_ns.scaled(scale);
+            let lines_ns = (moved * profiled_transfer_ns.likely).min(0.5 * think_ns.likely);
+            let scale = 1.0 - lines_ns / think_ns.likely;
+            think_ns = think_ns.scaled(scale);
         }
         let mut locks = vec![Hot::new(row, 1.0, first)];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
@@ -104,15 +104,15 @@ impl Blueprint {
             if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
                 continue;
             }
-            if inside_ns > 0.9 * outside_ns.likely {
+            if inside_ns > 0.9 * think_ns.likely {
                 doubts.push(format!(
                     "{} was held longer than {} leaves time for: other threads take it, and it is left out",
                     other.name, row.name
                 ));
                 continue;
             }
-            let left = 1.0 - inside_ns / outside_ns.likely;
-            outside_ns = outside_ns.scaled(left);
+            let left = 1.0 - inside_ns / think_ns.likely;
+            think_ns = think_ns.scaled(left);
             locks.push(hot);
         }
         if let Some((share, mean_ns)) = locks[0].waits {
@@ -121,16 +121,16 @@ impl Blueprint {
                 100.0 * share, mean_ns
             ));
         }
-        Self { locks, outside_ns, outside, profiled_transfer_ns, times_off: first.spread, batch: 1.0, doubts }
+        Self { locks, think_ns, think, profiled_transfer_ns, times_off: first.spread, batch: 1.0, doubts }
     }
 
     /// The mean time of one operation of a core alone by the profile, ns, at the likely end.
     pub(crate) fn operation_ns(&self) -> f64 {
-        self.outside_ns.likely + self.locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum::<f64>()
+        self.think_ns.likely + self.locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum::<f64>()
     }
 
     /// The program for a machine: `locks` are names of the catalogue, one for each lock, and `overhead_ns` is what of the
-    /// profiled time outside is the lock's own work, which the machine adds again.
+    /// profiled think time is the lock's own work, which the machine adds again.
     pub(crate) fn program(
         &self,
         locks: &[&'static str],
@@ -160,12 +160,12 @@ impl Blueprint {
             shared: section(&hot.shared),
             waits: hot.waits,
         });
-        let outside_ns = (end.opposite().of(self.outside_ns) - overhead_ns).max(0.0);
+        let think_ns = (end.opposite().of(self.think_ns) - overhead_ns).max(0.0);
         Program {
             guards: guards.collect(),
             steps: self.steps(),
-            think_cycles: outside_ns * cycles_per_ns,
-            outside: self.outside.clone(),
+            think_cycles: think_ns * cycles_per_ns,
+            think: self.think.clone(),
             reads_first,
         }
     }

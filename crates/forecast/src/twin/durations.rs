@@ -69,7 +69,7 @@ impl Durations {
             Self::Exponential => {
                 /// Fine enough for the mean of an exponential distribution.
                 const UNIT: u64 = 1 << 20;
-                random.time(UNIT, workloads::Spread::Exponential) as f64 / UNIT as f64
+                random.time(UNIT, workloads::Variation::Exponential) as f64 / UNIT as f64
             }
             Self::Spread { buckets, pause } => {
                 let at = even(random);

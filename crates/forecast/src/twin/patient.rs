@@ -410,20 +410,20 @@ unsafe impl Machine for Patient {
         Simulated::topology()
     }
 
-    fn take_node<T: Node<Self>>() -> TakenNode<T> {
+    fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { assert!(size_of::<T>() <= size_of::<AnyNode>() && align_of::<T>() <= machine::LINE_BYTES) };
-        let TakenNode { node, name } = Simulated::take_node::<AnyNode>();
+        let TakenNode { node, name } = Simulated::allocate_node::<AnyNode>();
         // SAFETY: a line of the simulation's memory, aligned as one; a node of any type may lie in what another left.
         TakenNode { node: unsafe { &*std::ptr::from_ref(node).cast::<T>() }, name }
     }
 
-    unsafe fn give_node<T: Node<Self>>(node: &'static T) {
-        // SAFETY: it came from `take_node`, as that of an `AnyNode`; the rest is the caller's.
-        unsafe { Simulated::give_node(&*std::ptr::from_ref(node).cast::<AnyNode>()) }
+    unsafe fn free_node<T: Node<Self>>(node: &'static T) {
+        // SAFETY: it came from `allocate_node`, as that of an `AnyNode`; the rest is the caller's.
+        unsafe { Simulated::free_node(&*std::ptr::from_ref(node).cast::<AnyNode>()) }
     }
 
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
-        // SAFETY: by the caller; as in `take_node`.
+        // SAFETY: by the caller; as in `allocate_node`.
         unsafe { &*std::ptr::from_ref(Simulated::named_node::<AnyNode>(name)).cast::<T>() }
     }
 

@@ -1,4 +1,4 @@
-//! A program of the kind of the profiled one, for any machine: threads that go round between work outside and sections
+//! A program of the kind of the profiled one, for any machine: threads that go round between think time and sections
 //! under several locks.
 
 use super::durations::{Durations, even};
@@ -43,14 +43,14 @@ pub(crate) struct Step {
     pub(crate) chance: f64,
 }
 
-/// What every thread repeats: its steps in order, with the work outside in equal parts between them.
+/// What every thread repeats: its steps in order, with the think time in equal parts between them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Program {
     pub(crate) guards: Vec<Guard>,
     pub(crate) steps: Vec<Step>,
-    /// Mean work outside of one operation, cycles.
+    /// Mean think time of one operation, cycles.
     pub(crate) think_cycles: f64,
-    pub(crate) outside: Durations,
+    pub(crate) think: Durations,
     /// A line is read before it is changed: where a store need not wait for its line, a section would not either.
     pub(crate) reads_first: bool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Load<'a> {
     /// The core of each thread.
     pub(crate) cores: &'a [u32],
     pub(crate) seed: u64,
-    /// All threads start at the locks, instead of in their work outside.
+    /// All threads start at the locks, instead of in their think time.
     pub(crate) crowded: bool,
     /// Operations that are not timed, then those that are.
     pub(crate) warm_up: u64,
@@ -149,12 +149,12 @@ impl<M: Machine> Visitor<M> for Maker {
 }
 
 /// A lock and the lines that it guards.
-struct Guarded<M: Machine> {
+struct GuardedLines<M: Machine> {
     lock: Box<dyn AnyLock>,
     lines: Vec<Placed<M::Cell<u64>, M>>,
 }
 
-impl<M: Machine> Guarded<M> {
+impl<M: Machine> GuardedLines<M> {
     fn new(guard: &Guard) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
         let lines = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
@@ -187,10 +187,10 @@ impl<M: Machine> Guarded<M> {
 impl Program {
     /// Runs the program on the machine `M` until the load's operations are done.
     pub(crate) fn run<M: Machine>(&self, load: &Load<'_>) -> Outcome {
-        let guarded: Vec<Vec<Guarded<M>>> = self
+        let guarded: Vec<Vec<GuardedLines<M>>> = self
             .guards
             .iter()
-            .map(|guard| (0..guard.copies).map(|_| Guarded::new(guard)).collect())
+            .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard)).collect())
             .collect();
         let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let (began_ns, ended_ns) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -226,20 +226,20 @@ impl Program {
         }
     }
 
-    /// One operation: the steps that it takes, with equal parts of the work outside after each.
+    /// One operation: the steps that it takes, with equal parts of the think time after each.
     fn operation<M: Machine>(
         &self,
-        guarded: &[Vec<Guarded<M>>],
+        guarded: &[Vec<GuardedLines<M>>],
         random: &mut Random,
         bed: &Placed<M::U32, M>,
     ) {
-        let outside = self.outside.draw(random, self.think_cycles);
+        let think = self.think.draw(random, self.think_cycles);
         let taken: Vec<&Step> =
             self.steps.iter().filter(|step| step.chance >= 1.0 || even(random) < step.chance).collect();
         if taken.is_empty() {
-            return M::delay(outside);
+            return M::delay(think);
         }
-        let part = outside / taken.len() as u64;
+        let part = think / taken.len() as u64;
         for step in &taken {
             let guard = &self.guards[step.guard];
             let copies = &guarded[step.guard];
@@ -257,6 +257,6 @@ impl Program {
             }
             M::delay(part);
         }
-        M::delay(outside - part * taken.len() as u64);
+        M::delay(think - part * taken.len() as u64);
     }
 }

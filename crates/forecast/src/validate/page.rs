@@ -1,7 +1,7 @@
 //! The page of predictions against measurements, and the tables on a terminal.
 
 use super::verdict::goals;
-use super::{Row, Validated};
+use super::{Validated, Validation};
 use curve::Point;
 use report::{Cell, Column, Spread, Table, text};
 use std::fmt::Write as _;
@@ -19,8 +19,7 @@ impl Validated {
             Column::text("error", "error").kept(),
             Column::number("chain", "chain").detail(),
         ]);
-        let spread =
-            |point: Option<Point>| point.map(|p| Spread { low: p.low, median: p.value, high: p.high });
+        let spread = |point: Option<Point>| point.map(Spread::from);
         for row in &self.rows {
             table.row([
                 Cell::from(row.lock.as_str()),
@@ -95,7 +94,7 @@ pub fn page(all: &[Validated], machine: &MachineFile, runs: u32, made_by: &str) 
         let _ = writeln!(page, "Hot lock: `{}`.\n", cell(&one.site));
         page += "| lock | threads | predicted | measured | error |\n|---|--:|--:|--:|--:|\n";
         for row in one.rows.iter().filter(|row| row.threads > 1 || row.lock == lab::launch::GLIBC) {
-            let Row { lock, threads, predicted, measured, .. } = row;
+            let Validation { lock, threads, predicted, measured, .. } = row;
             let error = row.error().map_or(String::new(), percent);
             let _ = writeln!(
                 page,

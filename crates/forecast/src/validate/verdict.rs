@@ -1,6 +1,6 @@
 //! Whether predictions came true.
 
-use super::{Row, Validated, curves, verdict_of};
+use super::{Validated, Validation, curves, verdict_of};
 use crate::one_lock::words;
 use model::Verdict;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    pub(super) fn of(rows: &[Row]) -> Self {
+    pub(super) fn of(rows: &[Validation]) -> Self {
         let mut locks: Vec<&str> = Vec::new();
         for row in rows {
             if !locks.contains(&row.lock.as_str()) {
@@ -41,7 +41,7 @@ impl Judgement {
     }
 }
 
-fn compared(lock: &str, rows: &[&Row]) -> Option<Compared> {
+fn compared(lock: &str, rows: &[&Validation]) -> Option<Compared> {
     let [predicted, measured] = curves(rows)?.map(|ends| verdict_of(&ends));
     let right = match (&predicted, &measured) {
         (Verdict::CannotTell { .. }, _) | (_, Verdict::CannotTell { .. }) => None,
@@ -55,7 +55,7 @@ fn compared(lock: &str, rows: &[&Row]) -> Option<Compared> {
 
 /// Whether the three locks that are predicted best are measured best in that order, at the most threads. Locks whose measured
 /// ranges overlap come in either order.
-fn order(rows: &[Row]) -> Option<bool> {
+fn order(rows: &[Validation]) -> Option<bool> {
     const BEST: usize = 3;
     let most = rows.iter().map(|row| row.threads).max()?;
     let mut last: Vec<_> = rows
@@ -110,7 +110,7 @@ pub fn goals(all: &[Validated]) -> Goals {
     let mut errors: Vec<f64> = done()
         .flat_map(|one| &one.rows)
         .filter(|row| row.threads > 1)
-        .filter_map(Row::error)
+        .filter_map(Validation::error)
         .map(f64::abs)
         .collect();
     errors.sort_by(f64::total_cmp);
@@ -137,17 +137,17 @@ impl Goals {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let (ordered, programs) = self.ordered;
         let (wrong, verdicts) = self.contradicted;
-        let told = self.predictions > 0;
+        let any = self.predictions > 0;
         vec![
             (
                 format!("median error at most {}", percent(MEDIAN_ERROR)),
                 percent(self.median_error),
-                told && self.median_error <= MEDIAN_ERROR,
+                any && self.median_error <= MEDIAN_ERROR,
             ),
             (
                 format!("{} within {}", percent(WITHIN), percent(LARGE_ERROR)),
                 percent(self.within),
-                told && self.within >= WITHIN,
+                any && self.within >= WITHIN,
             ),
             (
                 "order of the best three locks right in four of five programs".to_owned(),
@@ -168,9 +168,9 @@ pub(super) mod tests {
     use super::*;
     use curve::Point;
 
-    pub(in crate::validate) fn row(lock: &str, threads: u32, predicted: f64, measured: f64) -> Row {
+    pub(in crate::validate) fn row(lock: &str, threads: u32, predicted: f64, measured: f64) -> Validation {
         let point = |value: f64| Some(Point { cores: threads, value, low: 0.98 * value, high: 1.02 * value });
-        Row {
+        Validation {
             lock: lock.into(),
             threads,
             predicted: point(predicted),

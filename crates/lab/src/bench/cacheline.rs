@@ -4,7 +4,7 @@ use super::Common;
 use super::contenders::{self, Contender, Measure, Waiting};
 use super::findings::{Drawing, Findings, Part};
 use super::limited;
-use super::timing::{Bench, Row, interleaved};
+use super::timing::{Bench, LockRounds, interleaved};
 use crate::compare::statistics;
 use crate::noise::Watch;
 use crate::placement::Placement;
@@ -66,7 +66,7 @@ impl Loop<'_> {
 }
 
 #[repr(C)]
-struct Guarded<S> {
+struct LockBesideCount<S> {
     lock: S,
     count: Count,
 }
@@ -78,7 +78,7 @@ impl Measure for Pairs<'_> {
     type Output = Result<f64, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = Guarded { lock: S::new(), count: Count::ZERO };
+        let guarded = LockBesideCount { lock: S::new(), count: Count::ZERO };
         let guarded = Placed::<_, Native>::new(guarded, self.0.home);
         let per_second =
             self.0.run(|_| guarded.lock.exclusive(|| guarded.count.set(guarded.count.get() + 1)));
@@ -219,7 +219,7 @@ fn beside_lock(work: Loop<'_>, far: usize) -> Result<f64, Wrong> {
 struct Setting {
     placement: Placement,
     cores: Vec<u32>,
-    locks: Vec<Row<f64>>,
+    locks: Vec<LockRounds<f64>>,
     sharing: Vec<(Sharing, Result<Vec<f64>, Wrong>)>,
 }
 
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn falls_are_against_two_cores_and_the_row_before() {
-        let row = |value| Row {
+        let row = |value| LockRounds {
             contender: contenders::find("ticket").unwrap(),
             values: vec![value],
             failure: None,
@@ -510,7 +510,7 @@ mod tests {
         let setting = |threads, value| Setting {
             placement: Placement::RoundRobin,
             cores: vec![0; threads],
-            locks: vec![Row {
+            locks: vec![LockRounds {
                 contender: contenders::find("ticket-proportional").unwrap(),
                 values: vec![value, 1.1 * value],
                 failure: None,

@@ -2,9 +2,9 @@
 
 use super::contenders::{Contender, Measure, Waiting};
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::handover;
+use super::handover::{self, LockAndCount};
 use super::limited;
-use super::timing::{Bench, Row, interleaved, stamp, stamp_cycles};
+use super::timing::{Bench, LockRounds, interleaved, stamp, stamp_cycles};
 use super::{Common, contenders};
 use crate::calibrate::time::middle;
 use crate::compare::statistics::{self, Better};
@@ -13,7 +13,7 @@ use ::report::{Cell, Column, RangePlot, Table};
 use locks::Ticket;
 use locks::catalogue::LOCKS;
 use machine::Ordering::{Acquire, Release};
-use machine::{Home, Machine, Native, Placed, PlainCell, Plan, Word};
+use machine::{Home, Machine, Native, Placed, Plan, Word};
 use peers::PEERS;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -64,28 +64,6 @@ struct Sample {
     handover: Option<f64>,
 }
 
-#[repr(C, align(128))]
-struct Guarded<S, C> {
-    lock: S,
-    count: C,
-}
-
-impl<S: Exclusion> Guarded<S, <Native as Machine>::Cell<u64>> {
-    fn placed() -> Placed<Self, Native> {
-        Placed::new(Self { lock: S::new(), count: PlainCell::ZERO }, Home::FirstTouch)
-    }
-
-    #[inline]
-    fn touch(&self) {
-        self.count.set(self.count.get() + 1);
-    }
-
-    fn adds_up(&self, ran: u64) -> Result<(), Wrong> {
-        let counted = self.count.get();
-        if ran == counted { Ok(()) } else { Err(Wrong::Lost { ran, counted }) }
-    }
-}
-
 fn median(sample: &[f64]) -> f64 {
     middle(sample).map_or(f64::NAN, |spread| spread.median)
 }
@@ -112,7 +90,7 @@ impl Measure for Pair {
     type Output = Result<f64, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = Guarded::<S, _>::placed();
+        let guarded = LockAndCount::<S>::placed();
         // One loop each, so that neither tests which it is.
         let (cycles, ran) = if self.shared {
             pair_cycles(self.core, || guarded.lock.shared(|| guarded.touch()))
@@ -153,7 +131,7 @@ impl Measure for Single {
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
         const BATCHES: u32 = 100;
         const TURNS: u32 = 100;
-        let guarded = Guarded::<S, _>::placed();
+        let guarded = LockAndCount::<S>::placed();
         let (acquire, release) = on_core(self.core, || {
             let batch = |_| {
                 let (mut acquiring, mut releasing) = (0, 0);
@@ -189,7 +167,7 @@ impl Measure for SharedAcquire {
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
         const BATCHES: u32 = 60;
         const TURNS: u32 = 50;
-        let guarded = Guarded::<S, _>::placed();
+        let guarded = LockAndCount::<S>::placed();
         let turn = Placed::<_, Native>::new(<Native as Machine>::U32::ZERO, Home::FirstTouch);
         let sample = Mutex::new(Vec::new());
         Native::run(&Plan { threads: 2, cores: &self.cores, duration_ns: None }, &|thread| {
@@ -250,7 +228,7 @@ fn sample(contender: &Contender, bench: &Bench, stamp_cycles: f64) -> Option<Res
 }
 
 /// Measures locks by what they cost.
-fn measure(bench: &Bench, chosen: &[Contender], common: &Common) -> Vec<Row<Sample>> {
+fn measure(bench: &Bench, chosen: &[Contender], common: &Common) -> Vec<LockRounds<Sample>> {
     let progress = bench.start(chosen.len() * (common.runs as usize + 1));
     let stamp_cycles = stamp_cycles();
     let rows = interleaved(chosen, common.runs, &*progress, |contender| {
@@ -310,7 +288,7 @@ const COLUMNS: [Column; 19] = [
     Column::text("failure", "failure").detail().only_if_any(),
 ];
 
-fn table(rows: &[Row<Sample>], ghz: f64) -> Table {
+fn table(rows: &[LockRounds<Sample>], ghz: f64) -> Table {
     let published = published();
     let mut table = Table::new(COLUMNS);
     for row in rows {
@@ -323,7 +301,7 @@ fn table(rows: &[Row<Sample>], ghz: f64) -> Table {
 }
 
 /// One row, as [`COLUMNS`] have it.
-fn cells(row: &Row<Sample>, ghz: f64, paper: Option<&Published>) -> Vec<Cell> {
+fn cells(row: &LockRounds<Sample>, ghz: f64, paper: Option<&Published>) -> Vec<Cell> {
     let median = |figure: fn(&Sample) -> Option<f64>| {
         let values: Vec<f64> = row.values.iter().filter_map(figure).collect();
         statistics::spread(&values).map(|spread| spread.median)
@@ -376,14 +354,14 @@ fn notes(bench: &Bench) -> Vec<String> {
 }
 
 /// No lock of ours may be slower, nobody waiting, than the best peer of the same algorithm.
-fn goals(rows: &[Row<Sample>]) -> Vec<Goal> {
+fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
     let own = rows.iter().filter(|row| matches!(row.contender, Contender::Own(_)));
     own.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()
 }
 
 /// The pair of a lock of ours, as a writer or as a reader, against the peer that makes it look worst: ratios round by round,
 /// calls against calls.
-fn goal(rows: &[Row<Sample>], own: &Row<Sample>, reading: bool) -> Option<Goal> {
+fn goal(rows: &[LockRounds<Sample>], own: &LockRounds<Sample>, reading: bool) -> Option<Goal> {
     let inlined = |sample: &Sample| if reading { sample.reading } else { Some(sample.pair) };
     let called = |sample: &Sample| if reading { sample.called_reading } else { sample.called };
     let peers = PEERS.iter().filter(|peer| peer.same_as == Some(own.contender.name()));
@@ -504,7 +482,7 @@ mod tests {
             shared_acquire: None,
             handover: None,
         };
-        let row = |name: &str, pair, called| Row {
+        let row = |name: &str, pair, called| LockRounds {
             contender: contenders::find(name).unwrap(),
             values: vec![sample(pair, called); 3],
             failure: None,
@@ -528,7 +506,7 @@ mod tests {
             shared_acquire: Some(210.0),
             handover: Some(345.6),
         };
-        let row = |name: &str, failure: Option<&str>| Row {
+        let row = |name: &str, failure: Option<&str>| LockRounds {
             contender: contenders::find(name).unwrap(),
             values: if failure.is_some() {
                 Vec::new()

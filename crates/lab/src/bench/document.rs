@@ -140,13 +140,13 @@ impl Plan<'_> {
 }
 
 /// A chapter and what came of it.
-struct Measured {
+struct MeasuredChapter {
     title: &'static str,
     command: String,
     findings: anyhow::Result<Findings>,
 }
 
-impl Measured {
+impl MeasuredChapter {
     fn markdown(&self) -> String {
         let shown = match &self.findings {
             Ok(findings) => findings.markdown(),
@@ -242,7 +242,7 @@ pub fn measure(plan: &Plan<'_>, progress: &'static dyn Progress, benchmarks: &dy
         benchmarks.chapter(number + 1, chapters.len(), chapter.title, left);
         bench.later = later;
         let words = chapter.arguments(plan.runs);
-        measured.push(Measured {
+        measured.push(MeasuredChapter {
             title: chapter.title,
             command: format!("contend bench {words}"),
             findings: benchmarks.run(&bench, &words),
@@ -262,7 +262,7 @@ pub fn words() -> impl Iterator<Item = String> {
     FULL.iter().chain(&QUICK).map(|chapter| chapter.arguments(3))
 }
 
-fn goals(measured: &[Measured]) -> Vec<Goal> {
+fn goals(measured: &[MeasuredChapter]) -> Vec<Goal> {
     measured
         .iter()
         .filter_map(|chapter| chapter.findings.as_ref().ok())
@@ -270,8 +270,8 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
         .collect()
 }
 
-fn document(bench: &Bench, plan: &Plan<'_>, measured: &[Measured], took: Duration) -> String {
-    let chapters: String = measured.iter().map(Measured::markdown).collect();
+fn document(bench: &Bench, plan: &Plan<'_>, measured: &[MeasuredChapter], took: Duration) -> String {
+    let chapters: String = measured.iter().map(MeasuredChapter::markdown).collect();
     let document = format!(
         "# Benchmarks\n\n\
          Written by `{}` on {}, on {} with {} cores ({:.2} GHz cycle counter), in {}.\n\n\
@@ -334,14 +334,14 @@ fn goals_markdown(goals: &[Goal]) -> String {
     shown
 }
 
-fn json(plan: &Plan<'_>, measured: &[Measured]) -> serde_json::Value {
+fn json(plan: &Plan<'_>, measured: &[MeasuredChapter]) -> serde_json::Value {
     serde_json::json!({
         "command": plan.command(),
         "cut_short": interrupt::came(),
         "machine": processor_name(),
         "date": today(),
         "goals": Findings::goals_table(&goals(measured)).json(),
-        "chapters": measured.iter().map(Measured::json).collect::<Vec<_>>(),
+        "chapters": measured.iter().map(MeasuredChapter::json).collect::<Vec<_>>(),
     })
 }
 
@@ -368,7 +368,7 @@ mod tests {
         let bench =
             Bench { ghz: 2.5, topology: Topology::default(), later: Duration::ZERO, progress: &Unwatched };
         let plan = Plan { path: Path::new("docs/benchmarks.md"), runs: 5, quick: false };
-        let failed = Measured {
+        let failed = MeasuredChapter {
             title: "Cost",
             command: "contend bench cost".into(),
             findings: Err(anyhow::anyhow!("no cores")),

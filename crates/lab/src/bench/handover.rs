@@ -25,10 +25,27 @@ struct Section {
     alone: bool,
 }
 
+/// A lock, and what threads count under it.
 #[repr(C, align(128))]
-struct Guarded<S, C> {
-    lock: S,
-    count: C,
+pub(super) struct LockAndCount<S> {
+    pub(super) lock: S,
+    pub(super) count: <Native as Machine>::Cell<u64>,
+}
+
+impl<S: Exclusion> LockAndCount<S> {
+    pub(super) fn placed() -> Placed<Self, Native> {
+        Placed::new(Self { lock: S::new(), count: PlainCell::ZERO }, Home::FirstTouch)
+    }
+
+    #[inline]
+    pub(super) fn touch(&self) {
+        self.count.set(self.count.get() + 1);
+    }
+
+    pub(super) fn adds_up(&self, ran: u64) -> Result<(), Wrong> {
+        let counted = self.count.get();
+        if ran == counted { Ok(()) } else { Err(Wrong::Lost { ran, counted }) }
+    }
 }
 
 /// So many hand-overs make a median; threads that did not run together give fewer, and are tried again so often.
@@ -68,8 +85,7 @@ impl Measure for Handover<'_> {
 
     /// Cycles of each hand-over to a thread that was waiting, the cost of the stamp included.
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = Guarded { lock: S::new(), count: <Native as Machine>::Cell::<u64>::ZERO };
-        let guarded = Placed::<_, Native>::new(guarded, Home::FirstTouch);
+        let guarded = LockAndCount::<S>::placed();
         let all = Mutex::new(Vec::new());
         let plan = Plan { threads: self.cores.len(), cores: self.cores, duration_ns: None };
         Native::run(&plan, &|thread| {

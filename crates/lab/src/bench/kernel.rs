@@ -173,7 +173,7 @@ impl Drop for Stage {
 }
 
 /// What one number of threads came to.
-struct Row {
+struct LoadRow {
     threads: usize,
     /// Operations a second of all threads, round by round.
     per_second: Vec<f64>,
@@ -183,7 +183,7 @@ struct Row {
 /// Runs the load for a while; operations a second of all threads.
 fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Result<f64> {
     let file = CString::new(stage.join("file").as_os_str().as_bytes())?;
-    let told = Mutex::new((0_u64, None));
+    let sum = Mutex::new((0_u64, None));
     let plan = Plan { threads: cores.len(), cores, duration_ns: Some(duration_ns) };
     let ran = Native::run(&plan, &|_| {
         let mut operations = 0;
@@ -195,11 +195,11 @@ fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Resul
                 Err(error) => failure = Some(error),
             }
         }
-        let mut told = told.lock().expect("no holder panics");
-        told.0 += operations;
-        told.1 = told.1.take().or(failure);
+        let mut sum = sum.lock().expect("no holder panics");
+        sum.0 += operations;
+        sum.1 = sum.1.take().or(failure);
     });
-    match told.into_inner().expect("no holder panics") {
+    match sum.into_inner().expect("no holder panics") {
         (operations, None) => Ok(operations as f64 * 1e9 / ran.elapsed_ns.max(1) as f64),
         (_, Some(error)) => Err(error),
     }
@@ -220,8 +220,8 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     let duration_ns = options.duration.as_nanos() as u64;
     let progress = bench.start(threads.len() * (options.runs as usize + 1));
     let watch = Watch::start();
-    let mut rows: Vec<Row> =
-        threads.iter().map(|&threads| Row { threads, per_second: Vec::new(), failure: None }).collect();
+    let mut rows: Vec<LoadRow> =
+        threads.iter().map(|&threads| LoadRow { threads, per_second: Vec::new(), failure: None }).collect();
     for turn in 0..=options.runs {
         for row in &mut rows {
             progress.begin(&format!("{} threads", row.threads));
@@ -282,7 +282,7 @@ fn kernel_release() -> String {
         .map_or_else(|_| "?".into(), |text| text.trim().to_owned())
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[LoadRow]) -> Table {
     let mut table = Table::new([
         Column::number("threads", "threads"),
         Column::spread("ops_per_s", "operations/s"),
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_table_on_every_screen() {
-        let row = |threads, per_second: &[f64], failure: Option<&str>| Row {
+        let row = |threads, per_second: &[f64], failure: Option<&str>| LoadRow {
             threads,
             per_second: per_second.to_vec(),
             failure: failure.map(str::to_owned),

@@ -29,9 +29,9 @@ pub(super) fn measured<T: Serialize + DeserializeOwned>(
     limit: Duration,
     measure: impl FnOnce() -> Option<Result<T, Wrong>>,
 ) -> Option<Result<T, String>> {
-    let told =
+    let answer =
         within(limit, || measure().map(|result| result.map_err(|wrong| format!("wrong result: {wrong}"))));
-    told.unwrap_or_else(|failure| Some(Err(failure)))
+    answer.unwrap_or_else(|failure| Some(Err(failure)))
 }
 
 /// Runs the body in a child process, which is killed at the limit.

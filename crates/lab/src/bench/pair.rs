@@ -165,7 +165,7 @@ pub fn program(used: Use) -> anyhow::Result<String> {
 }
 
 /// The program under every setting that was asked for.
-fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<Row>> {
+fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<PairRow>> {
     let names: Vec<&str> = match asked {
         [] => locks::catalogue::LOCKS.iter().map(|lock| lock.name).collect(),
         _ => asked.iter().map(String::as_str).filter(|name| *name != GLIBC).collect(),
@@ -184,20 +184,20 @@ fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<Row>> {
         let settings = [Setting::Plain, Setting::Counted, Setting::Recorded(1), Setting::Recorded(64)]
             .into_iter()
             .chain(swapped);
-        rows.extend(settings.map(|setting| Row { used, setting, ns: Vec::new(), failure: None }));
+        rows.extend(settings.map(|setting| PairRow { used, setting, ns: Vec::new(), failure: None }));
     }
     Ok(rows)
 }
 
 /// One use of the program under one setting, and its pairs round by round.
-struct Row {
+struct PairRow {
     used: Use,
     setting: Setting,
     ns: Vec<f64>,
     failure: Option<String>,
 }
 
-impl Row {
+impl PairRow {
     /// Nanoseconds of a pair in one run.
     fn run(&self, bench: &Bench, options: &Options, profile: &Path) -> anyhow::Result<f64> {
         let limit = options.common.limit;
@@ -287,7 +287,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     })
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[PairRow]) -> Table {
     let mut table = Table::new([
         Column::text("use", "use"),
         Column::text("setting", "lock"),
@@ -307,8 +307,8 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn goals(rows: &[Row]) -> Vec<Goal> {
-    let goal = |row: &Row| {
+fn goals(rows: &[PairRow]) -> Vec<Goal> {
+    let goal = |row: &PairRow| {
         let Setting::Recorded(period) = row.setting else { return None };
         Some(Goal {
             goal: "what recording adds to an uncontended pair, in ns",
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn recording_is_judged_by_what_it_adds_to_the_same_use() {
-        let row = |used, setting, ns: [f64; 2]| Row { used, setting, ns: ns.to_vec(), failure: None };
+        let row = |used, setting, ns: [f64; 2]| PairRow { used, setting, ns: ns.to_vec(), failure: None };
         let rows = [
             row(Use::Read, Setting::Plain, [0.0, 0.0]),
             row(Use::Mutex, Setting::Plain, [10.0, 20.0]),
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_table_on_every_screen() {
-        let row = |used, setting, ns: &[f64], failure: Option<&str>| Row {
+        let row = |used, setting, ns: &[f64], failure: Option<&str>| PairRow {
             used,
             setting,
             ns: ns.to_vec(),

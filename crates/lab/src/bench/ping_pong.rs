@@ -4,7 +4,7 @@ use super::Common;
 use super::contenders::{self, Contender, Waiting};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
-use super::timing::{Bench, Row, interleaved, stamp_cycles};
+use super::timing::{Bench, LockRounds, interleaved, stamp_cycles};
 use super::{handover, limited};
 use crate::calibrate::time::{middle, transfer_ns};
 use crate::compare::statistics::{self, Better};
@@ -140,7 +140,7 @@ fn sample(
 }
 
 /// So many cores at the lock, and what it came to.
-type Contended = (usize, Vec<Row<Sample>>);
+type Contended = (usize, Vec<LockRounds<Sample>>);
 
 fn measure(
     bench: &Bench,
@@ -294,7 +294,7 @@ fn goals(measured: &[Contended]) -> Vec<Goal> {
         }
         Contender::Peer(_) => false,
     });
-    let goal = |row: &Row<Sample>| {
+    let goal = |row: &LockRounds<Sample>| {
         Some(Goal {
             goal: "hand-over less the lock's own instructions, times the floor",
             subject: row.contender.name().into(),
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn own_instructions_are_not_held_against_queue_and_ticket_locks() {
-        let row = |name: &str, handover_ns| Row {
+        let row = |name: &str, handover_ns| LockRounds {
             contender: contenders::find(name).unwrap(),
             values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,
@@ -352,7 +352,7 @@ mod tests {
             message_ns: vec![48.0, 50.0, 52.0],
             transfer_ns: vec![60.0, 61.0, 70.0],
         }];
-        let row = |name: &str, handover_ns| Row {
+        let row = |name: &str, handover_ns| LockRounds {
             contender: contenders::find(name).unwrap(),
             values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,

@@ -4,7 +4,7 @@ use super::Common;
 use super::contenders::{self, Contender, Measure};
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::limited;
-use super::timing::{Bench, Row, interleaved, shown_ns};
+use super::timing::{Bench, LockRounds, interleaved, shown_ns};
 use crate::compare::statistics::{self, Better};
 use crate::noise::{Watch, cpu_of};
 use ::report::{Cell, Column, Table};
@@ -177,7 +177,7 @@ fn duration_ns(asked: Duration, threads: usize, cores: usize) -> u64 {
 /// The rows of one load.
 struct Loaded {
     load: Load,
-    rows: Vec<Row<Sample>>,
+    rows: Vec<LockRounds<Sample>>,
 }
 
 /// Measures each lock under each load.
@@ -331,9 +331,10 @@ fn curves(measured: &[Loaded]) -> anyhow::Result<Vec<Curve>> {
 fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
     const RIVALS: [&str; 3] = ["glibc", "std", "parking_lot"];
     /// Which locks are meant: those that sleep; all readers-writers are left to their own loads.
-    fn best(rows: &[Row<Sample>], is: impl Fn(&Contender) -> bool) -> Option<&Row<Sample>> {
-        let median =
-            |row: &Row<Sample>| row.spread(|sample| sample.per_second).map_or(0.0, |spread| spread.median);
+    fn best(rows: &[LockRounds<Sample>], is: impl Fn(&Contender) -> bool) -> Option<&LockRounds<Sample>> {
+        let median = |row: &LockRounds<Sample>| {
+            row.spread(|sample| sample.per_second).map_or(0.0, |spread| spread.median)
+        };
         rows.iter()
             .filter(|row| row.contender.blocks() && is(&row.contender) && !row.values.is_empty())
             .max_by(|a, b| median(a).total_cmp(&median(b)))
@@ -345,7 +346,7 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
         let ours = best(&loaded.rows, is_ours)?;
         let theirs = best(&loaded.rows, |contender| RIVALS.contains(&contender.library()))?;
         let per_second =
-            |row: &Row<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
+            |row: &LockRounds<Sample>| row.values.iter().map(|s| Some(s.per_second)).collect::<Vec<_>>();
         Some(Goal {
             goal: if loaded.load.reads_percent == 0 {
                 "writes by more threads than cores: our best sleeping lock, times the best of glibc, std, parking_lot"
@@ -452,7 +453,7 @@ mod tests {
             reads_percent: 90,
             duration_ns: 50_000_000,
         };
-        let row = |name: &str, failure: Option<&str>| Row {
+        let row = |name: &str, failure: Option<&str>| LockRounds {
             contender: contenders::find(name).unwrap(),
             values: if failure.is_some() { Vec::new() } else { vec![sample(1.0e6), sample(1.5e6)] },
             failure: failure.map(str::to_owned),

@@ -108,7 +108,7 @@ impl Bench {
 
 /// What one lock came to, round by round.
 #[derive(Debug)]
-pub struct Row<T> {
+pub struct LockRounds<T> {
     /// The lock.
     pub contender: Contender,
     /// One value a round; none in the warm-up.
@@ -117,7 +117,7 @@ pub struct Row<T> {
     pub failure: Option<String>,
 }
 
-impl<T> Row<T> {
+impl<T> LockRounds<T> {
     /// One figure of every round.
     pub fn figures(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
         self.values.iter().map(figure).collect()
@@ -146,13 +146,13 @@ pub fn interleaved<T>(
     runs: u32,
     progress: &dyn Steps,
     mut measure: impl FnMut(&Contender) -> Option<Result<T, String>>,
-) -> Vec<Row<T>> {
-    let row = |&contender: &Contender| Row {
+) -> Vec<LockRounds<T>> {
+    let row = |&contender: &Contender| LockRounds {
         contender,
         values: Vec::new(),
         failure: contender.missing().map(|why| format!("not built: {why}")),
     };
-    let mut rows: Vec<Row<T>> = contenders.iter().map(row).collect();
+    let mut rows: Vec<LockRounds<T>> = contenders.iter().map(row).collect();
     for round in 0..=runs {
         for row in &mut rows {
             if row.failure.is_none() && !interrupt::came() {

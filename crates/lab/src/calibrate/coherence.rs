@@ -43,7 +43,7 @@ impl Calibration {
 
     /// How much later each more waiter of a die makes a hand-over: its read is served before.
     fn serial_read(&self, transfer: Option<Spread>) -> Option<Figure> {
-        let times: Vec<_> = self.crowds.iter().map(|(cores, time)| (*cores, time.median)).collect();
+        let times: Vec<_> = self.contended_ns.iter().map(|(cores, time)| (*cores, time.median)).collect();
         let Some(cost) = time::waiter_cost_ns(&times) else {
             return transfer.map(|spread| {
                 assumed(

@@ -6,22 +6,22 @@ use locks::catalogue::{self, Family, Lock, Visitor};
 use locks::{Anderson, DowngradeLock, RawLock, RawRwLock, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
-use workloads::client::{self, Chosen, Kind, Shape, Wrong};
+use workloads::client::{self, Chosen, ClientKind, Shape, Wrong};
 
 /// What the threads of a client do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// As on every machine.
-    Of(Kind),
+    Of(ClientKind),
     /// Attempts that may give up, or tries, with a thread whose queue nodes have no names.
     Nameless,
-    /// [`Kind::GivenUp`] with a holder whose queue nodes have no names.
+    /// [`ClientKind::GivenUp`] with a holder whose queue nodes have no names.
     NamelessHolder,
-    /// [`Kind::GivenUp`] where those of the waiter that gives up have none.
+    /// [`ClientKind::GivenUp`] where those of the waiter that gives up have none.
     NamelessLeaver,
-    /// [`Kind::Tried`] by one thread, which must not wake anybody.
+    /// [`ClientKind::Tried`] by one thread, which must not wake anybody.
     Alone,
-    /// [`Kind::Tried`] with threads on two dies.
+    /// [`ClientKind::Tried`] with threads on two dies.
     Dies,
     /// Readers that need not wait for writers that wait stay inside until all of them are, while writers come.
     PreferredMeeting,
@@ -54,7 +54,7 @@ impl Client {
 
     /// Every one.
     pub fn all() -> impl Iterator<Item = Self> {
-        Kind::ALL.into_iter().map(Self::Of).chain(Self::OWN)
+        ClientKind::ALL.into_iter().map(Self::Of).chain(Self::OWN)
     }
 
     /// What it is called on the command line.
@@ -91,7 +91,7 @@ impl Client {
 
     /// Whether all its threads do the same, whatever their number.
     pub fn is_alike(self) -> bool {
-        self == Self::Of(Kind::Exclusive)
+        self == Self::Of(ClientKind::Exclusive)
     }
 
     /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
@@ -103,18 +103,18 @@ impl Client {
             Self::Dying => Some(client::dying::<Checked>(shape)),
             Self::NotLast => Some(client::not_last::<Checked>(shape)),
             Self::ManyReferences => Some(client::many_references::<Checked>(shape)),
-            Self::Alone => run_kind(Kind::Tried, lock, Shape { threads: 1, ..shape }),
+            Self::Alone => run_kind(ClientKind::Tried, lock, Shape { threads: 1, ..shape }),
             Self::Dies => {
                 on_dies(2);
-                run_kind(Kind::Tried, lock, shape)
+                run_kind(ClientKind::Tried, lock, shape)
             }
             Self::Nameless => {
                 without_names(0);
-                run_kind(if lock.timed { Kind::Timed } else { Kind::Tried }, lock, shape)
+                run_kind(if lock.timed { ClientKind::Timed } else { ClientKind::Tried }, lock, shape)
             }
             Self::NamelessHolder | Self::NamelessLeaver => {
                 without_names(usize::from(self == Self::NamelessLeaver));
-                run_kind(Kind::GivenUp, lock, shape)
+                run_kind(ClientKind::GivenUp, lock, shape)
             }
             Self::Of(kind) => run_kind(kind, lock, shape),
         };
@@ -135,7 +135,7 @@ impl Client {
 /// which is what its orderings are for.
 type FewSlots = Anderson<Checked, 2>;
 
-fn run_kind(kind: Kind, lock: &Lock, shape: Shape) -> Option<Result<Run, Wrong>> {
+fn run_kind(kind: ClientKind, lock: &Lock, shape: Shape) -> Option<Result<Run, Wrong>> {
     if lock.name == "anderson" {
         return Chosen { kind, shape }.tried::<FewSlots>(lock);
     }
@@ -165,10 +165,10 @@ fn parked<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
     let takers = shape.threads.saturating_sub(1);
     Checked::run(&Plan::threads(shape.threads), &|thread| {
         if thread < takers {
-            (0..shape.rounds).for_each(|_| take_one(&counter));
+            (0..shape.acquisitions).for_each(|_| take_one(&counter));
             return;
         }
-        for _ in 0..shape.rounds {
+        for _ in 0..shape.acquisitions {
             counter.lock.acquire();
             counter.things.set(counter.things.get() + takers as u64);
             // SAFETY: acquired above.
@@ -235,7 +235,7 @@ fn preferred_meeting<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> 
     let all = shape.threads as u32;
     Checked::run(&Plan::threads(shape.threads), &|thread| {
         let turn = (shape.threads - thread) as u32;
-        for round in 0..shape.rounds {
+        for round in 0..shape.acquisitions {
             let before = round * all + if thread == 0 { all } else { turn - 1 };
             if turn > 1 {
                 Checked::spin_until(came, Relaxed, |came| came >= before);
@@ -266,7 +266,7 @@ fn preferred_meeting<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> 
         }
     });
     match written.get() {
-        sum if sum == writers as u64 * u64::from(shape.rounds) => {}
+        sum if sum == writers as u64 * u64::from(shape.acquisitions) => {}
         some => return Err(format!("writers wrote {some} times")),
     }
     lock.acquire();
@@ -304,7 +304,7 @@ mod tests {
 
     /// Explores a client by states, the first so many.
     fn report(lock: &'static Lock, client: Client, threads: usize, most_states: usize) -> checker::Report {
-        let task = Task { lock, client, shape: Shape { threads, rounds: 1 }, model: Model::Sc };
+        let task = Task { lock, client, shape: Shape { threads, acquisitions: 1 }, model: Model::Sc };
         let most_states = Some(most_states);
         task.explore(&Exploration { search: Search::States, most_states, ..Exploration::of(Model::Sc) })
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
-use workloads::client::{Kind, Shape};
+use workloads::client::{ClientKind, Shape};
 
 /// A site that is named in help texts and messages.
 pub const EXAMPLE: &str = "McsQueue::acquire.swap=acquire";
@@ -98,7 +98,7 @@ impl Judged {
             };
             let report = task.explore(&exploration);
             // The lock beside the one that is upgraded is judged where it stands alone.
-            if !matches!(task.client, Client::Of(Kind::Upgraded | Kind::TriedUpgrade)) {
+            if !matches!(task.client, Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade)) {
                 accesses.extend(&report.accesses);
             }
             // A client that fails without a mutation says nothing of one.
@@ -108,7 +108,8 @@ impl Judged {
         }
         // The plain client says most plainly what is wrong; after it the quick ones.
         let is_plain = |task: &Task| {
-            task.client == Client::Of(Kind::Exclusive) && task.shape == Shape { threads: 2, rounds: 1 }
+            task.client == Client::Of(ClientKind::Exclusive)
+                && task.shape == Shape { threads: 2, acquisitions: 1 }
         };
         judges.sort_by_key(|(elapsed, task)| (!is_plain(task), *elapsed));
         let judges = judges.into_iter().map(|(_, task)| task).chain(large_judges(lock)).collect();
@@ -117,11 +118,11 @@ impl Judged {
 }
 
 fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
-    [(2, 1), (2, 2), (3, 1)].into_iter().flat_map(move |(threads, rounds)| {
-        let shape = Shape { threads, rounds };
+    [(2, 1), (2, 2), (3, 1)].into_iter().flat_map(move |(threads, acquisitions)| {
+        let shape = Shape { threads, acquisitions };
         clients_of(lock)
             // Two threads already fill the nested client.
-            .filter(move |client| threads == 2 || *client != Client::Of(Kind::Nested))
+            .filter(move |client| threads == 2 || *client != Client::Of(ClientKind::Nested))
             .map(move |client| Task { lock, client, shape, model: Model::Ra })
     })
 }
@@ -130,16 +131,18 @@ fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
 /// readers, where nothing is out of order.
 fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
     let clients = [
-        (Client::Of(Kind::Exclusive), 3, 2),
-        (Client::Of(Kind::Mixed), 3, 2),
+        (Client::Of(ClientKind::Exclusive), 3, 2),
+        (Client::Of(ClientKind::Mixed), 3, 2),
         (Client::PreferredMeeting, 4, 1),
     ];
-    clients.into_iter().filter(|(client, ..)| client.suits(lock)).map(move |(client, threads, rounds)| Task {
-        lock,
-        client,
-        shape: Shape { threads, rounds },
-        model: Model::Sc,
-    })
+    clients.into_iter().filter(|(client, ..)| client.suits(lock)).map(
+        move |(client, threads, acquisitions)| Task {
+            lock,
+            client,
+            shape: Shape { threads, acquisitions },
+            model: Model::Sc,
+        },
+    )
 }
 
 /// What each client goes through when it looks for a mutant, before the next client has its turn: at first a little of
@@ -263,8 +266,8 @@ impl Pending {
                     ..limits.exploration(task.model)
                 };
                 let report = task.explore(&exploration);
-                let Shape { threads, rounds } = task.shape;
-                let client = || format!("{} {threads} × {rounds}", task.client.name());
+                let Shape { threads, acquisitions } = task.shape;
+                let client = || format!("{} {threads} × {acquisitions}", task.client.name());
                 match &report.counterexample {
                     Some(found) => {
                         return Outcome::Found { client: client(), violation: found.violation.name() };

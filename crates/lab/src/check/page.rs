@@ -7,7 +7,7 @@ use super::{CheckedLock, Options, tell};
 use crate::interrupt;
 use report::{Cell, Column, Screen, Table};
 use std::time::Duration;
-use workloads::client::{Kind, Shape};
+use workloads::client::{ClientKind, Shape};
 
 /// For a screen: every exploration that was begun, what was found, and what became of the mutants.
 pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String {
@@ -71,7 +71,7 @@ fn mutants(all: &[Mutant]) -> Table {
 }
 
 fn size(shape: Shape) -> String {
-    format!("{} × {}", shape.threads, shape.rounds)
+    format!("{} × {}", shape.threads, shape.acquisitions)
 }
 
 /// How many mutants were found.
@@ -122,8 +122,9 @@ pub fn markdown(all: &[CheckedLock], arguments: &str, options: &Options, elapsed
     for verdict in verdicts() {
         verdict.all().for_each(|explored| page += &row(verdict, explored));
     }
-    let mut hardest =
-        verdicts().filter(|verdict| verdict.task.client == Client::Of(Kind::Exclusive)).collect::<Vec<_>>();
+    let mut hardest = verdicts()
+        .filter(|verdict| verdict.task.client == Client::Of(ClientKind::Exclusive))
+        .collect::<Vec<_>>();
     hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.asked.elapsed));
     page += "\nThe hardest plain clients:\n\n";
     for verdict in hardest.iter().take(12) {
@@ -214,11 +215,13 @@ mod tests {
             weaken: None,
         };
         let verdict = |client, model, smaller: &[(usize, u32, u64)], bounded| Verdict {
-            task: Task { lock, client, shape: Shape { threads: 3, rounds: 2 }, model },
-            asked: explored_executions(Shape { threads: 3, rounds: 2 }, 123_456, bounded),
+            task: Task { lock, client, shape: Shape { threads: 3, acquisitions: 2 }, model },
+            asked: explored_executions(Shape { threads: 3, acquisitions: 2 }, 123_456, bounded),
             smaller: smaller
                 .iter()
-                .map(|&(threads, rounds, many)| explored_executions(Shape { threads, rounds }, many, false))
+                .map(|&(threads, acquisitions, many)| {
+                    explored_executions(Shape { threads, acquisitions }, many, false)
+                })
                 .collect(),
         };
         let clients: Vec<_> = Client::all().filter(|client| client.suits(lock)).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use workloads::client::{Kind, Shape};
+use workloads::client::{ClientKind, Shape};
 
 /// One exploration.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,8 @@ pub struct Task {
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { threads, rounds } = self.shape;
-        write!(f, "{} {} {threads} × {rounds} under {}", self.lock.name, self.client.name(), self.model)
+        let Shape { threads, acquisitions } = self.shape;
+        write!(f, "{} {} {threads} × {acquisitions} under {}", self.lock.name, self.client.name(), self.model)
     }
 }
 
@@ -111,9 +111,9 @@ impl Task {
             ..limits.exploration(self.model)
         };
         let (mut task, mut best) = (self, found);
-        for (threads, rounds) in [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)] {
-            let smaller = Self { shape: Shape { threads, rounds }, ..self };
-            if threads > self.shape.threads || rounds > self.shape.rounds {
+        for (threads, acquisitions) in [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)] {
+            let smaller = Self { shape: Shape { threads, acquisitions }, ..self };
+            if threads > self.shape.threads || acquisitions > self.shape.acquisitions {
                 continue;
             }
             let found = smaller.explore(&limited).counterexample;
@@ -128,12 +128,12 @@ impl Task {
 
 fn smaller(shape: Shape) -> Option<Shape> {
     match shape {
-        Shape { threads: 1 | 2, rounds: 1 } => None,
-        Shape { threads: 3.., rounds } if rounds > 1 => {
-            Some(Shape { threads: shape.threads, rounds: rounds - 1 })
+        Shape { threads: 1 | 2, acquisitions: 1 } => None,
+        Shape { threads: 3.., acquisitions } if acquisitions > 1 => {
+            Some(Shape { threads: shape.threads, acquisitions: acquisitions - 1 })
         }
-        Shape { threads: 3.., .. } => Some(Shape { threads: 2, rounds: 2 }),
-        Shape { threads, rounds } => Some(Shape { threads, rounds: rounds - 1 }),
+        Shape { threads: 3.., .. } => Some(Shape { threads: 2, acquisitions: 2 }),
+        Shape { threads, acquisitions } => Some(Shape { threads, acquisitions: acquisitions - 1 }),
     }
 }
 
@@ -235,7 +235,7 @@ impl Explored {
     fn json(&self) -> Value {
         json!({
             "threads": self.shape.threads,
-            "acquisitions": self.shape.rounds,
+            "acquisitions": self.shape.acquisitions,
             "by": if self.search == Search::States { "states" } else { "executions" },
             "executions": self.counts,
             "seconds": self.elapsed.as_secs_f64(),
@@ -244,7 +244,7 @@ impl Explored {
             "verdict": self.word(),
             "counterexample": self.found.as_ref().map(|(task, found)| json!({
                 "threads": task.shape.threads,
-                "acquisitions": task.shape.rounds,
+                "acquisitions": task.shape.acquisitions,
                 "violation": found.violation.to_string(),
                 "steps": found.rows.iter().map(|row| json!({
                     "thread": row.thread, "step": row.step, "state": row.state, "site": row.site,
@@ -312,8 +312,8 @@ pub fn tasks(lock: &'static Lock, options: &Options) -> Vec<Task> {
         for client in
             super::clients_of(lock).filter(|client| options.client.is_none_or(|only| only == *client))
         {
-            for (threads, rounds) in sizes(client, model, options) {
-                tasks.push(Task { lock, client, shape: Shape { threads, rounds }, model });
+            for (threads, acquisitions) in sizes(client, model, options) {
+                tasks.push(Task { lock, client, shape: Shape { threads, acquisitions }, model });
             }
         }
     }
@@ -325,19 +325,24 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         return vec![(options.threads.unwrap_or(2), options.acquisitions.unwrap_or(1))];
     }
     match (client, model) {
-        (Client::Of(Kind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
-        (Client::Of(Kind::Exclusive), _) => vec![(3, 2)],
-        (Client::Of(Kind::Nested), _) => vec![(2, 2)],
+        (Client::Of(ClientKind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
+        (Client::Of(ClientKind::Exclusive), _) => vec![(3, 2)],
+        (Client::Of(ClientKind::Nested), _) => vec![(2, 2)],
         (Client::Alone, _) => vec![(1, 2)],
         // Two writers, so that one of them is woken in the place of a reader.
         (Client::PreferredMeeting, Model::Sc) => vec![(4, 1), (3, 1)],
         // Two words and many steps: what three threads find, they find under the weakest model.
         (
-            Client::Of(Kind::Downgraded | Kind::DowngradedMeeting | Kind::Upgraded | Kind::TriedUpgrade),
+            Client::Of(
+                ClientKind::Downgraded
+                | ClientKind::DowngradedMeeting
+                | ClientKind::Upgraded
+                | ClientKind::TriedUpgrade,
+            ),
             Model::Sc | Model::Tso | Model::Pso,
         ) => vec![(2, 2)],
         // A node that was left in a queue must come back and be left in another way, while somebody waits behind it.
-        (Client::Of(Kind::Mixed), Model::Sc) => vec![(3, 2)],
+        (Client::Of(ClientKind::Mixed), Model::Sc) => vec![(3, 2)],
         // With three threads somebody waits behind whoever leaves; in a second round what was left shows.
         _ => vec![(3, 1), (2, 2)],
     }

@@ -416,11 +416,11 @@ mod tests {
     #[test]
     fn the_end_is_an_instruction_where_a_lock_is_better() {
         let command = ["./server".into()];
-        let told = compared(Metric::WallTime, rows(), &command).instruction().unwrap();
+        let instruction = compared(Metric::WallTime, rows(), &command).instruction().unwrap();
         for words in
             ["`mcs`, which gives 10.0 times (6.00 to 10.0)", "run --lock mcs -- ./server", "Mutex<T, Mcs>"]
         {
-            assert!(told.contains(words), "{told}");
+            assert!(instruction.contains(words), "{instruction}");
         }
         let regex = Regex::new("(x)").unwrap();
         let worse = compared(Metric::Captured { regex, better: Better::Higher }, rows(), &command);

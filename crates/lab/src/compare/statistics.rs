@@ -31,7 +31,7 @@ impl Verdict {
 /// The median and range of values; none of nothing.
 pub fn spread(values: &[f64]) -> Option<Spread> {
     let point = curve::Point::of_runs(1, values)?;
-    Some(Spread { low: point.low, median: point.value, high: point.high })
+    Some(Spread::from(point))
 }
 
 /// How many times as good as the reference a lock was, round by round: the median and range of the ratios of the

@@ -11,7 +11,7 @@
 //!   (Under `/proc/self/fd` it would depend on every program on the way leaving the descriptor open, which `subprocess` of
 //!   Python, among others, does not.)
 //!
-//! So the file is the rule, since it serves descendants of every user for as long as they live, and the memory is the
+//! So the file is the rule, since it is for descendants of every user for as long as they live, and the memory is the
 //! refuge of a launcher that finds no such directory. Root's descendants may be other users: its file is readable by all,
 //! and lies in the system's directories, never in `HOME`, which may be another user's.
 

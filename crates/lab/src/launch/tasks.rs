@@ -165,20 +165,20 @@ mod tests {
         const LOOKS: usize = 400;
         let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
         let mut tasks = Tasks::of(sleeper.id());
-        let mut told = false;
+        let mut asleep = false;
         for _ in 0..LOOKS {
             tasks.look();
             let seen: Vec<_> = tasks.seen.values().collect();
             assert!(seen.iter().all(|task| task.sleep_ns + task.futex_ns + task.io_ns <= blocked_ns(task)));
             let waits_in = fs::read_to_string(format!("/proc/{}/wchan", sleeper.id()));
-            told = waits_in.is_ok_and(|waits_in| waits_in.contains("nanosleep"));
-            if !told || seen.iter().any(|task| task.sleep_ns > 0) {
+            asleep = waits_in.is_ok_and(|waits_in| waits_in.contains("nanosleep"));
+            if !asleep || seen.iter().any(|task| task.sleep_ns > 0) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         sleeper.kill().and_then(|()| sleeper.wait()).expect("it ends");
-        assert!(!told || tasks.seen.values().any(|task| task.sleep_ns > 0), "{tasks:?}");
+        assert!(!asleep || tasks.seen.values().any(|task| task.sleep_ns > 0), "{tasks:?}");
     }
 
     #[test]

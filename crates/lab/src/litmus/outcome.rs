@@ -4,7 +4,7 @@ use std::path::Path;
 
 use checker::Model;
 use checker::litmus::program::Final;
-use checker::litmus::{Dialect, Judgement, Limits, ParseError, Place, Quantifier, Test, native};
+use checker::litmus::{Dialect, Judgement, Limits, Observable, ParseError, Quantifier, Test, native};
 use report::text::printable;
 use serde_json::{Value, json};
 
@@ -17,11 +17,11 @@ pub struct TestOutcome<'a> {
     judgements: Vec<Judgement>,
     /// Of each judgement, whether the model is expected to allow the test.
     expected: Vec<Option<bool>>,
-    measured: Option<Measured>,
+    measured: Option<HardwareRun>,
 }
 
 /// What the processor did.
-struct Measured {
+struct HardwareRun {
     outcomes: native::Outcomes,
     /// The model that the processor follows, when the test says something about it.
     allowed: Option<Judgement>,
@@ -56,13 +56,13 @@ impl<'a> TestOutcome<'a> {
         let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge_within(Model::Tso, limits));
         let sequential = self.test.judge_within(Model::Sc, limits);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.measured = Some(Measured { outcomes, allowed, sequential, processors });
+        self.measured = Some(HardwareRun { outcomes, allowed, sequential, processors });
         Ok(())
     }
 
     /// What running the test shows of the processor; none if it was not run.
     pub fn weakness(&self) -> Option<Weakness> {
-        self.measured.as_ref().map(Measured::weakness)
+        self.measured.as_ref().map(HardwareRun::weakness)
     }
 
     /// Whether every model's verdict is certain.
@@ -83,7 +83,7 @@ impl<'a> TestOutcome<'a> {
     /// Whether a verdict is not the expected one, or the processor did what its model forbids.
     pub fn is_failed(&self) -> bool {
         let (agreeing, compared) = self.agreement();
-        let forbidden = |measured: &Measured| measured.outcomes.keys().any(|end| measured.forbids(end));
+        let forbidden = |measured: &HardwareRun| measured.outcomes.keys().any(|end| measured.forbids(end));
         agreeing < compared || self.measured.as_ref().is_some_and(forbidden)
     }
 
@@ -138,9 +138,9 @@ impl<'a> TestOutcome<'a> {
     }
 
     /// A value as the test would write it. What fits into four bytes of a register is shown with its sign.
-    fn value(&self, place: Place, end: &Final) -> String {
+    fn value(&self, place: Observable, end: &Final) -> String {
         let value = place.value(end);
-        let in_word = matches!(place, Place::Register(..)) && self.test.dialect != Dialect::C;
+        let in_word = matches!(place, Observable::Register(..)) && self.test.dialect != Dialect::C;
         let value = if in_word && value >> 32 == 0 { i64::from(value as i32) } else { value };
         self.test.show(value)
     }
@@ -210,7 +210,7 @@ impl<'a> TestOutcome<'a> {
     }
 }
 
-impl Measured {
+impl HardwareRun {
     fn weakness(&self) -> Weakness {
         let of_turns = &self.sequential.finals;
         if of_turns.bounded {
@@ -275,7 +275,7 @@ mod tests {
         let allowed = Some(test.judge(Model::Tso));
         let sequential = test.judge(Model::Sc);
         let mut outcome = TestOutcome::new(Path::new("test.litmus"), test, Vec::new(), None);
-        outcome.measured = Some(Measured { outcomes, allowed, sequential, processors });
+        outcome.measured = Some(HardwareRun { outcomes, allowed, sequential, processors });
         outcome
     }
 

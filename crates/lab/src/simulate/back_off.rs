@@ -1,6 +1,6 @@
 //! The constant of the ticket lock with proportional back-off, swept on a simulated machine.
 
-use super::sweep::{Measured, Setup, sweep_or};
+use super::sweep::{Setup, SimulatedRun, sweep_or};
 use crate::progress::Progress;
 use crate::usage::UsageError;
 use locks::{CYCLES_PER_WAITER, TicketProportional};
@@ -42,8 +42,8 @@ constants!(10 50 100 150 200 250 350 500 700 1_000 1_400 2_000 4_000 8_000);
 pub fn measure_or(
     setups: &[Setup<'_>],
     progress: &dyn Progress,
-    cut: impl FnOnce(Vec<(u64, Vec<Measured>)>) -> Infallible,
-) -> anyhow::Result<Vec<(u64, Vec<Measured>)>> {
+    cut: impl FnOnce(Vec<(u64, Vec<SimulatedRun>)>) -> Infallible,
+) -> anyhow::Result<Vec<(u64, Vec<SimulatedRun>)>> {
     if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
         return Err(UsageError::new(format!(
             "`{}` is no critical section with think time: sweep the back-off of counter, fig10 or another that is",
@@ -54,7 +54,7 @@ pub fn measure_or(
     let with = |&(_, run): &(u64, Proportional)| {
         setups.iter().map(move |setup| Setup { instead: Some(run), lock: LOCK, ..setup.clone() })
     };
-    let by_constant = |all: &[Option<Measured>]| {
+    let by_constant = |all: &[Option<SimulatedRun>]| {
         let of_constant = all.chunks(setups.len()).map(|runs| runs.iter().flatten().cloned().collect());
         CONSTANTS.iter().map(|&(cycles, _)| cycles).zip(of_constant).collect::<Vec<_>>()
     };
@@ -64,19 +64,19 @@ pub fn measure_or(
 }
 
 /// Throughput with each constant, as a share of the best constant's on as many cores.
-fn shares(swept: &[(u64, Vec<Measured>)]) -> Vec<Vec<f64>> {
+fn shares(swept: &[(u64, Vec<SimulatedRun>)]) -> Vec<Vec<f64>> {
     let all = || swept.iter().flat_map(|(_, runs)| runs);
     let best = |cores: u32| {
-        all().filter(|run| run.cores == cores).map(Measured::throughput).fold(f64::MIN_POSITIVE, f64::max)
+        all().filter(|run| run.cores == cores).map(SimulatedRun::throughput).fold(f64::MIN_POSITIVE, f64::max)
     };
-    let share = |(_, runs): &(u64, Vec<Measured>)| {
+    let share = |(_, runs): &(u64, Vec<SimulatedRun>)| {
         runs.iter().map(|run| run.throughput() / best(run.cores)).collect()
     };
     swept.iter().map(share).collect()
 }
 
 /// A row for each constant and number of cores.
-pub fn table(swept: &[(u64, Vec<Measured>)]) -> Table {
+pub fn table(swept: &[(u64, Vec<SimulatedRun>)]) -> Table {
     let mut table = Table::new([
         Column::number("cycles_per_waiter", "cycles a waiter ahead"),
         Column::number("cores", "cores"),
@@ -103,7 +103,7 @@ pub fn table(swept: &[(u64, Vec<Measured>)]) -> Table {
 }
 
 /// The constant whose worst share of the best is best, with that share; and the default's.
-pub fn verdict(swept: &[(u64, Vec<Measured>)]) -> String {
+pub fn verdict(swept: &[(u64, Vec<SimulatedRun>)]) -> String {
     let worst = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
     let worsts: Vec<(u64, f64)> =
         swept.iter().zip(shares(swept)).map(|((cycles, _), shares)| (*cycles, worst(&shares))).collect();

@@ -1,7 +1,7 @@
 //! A workload under several locks on some cores of a simulated machine: which runs that takes, and tables of them.
 
 use super::back_off;
-use super::sweep::{Measured, Setup, curve};
+use super::sweep::{Setup, SimulatedRun, curve};
 use crate::ensure_usage;
 use crate::placement::Placement;
 use curve::Curve;
@@ -107,7 +107,7 @@ impl<'a> Experiment<'a> {
     /// # Errors
     ///
     /// Two runs of a lock on as many cores.
-    pub fn curves(&self, measured: &[Measured]) -> anyhow::Result<Vec<Curve>> {
+    pub fn curves(&self, measured: &[SimulatedRun]) -> anyhow::Result<Vec<Curve>> {
         let runs = |lock: &'static str| measured.iter().filter(move |one| one.lock == lock);
         let locks = self.locks.iter().filter(|lock| runs(lock).next().is_some());
         locks.map(|lock| curve(runs(lock))).collect()
@@ -126,7 +126,7 @@ fn spaced(all: u32) -> Vec<u32> {
 }
 
 /// A row for each run.
-pub fn run_table(measured: &[Measured]) -> Table {
+pub fn run_table(measured: &[SimulatedRun]) -> Table {
     let mut table = Table::new([
         Column::text("lock", "lock"),
         Column::number("cores", "cores"),

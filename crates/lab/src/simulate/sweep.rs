@@ -9,7 +9,7 @@ use simulator::{Hardware, Options, Report, Simulated, Simulation};
 use std::convert::Infallible;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use workloads::{Load, Spread, Workload};
+use workloads::{Load, Variation, Workload};
 
 /// One run to be made.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     /// Cycles of think time, instead of the workload's.
     pub think_cycles: Option<u64>,
     /// How the think time varies.
-    pub spread: Spread,
+    pub spread: Variation,
     /// Polls for real where a waiter would be parked.
     pub really_poll: bool,
     /// Records of the trace; 0 for none.
@@ -58,7 +58,7 @@ impl<'a> Setup<'a> {
             memory_node: 0,
             section_cycles: None,
             think_cycles: None,
-            spread: Spread::Exponential,
+            spread: Variation::Exponential,
             really_poll: false,
             trace_records: 0,
             instead: None,
@@ -72,7 +72,7 @@ impl<'a> Setup<'a> {
         self
     }
 
-    fn measure(&self) -> anyhow::Result<Measured> {
+    fn measure(&self) -> anyhow::Result<SimulatedRun> {
         let load = Load {
             threads: self.places.len(),
             cores: &self.places,
@@ -100,7 +100,7 @@ impl<'a> Setup<'a> {
         let (run, report, trace) = outcome.map_err(stopped)?;
         let Some(run) = run else { anyhow::bail!("there is no lock {}", self.lock) };
         let host = started.elapsed();
-        Ok(Measured {
+        Ok(SimulatedRun {
             lock: self.lock,
             workload: self.workload.name,
             machine: self.hardware.name.clone(),
@@ -115,7 +115,7 @@ impl<'a> Setup<'a> {
 
 /// One run.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct SimulatedRun {
     /// The lock that they do it under.
     pub lock: &'static str,
     /// The workload.
@@ -133,7 +133,7 @@ pub struct Measured {
     host: Duration,
 }
 
-impl Measured {
+impl SimulatedRun {
     /// Operations a second, of all threads.
     pub fn throughput(&self) -> f64 {
         self.run.operations() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
@@ -181,7 +181,7 @@ impl Measured {
 /// # Errors
 ///
 /// A simulation that stopped, or a lock that does not exist.
-pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<Measured>> {
+pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<SimulatedRun>> {
     let steps = progress.start(Work::Simulations, setups.len());
     setups
         .par_iter()
@@ -202,12 +202,12 @@ pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Ve
 pub fn sweep_or(
     setups: &[Setup<'_>],
     progress: &dyn Progress,
-    cut: impl FnOnce(Vec<Option<Measured>>) -> Infallible,
-) -> anyhow::Result<Vec<Measured>> {
+    cut: impl FnOnce(Vec<Option<SimulatedRun>>) -> Infallible,
+) -> anyhow::Result<Vec<SimulatedRun>> {
     /// So long an interrupt may wait to be seen.
     const LOOK_EVERY: Duration = Duration::from_millis(50);
     let steps = progress.start(Work::Simulations, setups.len());
-    let mut finished: Vec<Option<Measured>> = setups.iter().map(|_| None).collect();
+    let mut finished: Vec<Option<SimulatedRun>> = setups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
@@ -236,7 +236,7 @@ pub fn sweep_or(
 }
 
 /// The curve of some runs of one lock: acquisitions a second where the workload counts those, else operations.
-pub fn curve<'a>(measured: impl IntoIterator<Item = &'a Measured>) -> anyhow::Result<Curve> {
+pub fn curve<'a>(measured: impl IntoIterator<Item = &'a SimulatedRun>) -> anyhow::Result<Curve> {
     let measured = measured.into_iter().collect::<Vec<_>>();
     let Some(first) = measured.first() else { anyhow::bail!("a curve of no runs") };
     let points = measured.iter().map(|one| Point::exact(one.cores, one.throughput()));

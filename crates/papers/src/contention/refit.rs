@@ -1,6 +1,6 @@
 //! Whether the fitted numbers depend on the rows that they are fitted to: each is fitted to other rows instead.
 
-use super::{Errors, FITS, Row, error, hardware_of, setup};
+use super::{Errors, FITS, RowKey, error, hardware_of, setup};
 use crate::published::Contention;
 use anyhow::Context as _;
 use lab::progress::Progress;
@@ -12,17 +12,17 @@ use topology::machine_file::{Figure, FigureUnit};
 
 /// Other rows for each number. Two are fitted to no row in the machine files: what a crossing of a link takes follows
 /// from the transfers, and a cache's read is a tenth of a transfer.
-const OTHERS: [(&str, Row); 10] = [
-    ("local_transfer", Row("within_socket", "1", 3)),
-    ("local_transfer", Row("within_socket", "1", 12)),
-    ("serial_read", Row("within_socket", "1", 14)),
-    ("link_hop", Row("rr_vs_ff_2", "0-1", 2)),
-    ("link_hop", Row("across_2", "2-3", 30)),
-    ("link_hop", Row("rr_vs_ff_4", "0-3", 8)),
-    ("controller_hop", Row("rr_vs_ff_8", "0-7", 8)),
-    ("controller_hop", Row("rr_vs_ff_8", "0-7", 16)),
-    ("controller_hop", Row("rr_vs_ff_8", "0-7", 120)),
-    ("controller_hop", Row("rr_vs_ff_16", "0-15", 16)),
+const OTHERS: [(&str, RowKey); 10] = [
+    ("local_transfer", RowKey("within_socket", "1", 3)),
+    ("local_transfer", RowKey("within_socket", "1", 12)),
+    ("serial_read", RowKey("within_socket", "1", 14)),
+    ("link_hop", RowKey("rr_vs_ff_2", "0-1", 2)),
+    ("link_hop", RowKey("across_2", "2-3", 30)),
+    ("link_hop", RowKey("rr_vs_ff_4", "0-3", 8)),
+    ("controller_hop", RowKey("rr_vs_ff_8", "0-7", 8)),
+    ("controller_hop", RowKey("rr_vs_ff_8", "0-7", 16)),
+    ("controller_hop", RowKey("rr_vs_ff_8", "0-7", 120)),
+    ("controller_hop", RowKey("rr_vs_ff_16", "0-15", 16)),
 ];
 /// Halvings of the interval in which a number is sought.
 const HALVINGS: u32 = 10;
@@ -41,7 +41,7 @@ pub(crate) fn on_other_rows(
 
 fn refit(
     number: &str,
-    to: Row,
+    to: RowKey,
     rows: &[Contention],
     machines: &Machines,
     progress: &dyn Progress,
@@ -66,7 +66,7 @@ fn refit(
     for error in errors(&others.collect::<Vec<_>>(), rows, &with(machines, number, found), progress)? {
         all.push(error);
     }
-    let Row(table, nodes, cores) = to;
+    let RowKey(table, nodes, cores) = to;
     Ok(format!(
         "{number} fitted to {table}, nodes {nodes}, {cores} cores instead: {found:.1} ns for {of_file:.1} ns; the {} other rows: {}.",
         all.len(),
@@ -134,7 +134,7 @@ mod tests {
     fn another_row_gives_nearly_the_same_number() {
         let rows = published::cacheline_contention().unwrap();
         let line =
-            refit("link_hop", Row("rr_vs_ff_2", "0-1", 2), &rows, &machine_files().unwrap(), &Unwatched)
+            refit("link_hop", RowKey("rr_vs_ff_2", "0-1", 2), &rows, &machine_files().unwrap(), &Unwatched)
                 .unwrap();
         let found = line.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse::<f64>().unwrap();
         assert!((100.0..130.0).contains(&found), "{line}");

@@ -26,7 +26,7 @@ use machine::{Counts, LINE_BYTES};
 
 use self::buffer::StoreBuffer;
 use self::spin::{Condition, Stage, go_on};
-use crate::arena::{Arena, ThreadStack};
+use crate::arena::{SimulatedMemory, ThreadStack};
 use crate::clock::{Clock, Event};
 use crate::directory::Request;
 use crate::hardware::Hardware;
@@ -98,7 +98,7 @@ struct Progress {
 pub(crate) struct Engine {
     pub(crate) hardware: Rc<Hardware>,
     options: Options,
-    pub(crate) arena: Arena,
+    pub(crate) arena: SimulatedMemory,
     pub(crate) nodes: NodePools,
     pub(crate) clock: Clock,
     pub(crate) memory: Memory,
@@ -118,7 +118,7 @@ impl Engine {
     pub(crate) fn new(hardware: Hardware, options: Options) -> Self {
         let hardware = Rc::new(hardware);
         Self {
-            arena: Arena::new(),
+            arena: SimulatedMemory::new(),
             nodes: NodePools::default(),
             clock: Clock::new(),
             memory: Memory::new(&hardware, options.seed),

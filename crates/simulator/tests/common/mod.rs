@@ -49,12 +49,12 @@ struct Counted<L> {
     count: Cell,
 }
 
-/// Each thread adds to a counter under the lock, with some time outside.
-pub(crate) fn count<L: RawLock<M>>(threads: usize, rounds: u64, outside: u64) -> Run {
+/// Each thread adds to a counter under the lock, with some think time.
+pub(crate) fn count<L: RawLock<M>>(threads: usize, acquisitions: u64, think: u64) -> Run {
     let shared = Placed::<_, M>::new(Counted { lock: L::NEW, count: Cell::ZERO }, Home::Node(0));
     let lock = std::ptr::from_ref(&shared.lock) as usize;
     let run = M::run(&Plan::threads(threads), &|thread| {
-        for round in 0..rounds {
+        for round in 0..acquisitions {
             M::note(Event::Acquiring { lock });
             shared.lock.acquire();
             M::note(Event::Acquired { lock, shared: false });
@@ -63,9 +63,9 @@ pub(crate) fn count<L: RawLock<M>>(threads: usize, rounds: u64, outside: u64) ->
             // SAFETY: acquired above.
             unsafe { shared.lock.release() };
             M::note(Event::Operation);
-            M::delay(outside + (thread as u64 * 7 + round * 13) % 40);
+            M::delay(think + (thread as u64 * 7 + round * 13) % 40);
         }
     });
-    assert_eq!(shared.count.get(), threads as u64 * rounds);
+    assert_eq!(shared.count.get(), threads as u64 * acquisitions);
     run
 }

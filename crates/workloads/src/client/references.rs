@@ -3,7 +3,7 @@
 use locks::{LockRef, RawLock};
 use machine::{Machine, PlainCell, Run};
 
-use super::{End, Guarded, Inside, Shape, Wrong, add_up, ends_tried};
+use super::{ClientObject, End, Inside, Shape, Wrong, add_up, ends_tried};
 
 /// An object with a reference count. The first thread publishes it under the lock; all use it while they have a
 /// reference; whoever drops the last one finds itself holding the lock, and takes the object down.
@@ -11,7 +11,7 @@ use super::{End, Guarded, Inside, Shape, Wrong, add_up, ends_tried};
 /// # Errors
 /// [`Wrong`] when somebody used an object that was not up, or it went down other than once.
 pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+    let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];
     add_up(shape, &guarded, ends_tried, |thread| {
         let mut inside = Inside::default();
@@ -22,7 +22,7 @@ pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
             object.lock.add_locked(1);
             object.release();
         }
-        for round in 0..shape.rounds {
+        for round in 0..shape.acquisitions {
             let first = thread == 0 && round == 0;
             if !first && !object.lock.get_not_zero() {
                 continue;
@@ -46,11 +46,11 @@ pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 /// # Errors
 /// [`Wrong`] when somebody used an object that was not up, or references are left.
 pub fn dying<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+    let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];
     let run = add_up(shape, &guarded, ends_tried, |thread| {
         let mut inside = Inside::default();
-        for _ in 0..shape.rounds {
+        for _ in 0..shape.acquisitions {
             if thread == 0 {
                 object.acquire();
                 if object.lock.count() == 0 {
@@ -81,7 +81,7 @@ pub fn dying<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 /// [`Wrong`] when not exactly one was dropped, or the count changed while the lock was held.
 pub fn not_last<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     let end: End<LockRef<M>> = |lock| if lock.count() == 1 { ends_tried(lock) } else { Err(Wrong::NotIdle) };
-    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+    let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];
     let droppers = shape.threads.min(2);
     for _ in 0..droppers {
@@ -90,7 +90,7 @@ pub fn not_last<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     object.count.set(droppers as u64 - 1); // how many will be dropped
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for _ in 0..shape.rounds {
+        for _ in 0..shape.acquisitions {
             if thread < droppers {
                 inside.touches += u64::from(object.lock.put_not_last());
                 continue;
@@ -109,7 +109,7 @@ pub fn not_last<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 /// # Errors
 /// [`Wrong`] when not exactly one got it.
 pub fn many_references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<LockRef<M>, M>::placed()];
+    let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];
     object.lock.acquire();
     object.lock.add_locked(i32::MAX - 1);
@@ -118,7 +118,7 @@ pub fn many_references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     object.count.set(1); // how many will be got
     add_up(shape, &guarded, ends_tried, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.rounds as usize {
+        for round in 0..shape.acquisitions as usize {
             let got = if (thread + round).is_multiple_of(2) {
                 object.lock.get_not_zero()
             } else {

@@ -5,12 +5,12 @@ use locks::{DowngradeLock, RawRwLock, Tas, TryLock, Upgradable, UpgradableLock};
 use machine::Ordering::Relaxed;
 use machine::{Event, Integer, Machine, PlainCell, Run, Word};
 
-use super::{Guarded, Inside, Shape, Turn, Wrong, add_up, by_turns, ends_shared, reads, words, writes};
+use super::{ClientObject, Inside, Shape, Turn, Wrong, add_up, by_turns, ends_shared, reads, words, writes};
 
 /// Any lock with upgradable readers. The gate in front of it is the smallest lock, so that what is explored is the lock.
 type Gated<L, M> = Upgradable<L, Tas<M>>;
 
-impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
+impl<L: RawRwLock<M>, M: Machine> ClientObject<L, M> {
     /// Announces that a hold becomes another one, and turns it; gives what `turn` says.
     fn turned<T>(&self, was_shared: bool, is_shared: impl Fn(&T) -> bool, turn: impl FnOnce(&L) -> T) -> T {
         M::note(Event::Releasing { lock: self.address(), shared: was_shared });
@@ -22,7 +22,7 @@ impl<L: RawRwLock<M>, M: Machine> Guarded<L, M> {
 
 /// Writes, becomes a reader, and finds what it has written. Says in between that it is inside.
 fn downgrades<L: DowngradeLock<M>, M: Machine>(
-    object: &Guarded<L, M>,
+    object: &ClientObject<L, M>,
     inside: &mut Inside,
     say: impl FnOnce(),
 ) {
@@ -49,12 +49,12 @@ pub(super) fn downgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Sh
 pub(super) fn downgraded_meeting<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
     shape: Shape,
 ) -> Result<Run, Wrong> {
-    let guarded = [Guarded::<L, M>::placed()];
+    let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
     let (held, met) = (&words::<M>(1)[0], &words::<M>(1)[0]);
     add_up(shape, &guarded, ends_shared, |thread| {
         let mut inside = Inside::default();
-        for round in 1..=shape.rounds {
+        for round in 1..=shape.acquisitions {
             if thread == 0 {
                 downgrades(object, &mut inside, || held.store(round, Relaxed));
             } else {

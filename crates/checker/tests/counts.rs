@@ -26,7 +26,7 @@ impl Untidy {
 unsafe impl GlobalAlloc for Untidy {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let number = Self::leave_numbers();
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             let hole = Layout::from_size_align(16 + number as usize % 300, 16).expect("a small layout");
             // SAFETY: not of size zero; nobody uses it.
             std::hint::black_box(unsafe { System.alloc(hole) });

@@ -290,12 +290,7 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
     }
     // SAFETY: the call is allowed after a fork. If the command is killed, the program is killed with it; and what is no
     // binary goes to a shell, which `execvp` does and `posix_spawn` does not.
-    let command = unsafe {
-        command.process_group(0).pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        })
-    };
+    let command = unsafe { command.process_group(0).pre_exec(supervise::die_with_parent) };
     let child = command.spawn().map_err(|error| program::cannot_start(command, error))?;
     GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
     Ok(child)
@@ -320,8 +315,7 @@ pub fn wait_group(child: &mut Child, limit: Duration) -> anyhow::Result<Ended> {
         std::thread::sleep(pause.min(left));
         pause = (pause * 2).min(Duration::from_millis(20));
     };
-    // SAFETY: the group is the program's own. Without a process left the call fails, which is as well.
-    unsafe { libc::killpg(child.id().cast_signed(), libc::SIGKILL) };
+    supervise::kill_group(child);
     GROUP.store(0, Ordering::Relaxed);
     child.wait().context("cannot wait for the program")?;
     Ok(ended)

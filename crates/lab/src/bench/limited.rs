@@ -4,9 +4,12 @@
 //! thread cannot be ended from outside, a process can. The child is a fork of the command, so that all locks are measured in
 //! the same program at the same addresses.
 
+use crate::launch::supervise::die_with_parent;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use workloads::client::Wrong;
@@ -53,7 +56,7 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
         child => {
             drop(writer);
             let answer = read_until(reader, Instant::now() + limit);
-            let status = end(child);
+            let status = Pid::from_raw(child).and_then(end);
             match answer.map_err(|error| failed("cannot read from a child process", error))? {
                 None => Err(format!("{OVER}{} s", limit.as_secs_f64())),
                 Some(bytes) => serde_json::from_slice(&bytes).map_err(|_| shown(status)),
@@ -64,8 +67,8 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
 
 /// The child: runs the body, writes what it gave and ends without running anything of the parent's.
 fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) -> ! {
-    // SAFETY: no pointers are passed. When the parent is killed, nobody is left who would end a lock that spins for ever.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // When the parent is killed, nobody is left who would end a lock that spins for ever.
+    let _ = die_with_parent();
     let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&body())));
     let code = match given {
         Ok(Ok(bytes)) if writer.write_all(&bytes).is_ok() => 0,
@@ -83,10 +86,9 @@ fn read_until(mut reader: PipeReader, deadline: Instant) -> io::Result<Option<Ve
         if left.is_zero() {
             return Ok(None);
         }
-        let mut watched = libc::pollfd { fd: reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let millis = i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1);
-        // SAFETY: one descriptor, valid for the call.
-        if unsafe { libc::poll(&raw mut watched, 1, millis) } > 0 {
+        let mut watched = [PollFd::new(&reader, PollFlags::IN)];
+        let left = Timespec::try_from(left).ok();
+        if poll(&mut watched, left.as_ref()).is_ok_and(|ready| ready > 0) {
             let mut some = [0; 4096];
             match reader.read(&mut some)? {
                 0 => return Ok(Some(bytes)),
@@ -97,28 +99,26 @@ fn read_until(mut reader: PipeReader, deadline: Instant) -> io::Result<Option<Ve
     }
 }
 
-/// Kills the child, if it still runs, and takes note of its end: the status as wait(2) gives it.
-fn end(child: libc::pid_t) -> libc::c_int {
-    let mut status = 0;
-    // SAFETY: a child of this process that nobody else waits for, and a valid pointer.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        while libc::waitpid(child, &raw mut status, 0) == -1
-            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-        {}
+/// Kills the child, if it still runs, and takes note of its end; none if somebody else has taken note of it.
+fn end(child: Pid) -> Option<WaitStatus> {
+    let _ = kill_process(child, Signal::KILL);
+    loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Err(Errno::INTR) => {}
+            ended => return ended.ok().flatten().map(|(_, status)| status),
+        }
     }
-    status
 }
 
 /// How a child ended that gave no answer.
-fn shown(status: libc::c_int) -> String {
-    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == PANICKED {
-        return "its run panicked (the message is above)".into();
+fn shown(status: Option<WaitStatus>) -> String {
+    let code = status.and_then(WaitStatus::exit_status);
+    match (code, status.and_then(WaitStatus::terminating_signal)) {
+        (Some(PANICKED), _) => "its run panicked (the message is above)".into(),
+        (Some(code), _) => format!("its run ended with status {code} and no answer"),
+        (None, Some(signal)) => format!("its run was ended by signal {signal}"),
+        (None, None) => "its run ended without an answer".into(),
     }
-    if libc::WIFSIGNALED(status) {
-        return format!("its run was ended by signal {}", libc::WTERMSIG(status));
-    }
-    format!("its run ended with status {status} and no answer")
 }
 
 #[cfg(test)]

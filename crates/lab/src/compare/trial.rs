@@ -1,6 +1,7 @@
 //! One run of a program: timed, limited, its output kept.
 
 use super::rounds::{End, Trial};
+use crate::launch::supervise::{kill_group, wait_without_reaping};
 use crate::launch::{Ended, spawn_group, wait_group};
 use crate::noise::cpu_of;
 use std::io::{self, Read};
@@ -78,27 +79,6 @@ fn wait_or_kill(child: &Child, limit: Duration) -> bool {
         drop(ended);
         watchdog.join().expect("the watchdog does not panic")
     })
-}
-
-fn wait_without_reaping(child: &Child) {
-    loop {
-        // SAFETY: all-zero is a valid siginfo, and the pointer is valid for the call.
-        let result = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(libc::P_PID, child.id(), &raw mut info, libc::WEXITED | libc::WNOWAIT)
-        };
-        if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
-    }
-}
-
-/// Kills the child's process group. The child is not reaped yet, so the group is still its own.
-fn kill_group(child: &Child) {
-    if let Ok(group) = i32::try_from(child.id()) {
-        // SAFETY: no pointers are passed.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
-    }
 }
 
 #[cfg(test)]

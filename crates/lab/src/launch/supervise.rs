@@ -6,6 +6,12 @@
 //! of it sent, to its group or to its parent; and what the launcher brought on itself.
 
 use anyhow::Context as _;
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, kill_process_group,
+    set_dumpable_behavior, set_parent_process_death_signal, waitid,
+};
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -48,16 +54,13 @@ impl Supervised {
     /// It cannot be started.
     pub fn start(command: &mut Command) -> anyhow::Result<Self> {
         let before = hold_back_signals();
-        // SAFETY: no preconditions.
-        let launcher = unsafe { libc::getpid() };
+        let launcher = rustix::process::getpid();
         let in_child = move || {
-            // SAFETY: these calls are allowed after a fork, and `before` is a signal mask.
-            unsafe {
-                libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if libc::getppid() != launcher {
-                    libc::raise(libc::SIGKILL); // the launcher was killed before it could be asked for
-                }
+            // SAFETY: the call is allowed after a fork, and `before` is a signal mask.
+            unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+            die_with_parent()?;
+            if getppid() != Some(launcher) {
+                kill_process(rustix::process::getpid(), Signal::KILL)?; // the launcher was killed before that
             }
             Ok(())
         };
@@ -98,37 +101,40 @@ impl Supervised {
 
 /// Waits for a child's end, and leaves it to be reaped.
 pub fn wait_without_reaping(child: &Child) {
-    loop {
-        // SAFETY: all-zero is a valid siginfo, and the pointer is valid for the call.
-        let result = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(libc::P_PID, child.id(), &raw mut info, libc::WEXITED | libc::WNOWAIT)
-        };
-        if result == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            return;
-        }
-    }
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(Pid::from_child(child)), how).err() == Some(Errno::INTR) {}
+}
+
+/// Kills the process group that a child leads. The child is not reaped yet, so the group is still its own; without a process
+/// left in it nothing happens.
+pub fn kill_group(child: &Child) {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+/// Lets the kernel kill this process when the thread that started it ends. Allowed after a fork.
+///
+/// # Errors
+///
+/// The kernel does not know how.
+pub fn die_with_parent() -> std::io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Closes the launcher's own input and output, which are the program's alone now: a reader of the program's output waits
 /// until everybody has closed it.
 pub fn leave_streams_to_program() {
     if let Ok(nothing) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
-        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-            // SAFETY: replaces a standard stream, which stays open all the time.
-            unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&nothing), stream) };
-        }
+        let _ = dup2_stdin(&nothing);
+        let _ = dup2_stdout(&nothing);
     }
 }
 
 /// Ends this process as the program ended: with its code, or by its signal.
 pub fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal() {
-        // SAFETY: plain system calls; no core, since the program has left its own.
-        unsafe {
-            libc::prctl(libc::PR_SET_DUMPABLE, 0);
-            die_of(signal);
-        }
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable); // the program has left a core of its own
+        // SAFETY: the program has ended, and its profile is written.
+        unsafe { die_of(signal) };
     }
     exit_code(status)
 }

@@ -37,6 +37,10 @@ fn the_printed_command_shows_what_is_wrong_again() {
     let violation = |text: &str| names.iter().find(|&&name| text.contains(name)).copied();
     assert!(violation(&first).is_some(), "{first}");
     assert_eq!(violation(&again), violation(&first), "{again}");
+    let output = check(printed.split_whitespace().chain(["--json"]));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(printed.ends_with(json["replay"].as_str().expect("a trace")), "{json}");
+    assert!(!json["steps"].as_array().expect("steps").is_empty(), "{json}");
 
     // Of the lock as it is this is no execution, or one in which nothing is wrong.
     let as_it_is = printed.replace(&format!(" --weaken {access}"), "");

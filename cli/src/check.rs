@@ -241,7 +241,11 @@ fn run_again(
     };
     match report.counterexample {
         Some(found) => {
-            println!("{}", Screen::stdout().fit(&found.to_string()));
+            if args.json {
+                println!("{}", serde_json::to_string_pretty(&plan::counterexample_json(&task, &found))?);
+            } else {
+                println!("{}", Screen::stdout().fit(&found.to_string()));
+            }
             Ok(ExitCode::FAILURE)
         }
         None => {

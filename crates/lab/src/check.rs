@@ -69,3 +69,37 @@ fn tell(task: &Task, found: &Counterexample, weakened: Option<&str>) -> String {
 fn clients_of(lock: &Lock) -> impl Iterator<Item = Client> + '_ {
     Client::all().filter(|client| client.suits(lock))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mutants::Wanted;
+    use plan::Limits;
+    use workloads::client::ClientKind;
+
+    /// Digits of lines and columns change with every edit of a lock.
+    fn without_places(text: &str) -> String {
+        let (mut kept, mut in_place) = (String::new(), false);
+        for (at, letter) in text.char_indices() {
+            in_place = text[..at].ends_with(".rs:") || in_place && (letter.is_ascii_digit() || letter == ':');
+            if !in_place {
+                kept.push(letter);
+            } else if text[..at].ends_with(".rs:") {
+                kept.push('…');
+            }
+        }
+        kept
+    }
+
+    #[test]
+    fn a_counterexample_is_a_column_a_thread_and_ends_with_its_command() {
+        let lock = locks::catalogue::find("mcs").expect("a lock");
+        let weaken =
+            mutants::EXAMPLE.parse::<Wanted>().expect("well formed").mutation(lock).expect("it is there");
+        let shape = Shape { threads: 2, acquisitions: 1 };
+        let task = Task { lock, client: Client::Of(ClientKind::Exclusive), shape, model: Model::Ra };
+        let verdict = task.judge(&Limits::new(Duration::from_secs(60), 1), Some(weaken));
+        let (task, found) = verdict.asked.found.as_ref().expect("it is wrong");
+        insta::assert_snapshot!(without_places(&tell(task, found, Some(mutants::EXAMPLE))));
+    }
+}

@@ -242,17 +242,22 @@ impl Explored {
             "complete": self.bound.is_none() && self.found.is_none(),
             "limit": self.bound.map(limit_name),
             "verdict": self.word(),
-            "counterexample": self.found.as_ref().map(|(task, found)| json!({
-                "threads": task.shape.threads,
-                "acquisitions": task.shape.acquisitions,
-                "violation": found.violation.to_string(),
-                "steps": found.rows.iter().map(|row| json!({
-                    "thread": row.thread, "step": row.step, "state": row.state, "site": row.site,
-                })).collect::<Vec<_>>(),
-                "replay": found.trace.to_string(),
-            })),
+            "counterexample": self.found.as_ref().map(|(task, found)| counterexample_json(task, found)),
         })
     }
+}
+
+/// A counterexample, and the size of the client in which it was found.
+pub fn counterexample_json(task: &Task, found: &Counterexample) -> Value {
+    json!({
+        "threads": task.shape.threads,
+        "acquisitions": task.shape.acquisitions,
+        "violation": found.violation.to_string(),
+        "steps": found.rows.iter().map(|row| json!({
+            "thread": row.thread, "step": row.step, "state": row.state, "site": row.site,
+        })).collect::<Vec<_>>(),
+        "replay": found.trace.to_string(),
+    })
 }
 
 /// What came of a task.

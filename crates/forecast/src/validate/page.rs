@@ -125,24 +125,14 @@ fn ranged(point: Option<Point>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::{Judgement, tests::row};
+    use super::super::verdict::tests::{row, validated};
     use super::*;
     use topology::carried;
 
     #[test]
     fn losing_rows_and_missed_goals_are_on_the_page() {
         let rows = vec![row("glibc", 1, 1.0, 1.0), row("glibc", 2, 1.9, 0.5), row("mcs", 2, 1.0, 1.0)];
-        let judgement = Judgement::of(&rows);
-        let validated = Validated {
-            program: "a|b<script>".into(),
-            command: "a -t {threads}".into(),
-            failed: None,
-            site: "s".into(),
-            rows,
-            doubts: Vec::new(),
-            noise: Vec::new(),
-            judgement,
-        };
+        let validated = Validated { program: "a|b<script>".into(), ..validated(rows) };
         let not = Validated { failed: Some("it is not installed".into()), ..validated.clone() };
         let page = page(&[validated, not], &carried::machine("typical"), 5, "contend validate");
         assert!(

@@ -168,6 +168,20 @@ pub(super) mod tests {
     use super::*;
     use curve::Point;
 
+    pub(in crate::validate) fn validated(rows: Vec<Validation>) -> Validated {
+        let judgement = Judgement::of(&rows);
+        Validated {
+            program: "p".into(),
+            command: "p -t {threads}".into(),
+            failed: None,
+            site: "s".into(),
+            rows,
+            doubts: Vec::new(),
+            noise: Vec::new(),
+            judgement,
+        }
+    }
+
     pub(in crate::validate) fn row(lock: &str, threads: u32, predicted: f64, measured: f64) -> Validation {
         let point = |value: f64| Some(Point { cores: threads, value, low: 0.98 * value, high: 1.02 * value });
         Validation {
@@ -215,18 +229,7 @@ pub(super) mod tests {
     #[test]
     fn goals_are_met_or_missed() {
         let rows = vec![row("a", 1, 1.0, 1.0), row("a", 2, 1.9, 2.0), row("a", 4, 2.0, 4.0)];
-        let judgement = Judgement::of(&rows);
-        let one = Validated {
-            program: "p".into(),
-            command: "p".into(),
-            failed: None,
-            site: "s".into(),
-            rows,
-            doubts: Vec::new(),
-            noise: Vec::new(),
-            judgement,
-        };
-        let found = goals(&[one]);
+        let found = goals(&[validated(rows)]);
         assert_eq!((found.predictions, found.within), (2, 0.5));
         assert!(!found.lines()[1].2 && !goals(&[]).lines()[0].2);
     }

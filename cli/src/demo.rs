@@ -7,12 +7,12 @@ pub(crate) mod program;
 
 use anyhow::{Context as _, ensure};
 use curve::{Curve, Point, Provenance, Unit};
-use forecast::story::{MeasuredSwap, Story, reader_writer_lock, row, thread_counts, values};
+use forecast::story::{Later, MeasuredSwap, Story, reader_writer_lock, row, thread_counts, values};
 use lab::launch;
 use lab::noise::Watch;
 use report::{Screen, text};
 use serde_json::Value;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 /// Profile, predict, swap and measure: the whole story in a minute, on a small program inside this command.
 ///
 /// Builds nothing and downloads nothing. The program updates a table of four cache lines under one pthread
-/// reader-writer lock. Every step is a command that you can type for a program of your own.
+/// reader-writer lock, which hurts on two cores; and it answers requests and notes each under a pthread spin lock, which
+/// hurts on some tens of cores. Every step is a command that you can type for a program of your own.
 ///
-/// Ends with what was found, what was predicted, what another lock gave, and, if that is better, how to use it. Where other
-/// programs keep the machine busy, steps are repeated, and what could not be told is said with what disturbed it.
+/// Ends with what was found, what was predicted, what another lock gave, and, if that is better, how to use it; and with what
+/// the other lock will do on a larger machine. Where other programs keep the machine busy, steps are repeated, and what could not be told is said with what disturbed it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend demo
@@ -54,6 +55,11 @@ const LONG: Duration = Duration::from_secs(40);
 /// The machine that stands in for this one where it cannot be calibrated.
 const TYPICAL: &str = "typical";
 
+/// The larger machine, its cores, and the lock that is predicted for it.
+const LARGER: &str = "opteron-8x6";
+const LARGER_CORES: u32 = 48;
+const SCALABLE: &str = "mcs";
+
 /// Prints a paragraph.
 fn say(paragraph: &str) {
     println!("{}", Screen::stdout().fit(paragraph));
@@ -74,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     say("\n2. Profile the program, on one thread and on two.");
     let one = args.output.join("one-thread.contend");
     let two = args.output.join("two-threads.contend");
-    contend.profile(&one, 1)?;
+    contend.profile(&one, UPDATES, 1)?;
     let together = contend.profile_together(&two, started)?;
 
     say(&format!("\n3. Measure it with its own lock and with `{}`.", args.lock));
@@ -96,35 +102,61 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::File::create(&curves).with_context(|| format!("cannot write {}", curves.display()))?;
     curve::format::write_json(&measured.series(), file)?;
 
-    say("\n4. Predict more cores than there are here, with the measured curves beside the prediction.");
+    say("\n4. Predict the same from the two profiles alone, to see how far a prediction can be believed.");
+    let cores = format!("1..{}", threads.max(2));
+    let mut predict =
+        question([&one, &two], &machine, [&machine, OsStr::new(&cores), OsStr::new(&args.lock)]);
+    predict.extend(["--measured".into(), curves.into()]);
+    let predicted = contend.predict(&predict)?;
+
+    say(&format!(
+        "\n5. Predict what does not hurt yet: the part of the program that answers requests, on {LARGER} with \
+         its {LARGER_CORES} cores."
+    ));
+    let requests = [1, 2].map(|threads| (args.output.join(format!("requests-{threads}.contend")), threads));
+    for (profile, threads) in &requests {
+        contend.profile(profile, REQUESTS, *threads)?;
+    }
     let svg = args.output.join("curves.svg");
-    let predict: [OsString; 16] = [
-        "predict".into(),
-        two.into(),
-        "--alone".into(),
-        one.into(),
-        "--machine".into(),
-        machine.clone(),
-        "--profiled-on".into(),
-        machine,
-        "--cores".into(),
-        "1..64".into(),
-        "--lock".into(),
-        args.lock.clone().into(),
-        "--measured".into(),
-        curves.into(),
-        "--svg".into(),
-        svg.clone().into(),
-    ];
-    let predicted = if contend.show(&predict)? {
+    let [(one, _), (two, _)] = &requests;
+    let cores = format!("1..{LARGER_CORES}");
+    let mut predict = question([one, two], &machine, [LARGER, &cores, SCALABLE].map(OsStr::new));
+    predict.extend(["--svg".into(), svg.clone().into()]);
+    let larger = contend.predict(&predict)?;
+    if !larger.is_null() {
         say(&format!("\nPlot: {}", svg.display()));
-        contend.json(&predict)?
-    } else {
-        Value::Null // the reason is on standard error
-    };
+    }
     let story = Story { predicted: &predicted, measured: &measured, lock: &args.lock, together };
-    say(&format!("\n{}", story.lines(&watch.stop())?));
+    let later = Later { predicted: &larger, machine: LARGER, lock: SCALABLE };
+    say(&format!("\n{}", story.lines(&later, &watch.stop())?));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an operation of the program is.
+const UPDATES: &str = "update";
+const REQUESTS: &str = "request";
+
+/// A command line that predicts from profiles of one thread and of two, for a target: its machine, cores and lock.
+fn question(
+    [one, two]: [&Path; 2],
+    profiled_on: &OsStr,
+    [machine, cores, lock]: [&OsStr; 3],
+) -> Vec<OsString> {
+    let words = [
+        OsStr::new("predict"),
+        two.as_os_str(),
+        OsStr::new("--alone"),
+        one.as_os_str(),
+        OsStr::new("--machine"),
+        machine,
+        OsStr::new("--profiled-on"),
+        profiled_on,
+        OsStr::new("--cores"),
+        cores,
+        OsStr::new("--lock"),
+        lock,
+    ];
+    words.map(OsStr::to_owned).into()
 }
 
 /// The command itself, run as a child.
@@ -151,6 +183,11 @@ impl Contend {
             .with_context(|| format!("`{}` printed no JSON", command_line(args)))
     }
 
+    /// Shows a prediction and gives its JSON; null where it failed, for the reason on standard error.
+    fn predict(&self, args: &[OsString]) -> anyhow::Result<Value> {
+        if self.show(args)? { self.json(args) } else { Ok(Value::Null) }
+    }
+
     /// Calibrates this machine; the file, or the name of a machine that assumes everything.
     fn calibrate(&self, out: &Path) -> anyhow::Result<OsString> {
         let machine = out.join("this.toml");
@@ -165,11 +202,11 @@ impl Contend {
         Ok(TYPICAL.into())
     }
 
-    fn profile(&self, to: &Path, threads: u32) -> anyhow::Result<()> {
-        let mut args: Vec<OsString> =
-            vec!["profile".into(), "-o".into(), to.into(), "--ops-regex".into(), "updates: ([0-9]+)".into()];
+    fn profile(&self, to: &Path, work: &str, threads: u32) -> anyhow::Result<()> {
+        let mut args: Vec<OsString> = vec!["profile".into(), "-o".into(), to.into()];
+        args.extend(["--ops-regex".into(), format!("{work}s: ([0-9]+)").into()]);
         args.push("--".into());
-        args.extend(self.program(threads, PROFILED));
+        args.extend(self.program(work, threads, PROFILED));
         ensure!(self.show(&args)?, "`{}` failed", command_line(&args));
         Ok(())
     }
@@ -177,7 +214,7 @@ impl Contend {
     /// Profiles two threads, again where they hardly ran together. Whether they did in the end.
     fn profile_together(&self, to: &Path, started: Instant) -> anyhow::Result<bool> {
         for number in 1.. {
-            self.profile(to, 2)?;
+            self.profile(to, UPDATES, 2)?;
             let table = self.json(&["report".into(), to.into()])?;
             let together = table["header"]["ran_together"] == true;
             if together || number == TRIES || started.elapsed() > LONG / 2 {
@@ -188,9 +225,9 @@ impl Contend {
         unreachable!("the last try gives its answer")
     }
 
-    fn program(&self, threads: u32, duration: &str) -> Vec<OsString> {
+    fn program(&self, work: &str, threads: u32, duration: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.exe.clone().into()];
-        words.extend(["demo-program", "--threads"].map(OsString::from));
+        words.extend(["demo-program", "--work", work, "--threads"].map(OsString::from));
         words.push(threads.to_string().into());
         words.extend(["--duration", duration].map(OsString::from));
         words
@@ -214,7 +251,7 @@ fn measure(contend: &Contend, args: &Args) -> anyhow::Result<MeasuredSwap> {
         line.extend(["--runs".into(), args.runs.to_string().into()]);
         line.extend(["--metric", "throughput: ([0-9]+)"].map(OsString::from));
         line.push("--".into());
-        line.extend(contend.program(threads, MEASURED));
+        line.extend(contend.program(UPDATES, threads, MEASURED));
         say(&format!("\n$ {}", command_line(&line)));
         let compared = contend.json(&line)?;
         for (points, lock) in points.iter_mut().zip([AS_IT_IS, &args.lock]) {

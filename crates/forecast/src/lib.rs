@@ -8,18 +8,18 @@
 //! - [`extrapolated`]: measured curves on more cores, by laws instead of a profile;
 //! - [`advice`]: what to do, and what each change of the program is expected to give;
 //! - [`validate`](mod@validate): predictions against measurements of real programs;
-//! - [`story`]: what the demo ends with, and [`table`](mod@table) the program that it measures.
+//! - [`story`]: what the demo ends with, and [`demo_program`] the program that it measures.
 //!
 //! A [`Forecast`] is made from a [`Question`]; tables, plots and JSON are values, which the caller prints.
 
 pub mod advice;
 pub mod belief;
+pub mod demo_program;
 pub mod extrapolated;
 pub mod one_lock;
 pub mod other_locks;
 pub mod profiled;
 pub mod story;
-pub mod table;
 pub mod twin;
 pub mod validate;
 

@@ -77,12 +77,12 @@ pub struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// What was found, predicted and measured, each no further than it can be told, and what disturbed it.
+    /// What was found, predicted and measured, each no further than it can be told, what comes later, and what disturbed it.
     ///
     /// # Errors
     ///
     /// Curves without a point.
-    pub fn lines(&self, noise: &Noise) -> anyhow::Result<String> {
+    pub fn lines(&self, later: &Later<'_>, noise: &Noise) -> anyhow::Result<String> {
         let Self { predicted, measured, lock, together } = self;
         let points = |curve: &Curve| {
             let points = curve.points();
@@ -129,6 +129,9 @@ impl Story<'_> {
                 names::types_of(to_use)
             );
         }
+        if let Some(later) = later.line() {
+            lines += &format!("\n{later}");
+        }
         if !together || measured.cores_busy < BUSY * f64::from(most.cores) {
             disturbances.push(format!(
                 "of {} cores the program got {:.2} on average",
@@ -150,38 +153,125 @@ const HELD_BACK: f64 = 0.9;
 /// as the sleep of waiters costs some.
 const BUSY: f64 = 0.6;
 
-/// What was predicted for the lock as it is and for the swapped one: on as many cores as were measured, and beyond. A
-/// prediction that cannot be told has no figure.
+/// What was predicted for the lock as it is and for the swapped one, on as many cores as were measured. A prediction that
+/// cannot be told has no figure.
 fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
-    let Some(predictions) = predicted["lock"]["predictions"].as_array() else {
-        return "nothing, since the profile does not hold what a prediction needs".into();
-    };
-    let words = predictions.iter().filter_map(|one| {
-        let name = if one["as_it_is"] == true { "as it is" } else { one["name"].as_str()? };
-        if name != "as it is" && name != lock {
-            return None;
-        }
-        let Some(verdict) = verdict_in_words(&one["verdict"]) else {
+    let words = [None, Some(lock)].into_iter().filter_map(|lock| {
+        let believed = Believed::of(predicted, lock)?;
+        let name = lock.unwrap_or("as it is");
+        let Some(verdict) = believed.verdict_in_words() else {
             return Some(format!("{name}, that cannot be told from this profile"));
         };
-        let points = one["curve"]["points"].as_array()?;
-        let speedup = points.iter().find(|point| point["cores"] == cores)?["value"].as_f64()?;
+        let speedup = believed.speedup(cores)?;
         Some(format!("{name}, {cores} threads do {speedup:.2} times the work of one, and {verdict}"))
     });
-    words.collect::<Vec<_>>().join("; ")
+    let words = words.collect::<Vec<_>>();
+    if words.is_empty() {
+        return "nothing, since the profile does not hold what a prediction needs".into();
+    }
+    words.join("; ")
 }
 
-/// A verdict of the model's JSON in words; none where it cannot be told.
-fn verdict_in_words(verdict: &Value) -> Option<String> {
-    Some(match (verdict["earliest"].as_u64(), verdict["latest"].as_u64()) {
-        (Some(earliest), Some(latest)) if earliest == latest => format!("it collapses at {earliest} cores"),
-        (Some(earliest), Some(latest)) => format!("it collapses at {earliest} to {latest} cores"),
-        _ => match verdict["is"].as_str() {
-            Some("grows") => "it still grows at 64 cores".into(),
-            Some("levels_off") => "it levels off".into(),
-            _ => return None,
-        },
-    })
+/// A prediction in what `contend predict --json` printed: the twin's, unless there is none or the chain is believed.
+struct Believed<'a> {
+    verdict: &'a Value,
+    points: &'a [Value],
+}
+
+impl<'a> Believed<'a> {
+    /// For a lock; none: the lock as it is.
+    fn of(predicted: &'a Value, lock: Option<&str>) -> Option<Self> {
+        let wanted = |one: &&Value| match lock {
+            None => one["as_it_is"] == true,
+            Some(lock) => one["as_it_is"] != true && one["name"] == lock,
+        };
+        let chain = predicted["lock"]["predictions"].as_array()?.iter().find(wanted)?;
+        let chosen = |belief: &Value| belief["lock"] == chain["name"] && belief["believed"] == "chain";
+        let twin = predicted["twin"]["runs"].as_array().and_then(|runs| runs.iter().find(wanted));
+        let one = match (twin, predicted["beliefs"].as_array()) {
+            (Some(_), Some(beliefs)) if beliefs.iter().any(chosen) => chain,
+            (Some(twin), _) => twin,
+            (None, _) => chain,
+        };
+        Some(Self { verdict: &one["verdict"], points: one["curve"]["points"].as_array()? })
+    }
+
+    fn speedup(&self, cores: u32) -> Option<f64> {
+        self.points.iter().find(|point| point["cores"] == cores)?["value"].as_f64()
+    }
+
+    /// The cores and the speed-up of the best point.
+    fn peak(&self) -> Option<(u64, f64)> {
+        let points = self.points.iter().filter_map(cores_and_value);
+        points.max_by(|(_, one), (_, other)| one.total_cmp(other))
+    }
+
+    /// The same of the last point.
+    fn last(&self) -> Option<(u64, f64)> {
+        cores_and_value(self.points.last()?)
+    }
+
+    /// The verdict in words; none where it cannot be told.
+    fn verdict_in_words(&self) -> Option<String> {
+        Some(match (self.verdict["earliest"].as_u64(), self.verdict["latest"].as_u64()) {
+            (Some(earliest), Some(latest)) if earliest == latest => {
+                format!("it collapses at {earliest} cores")
+            }
+            (Some(earliest), Some(latest)) => format!("it collapses at {earliest} to {latest} cores"),
+            _ => match self.verdict["is"].as_str() {
+                Some("grows") => format!("it still grows at {} cores", self.last()?.0),
+                Some("levels_off") => "it levels off".into(),
+                _ => return None,
+            },
+        })
+    }
+}
+
+fn cores_and_value(point: &Value) -> Option<(u64, f64)> {
+    Some((point["cores"].as_u64()?, point["value"].as_f64()?))
+}
+
+/// A lock that does not hurt on this machine, on one where it does.
+#[derive(Debug)]
+pub struct Later<'a> {
+    /// What `predict --json` printed for the larger machine.
+    pub predicted: &'a Value,
+    /// The larger machine.
+    pub machine: &'a str,
+    /// The lock that avoids it.
+    pub lock: &'a str,
+}
+
+impl Later<'_> {
+    /// When it hurts, and what avoids it; none where nothing was predicted.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let Self { predicted, machine, lock } = self;
+        let site = text::printable(predicted["lock"]["observed"]["name"].as_str()?);
+        let as_it_is = Believed::of(predicted, None)?;
+        let ((peak_cores, peak), (cores, last)) = (as_it_is.peak()?, as_it_is.last()?);
+        let instead = Believed::of(predicted, Some(lock))?.last()?.1;
+        let shown = &predicted["lock"]["shown"];
+        let here = match (shown["cores"].as_f64(), shown["speedup"].as_f64()) {
+            (Some(cores), Some(speedup)) if speedup >= HELD_BACK * cores => {
+                format!(
+                    "{site} does not hurt here, where {cores} threads do {speedup:.2} times the work of one"
+                )
+            }
+            _ => format!(
+                "{site} is the lock of another part of the program; what it costs here these runs do not show"
+            ),
+        };
+        let there = if last < HELD_BACK * peak {
+            format!(
+                "on {machine} the program is fastest at {peak_cores} cores, with {peak:.1} times the work of one, and does \
+                 {last:.1} times at {cores}"
+            )
+        } else {
+            format!("on {machine} the program does {last:.1} times the work of one at {cores} cores")
+        };
+        Some(format!("Later:     {here}; {there}, with `{lock}` {instead:.1} times."))
+    }
 }
 
 /// A lock's row of what `contend compare --json` printed.
@@ -217,6 +307,8 @@ mod tests {
     use report::every_screen;
     use serde_json::json;
 
+    const NOTHING_LATER: Later<'_> = Later { predicted: &Value::Null, machine: "m", lock: "mcs" };
+
     fn measured(own: &[(f64, f64, f64)], swapped: &[(f64, f64, f64)], verdict: &str) -> MeasuredSwap {
         let curve = |points: &[(f64, f64, f64)]| {
             let points =
@@ -248,7 +340,7 @@ mod tests {
         let predicted = predicted(&json!({"is": "cannot_tell", "reason": "x"}));
         let story = Story { predicted: &predicted, measured: &noisy, lock: "rw", together: false };
         let noise = Noise { others_share: Some(0.5), ..Noise::default() };
-        let lines = story.lines(&noise).unwrap();
+        let lines = story.lines(&NOTHING_LATER, &noise).unwrap();
         assert!(lines.contains("these runs do not show") && !lines.contains("0.01"), "{lines}");
         assert!(
             lines.contains("as it is, that cannot be told") && lines.contains("no difference that"),
@@ -266,7 +358,7 @@ mod tests {
             measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
         let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
         let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: true };
-        let lines = story.lines(&Noise::default()).unwrap();
+        let lines = story.lines(&NOTHING_LATER, &Noise::default()).unwrap();
         assert!(lines.contains("TABLE holds the program back: 2 threads do 0.30 times"), "{lines}");
         assert!(
             lines.contains("as it is, 2 threads do 0.01 times the work of one, and it collapses at 2 cores"),
@@ -281,8 +373,33 @@ mod tests {
             measured(&[(9.0, 10.0, 11.0), (10.0, 11.0, 12.0)], &[(9.0, 10.0, 11.0); 2], "no difference seen");
         let story = Story { predicted: &Value::Null, measured: &starved, lock: "rw", together: false };
         let busy = Noise { others_share: Some(0.5), ..Noise::default() };
-        assert!(story.lines(&busy).unwrap().contains("these runs do not show"));
-        assert!(story.lines(&Noise::default()).unwrap().contains("holds the program back"));
+        assert!(story.lines(&NOTHING_LATER, &busy).unwrap().contains("these runs do not show"));
+        assert!(story.lines(&NOTHING_LATER, &Noise::default()).unwrap().contains("holds the program back"));
+    }
+
+    #[test]
+    fn a_lock_that_hurts_later_is_said_by_whom_one_believes() {
+        let curve = |values: [f64; 3]| {
+            let points = [1, 16, 48].into_iter().zip(values);
+            json!({"points": points.map(|(cores, value)| json!({"cores": cores, "value": value})).collect::<Vec<_>>()})
+        };
+        let one = |name: &str, values| json!({"name": name, "as_it_is": name == "as it is", "verdict": {"is": "levels_off"}, "curve": curve(values)});
+        let mut predicted = json!({
+            "lock": {
+                "observed": {"name": "JOURNAL"},
+                "predictions": [one("as it is", [1.0, 12.0, 4.0]), one("mcs", [1.0, 15.0, 30.0])]
+            },
+            "twin": {"runs": [one("as it is", [1.0, 11.0, 5.0]), one("mcs", [1.0, 15.0, 31.0])]},
+            "beliefs": []
+        });
+        let line = |predicted: &Value| Later { predicted, machine: "m", lock: "mcs" }.line().unwrap();
+        let by_twin = line(&predicted);
+        assert!(by_twin.contains("fastest at 16 cores, with 11.0 times"), "{by_twin}");
+        assert!(by_twin.contains("does 5.0 times at 48, with `mcs` 31.0 times"), "{by_twin}");
+        predicted["beliefs"] = json!([{"lock": "as it is", "believed": "chain"}]);
+        let by_chain = line(&predicted);
+        assert!(by_chain.contains("with 12.0 times") && by_chain.contains("`mcs` 31.0 times"), "{by_chain}");
+        assert_eq!(Later { predicted: &Value::Null, machine: "m", lock: "mcs" }.line(), None);
     }
 
     #[test]
@@ -303,7 +420,7 @@ mod tests {
             measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
         let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
         let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: false };
-        let lines = story.lines(&Noise::default()).unwrap();
+        let lines = story.lines(&NOTHING_LATER, &Noise::default()).unwrap();
         insta::assert_snapshot!(every_screen(&[], |screen| screen.fit(&lines)));
     }
 }

@@ -124,7 +124,7 @@ impl Change {
             words.push(format!("take it shared where a section only reads ({:.0} % of them)", 100.0 * share));
         }
         if let Some(threads) = self.threads {
-            words.push(format!("run {threads} threads"));
+            words.push(if threads == 1 { "run one thread".into() } else { format!("run {threads} threads") });
         }
         format!("{}: {}", text::printable(site), words.join(", and "))
     }

@@ -62,6 +62,10 @@ pub(crate) fn beliefs(chain: &LockPrediction, twin: &Twin) -> Vec<Belief> {
 
 fn belief(named: &Named, run: &Run, lock: &LockPrediction) -> Option<Belief> {
     let predicted = &named.prediction;
+    let is_known = |verdict: &Verdict| !matches!(verdict, Verdict::CannotTell { .. });
+    if !is_known(&predicted.verdict) && !is_known(&run.verdict) {
+        return None; // there is nothing to believe
+    }
     if !part(&predicted.curve, &run.curve) && alike(&predicted.verdict, &run.verdict) {
         return None;
     }
@@ -192,5 +196,10 @@ mod tests {
         let by_measurement = beliefs(&prediction, &twin(run_of(&far, true)));
         assert_eq!(by_measurement[0].believed, Engine::Twin);
         assert!(by_measurement[0].why.contains("off by 0 %"), "{:?}", by_measurement[0]);
+        // Of two that cannot tell, neither is.
+        prediction.predictions[0].prediction.verdict = Verdict::CannotTell { reason: "r".into() };
+        let mut unknown = run_of(&far, false);
+        unknown.verdict = Verdict::CannotTell { reason: "r".into() };
+        assert_eq!(beliefs(&prediction, &twin(unknown)), []);
     }
 }

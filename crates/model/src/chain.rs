@@ -9,7 +9,7 @@
 //! Each core that thinks comes to the lock after a mean time a; with k cores at the lock a critical section and its
 //! hand-over take a mean time t_k. Balance between neighbours gives the probabilities as a product,
 //! P_k = P_0 · n!/(n-k)! · t_1 … t_k / a^k, which spans far more than a double holds at thousands of cores: it is
-//! kept as logarithms.
+//! scaled while it is made. Mean first passages, which need the smallest of them, are made of logarithms.
 //!
 //! Times at the lock are exponential in this chain. Think times need not be: a queue of this kind, with an
 //! exponential server and cores whose think times do not depend on each other, has the same probabilities for any
@@ -18,14 +18,17 @@
 
 use crate::{ModelError, ln_add, ln_sum, positive, valid_cores};
 
+/// The weights of states are kept between this and its inverse, and multiplied by it as often as is noted beside them.
+const SCALE: f64 = 1e100;
+
 /// A solved chain.
 #[derive(Debug, Clone)]
 pub struct Chain {
     think: f64,
     /// t_1 … t_n.
     times: Vec<f64>,
-    /// ln P_0 … ln P_n.
-    ln_probabilities: Vec<f64>,
+    /// P_0 … P_n.
+    probabilities: Vec<f64>,
 }
 
 /// The two states around which a lock near its collapse lingers, and the one between.
@@ -53,16 +56,40 @@ impl Chain {
         let too_many = ModelError::Cores { cores: times.len() as u64 };
         let cores = valid_cores(u32::try_from(times.len()).map_err(|_| too_many)?)?;
 
-        let mut ln = 0.0;
-        let mut ln_probabilities = Vec::with_capacity(times.len() + 1);
-        ln_probabilities.push(ln);
-        for (&time, away) in times.iter().zip((1..=cores).rev()) {
-            ln += f64::from(away).ln() + time.ln() - think.ln();
-            ln_probabilities.push(ln);
+        let mut chain = Self { think, times, probabilities: Vec::new() };
+        chain.probabilities = chain.by_products(cores).unwrap_or_else(|| chain.by_logarithms());
+        Ok(chain)
+    }
+
+    /// P_0 … P_n as products, scaled on the way. `None` where a factor is too large or too small for that.
+    fn by_products(&self, cores: u32) -> Option<Vec<f64>> {
+        let (mut weight, mut scale) = (1.0, 0);
+        let mut weights = Vec::with_capacity(self.times.len() + 1);
+        weights.push((weight, scale));
+        for (&time, away) in self.times.iter().zip((1..=cores).rev()) {
+            let factor = f64::from(away) * (time / self.think);
+            if !(1.0 / SCALE..SCALE).contains(&factor) {
+                return None;
+            }
+            weight *= factor;
+            if weight > SCALE {
+                (weight, scale) = (weight / SCALE, scale + 1);
+            } else if weight < 1.0 / SCALE {
+                (weight, scale) = (weight * SCALE, scale - 1);
+            }
+            weights.push((weight, scale));
         }
-        let ln_total = ln_sum(&ln_probabilities);
-        ln_probabilities.iter_mut().for_each(|ln| *ln -= ln_total);
-        Ok(Self { think, times, ln_probabilities })
+        let largest = weights.iter().map(|&(_, scale)| scale).max()?;
+        let mut probabilities: Vec<f64> =
+            weights.into_iter().map(|(weight, scale)| weight * SCALE.powi(scale - largest)).collect();
+        let total: f64 = probabilities.iter().sum();
+        probabilities.iter_mut().for_each(|weight| *weight /= total);
+        Some(probabilities)
+    }
+
+    /// The same from their logarithms.
+    fn by_logarithms(&self) -> Vec<f64> {
+        self.ln_probabilities().into_iter().map(f64::exp).collect()
     }
 
     /// n.
@@ -72,7 +99,7 @@ impl Chain {
 
     /// P_0 … P_n: the share of time with k cores at the lock.
     pub fn probabilities(&self) -> impl Iterator<Item = f64> + '_ {
-        self.ln_probabilities.iter().map(|ln| ln.exp())
+        self.probabilities.iter().copied()
     }
 
     /// The mean number of cores at the lock, the holder included: the paper's w.
@@ -92,21 +119,33 @@ impl Chain {
 
     /// The share of the releases that leave from each state, from 1 to n: P_k/t_k of their sum.
     pub fn releases(&self) -> impl Iterator<Item = f64> + '_ {
-        let ln_rate = |k: usize| self.ln_probabilities[k] - self.times[k - 1].ln();
-        let ln_rates: Vec<f64> = (1..=self.times.len()).map(ln_rate).collect();
-        let ln_total = ln_sum(&ln_rates);
-        ln_rates.into_iter().map(move |ln| (ln - ln_total).exp())
+        let rates = || self.probabilities[1..].iter().zip(&self.times).map(|(p, time)| p / time);
+        let total: f64 = rates().sum();
+        rates().map(move |rate| rate / total)
     }
 
     /// The chance that a core that comes to the lock finds it free.
     pub fn found_free(&self) -> f64 {
-        (f64::from(self.cores()).ln() + self.ln_probabilities[0] - self.away().ln()).exp().min(1.0)
+        (f64::from(self.cores()) * self.probabilities[0] / self.away()).min(1.0)
+    }
+
+    /// ln P_0 … ln P_n, however small they are.
+    fn ln_probabilities(&self) -> Vec<f64> {
+        let rates = self.times.iter().zip((1..=self.cores()).rev());
+        let steps = rates.scan(0.0, |ln, (time, away)| {
+            *ln += f64::from(away).ln() + time.ln() - self.think.ln();
+            Some(*ln)
+        });
+        let mut ln: Vec<f64> = std::iter::once(0.0).chain(steps).collect();
+        let ln_total = ln_sum(&ln);
+        ln.iter_mut().for_each(|ln| *ln -= ln_total);
+        ln
     }
 
     /// The two basins of a chain that has two likeliest states. `None` where one state stands out: the lock then
     /// works, or has collapsed, at all times.
     pub fn basins(&self) -> Option<Basins> {
-        let ln = &self.ln_probabilities;
+        let ln = self.ln_probabilities();
         let last = ln.len() - 1;
         let is_mode = |k: usize| (k == 0 || ln[k - 1] < ln[k]) && (k == last || ln[k] >= ln[k + 1]);
         let working = (0..=last).find(|&k| is_mode(k))?;
@@ -130,7 +169,8 @@ impl Chain {
     /// If a state is greater than the number of cores.
     pub fn ln_first_passage(&self, from: u32, to: u32) -> f64 {
         assert!(from.max(to) <= self.cores(), "states are 0 to the number of cores");
-        let ln_p = |k: u32| self.ln_probabilities[k as usize];
+        let ln = self.ln_probabilities();
+        let ln_p = |k: u32| ln[k as usize];
         // One step up from k takes (P_0 + … + P_k) / (P_k · rate up), one down (P_k + … + P_n) / (P_k · rate down).
         let mut ln_behind = f64::NEG_INFINITY;
         let mut ln_time = f64::NEG_INFINITY;
@@ -194,6 +234,29 @@ mod tests {
         assert_close(chain.probabilities().next().unwrap(), 1.0 / total, 1e-12);
         assert_close(chain.throughput(), (1.0 - 1.0 / total) / s, 1e-12);
         assert_close(chain.at_lock() + chain.away(), f64::from(n), 1e-12);
+    }
+
+    #[test]
+    fn products_are_what_logarithms_give_however_far_they_span() {
+        for (cores, think, service, c) in [
+            (1, 5.0, 1.0, 0.0),
+            (48, 1_592.0, 121.0, 200.0),
+            (1_024, 3e6, 100.0, 60.0),
+            (4_096, 1e9, 1e3, 1e5),
+            (64, 1e-9, 1e3, 0.0),
+        ] {
+            let chain = Chain::new(think, ticket_times(cores, service, c)).unwrap();
+            assert!(chain.by_products(cores).is_some(), "{cores} cores, {think}");
+            for (product, logarithm) in chain.probabilities().zip(chain.by_logarithms()) {
+                assert!(
+                    (product - logarithm).abs() <= 1e-9 * logarithm + 1e-200,
+                    "{product} is not {logarithm}"
+                );
+            }
+        }
+        let extreme = Chain::new(f64::MIN_POSITIVE, ticket_times(8, 1e3, 1.0)).unwrap();
+        assert!(extreme.by_products(8).is_none());
+        assert_close(extreme.at_lock(), 8.0, 1e-12);
     }
 
     #[test]

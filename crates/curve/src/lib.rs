@@ -187,6 +187,9 @@ impl TryFrom<Unchecked> for Curve {
     }
 }
 
+/// Values that differ by less than this part of themselves are equal.
+const ROUNDING: f64 = 1e-9;
+
 impl Curve {
     /// A curve without points.
     pub fn new(label: impl Into<String>, unit: Unit, provenance: Provenance) -> Self {
@@ -256,9 +259,11 @@ impl Curve {
         Some(self.points[index])
     }
 
-    /// The point of the greatest value, the one of fewest cores where several are equal.
+    /// The point of the greatest value, the one of fewest cores where several are equal but for the rounding of what made
+    /// them: a computed curve that levels off peaks where it first does.
     pub fn peak(&self) -> Option<Point> {
-        self.points.iter().copied().reduce(|best, point| if point.value > best.value { point } else { best })
+        let greatest = self.points.iter().map(|point| point.value).reduce(f64::max)?;
+        self.points.iter().copied().find(|point| point.value >= greatest * (1.0 - ROUNDING))
     }
 
     /// The first number of cores past the peak at which the value is under [`COLLAPSE_SHARE`] of the peak.
@@ -353,6 +358,8 @@ mod tests {
 
     #[test]
     fn peak_is_the_first_of_equals_and_collapse_is_past_it() {
+        let levelling_off = curve(&[(1, 1.0), (2, 3.0), (4, 3.0 + 3e-12), (8, 3.0 + 4e-12)]);
+        assert_eq!(levelling_off.peak().unwrap().cores, 2);
         let curve = curve(&[(1, 1.0), (2, 0.5), (3, 4.0), (4, 4.0), (5, 3.6), (6, 3.59), (7, 4.0)]);
         assert_eq!(curve.peak().unwrap().cores, 3);
         assert_eq!(curve.collapse_cores(), Some(6), "0.9 of the peak itself is not collapsed");

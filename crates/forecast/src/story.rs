@@ -264,13 +264,13 @@ impl Later<'_> {
         };
         let there = if last < HELD_BACK * peak {
             format!(
-                "on {machine} the program is fastest at {peak_cores} cores, with {peak:.1} times the work of one, and does \
-                 {last:.1} times at {cores}"
+                "on {machine} the program is fastest at {peak_cores} cores, with {peak:.1} times the work of one, and falls \
+                 to {last:.1} times at {cores}"
             )
         } else {
             format!("on {machine} the program does {last:.1} times the work of one at {cores} cores")
         };
-        Some(format!("Later:     {here}; {there}, with `{lock}` {instead:.1} times."))
+        Some(format!("Later:     {here}; {there}; with `{lock}` it does {instead:.1} times there."))
     }
 }
 
@@ -395,10 +395,16 @@ mod tests {
         let line = |predicted: &Value| Later { predicted, machine: "m", lock: "mcs" }.line().unwrap();
         let by_twin = line(&predicted);
         assert!(by_twin.contains("fastest at 16 cores, with 11.0 times"), "{by_twin}");
-        assert!(by_twin.contains("does 5.0 times at 48, with `mcs` 31.0 times"), "{by_twin}");
+        assert!(
+            by_twin.contains("falls to 5.0 times at 48; with `mcs` it does 31.0 times there"),
+            "{by_twin}"
+        );
         predicted["beliefs"] = json!([{"lock": "as it is", "believed": "chain"}]);
         let by_chain = line(&predicted);
-        assert!(by_chain.contains("with 12.0 times") && by_chain.contains("`mcs` 31.0 times"), "{by_chain}");
+        assert!(
+            by_chain.contains("with 12.0 times") && by_chain.contains("`mcs` it does 31.0 times"),
+            "{by_chain}"
+        );
         assert_eq!(Later { predicted: &Value::Null, machine: "m", lock: "mcs" }.line(), None);
     }
 

@@ -324,8 +324,8 @@ unsafe impl Machine for Patient {
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
         timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
-        /// A nap between looks at two words.
-        const NAP_NS: u64 = 50_000;
+        /// A sleep between two looks at two words.
+        const BETWEEN_LOOKS_NS: u64 = 50_000;
         loop {
             let found = Simulated::spin_until_any_or(
                 (first, first_ordering, &mut first_ready),
@@ -342,7 +342,11 @@ unsafe impl Machine for Patient {
             if let Some(own) = SLEEPERS.with_borrow(|sleepers| sleepers.beds.get(&thread).copied()) {
                 let bed = bed(own);
                 bed.store(0, Ordering::SeqCst);
-                Simulated::sleep_while(bed, 0, Timeout::at(Deadline::after_ns::<Simulated>(NAP_NS)));
+                Simulated::sleep_while(
+                    bed,
+                    0,
+                    Timeout::at(Deadline::after_ns::<Simulated>(BETWEEN_LOOKS_NS)),
+                );
             }
         }
     }

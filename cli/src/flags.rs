@@ -80,6 +80,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("version", Some('V'), &[], "print the version"),
     ("weaken", None, &["SITE=CHANGE"], "a mutant"),
     ("what-if", None, &["CHANGE"], "a change to the program"),
+    ("work", None, &["WORK"], "what an operation is"),
 ];
 
 /// What a flag has against the conventions.

@@ -149,6 +149,9 @@ impl Story<'_> {
 /// Threads that do less than this share of as many times the work of one are held back.
 const HELD_BACK: f64 = 0.9;
 
+/// Threads that do this share of as many times the work of one, the start of the program counted, are not held back.
+const UNHURT: f64 = 0.8;
+
 /// A program whose threads do nothing but run and wait for a lock keeps this share of its cores busy on a quiet machine,
 /// as the sleep of waiters costs some.
 const BUSY: f64 = 0.6;
@@ -253,7 +256,7 @@ impl Later<'_> {
         let instead = Believed::of(predicted, Some(lock))?.last()?.1;
         let shown = &predicted["lock"]["shown"];
         let here = match (shown["cores"].as_f64(), shown["speedup"].as_f64()) {
-            (Some(cores), Some(speedup)) if speedup >= HELD_BACK * cores => {
+            (Some(cores), Some(speedup)) if speedup >= UNHURT * cores => {
                 format!(
                     "{site} does not hurt here, where {cores} threads do {speedup:.2} times the work of one"
                 )

@@ -175,7 +175,8 @@ fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
     words.join("; ")
 }
 
-/// A prediction in what `contend predict --json` printed: the twin's, unless there is none or the chain is believed.
+/// A prediction in what `contend predict --json` printed: the twin's, unless there is none, the chain is believed, or the
+/// chain alone can tell.
 struct Believed<'a> {
     verdict: &'a Value,
     points: &'a [Value],
@@ -191,10 +192,12 @@ impl<'a> Believed<'a> {
         let chain = predicted["lock"]["predictions"].as_array()?.iter().find(wanted)?;
         let chosen = |belief: &Value| belief["lock"] == chain["name"] && belief["believed"] == "chain";
         let twin = predicted["twin"]["runs"].as_array().and_then(|runs| runs.iter().find(wanted));
-        let one = match (twin, predicted["beliefs"].as_array()) {
-            (Some(_), Some(beliefs)) if beliefs.iter().any(chosen) => chain,
-            (Some(twin), _) => twin,
-            (None, _) => chain,
+        let chain_is_believed =
+            predicted["beliefs"].as_array().is_some_and(|beliefs| beliefs.iter().any(chosen));
+        let tells = |one: &&Value| one["verdict"]["is"] != "cannot_tell";
+        let one = match twin {
+            Some(twin) if !chain_is_believed && (tells(&twin) || !tells(&chain)) => twin,
+            _ => chain,
         };
         Some(Self { verdict: &one["verdict"], points: one["curve"]["points"].as_array()? })
     }
@@ -408,6 +411,9 @@ mod tests {
             by_chain.contains("with 12.0 times") && by_chain.contains("`mcs` it does 31.0 times"),
             "{by_chain}"
         );
+        predicted["beliefs"] = json!([]);
+        predicted["twin"]["runs"][0]["verdict"]["is"] = "cannot_tell".into();
+        assert!(line(&predicted).contains("with 12.0 times"), "the chain alone can tell");
         assert_eq!(Later { predicted: &Value::Null, machine: "m", lock: "mcs" }.line(), None);
     }
 

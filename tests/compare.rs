@@ -41,7 +41,7 @@ fn every_lock_has_a_row_with_what_the_program_printed() {
 fn a_program_that_fails_by_itself_passes_its_code_on() {
     let output = contend(&["compare", "--lock", "ticket", "--", "sh", "-c", "echo why >&2; exit 7"]);
     assert_eq!(output.status.code(), Some(7));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("why"), "its last words are shown");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("why"), "its output tail is shown");
     assert!(String::from_utf8_lossy(&output.stdout).contains("exit code 7 in the warm-up"));
 }
 

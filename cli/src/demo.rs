@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
   contend demo
   contend demo --lock rw-queued --runs 9     # another lock, more runs")]
 pub(crate) struct Args {
-    /// The lock to swap in: a name from `contend locks` that serves reader-writer locks
+    /// The lock to swap in: a name from `contend locks` that can stand in for reader-writer locks
     #[arg(long, value_name = "LOCK", default_value = "rw", value_parser = reader_writer_lock)]
     lock: String,
     /// Runs of each lock at each number of threads

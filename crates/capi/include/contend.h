@@ -283,7 +283,7 @@ int contend_rw_rdlock_again(contend_rw_t *lock);
 int contend_rw_unlock(contend_rw_t *lock);
 int contend_rw_downgrade(contend_rw_t *lock);
 
-/* mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain.
+/* mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
 typedef struct contend_mutex {
     uint64_t contend_private[3];

@@ -178,7 +178,7 @@ using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_u
 /// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
 using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
 
-/// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain.
+/// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
 using mutex = detail::timed<contend_mutex_t, contend_mutex_lock, contend_mutex_unlock, contend_mutex_trylock, contend_mutex_clocklock>;
 
 /// glibc's default mutex: sleeps at once while the lock is held.

@@ -151,7 +151,7 @@ struct ClhNode {
 // SAFETY: as above.
 unsafe impl Node<Checked> for ClhNode {}
 
-/// CLH. With `REUSES` a thread gives back its own node at the release, instead of its predecessor's.
+/// CLH. With `REUSES` a thread frees its own node at the release, instead of its predecessor's.
 struct Clh<const REUSES: bool> {
     tail: Ptr<ClhNode>,
     holder: Cell<*mut ClhNode>,

@@ -302,8 +302,8 @@ impl Case<'_> {
             let after = self.throughput(&after, family, threads, change.split, end)?;
             Some(f64::from(change.batch) * after / before)
         };
-        let [cheap, likely, dear] = End::ALL.map(ratio);
-        spread(&[likely?, cheap?, dear?], 1)
+        let [optimistic, likely, pessimistic] = End::ALL.map(ratio);
+        spread(&[likely?, optimistic?, pessimistic?], 1)
     }
 
     /// Operations a nanosecond.

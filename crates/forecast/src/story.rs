@@ -11,7 +11,7 @@ use serde_json::Value;
 ///
 /// # Errors
 ///
-/// A name that nobody has, or that of a lock which serves no reader-writer locks.
+/// A name that nobody has, or that of a lock which cannot stand in for reader-writer locks.
 pub fn reader_writer_lock(name: &str) -> Result<String, String> {
     let lock = names::lock(name)?;
     if lock.shared {

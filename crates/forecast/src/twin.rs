@@ -10,7 +10,7 @@
 //!
 //! Runs are repeated with other seeds, every second one from a start with all threads at the locks: where a lock lingers
 //! between working and collapsed, the range shows it. Besides, one run each has all ranges (of the profile's times and of the
-//! machine's costs) at the cheap and at the dear end. All of it is decided by profile, machine and seed.
+//! machine's costs) at the optimistic and at the pessimistic end. All of it is decided by profile, machine and seed.
 
 mod blueprint;
 mod durations;
@@ -120,7 +120,7 @@ const BASE_OPERATIONS: u64 = 30_000;
 /// The simulated target with what was found out about the profile once.
 #[derive(Debug)]
 pub struct Stage {
-    /// With all ranges at the cheap end, the likely values and the dear end.
+    /// With all ranges at the optimistic end, the likely values and the pessimistic end.
     hardware: [Hardware; 3],
     /// What of the profiled think time is the locks' own work, ns.
     overhead_ns: f64,
@@ -151,10 +151,10 @@ impl Stage {
         profiled_on: &MachineFile,
         plan: &Plan,
     ) -> anyhow::Result<Self> {
-        let [cheap, likely, dear] = End::ALL.map(|end| Hardware::new(&at_end(machine, end)));
+        let [optimistic, likely, pessimistic] = End::ALL.map(|end| Hardware::new(&at_end(machine, end)));
         let own: Vec<&'static str> = blueprint.locks.iter().map(|hot| own_lock(hot.kind).0).collect();
         let stage = Self {
-            hardware: [cheap?, likely?, dear?],
+            hardware: [optimistic?, likely?, pessimistic?],
             overhead_ns: 0.0,
             own,
             seed: plan.seed,
@@ -226,7 +226,7 @@ impl Stage {
         Ok(Done { rate: done.rate * blueprint.batch, ..done })
     }
 
-    /// Operations a nanosecond of the program as it was profiled on so many threads: each seed's, then at the cheap and the dear
+    /// Operations a nanosecond of the program as it was profiled on so many threads: each seed's, then at the optimistic and the pessimistic
     /// end. `first` takes the place of the first lock.
     ///
     /// # Errors

@@ -312,7 +312,8 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
         Ok((!lab::interrupt::came()).then_some(trial))
     })?;
     drop(steps);
-    let noise = watch.stop();
+    // The load at the start is that of the program before; who else runs meanwhile is measured.
+    let noise = Noise { load_before: None, ..watch.stop() };
     let values = |runs: &LockRuns, threads: u32| -> Vec<f64> {
         runs.values
             .iter()
@@ -336,7 +337,7 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
     Ok(MeasuredAll { failed: None, points: points.collect(), untouched, noise })
 }
 
-/// The curves of a lock's rows: predicted with its ends, and measured with its ends, cheap end first.
+/// The curves of a lock's rows: predicted with its ends, and measured with its ends, optimistic end first.
 pub(crate) fn curves(rows: &[&Validation]) -> Option<[[Curve; 3]; 2]> {
     let curve = |of: fn(&Validation) -> Option<Point>, end: End| {
         let points: Option<Vec<_>> = rows
@@ -354,8 +355,8 @@ pub(crate) fn curves(rows: &[&Validation]) -> Option<[[Curve; 3]; 2]> {
         Curve::new("", Unit::Speedup, Provenance::Measured).with_points(points?).ok()
     };
     let ends = |of: fn(&Validation) -> Option<Point>| {
-        let [cheap, likely, dear] = End::ALL.map(|end| curve(of, end));
-        Some([cheap?, likely?, dear?])
+        let [optimistic, likely, pessimistic] = End::ALL.map(|end| curve(of, end));
+        Some([optimistic?, likely?, pessimistic?])
     };
     Some([ends(|row| row.predicted)?, ends(|row| row.measured)?])
 }

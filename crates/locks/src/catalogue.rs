@@ -381,7 +381,7 @@ catalogue! {
         nested: "any number",
     }
     "mutex": timed LinuxMutex {
-        summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken in vain",
+        summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken",
         source: "Linux 3.16, 4.10",
         family: Blocking,
         fairness: "none, but the first of those that sleep is bypassed only until it has been woken once",

@@ -3,7 +3,7 @@
 //! | bits of `word` | name      | set by                                    | cleared by                                   |
 //! |----------------|-----------|-------------------------------------------|----------------------------------------------|
 //! | 0              | `WAITERS` | a waiter that has entered the list        | the waiter that leaves it empty              |
-//! | 1              | `HANDOFF` | the first waiter, woken once in vain      | whoever hands over, or enters from the list  |
+//! | 1              | `HANDOFF` | the first waiter that woke and found none | whoever hands over, or enters from the list  |
 //! | 2              | `PICKUP`  | whoever hands over, with the new owner    | that owner, when it looks                    |
 //! | 3              | `LIST`    | whoever changes the list                  | the same                                     |
 //! | 4 to 31        | owner     | acquirers, with their thread's number + 1 | the release; 0: free                         |

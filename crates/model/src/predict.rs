@@ -150,10 +150,10 @@ fn verdict(parameters: &Parameters, family: Family, ends: &[Curve; 3]) -> Verdic
     judge(ends, unknown)
 }
 
-/// What becomes of throughput, by its curves at the cheap end of all ranges, at the likely values and at the dear end. Where
+/// What becomes of throughput, by its curves at the optimistic end of all ranges, at the likely values and at the pessimistic end. Where
 /// the ends disagree on whether it collapses that cannot be told: `unknown` is what is known too roughly.
-pub fn judge([cheap, likely, dear]: &[Curve; 3], unknown: &str) -> Verdict {
-    match (dear.collapse_cores(), cheap.collapse_cores()) {
+pub fn judge([optimistic, likely, pessimistic]: &[Curve; 3], unknown: &str) -> Verdict {
+    match (pessimistic.collapse_cores(), optimistic.collapse_cores()) {
         (Some(early), Some(late)) => {
             Verdict::Collapses { earliest: early.min(late), latest: early.max(late) }
         }

@@ -121,7 +121,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         plots,
         notes: vec![
             "c is measured with all cores waiting, from 12 to 48 cores; the model's form is t_k = s + c(k-1)/2. Errors are of the model against the simulation at 16 numbers of cores.".into(),
-            "Between standing and fallen a chance crowd decides, so the worst error lies at the collapse.".into(),
+            "Between standing and fallen chance decides how many contend, so the worst error lies at the collapse.".into(),
         ],
         faults: [4, 5, 6].map(Fault).to_vec(),
     })

@@ -204,7 +204,7 @@ pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproductio
         plots: Vec::new(),
         notes: vec![
             "Fallen: under nine tenths of what as many cores would do alone. Each row is four runs that differ in their seed.".into(),
-            "The paper and its lecture say that short runs near the collapse do well and long ones fall: a chance crowd at the lock slows it so that the crowd stays.".into(),
+            "The paper and its lecture say that short runs near the collapse do well and long ones fall: contenders that gather by chance slow the lock so that they stay.".into(),
         ],
         faults: Vec::new(),
     })

@@ -1,7 +1,7 @@
 //! Lock clients: the smallest programs that show whether a lock does what it claims.
 //!
 //! Each client allocates everything that its threads share, runs them on a machine, and adds up what they did. It
-//! is deterministic but for the machine's scheduling, so that one client serves running, simulating and checking:
+//! is deterministic but for the machine's scheduling, so that one client is for running, simulating and checking:
 //!
 //! ```
 //! use contend_workloads::client::{self, ClientKind, Shape};

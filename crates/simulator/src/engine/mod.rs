@@ -265,7 +265,7 @@ unsafe fn miss(engine: *mut Engine, line: u32, request: Request, site: &'static 
         let current = this.scheduler.current;
         this.memory.ask(current, line, request, Some(site), this.clock.now);
         match this.issue(current) {
-            // Nobody else can come in between: no need to leave the coroutine.
+            // No event lies between: no need to leave the coroutine.
             Some(done) if this.clock.is_free_until(done) => this.clock.now = done,
             Some(done) => {
                 this.clock.push(done, Event::Resume(current));

@@ -193,7 +193,7 @@ impl Engine {
         let site = self.memory.requesters.get(thread).watched.site;
         self.memory.ask(thread, line, Request::Load, site, self.clock.now);
         match self.issue(thread) {
-            // Nobody else can come in between.
+            // No event lies between.
             Some(done) if self.clock.is_free_until(done) => {
                 self.clock.now = done;
                 self.answered_poll(thread);

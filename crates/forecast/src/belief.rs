@@ -110,6 +110,9 @@ fn alike(one: &Verdict, other: &Verdict) -> bool {
     }
 }
 
+/// A measurement from which both engines are off by less than this does not tell which of them is right elsewhere.
+const BOTH_MEET: f64 = 0.1;
+
 /// The engine that lies nearer to what was measured of this lock past one core, if anything was.
 fn nearer_to_measured(named: &Named, run: &Run, lock: &LockPrediction) -> Option<(Engine, String)> {
     let of_lock = |curve: &&Curve| {
@@ -133,6 +136,9 @@ fn nearer_to_measured(named: &Named, run: &Run, lock: &LockPrediction) -> Option
         (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
     };
     let (chain, twin) = (off(&named.prediction.curve)?, off(&run.curve)?);
+    if chain.max(twin) < BOTH_MEET {
+        return None;
+    }
     let percent = |error: f64| 100.0 * (error.exp() - 1.0);
     let (believed, near, far) =
         if twin <= chain { (Engine::Twin, twin, chain) } else { (Engine::Chain, chain, twin) };
@@ -196,6 +202,12 @@ mod tests {
         let by_measurement = beliefs(&prediction, &twin(run_of(&far, true)));
         assert_eq!(by_measurement[0].believed, Engine::Twin);
         assert!(by_measurement[0].why.contains("off by 0 %"), "{:?}", by_measurement[0]);
+        // What both meet decides nothing.
+        let at_two = chain.at(2).unwrap().value;
+        prediction.shown = Some(Shown { cores: 2, speedup: at_two });
+        let alike_at_two = [(1, 1.0), (2, 1.05 * at_two), (4, 0.01)];
+        let by_code = beliefs(&prediction, &twin(run_of(&alike_at_two, false)));
+        assert!(by_code[0].why.contains("the lock's own code"), "{:?}", by_code[0]);
         // Of two that cannot tell, neither is.
         prediction.predictions[0].prediction.verdict = Verdict::CannotTell { reason: "r".into() };
         let mut unknown = run_of(&far, false);

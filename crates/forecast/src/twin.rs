@@ -52,11 +52,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Powers of two and the last number, with three replications.
+    /// Powers of two, between 8 and 64 the numbers halfway, and the last number, with three replications.
     #[must_use]
     pub fn upto(last: u32) -> Self {
-        let mut threads: Vec<u32> = (0..32).map(|power| 1 << power).take_while(|&n| n < last).collect();
+        let powers = (0..32).map(|power| 1 << power);
+        let mut threads: Vec<u32> = powers.chain([12, 24, 48]).filter(|&n| n < last).collect();
         threads.push(last.max(1));
+        threads.sort_unstable();
         Self { threads, seed: 1, replications: 3, ends: true, everywhere: false }
     }
 }

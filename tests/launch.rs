@@ -16,11 +16,13 @@ const NOBODY: u32 = 65534;
 fn contend(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(CONTEND);
     command.args(arguments).current_dir(directory);
-    // `nohup cargo test` has the signal ignored, and what is started inherits that.
+    // `nohup cargo test` and what a script starts with `&` have signals ignored, and what is started inherits that.
     // SAFETY: signal(2) may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            libc::signal(libc::SIGHUP, libc::SIG_DFL);
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             Ok(())
         });
     }

@@ -328,7 +328,7 @@ words! {
         hold_other_count,
         /// Their ticks.
         hold_other_ticks,
-        /// Timed gaps from a release to the same thread's next acquisition.
+        /// Timed gaps from a release in this mode to the same thread's next acquisition in any mode.
         think_count,
         /// Their ticks.
         think_ticks,

@@ -57,6 +57,15 @@ pub enum Mode {
     Shared = 1,
 }
 
+impl Mode {
+    const fn other(self) -> Self {
+        match self {
+            Self::Exclusive => Self::Shared,
+            Self::Shared => Self::Exclusive,
+        }
+    }
+}
+
 /// How a condition wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -313,7 +322,7 @@ impl<H: Host> Recorder<H> {
         let Some(pair) = t.find(key_of(place as u32, mode)) else {
             return self.acquired_first(t, trace, kind, mode, address, wait_started);
         };
-        self.count_acquisition(t, trace, pair, mode, wait_started);
+        self.count_acquisition(t, trace, pair, kind, mode, wait_started);
     }
 
     #[inline]
@@ -322,6 +331,7 @@ impl<H: Host> Recorder<H> {
         t: &PerThread,
         trace: &Trace,
         pair: &Pair,
+        kind: ObjectKind,
         mode: Mode,
         wait_started: Option<u64>,
     ) {
@@ -330,7 +340,7 @@ impl<H: Host> Recorder<H> {
         if acquisitions.is_multiple_of(WARM) {
             self.warm_up(pair, acquisitions);
         }
-        self.begin(t, trace, pair, mode, wait_started);
+        self.begin(t, trace, pair, kind, mode, wait_started);
     }
 
     #[cold]
@@ -348,7 +358,7 @@ impl<H: Host> Recorder<H> {
             return t.count();
         }
         match self.pair(t, trace, kind, mode, address) {
-            Some(pair) => self.count_acquisition(t, trace, pair, mode, wait_started),
+            Some(pair) => self.count_acquisition(t, trace, pair, kind, mode, wait_started),
             None => self.drop_event(),
         }
     }
@@ -363,7 +373,15 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline]
-    fn begin(&self, t: &PerThread, trace: &Trace, pair: &Pair, mode: Mode, wait_started: Option<u64>) {
+    fn begin(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        pair: &Pair,
+        kind: ObjectKind,
+        mode: Mode,
+        wait_started: Option<u64>,
+    ) {
         if mode == Mode::Shared {
             let state = pair.state.load(Relaxed);
             if state < READ_HOLD || !self.was_handed_over(trace) {
@@ -377,13 +395,20 @@ impl<H: Host> Recorder<H> {
         let owner = (place >> 32) as u16;
         add(&pair.owner_changes, u64::from((owner != 0) & (owner != t.number.get() as u16)));
         let drawn = t.draw(self.period.load(Relaxed));
-        let released = pair.released.load(Relaxed);
-        if !drawn && released == 0 && wait_started.is_none() {
+        let mut released_in = pair;
+        if kind == ObjectKind::Rwlock
+            && pair.released.load(Relaxed) == 0
+            && let Some(other) = t.find(key_of(place as u32, mode.other()))
+        {
+            released_in = other;
+        }
+        if !drawn && released_in.released.load(Relaxed) == 0 && wait_started.is_none() {
             return pair.hold_started.store(0, Relaxed);
         }
-        self.begin_timed(trace, pair, drawn, place, released, wait_started);
+        self.begin_timed(trace, pair, drawn, place, released_in, wait_started);
     }
 
+    /// The think time that ends here is counted for the mode of the release that it began with.
     #[inline]
     fn begin_timed(
         &self,
@@ -391,7 +416,7 @@ impl<H: Host> Recorder<H> {
         pair: &Pair,
         drawn: bool,
         place: u64,
-        released: u64,
+        released_in: &Pair,
         wait_started: Option<u64>,
     ) {
         let now = H::stamp();
@@ -402,13 +427,14 @@ impl<H: Host> Recorder<H> {
         if state & UNTIMED != 0 {
             return;
         }
+        let released = released_in.released.load(Relaxed);
         if released != 0 {
-            pair.released.store(0, Relaxed);
+            released_in.released.store(0, Relaxed);
             self.measured(
-                pair,
+                released_in,
                 Quantity::Think,
-                &pair.think_count,
-                &pair.think_ticks,
+                &released_in.think_count,
+                &released_in.think_ticks,
                 now.saturating_sub(released),
             );
         }
@@ -537,7 +563,7 @@ impl<H: Host> Recorder<H> {
             return self.drop_event();
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time
-        self.begin(t, trace, pair, Mode::Exclusive, relock_started);
+        self.begin(t, trace, pair, ObjectKind::Mutex, Mode::Exclusive, relock_started);
         self.cond_waits(t, 0);
         add(&pair.condition_waits, 1);
         add(&pair.condition_ticks, H::stamp().saturating_sub(started));

@@ -113,6 +113,29 @@ fn readers_and_writers_are_apart_and_may_nest() {
 }
 
 #[test]
+fn think_time_ends_at_the_next_acquisition_in_either_mode() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let hold = |mode: Mode, ticks: u64| {
+        file.recorder.acquired(&t, &lock, ObjectKind::Rwlock, mode, 0x1000, None);
+        pass(ticks);
+        file.recorder.releasing(&t, &lock, mode);
+    };
+    for _ in 0..10 {
+        hold(Mode::Exclusive, 3);
+        pass(100);
+        for _ in 0..20 {
+            hold(Mode::Shared, 10);
+            pass(7);
+        }
+    }
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    assert_eq!((row.exclusive.think.count, row.exclusive.think.total_ns), (10, 1_000.0));
+    assert_eq!((row.shared.think.count, row.shared.think.total_ns), (199, 199.0 * 7.0));
+}
+
+#[test]
 fn a_read_lock_given_up_by_another_thread_nests_nothing() {
     let file = File::new(MIB, 1);
     let (taker, giver, lock) = (PerThread::new(), PerThread::new(), Trace::new());

@@ -83,6 +83,8 @@ pub struct Hardware {
     pub system_call: Time,
     /// From a wake-up until the sleeper runs on an idle core.
     pub wake: Time,
+    /// What a system call that wakes a sleeper on another core takes longer than one that wakes nobody.
+    pub wake_call: Time,
 }
 
 impl Hardware {
@@ -138,6 +140,7 @@ impl Hardware {
             context_switch: costs.time(&coherence.context_switch).unwrap_or(DEFAULT_CONTEXT_SWITCH),
             system_call: costs.time(&coherence.system_call).unwrap_or(DEFAULT_SYSTEM_CALL),
             wake: costs.figure(&file.handover.wake),
+            wake_call: costs.time(&coherence.wake_call).unwrap_or(DEFAULT_WAKE_CALL),
         })
     }
 
@@ -185,6 +188,7 @@ const DEFAULT_MEMORY: Time = 70 * PS_PER_NS;
 const DEFAULT_TIME_SLICE: Time = 3_000_000 * PS_PER_NS;
 const DEFAULT_CONTEXT_SWITCH: Time = 1_500 * PS_PER_NS;
 const DEFAULT_SYSTEM_CALL: Time = 300 * PS_PER_NS;
+const DEFAULT_WAKE_CALL: Time = 1_000 * PS_PER_NS;
 
 fn places(file: &MachineFile) -> Vec<Place> {
     let topology = &file.topology;

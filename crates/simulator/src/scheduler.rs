@@ -48,6 +48,8 @@ pub(crate) struct Thread {
 /// All threads and cores.
 pub(crate) struct Scheduler {
     hardware: Rc<Hardware>,
+    /// See [`crate::Options::threads_move`].
+    threads_move: bool,
     cores: Vec<Core>,
     threads: Vec<Thread>,
     /// By the address that they sleep at, in the order of their sleeps.
@@ -64,10 +66,11 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(hardware: &Rc<Hardware>) -> Self {
+    pub(crate) fn new(hardware: &Rc<Hardware>, threads_move: bool) -> Self {
         let core = |_| Core { running: NOBODY, ready: VecDeque::new(), slice_end: Time::MAX, slice: 0 };
         Self {
             hardware: Rc::clone(hardware),
+            threads_move,
             cores: (0..hardware.cores()).map(core).collect(),
             threads: Vec::new(),
             sleepers: BTreeMap::new(),
@@ -134,9 +137,27 @@ impl Scheduler {
         }
     }
 
+    /// The core that a thread would run on if it became ready now: its own, or an idle one if its own is taken.
+    fn destination(&self, thread: u32) -> u32 {
+        let own = self.threads[thread as usize].core;
+        if !self.threads_move || self.cores[own as usize].running == NOBODY {
+            return own;
+        }
+        let idle = self.cores.iter().position(|core| core.running == NOBODY);
+        idle.map_or(own, |idle| idle as u32)
+    }
+
+    /// Moves a thread that is not running to another core.
+    fn move_to(&mut self, memory: &mut Memory, thread: u32, core: u32) {
+        self.threads[thread as usize].core = core;
+        memory.requesters.get_mut(thread).core = core;
+        memory.requesters.get_mut(thread + self.threads.len() as u32).core = core; // its store buffer, which is empty
+    }
+
     /// A thread can run now, if its core is idle.
-    pub(crate) fn make_ready(&mut self, clock: &mut Clock, memory: &Memory, thread: u32) {
-        let core = self.threads[thread as usize].core;
+    pub(crate) fn make_ready(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
+        let core = self.destination(thread);
+        self.move_to(memory, thread, core);
         self.threads[thread as usize].activity = Activity::Ready;
         if self.cores[core as usize].running == NOBODY {
             self.give_core(clock, core, thread, clock.now);
@@ -169,21 +190,31 @@ impl Scheduler {
         clock.push(at, Event::Resume(thread));
     }
 
-    /// The thread that has the core leaves it to the next one, which runs after the switch.
-    fn leave_core(&mut self, clock: &mut Clock, core: u32) {
+    /// The thread that has the core leaves it to the next one, which runs after the switch; if there is none, to one that waits
+    /// for another core.
+    fn leave_core(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32) {
         self.cores[core as usize].running = NOBODY;
-        if let Some(next) = self.cores[core as usize].ready.pop_front() {
+        let mut next = self.cores[core as usize].ready.pop_front();
+        // A thread that has lost its core may have left stores behind in its buffer.
+        if next.is_none() && self.threads_move && self.hardware.store_buffer == 0 {
+            let longest = self.cores.iter_mut().max_by_key(|core| core.ready.len());
+            next = longest.and_then(|core| core.ready.pop_front());
+            if let Some(thread) = next {
+                self.move_to(memory, thread, core);
+            }
+        }
+        if let Some(next) = next {
             self.context_switches += 1;
             self.give_core(clock, core, next, clock.now + self.hardware.context_switch);
         }
     }
 
     /// A thread has used up its slice: it goes to the end of its core's queue.
-    pub(crate) fn preempt(&mut self, clock: &mut Clock, thread: u32) {
+    pub(crate) fn preempt(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
         let core = self.threads[thread as usize].core;
         self.threads[thread as usize].activity = Activity::Ready;
         self.cores[core as usize].ready.push_back(thread);
-        self.leave_core(clock, core);
+        self.leave_core(clock, memory, core);
     }
 
     /// A core's time slice is over; gives the thread that watched there and loses the core.
@@ -203,17 +234,17 @@ impl Scheduler {
             return None;
         }
         // It polls its lines again when it has the core again.
-        self.preempt(clock, running);
+        self.preempt(clock, memory, running);
         Some(running)
     }
 
     /// The running thread has ended.
-    pub(crate) fn end(&mut self, clock: &mut Clock, thread: u32) {
+    pub(crate) fn end(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
         let ending = &mut self.threads[thread as usize];
         ending.activity = Activity::Done;
         ending.ended = clock.now;
         let core = ending.core;
-        self.leave_core(clock, core);
+        self.leave_core(clock, memory, core);
     }
 
     /// The running thread begins to wait; `at` is its timeout.
@@ -242,14 +273,15 @@ impl Scheduler {
                 if let Some(sleepers) = self.sleepers.get_mut(&waiting.asleep_at) {
                     sleepers.retain(|&sleeper| sleeper != thread);
                 }
-                clock.push(clock.now + self.hardware.wake, Event::Ready(thread));
+                let at = clock.now + self.latency(thread);
+                clock.push(at, Event::Ready(thread));
             }
             _ => {}
         }
     }
 
     /// The running thread goes to sleep at an address and leaves its core; `at` is its timeout.
-    pub(crate) fn sleep(&mut self, clock: &mut Clock, address: u32, at: Option<Time>) {
+    pub(crate) fn sleep(&mut self, clock: &mut Clock, memory: &mut Memory, address: u32, at: Option<Time>) {
         let (current, core) = (self.current, self.current_core);
         self.sleepers.entry(address).or_default().push_back(current);
         self.sleeps += 1;
@@ -258,17 +290,27 @@ impl Scheduler {
         sleeping.asleep_at = address;
         sleeping.timed_out = false;
         self.begin_wait(clock, at);
-        self.leave_core(clock, core);
+        self.leave_core(clock, memory, core);
     }
 
-    /// Wakes sleepers of an address; says how many.
+    /// From the end of a sleep until the thread can run: an idle core has to wake up first, a busy one only queues it.
+    fn latency(&self, thread: u32) -> Time {
+        let core = self.destination(thread);
+        if self.cores[core as usize].running == NOBODY { self.hardware.wake } else { 0 }
+    }
+
+    /// Wakes sleepers of an address, which takes the caller time for each one on another core; says how many.
     pub(crate) fn wake(&mut self, clock: &mut Clock, address: u32, count: u32) -> u32 {
         let mut woken = 0;
         while woken < count {
             let Some(thread) = self.sleepers.get_mut(&address).and_then(VecDeque::pop_front) else { break };
             woken += 1;
             self.threads[thread as usize].wait += 1;
-            clock.push(clock.now + self.hardware.wake, Event::Ready(thread));
+            let at = clock.now + self.latency(thread);
+            clock.push(at, Event::Ready(thread));
+            if self.destination(thread) != self.current_core {
+                clock.now += self.hardware.wake_call;
+            }
         }
         self.wakes += u64::from(woken);
         woken

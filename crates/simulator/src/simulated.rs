@@ -239,16 +239,21 @@ unsafe impl Machine for Simulated {
     #[track_caller]
     fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         drain();
-        advance(engine!().hardware.system_call);
+        // The kernel looks at the word between the ways in and out.
+        let way = engine!().hardware.system_call / 2;
+        advance(way);
         if word.load(Ordering::SeqCst) != expected {
+            advance(way);
             return Slept::Changed;
         }
         if reached(&timeout) {
+            advance(way);
             return Slept::GaveUp;
         }
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
         let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
         let timed_out = sleep(address, deadline, timeout.cancel.is_some());
+        advance(way);
         // Whoever was woken says so, however late it is by now: nobody else had that wake-up.
         if timed_out && (timeout.cancel.is_none() || reached(&timeout)) {
             Slept::GaveUp
@@ -260,13 +265,15 @@ unsafe impl Machine for Simulated {
     #[track_caller]
     fn wake(word: *const SimulatedU32, count: u32) -> u32 {
         drain();
-        advance(engine!().hardware.system_call);
+        let way = engine!().hardware.system_call / 2;
+        advance(way);
         // The sleepers of now are those of this time only when everything before has happened.
         settle();
         let engine = engine!();
         let address = engine.offset_of(word as usize);
         let woken = engine.scheduler.wake(&mut engine.clock, address, count);
         engine.record(engine.current(), What::Wakes { address, count: woken });
+        advance(way);
         woken
     }
 
@@ -401,7 +408,7 @@ fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
     engine.record(current_thread, What::Sleeps { address });
     let check = cancellable.then_some(engine.clock.now + CANCEL_CHECK);
     let timeout = [deadline, check].into_iter().flatten().min();
-    engine.scheduler.sleep(&mut engine.clock, address, timeout);
+    engine.scheduler.sleep(&mut engine.clock, &mut engine.memory, address, timeout);
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.
     unsafe { suspend(current()) };
     engine!().scheduler.thread(current_thread).timed_out

@@ -6,7 +6,8 @@ mod common;
 use common::{M, count, hardware, hardware_with, with_slices};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Distance, Options, PS_PER_NS, Simulation};
-use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
+use machine::{Clock, Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
+use std::sync::atomic::AtomicU64;
 
 type U64 = <M as Machine>::U64;
 
@@ -154,4 +155,75 @@ fn a_switch_and_a_wake_up_cost_what_the_machine_says() {
         .unwrap();
     let woken_ns = 10_000 + (hardware.system_call + hardware.wake) / PS_PER_NS;
     assert!((woken_ns..woken_ns + 1_000).contains(&run.elapsed_ns), "{} ns, not {woken_ns}", run.elapsed_ns);
+}
+
+#[test]
+fn threads_that_may_move_run_where_nobody_else_does() {
+    let hardware = with_slices();
+    // Two threads that start on one core, 100 us of work each.
+    let elapsed_ns = |threads_move| {
+        let simulation = Simulation::new(&hardware).options(Options { threads_move, ..Options::default() });
+        let (run, _) = simulation
+            .run(|| {
+                let own = [0, 1].map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
+                M::run(&Plan { threads: 2, cores: &[0, 0], duration_ns: None }, &|thread| {
+                    for _ in 0..200 {
+                        M::delay(1_000);
+                        own[thread].load(Relaxed);
+                    }
+                })
+            })
+            .unwrap();
+        run.elapsed_ns
+    };
+    let (pinned, moved) = (elapsed_ns(false), elapsed_ns(true));
+    assert!((200_000..220_000).contains(&pinned), "{pinned} ns");
+    assert!((100_000..103_000).contains(&moved), "{moved} ns");
+}
+
+#[test]
+fn a_wake_up_costs_the_waker_and_a_busy_core_need_not_wake_first() {
+    let hardware = with_slices();
+    let woken_ns = |busy: bool| {
+        let (waker_ns, sleeper_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let run = || {
+            let word = Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0));
+            let own = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+            let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+            M::run(&plan, &|thread| match thread {
+                0 => {
+                    while word.load(Relaxed) == 0 {
+                        M::sleep_while(&word, 0, machine::Timeout::NONE);
+                    }
+                    sleeper_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
+                }
+                1 => {
+                    M::delay(80_000);
+                    word.store(1, Relaxed);
+                    let before = M::clock_ns(Clock::Monotonic);
+                    M::wake(&*word, 1);
+                    waker_ns.store(M::clock_ns(Clock::Monotonic) - before, Relaxed);
+                }
+                _ => {
+                    for _ in 0..if busy { 200 } else { 0 } {
+                        M::delay(1_000);
+                        own.load(Relaxed);
+                    }
+                }
+            });
+        };
+        Simulation::new(&hardware).run(run).unwrap();
+        (waker_ns.into_inner(), sleeper_ns.into_inner())
+    };
+    let ns = |time: u64| time / PS_PER_NS;
+    let call_ns = ns(hardware.system_call + hardware.wake_call);
+    let ((call_idle, after_idle), (call_busy, after_busy)) = (woken_ns(false), woken_ns(true));
+    assert!(
+        (call_ns..call_ns + 2).contains(&call_idle) && call_busy == call_idle,
+        "{call_idle}, {call_busy}"
+    );
+    // The busy core's thread has used up its slice.
+    let sooner = after_idle - after_busy;
+    let expected = ns(hardware.wake - hardware.context_switch);
+    assert!(sooner.abs_diff(expected) < 1_000, "{sooner} ns sooner, not {expected}");
 }

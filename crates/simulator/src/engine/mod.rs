@@ -55,11 +55,21 @@ pub struct Options {
     pub livelock_events: u64,
     /// How many records of a run are kept for a trace file.
     pub trace_records: usize,
+    /// A thread that becomes ready while its core is taken goes to an idle one, and a core that has nothing to do takes over a
+    /// thread that waits for another core, as the kernel's scheduler does with threads that are not pinned. Else each stays
+    /// where it started.
+    pub threads_move: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, really_poll: false, livelock_events: 20_000_000, trace_records: 0 }
+        Self {
+            seed: 1,
+            really_poll: false,
+            livelock_events: 20_000_000,
+            trace_records: 0,
+            threads_move: false,
+        }
     }
 }
 
@@ -122,7 +132,7 @@ impl Engine {
             nodes: NodePools::default(),
             clock: Clock::new(),
             memory: Memory::new(&hardware, options.seed),
-            scheduler: Scheduler::new(&hardware),
+            scheduler: Scheduler::new(&hardware, options.threads_move),
             locks: Locks::new(),
             threads: Vec::new(),
             progress: Progress {
@@ -167,7 +177,7 @@ impl Engine {
         let (current, slice_end) = (self.scheduler.current, self.scheduler.slice_end());
         if self.clock.now >= slice_end {
             self.record(current, What::Preempted);
-            self.scheduler.preempt(&mut self.clock, current);
+            self.scheduler.preempt(&mut self.clock, &mut self.memory, current);
         } else if self.clock.event_is_due() {
             // When this event comes it is the thread's turn: what others do at the same time later comes later.
             self.clock.push(self.clock.now, Event::Resume(current));
@@ -422,7 +432,7 @@ impl Engine {
                         return Err(Failure::Panicked(payload));
                     }
                     alive -= 1;
-                    this.scheduler.end(&mut this.clock, thread);
+                    this.scheduler.end(&mut this.clock, &mut this.memory, thread);
                 }
                 this.scheduler.current = NOBODY;
             }

@@ -138,6 +138,8 @@ pub struct Calibration {
     /// Cores that want a ticket lock, and the time from one acquisition to the next.
     contended_ns: Vec<(u32, Spread)>,
     wake_ns: Spread,
+    /// What a call that wakes a sleeper on another core takes the waker.
+    wake_call_ns: Spread,
     context_switch_ns: Spread,
     pause_ns: Spread,
     cached_load_ns: Spread,
@@ -154,7 +156,7 @@ impl Calibration {
     pub fn take(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
         let contenders = cores.contenders();
         let sizes = contender_counts(contenders.len());
-        let progress = progress.start(Work::Quantities, 12 + sizes.len());
+        let progress = progress.start(Work::Quantities, 13 + sizes.len());
         let take = |what: &'static str, sample: Vec<f64>| {
             progress.done();
             middle(&sample).with_context(|| {
@@ -181,6 +183,7 @@ impl Calibration {
             Ok((size as u32, time))
         });
         let contended_ns = contended_ns.collect::<anyhow::Result<_>>()?;
+        let wake_ups = time::wake_ups(neighbours);
         let measured = Self {
             source: Source::cited(format!(
                 "measured by contend calibrate on {} on {}",
@@ -192,7 +195,8 @@ impl Calibration {
             local_atomic_ns: take("an atomic operation", time::local_atomic_ns(first))?,
             lone_ticket_ns: take("a lock alone", time::lone_ticket_ns(first))?,
             contended_ns,
-            wake_ns: take("a wake-up", time::wake_ns(neighbours))?,
+            wake_ns: take("a wake-up", wake_ups.latency_ns)?,
+            wake_call_ns: take("a call that wakes a sleeper", wake_ups.call_ns)?,
             context_switch_ns: take("a context switch", time::context_switch_ns(first))?,
             pause_ns: take("a spin-loop hint", time::pause_ns(first))?,
             cached_load_ns: take("a load in the own cache", time::cached_load_ns(first))?,
@@ -310,6 +314,7 @@ impl Calibration {
             row(format!("ticket lock, from owner to owner, {} waiting", cores - 1), *spread, "ns");
         }
         row("wake-up of a sleeper on another core".into(), self.wake_ns, "ns");
+        row("call that wakes a sleeper on another core".into(), self.wake_call_ns, "ns");
         row("context switch by futex on one core".into(), self.context_switch_ns, "ns");
         row("spin-loop hint".into(), self.pause_ns, "ns");
         row("load in the own cache".into(), self.cached_load_ns, "ns");
@@ -376,6 +381,7 @@ mod tests {
             lone_ticket_ns: spread(4.0),
             contended_ns,
             wake_ns: spread(4000.0),
+            wake_call_ns: spread(2_000.0),
             context_switch_ns: spread(900.0),
             pause_ns: spread(10.0),
             cached_load_ns: spread(1.5),
@@ -476,6 +482,7 @@ mod tests {
             lone_ticket_ns: spread(6.0),
             contended_ns: vec![(2, spread(60.0)), (4, spread(180.0))],
             wake_ns: spread(5_200.0),
+            wake_call_ns: spread(5_000.0),
             context_switch_ns: spread(1_500.0),
             pause_ns: spread(14.0),
             cached_load_ns: spread(1.2),

@@ -37,8 +37,17 @@ impl Calibration {
             time_slice: Some(assumed(TIME_SLICE_NS, "a usual time slice of the kernel")),
             context_switch: nanoseconds(self.context_switch_ns, "a context switch by futex on one core"),
             system_call: nanoseconds(self.system_call_ns, "a futex call that wakes nobody"),
+            wake_call: nanoseconds(
+                self.longer_than_a_system_call(self.wake_call_ns),
+                "a futex call that wakes a sleeper on another core, less one that wakes nobody",
+            ),
             ..Coherence::default()
         }
+    }
+
+    fn longer_than_a_system_call(&self, call: Spread) -> Spread {
+        let less = |ns: f64| (ns - self.system_call_ns.median).max(0.0);
+        Spread { low: less(call.low), median: less(call.median), high: less(call.high) }
     }
 
     /// How much later each more waiter of a die makes a hand-over: its read is served before.

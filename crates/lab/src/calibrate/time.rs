@@ -203,15 +203,23 @@ pub fn contended_ticket_ns(cores: &[u32]) -> Vec<f64> {
     sample.into_inner().expect("no holder panics")
 }
 
-/// From the call that wakes a sleeper on another core until the sleeper runs, in ns.
-pub fn wake_ns(cores: [u32; 2]) -> Vec<f64> {
+/// What wake-ups of a sleeper on another core take, in ns.
+pub struct WakeUps {
+    /// From the call until the sleeper runs.
+    pub latency_ns: Vec<f64>,
+    /// The call alone: the waker goes on after it.
+    pub call_ns: Vec<f64>,
+}
+
+/// Wakes a sleeper on the second core from the first, again and again.
+pub fn wake_ups(cores: [u32; 2]) -> WakeUps {
     const WAKE_UPS: u32 = 200;
-    /// How long the sleeper sleeps, in turn: cores that idle longer sleep deeper.
-    const SLEEPS_NS: [u64; 3] = [50_000, 200_000, 1_000_000];
+    /// How long the sleeper sleeps, in turn: cores that idle longer sleep deeper, but who waits for a lock seldom sleeps long.
+    const SLEEPS_NS: [u64; 3] = [20_000, 50_000, 200_000];
     let word = Line(U32::ZERO);
     let called_ns = Line(U64::ZERO);
     let asleep = Line(U32::ZERO);
-    let sample = Mutex::new(Vec::new());
+    let samples = [Mutex::new(Vec::new()), Mutex::new(Vec::new())];
     Native::run(&Plan { threads: 2, cores: &cores, duration_ns: None }, &|thread| {
         let mut mine = Vec::new();
         for turn in 1..=WAKE_UPS {
@@ -223,7 +231,11 @@ pub fn wake_ns(cores: [u32; 2]) -> Vec<f64> {
                 }
                 called_ns.0.store(now_ns(), Ordering::Relaxed);
                 word.0.store(turn, Ordering::Release);
-                Native::wake(&raw const word.0, 1);
+                let before_ns = now_ns();
+                let woken = Native::wake(&raw const word.0, 1);
+                if woken == 1 {
+                    mine.push(now_ns().saturating_sub(before_ns) as f64);
+                }
             } else {
                 asleep.0.store(turn, Ordering::Release);
                 while word.0.load(Ordering::Acquire) != turn {
@@ -232,9 +244,10 @@ pub fn wake_ns(cores: [u32; 2]) -> Vec<f64> {
                 mine.push(now_ns().saturating_sub(called_ns.0.load(Ordering::Relaxed)) as f64);
             }
         }
-        sample.lock().expect("no holder panics").extend(mine);
+        samples[thread].lock().expect("no holder panics").extend(mine);
     });
-    sample.into_inner().expect("no holder panics")
+    let [call_ns, latency_ns] = samples.map(|sample| sample.into_inner().expect("no holder panics"));
+    WakeUps { latency_ns, call_ns }
 }
 
 /// One thread wakes another on its own core and goes to sleep, in ns: half of the round trip.
@@ -323,7 +336,8 @@ mod tests {
         }
         if let [a, b, ..] = places[..] {
             let cores = [a.core, b.core];
-            for sample in [transfer_ns(cores), wake_ns(cores)] {
+            let WakeUps { latency_ns, call_ns } = wake_ups(cores);
+            for sample in [transfer_ns(cores), latency_ns, call_ns] {
                 assert!(!sample.is_empty() && sample.iter().all(|ns| *ns >= 0.0));
             }
             // Empty where the two never run together.

@@ -121,6 +121,8 @@ coherence! {
     context_switch,
     /// Asking the kernel to sleep or to wake somebody.
     system_call,
+    /// What a call that wakes a sleeper on another core takes longer than one that wakes nobody.
+    wake_call,
 }
 
 fn exact() -> Probes {

@@ -382,7 +382,7 @@ mod tests {
     fn a_section_never_seen_on_a_second_core_is_a_range_and_said() {
         let lock = Observed { hold_other: None, threads: 1, ..observed(50.0, 2000.0) };
         let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
-        assert_eq!(parameters.growth_ns, Range { low: 0.0, likely: 50.0, high: 400.0 });
+        assert_eq!(parameters.growth_ns, Range { low: 0.0, likely: 100.0, high: 400.0 });
         assert!(parameters.doubts[0].contains("another core"));
         let seen = predicted(&observed(50.0, 2000.0), Family::Queue, "value = 80").curve.at(48).unwrap();
         let unseen = predicted(&lock, Family::Queue, "value = 80").curve.at(48).unwrap();

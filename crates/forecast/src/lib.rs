@@ -240,6 +240,10 @@ impl Forecast {
             let ran_together = table.header.ran_together;
             let transfer_ns = target.profiled_transfer_ns;
             let blueprint = Blueprint::new(&all, ran_together, of_one, &lock.parameters, transfer_ns);
+            let blueprint = match (of_one, &one_thread) {
+                (Some(of_one), Some(one)) => blueprint.with_cores_of(of_one, &one.header),
+                _ => blueprint.with_cores_of(row, &table.header),
+            };
             let last = target.cores[target.cores.len() - 1].min(machine.topology.cores());
             let mut plan = Plan { seed, ..Plan::upto(last) };
             if !threads.is_empty() {

@@ -215,7 +215,10 @@ impl Stage {
         };
         let program = blueprint.program(locks, self.overhead_ns * blueprint.batch, hardware, draw.end);
         let alone = threads == 1;
-        let timed = if alone && draw.end == End::Likely { BASE_OPERATIONS } else { operations(threads) };
+        let timed = match alone && draw.end == End::Likely {
+            true => BASE_OPERATIONS,
+            false => operations(threads, blueprint.operation_ns()),
+        };
         let cores: Vec<u32> = (0..threads).map(|thread| thread % hardware.cores() as u32).collect();
         let load = Load {
             cores: &cores,
@@ -225,7 +228,8 @@ impl Stage {
             timed,
         };
         let done = simulate(&program, hardware, &load)?;
-        Ok(Done { rate: done.rate * blueprint.batch, ..done })
+        let cores_give = blueprint.cpu_ns.map_or(f64::INFINITY, |cpu_ns| hardware.cores() as f64 / cpu_ns);
+        Ok(Done { rate: (done.rate * blueprint.batch).min(cores_give), ..done })
     }
 
     /// Operations a nanosecond of the program as it was profiled on so many threads: each seed's, then at the optimistic and the pessimistic
@@ -443,13 +447,17 @@ fn object(kind: LockKind) -> ObjectKind {
     }
 }
 
-/// Timed operations of a run: enough for a mean within some percent, fewer where each costs the work of many waiters.
-fn operations(threads: u32) -> u64 {
-    (600_000 / (u64::from(threads) + 30)).clamp(500, 6_000)
+/// Timed operations of a run: enough for a mean within some percent, fewer where each costs the work of many waiters; and more
+/// where they are short, so that a run sees many sleeps.
+fn operations(threads: u32, operation_ns: f64) -> u64 {
+    const LASTS_NS: f64 = 5_000_000.0;
+    let threads = u64::from(threads);
+    let enough = (600_000 / (threads + 30)).clamp(500, 6_000);
+    enough.max(((LASTS_NS / operation_ns) as u64).min(60_000 / threads))
 }
 
 fn simulate(program: &program::Program, hardware: &Hardware, load: &Load<'_>) -> anyhow::Result<Done> {
-    let options = Options { seed: load.seed, ..Options::default() };
+    let options = Options { seed: load.seed, threads_move: true, ..Options::default() };
     let (threads, cores) = (load.cores.len() as u32, hardware.cores() as u32);
     let outcome = Simulation::new(hardware).options(options).run(|| {
         // The C library's own locks wait as they are written.
@@ -515,6 +523,7 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
         controller_hop,
         context_switch,
         system_call,
+        wake_call,
         ..
     }) = &mut machine.coherence
     {
@@ -529,6 +538,7 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
             controller_hop,
             context_switch,
             system_call,
+            wake_call,
         ] {
             at(figure);
         }
@@ -667,6 +677,51 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn locks_for_which_only_the_sections_leave_time_are_taken_within_them() {
+        let machine = carried::machine("epyc-9654x2");
+        let (own, _) = own_lock(LockKind::Object(ObjectKind::Mutex));
+        let (one, _) = profiled(&simulated(&machine, own, &[1, 2]));
+        let transfer = machine.costs().transfer_ns(2);
+        let parameters = Parameters::observed(&observed(&one, true), transfer).unwrap();
+        let other = |section_ns: f64| {
+            let acquisitions = one.acquisitions();
+            let hold_same = times(acquisitions, section_ns);
+            let think = times(acquisitions, parameters.think_ns.likely);
+            let exclusive = Usage { acquisitions, hold_same, think, ..Usage::default() };
+            LockRow { name: "other".into(), exclusive, ..one.clone() }
+        };
+        // A section of 600 cycles, think time of 6,000.
+        for (section_ns, locks, nests) in [(0.5 * parameters.same_ns.likely, 2, false), (20_000.0, 1, false)]
+        {
+            let blueprint =
+                Blueprint::new(&[&one, &other(section_ns)], true, Some(&one), &parameters, transfer);
+            assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (locks, nests), "{section_ns} ns");
+        }
+        let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
+        let inside = other(0.5 * parameters.same_ns.likely);
+        let blueprint = Blueprint::new(&[&one, &inside], true, Some(&one), &short, transfer);
+        assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (1, true));
+    }
+
+    #[test]
+    fn no_more_is_done_than_the_cores_give() {
+        let machine = carried::machine("epyc-9654x2");
+        let (own, _) = own_lock(LockKind::Object(ObjectKind::Mutex));
+        let blueprint = blueprint(&simulated(&machine, own, &[1, 2]), &machine);
+        let cores = f64::from(machine.topology.cores());
+        let plan = Plan { threads: vec![1, 8], seed: 1, replications: 1, ends: false, everywhere: false };
+        let eight = |cpu_ns| {
+            let blueprint = Blueprint { cpu_ns, ..blueprint.clone() };
+            let stage = Stage::new(&blueprint, &machine, &machine, &plan).unwrap();
+            stage.rates(&blueprint, None, 8).unwrap()[0]
+        };
+        let free = eight(None);
+        assert_eq!(eight(Some(0.5 * cores / free)), free);
+        let held = eight(Some(2.0 * cores / free));
+        assert!((held - 0.5 * free).abs() < 1e-9 * free, "{held} of {free}");
     }
 
     #[test]

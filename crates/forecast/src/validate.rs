@@ -214,6 +214,7 @@ fn predict(
     let transfer_ns = costs.transfer_ns(2);
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
     let blueprint = Blueprint::new(&rows, table.header.ran_together, of_one, &parameters, transfer_ns);
+    let blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {
         threads: setting.threads.clone(),

@@ -23,4 +23,4 @@ pub mod tally;
 #[cfg(feature = "read")]
 pub use pthread::object::ObjectKind;
 #[cfg(feature = "read")]
-pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, Times, Usage};
+pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, TableHeader, Times, Usage};

@@ -5,7 +5,7 @@ use super::program::{Guard, Program, Section, Step};
 use crate::profiled::observed;
 use locks::catalogue;
 use model::{End, Family, Parameters};
-use profile::{LockKind, LockRow, ObjectKind, Times, Usage};
+use profile::{LockKind, LockRow, ObjectKind, TableHeader, Times, Usage};
 use simulator::Hardware;
 use topology::Range;
 
@@ -26,6 +26,8 @@ pub struct Hot {
     pub(crate) waits: Option<(f64, f64)>,
     /// Into so many the lock is split.
     pub copies: u32,
+    /// Other locks are taken within its sections: they change data even where they only read what this lock guards.
+    pub(crate) nests: bool,
 }
 
 /// Critical sections of one mode.
@@ -52,6 +54,8 @@ pub struct Blueprint {
     pub(crate) times_off: f64,
     /// Acquisitions of the program as it was profiled that one operation stands for.
     pub(crate) batch: f64,
+    /// Time on cores of the whole program for one acquisition, ns, where contention is no part of it.
+    pub(crate) cpu_ns: Option<f64>,
     /// What the blueprint leaves out, in words.
     pub doubts: Vec<String>,
 }
@@ -91,13 +95,26 @@ impl Blueprint {
         }
         let mut locks = vec![Hot::new(row, 1.0, first)];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
-        for &other in &rows[1..] {
+        let acquisitions = row.acquisitions().max(1) as f64;
+        let inside: f64 = rows[1..].iter().map(|other| other.held_ns() / acquisitions).sum();
+        let others = if inside > think_ns.likely && row.held_ns() / acquisitions >= inside {
+            // There is no time for them but in the sections, whose time holds theirs already.
+            doubts.push(format!(
+                "other locks are taken within the sections of {}, and no section waits for them",
+                row.name
+            ));
+            locks[0].nests = true;
+            &[]
+        } else {
+            &rows[1..]
+        };
+        for &other in others {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
             let lock = observed(other, ran_together);
             let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
-            let visits = other.acquisitions() as f64 / row.acquisitions().max(1) as f64;
+            let visits = other.acquisitions() as f64 / acquisitions;
             let hot = Hot::new(other, visits, &parameters);
             let inside_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
             let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
@@ -121,7 +138,30 @@ impl Blueprint {
                 100.0 * share, mean_ns
             ));
         }
-        Self { locks, think_ns, think, profiled_transfer_ns, times_off: first.spread, batch: 1.0, doubts }
+        Self {
+            locks,
+            think_ns,
+            think,
+            profiled_transfer_ns,
+            times_off: first.spread,
+            batch: 1.0,
+            cpu_ns: None,
+            doubts,
+        }
+    }
+
+    /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
+    /// never touch the lock included: however well the lock does, the target's cores give no more. Nothing is taken from a
+    /// profile in which threads contended for the lock, since that takes time on cores, too.
+    #[must_use]
+    pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader) -> Self {
+        /// Contention of less than this share of the acquisitions is left out of account.
+        const HARDLY: f64 = 0.01;
+        let (acquisitions, contended) = (row.acquisitions() as f64, row.contended() as f64);
+        let cpu_ns = header.cpu_ns - header.own_cost.total_ns;
+        self.cpu_ns =
+            (contended <= HARDLY * acquisitions && cpu_ns > 0.0).then(|| cpu_ns / acquisitions.max(1.0));
+        self
     }
 
     /// The mean time of one operation of a core alone by the profile, ns, at the likely end.
@@ -159,6 +199,7 @@ impl Blueprint {
             exclusive: section(&hot.exclusive),
             shared: section(&hot.shared),
             waits: hot.waits,
+            readers_write: hot.nests,
         });
         let think_ns = (end.opposite().of(self.think_ns) - overhead_ns).max(0.0);
         Program {
@@ -220,6 +261,7 @@ impl Hot {
             shared: held(&row.shared),
             waits: waits.filter(|&(share, _)| share >= LEAST_SHARE),
             copies: 1,
+            nests: false,
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Guard {
     pub(crate) shared: Section,
     /// How many sections end in a condition wait, and its mean in nanoseconds.
     pub(crate) waits: Option<(f64, f64)>,
+    /// Sections that read change their lines, too: those of data that other locks guard.
+    pub(crate) readers_write: bool,
 }
 
 /// A visit of a lock in an operation.
@@ -151,6 +153,7 @@ impl<M: Machine> Visitor<M> for Maker {
 /// A lock and the lines that it guards.
 struct GuardedLines<M: Machine> {
     lock: Box<dyn AnyLock>,
+    readers_write: bool,
     lines: Vec<Placed<M::Cell<u64>, M>>,
 }
 
@@ -158,7 +161,11 @@ impl<M: Machine> GuardedLines<M> {
     fn new(guard: &Guard) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
         let lines = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
-        Self { lock, lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect() }
+        Self {
+            lock,
+            readers_write: guard.readers_write,
+            lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect(),
+        }
     }
 
     /// One section, announced to the machine.
@@ -173,7 +180,7 @@ impl<M: Machine> GuardedLines<M> {
                 if reads || reads_first {
                     std::hint::black_box(line.get());
                 }
-                if !reads {
+                if !reads || self.readers_write {
                     line.set(1);
                 }
             }

@@ -1,13 +1,14 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
 use crate::{arguments, interrupt, progress};
+use anyhow::Context as _;
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use lab::check::clients::Client;
 use lab::check::mutants::{self, Mutant, Wanted};
 use lab::check::plan::{self, Limits, Verdict};
-use lab::check::{CheckedLock, Options, page};
+use lab::check::{CheckedLock, Options, page, verification};
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
 use lab::usage::UsageError;
@@ -77,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write the results as a page; survivors.csv beside it says of each surviving mutant why it is left
+    /// Write the results as a page; survivors.csv beside it says of each surviving mutant why it is left. With --mutate, one lock
+    /// takes the place of its rows in a page of all
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -186,7 +188,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(file), Some(path)) = (file, &args.output) {
         // Why a survivor is left stands beside the page, one mutant a line.
         let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
-        file.write(&page::markdown(&all, &arguments, &options, started.elapsed()))?;
+        let page = match (std::fs::read_to_string(path), &all[..]) {
+            (Ok(before), [one]) if args.mutate && options.is_of_everything() => {
+                let why = || format!("cannot put {} into {}", one.lock.name, path.display());
+                verification::updated(&before, one, &arguments, &options, started.elapsed())
+                    .with_context(why)?
+            }
+            _ => verification::page(&all, &arguments, &options, started.elapsed()),
+        };
+        file.write(&page)?;
     }
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {

@@ -5,6 +5,7 @@ pub mod mutants;
 pub mod page;
 pub mod plan;
 mod sites;
+pub mod verification;
 
 use checker::{Counterexample, Model};
 use clients::Client;
@@ -30,6 +31,31 @@ pub struct Options {
     pub time_limit: Duration,
     /// The access that is weaker than it is written, and what it becomes.
     pub weaken: Option<String>,
+}
+
+impl Options {
+    /// All clients, of the sizes that are asked for.
+    #[must_use]
+    pub const fn of_everything() -> Self {
+        Self {
+            model: Vec::new(),
+            client: None,
+            threads: None,
+            acquisitions: None,
+            time_limit: Duration::from_secs(60),
+            weaken: None,
+        }
+    }
+
+    /// Whether nothing is left out.
+    #[must_use]
+    pub fn is_of_everything(&self) -> bool {
+        self.model.is_empty()
+            && self.client.is_none()
+            && self.threads.is_none()
+            && self.acquisitions.is_none()
+            && self.weaken.is_none()
+    }
 }
 
 /// What was found out about one lock.

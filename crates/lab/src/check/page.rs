@@ -1,13 +1,10 @@
-//! The results as text and as a page.
+//! The results for a screen.
 
-use super::clients::Client;
 use super::mutants::{Mutant, Outcome};
-use super::plan::{Explored, Verdict};
 use super::{CheckedLock, Options, tell};
-use crate::interrupt;
 use report::{Cell, Column, Screen, Table};
-use std::time::Duration;
-use workloads::client::{ClientKind, Shape};
+use std::fmt;
+use workloads::client::Shape;
 
 /// For a screen: every exploration that was begun, what was found, and what became of the mutants.
 pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String {
@@ -70,150 +67,66 @@ fn mutants(all: &[Mutant]) -> Table {
     table
 }
 
-fn size(shape: Shape) -> String {
+pub(super) fn size(shape: Shape) -> String {
     format!("{} × {}", shape.threads, shape.acquisitions)
 }
 
 /// How many mutants were found.
 fn summary<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> String {
-    let (mut found, mut all, mut not_judged) = ([0; 2], [0; 2], 0);
+    let mut tally = Tally::default();
     for mutant in mutants {
-        let kind = usize::from(mutant.to.is_of_ordering());
-        all[kind] += 1;
-        found[kind] += usize::from(mutant.is_found());
-        not_judged += usize::from(matches!(mutant.outcome, Outcome::NotJudged));
+        tally.add(
+            mutant.to.is_of_ordering(),
+            mutant.is_found(),
+            matches!(mutant.outcome, Outcome::NotJudged),
+        );
     }
-    let rest = if not_judged == 0 { String::new() } else { format!("; {not_judged} were not judged") };
-    format!(
-        "{} of {} weakened orderings and {} of {} mutants of logic are found{rest}",
-        found[1], all[1], found[0], all[0]
-    )
+    tally.to_string()
 }
 
-/// For `docs/verification.md`.
-pub fn markdown(all: &[CheckedLock], arguments: &str, options: &Options, elapsed: Duration) -> String {
-    let minutes = options.time_limit.as_secs_f64() / 60.0;
-    let mut page = format!(
-        "# Verification\n\n\
-         Written by `contend check --all --mutate --time-limit {minutes}m --output docs/verification.md`; \
-         [checking.md](checking.md) explains how to read it.\n\n\
-         Every lock runs with small clients, of so many threads × acquisitions each, in every execution that a memory \
-         model\nallows. *verified* means that all executions were seen and none was wrong; *a bound* that there are \
-         more\nstates than an exploration remembers, which is so on every computer; *out of time* that the time limit came \
-         first. Then the\nnext rows are smaller clients that were tried in its place. Executions that end in a \
-         wait which another execution goes\non from are counted as pruned.\n\n\
-         At the end of every execution of every client the lock is used once more: a try succeeds, one on the held lock \
-         fails, two\nreaders share it, a writer does not; then its words are those of a free lock, and every queue node \
-         is back in its pool.\n\n"
-    );
-    let cut_short = if interrupt::came() { "It was **cut short** after" } else { "All of it took" };
-    page += &format!("{cut_short} {:.0} s on this computer.\n\n", elapsed.as_secs_f64());
-    let verdicts = || all.iter().flat_map(|checked| &checked.verdicts);
-    let count = |of: fn(&Verdict) -> bool| verdicts().filter(|verdict| of(verdict)).count();
-    let (verified, wrong) = (count(Verdict::is_verified), count(Verdict::is_wrong));
-    page += &format!(
-        "{verified} of {} explorations are verified in the size that was asked for, {wrong} are wrong, {} are bounds.\n\n\
-         ## Exclusion\n\n",
-        verdicts().count(),
-        verdicts().count() - verified - wrong,
-    );
-    page += "| lock | model | client | size | gone through | pruned or merged | seconds | verdict |\n\
-             |---|---|---|---|--:|--:|--:|---|\n";
-    for verdict in verdicts() {
-        verdict.all().for_each(|explored| page += &row(verdict, explored));
-    }
-    let mut hardest = verdicts()
-        .filter(|verdict| verdict.task.client == Client::Of(ClientKind::Exclusive))
-        .collect::<Vec<_>>();
-    hardest.sort_by_key(|verdict| std::cmp::Reverse(verdict.asked.elapsed));
-    page += "\nThe hardest plain clients:\n\n";
-    for verdict in hardest.iter().take(12) {
-        let (many, _, of) = verdict.asked.size();
-        let seconds = verdict.asked.elapsed.as_secs_f64();
-        page += &format!("- {}: {many} {of}, {seconds:.1} s, {}\n", verdict.task, verdict.asked.word());
-    }
-    page += "\n## Mutants\n\n\
-             Every acquire, release, acq_rel and seq_cst access is made weaker, and every access is made wrong in each \
-             way of the\nfollowing, one at a time, without a change of the source, and judged under release-acquire: a \
-             write, a wake-up or the return\nof a node is left out (*dropped*), writes *one-more* or *one-less*, sets or \
-             clears the *next-bit*, *reads-one-more*,\n*reads-one-less* or *reads-zero*, takes a failed exchange for a \
-             success (*succeeds*) or the other way round (*fails*); a\nwait has its condition *negated*, is *not-waited* \
-             for, or has its limit taken away (*unlimited*). A survivor is a change that\nno client here notices; that is \
-             a finding, and no proof that it makes no difference.\n\n\
-             | lock | access | change | found as | by, or why it is left |\n|---|---|---|---|---|\n";
-    let arguments = Argument::read_all(arguments);
-    for mutant in all.iter().flat_map(|checked| &checked.mutants) {
-        let (found, by) = match &mutant.outcome {
-            Outcome::Found { client, violation } => ((*violation).to_owned(), client.as_str()),
-            Outcome::NotJudged => ("not judged".to_owned(), "no time was left"),
-            Outcome::Survives { .. } => {
-                let why = arguments.iter().find(|argument| argument.is_about(mutant));
-                (format!("**{}**", mutant.outcome()), why.map_or("not argued yet", |argument| &argument.why))
-            }
-        };
-        let (access, _) = mutant.name.split_once('=').unwrap_or((&mutant.name, ""));
-        let (from, to) = (mutant.from, mutant.to.name());
-        let change = if mutant.to.is_of_ordering() { format!("{from} → {to}") } else { to.to_owned() };
-        page += &format!("| {} | `{access}` | {change} | {found} | {by} |\n", mutant.of);
-    }
-    page += &format!("\n{}.\n", summary(all.iter().flat_map(|checked| &checked.mutants)));
-    page
+/// Mutants of logic, and of orderings.
+#[derive(Default)]
+pub(super) struct Tally {
+    found: [u32; 2],
+    all: [u32; 2],
+    not_judged: u32,
 }
 
-fn row(verdict: &Verdict, explored: &Explored) -> String {
-    let (many, left, of) = explored.size();
-    format!(
-        "| {} | {} | {} | {} | {many} {of} | {left} | {:.2} | {} |\n",
-        verdict.task.lock.name,
-        verdict.task.model,
-        verdict.task.client.name(),
-        size(explored.shape),
-        explored.elapsed.as_secs_f64(),
-        explored.word(),
-    )
-}
-
-/// Why a surviving mutant is left: a line of `survivors.csv`. An empty lock stands for all locks that have the access.
-#[derive(serde::Deserialize)]
-struct Argument {
-    lock: String,
-    access: String,
-    change: String,
-    why: String,
-}
-
-impl Argument {
-    fn read_all(text: &str) -> Vec<Self> {
-        csv::Reader::from_reader(text.as_bytes()).into_deserialize().filter_map(Result::ok).collect()
+impl Tally {
+    pub(super) fn add(&mut self, of_ordering: bool, found: bool, not_judged: bool) {
+        let kind = usize::from(of_ordering);
+        self.all[kind] += 1;
+        self.found[kind] += u32::from(found);
+        self.not_judged += u32::from(not_judged);
     }
+}
 
-    fn is_about(&self, mutant: &Mutant) -> bool {
-        let mut changes = self.change.split(' ');
-        (self.lock.is_empty() || self.lock == mutant.of)
-            && mutant.name.strip_prefix(&self.access).is_some_and(|rest| rest.starts_with('='))
-            && changes.any(|change| change == mutant.to.name())
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found, all, not_judged } = self;
+        write!(
+            f,
+            "{} of {} weakened orderings and {} of {} mutants of logic are found",
+            found[1], all[1], found[0], all[0]
+        )?;
+        if *not_judged > 0 { write!(f, "; {not_judged} were not judged") } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::plan::{Task, explored_executions};
+    use crate::check::clients::Client;
+    use crate::check::plan::{Task, Verdict, explored_executions};
     use checker::Model;
     use checker::checked::Change;
     use report::every_screen;
+    use std::time::Duration;
 
     #[test]
     fn a_checked_lock_on_every_screen() {
         let lock = locks::catalogue::find("mcs").unwrap();
-        let options = Options {
-            model: Vec::new(),
-            client: None,
-            threads: None,
-            acquisitions: None,
-            time_limit: Duration::from_secs(60),
-            weaken: None,
-        };
+        let options = Options::of_everything();
         let verdict = |client, model, smaller: &[(usize, u32, u64)], bounded| Verdict {
             task: Task { lock, client, shape: Shape { threads: 3, acquisitions: 2 }, model },
             asked: explored_executions(Shape { threads: 3, acquisitions: 2 }, 123_456, bounded),

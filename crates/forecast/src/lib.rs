@@ -33,7 +33,7 @@ use model::{Family, Observed, Variant, family_named, predict};
 use one_lock::{LockPrediction, MeasuredCurve, predict_lock};
 use other_locks::{Other, Together, as_it_is, others_terminal, together};
 use profile::Profile;
-use profiled::{by_cost, choose, observed};
+use profiled::{Group, by_cost, choose, observed};
 use report::{Plot, Screen, text};
 use std::path::{Path, PathBuf};
 use topology::machine_file::Costs;
@@ -233,9 +233,8 @@ impl Forecast {
         let twin = if engines == Engines::Chain {
             None
         } else {
-            let first = [row].into_iter();
-            let all: Vec<_> =
-                first.chain(rows.iter().copied().filter(|other| !std::ptr::eq(*other, row))).collect();
+            let others: Vec<_> = rows.iter().copied().filter(|other| !std::ptr::eq(*other, row)).collect();
+            let all: Vec<_> = [Group::of_one(row)].into_iter().chain(Group::all(&others)).collect();
             let of_one = one_thread.iter().flat_map(|table| &table.rows).find(|one| one.name == row.name);
             let ran_together = table.header.ran_together;
             let transfer_ns = target.profiled_transfer_ns;

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use lab::names;
 use model::{Family, Mean, Observed};
-use profile::{LockKind, LockRow, LockTable, ObjectKind, Times};
+use profile::{LockKind, LockRow, LockTable, ObjectKind, Times, Usage};
 use pthread::site::Site;
 use report::text;
 use std::path::Path;
@@ -19,6 +19,119 @@ pub fn by_cost(table: &LockTable) -> Vec<&LockRow> {
     let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
     rows.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
     rows
+}
+
+/// Locks that the same calls made, as one row: shards of a cache, or the locks of a table's slots.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// What all of them saw. Its think time is from a release of one of them to the same thread's next acquisition of any.
+    pub row: LockRow,
+    /// So many locks, each used as much, contend as much as these do.
+    pub copies: u32,
+}
+
+impl Group {
+    /// One lock by itself.
+    #[must_use]
+    pub fn of_one(row: &LockRow) -> Self {
+        Self { row: row.clone(), copies: 1 }
+    }
+
+    /// The rows by the calls that made their locks, the group that costs most time first. Locks that one thread alone of several
+    /// has touched are nobody else's, and stay by themselves.
+    #[must_use]
+    pub fn all(rows: &[&LockRow]) -> Vec<Self> {
+        let private = |row: &LockRow| row.threads == 1 && rows.iter().any(|other| other.threads > 1);
+        let mut groups: Vec<Vec<&LockRow>> = Vec::new();
+        for &row in rows {
+            let alike = |group: &&mut Vec<&LockRow>| {
+                let first = group[0];
+                (&first.site, first.kind, first.pid) == (&row.site, row.kind, row.pid)
+                    && !private(first)
+                    && !private(row)
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
+            }
+        }
+        let mut groups: Vec<_> = groups.iter().map(|rows| Self::of(rows)).collect();
+        let cost = |group: &Self| group.row.waited_ns() + group.row.held_ns();
+        groups.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+        groups
+    }
+
+    fn of(rows: &[&LockRow]) -> Self {
+        let [first, others @ ..] = rows else { unreachable!("a group has rows") };
+        if others.is_empty() {
+            return Self::of_one(first);
+        }
+        let mut row = (*first).clone();
+        for other in others {
+            add(&mut row.exclusive, &other.exclusive);
+            add(&mut row.shared, &other.shared);
+            row.threads = row.threads.max(other.threads);
+            row.threads_ns = row.threads_ns.max(other.threads_ns);
+        }
+        let acquisitions = |row: &LockRow| row.acquisitions() as f64;
+        let (sum, squares) = rows.iter().fold((0.0, 0.0), |(sum, squares), row| {
+            (sum + acquisitions(row), squares + acquisitions(row).powi(2))
+        });
+        // Each lock's own rounds last as long as its threads do; in the group's, all of the locks share that time.
+        let round_ns = |row: &LockRow| {
+            let think = row.exclusive.think.and(&row.shared.think).mean_ns().unwrap_or(0.0);
+            think * acquisitions(row) + row.held_ns()
+        };
+        let threads_ns = rows.iter().map(|row| round_ns(row) * acquisitions(row)).sum::<f64>() / sum.max(1.0);
+        let think_ns = ((threads_ns - row.held_ns()) / sum.max(1.0)).max(f64::MIN_POSITIVE);
+        for usage in [&mut row.exclusive, &mut row.shared] {
+            let count = usage.think.count;
+            usage.think = Times { count, total_ns: think_ns * count as f64, ..Times::default() };
+        }
+        row.critical_section_ns = row.held_ns() / sum.max(1.0);
+        Self { copies: (sum * sum / squares.max(1.0)).round().max(1.0) as u32, row }
+    }
+}
+
+fn add(all: &mut Usage, one: &Usage) {
+    let Usage {
+        acquisitions,
+        nested,
+        contended,
+        try_failures,
+        timeouts,
+        owner_changes,
+        condition_waits,
+        condition_timeouts,
+        condition_ns,
+        wait,
+        hold_same,
+        hold_other,
+        think,
+        handover,
+    } = one;
+    for (sum, count) in [
+        (&mut all.acquisitions, acquisitions),
+        (&mut all.nested, nested),
+        (&mut all.contended, contended),
+        (&mut all.try_failures, try_failures),
+        (&mut all.timeouts, timeouts),
+        (&mut all.owner_changes, owner_changes),
+        (&mut all.condition_waits, condition_waits),
+        (&mut all.condition_timeouts, condition_timeouts),
+    ] {
+        *sum = sum.saturating_add(*count);
+    }
+    all.condition_ns += condition_ns;
+    for (sum, times) in [
+        (&mut all.wait, wait),
+        (&mut all.hold_same, hold_same),
+        (&mut all.hold_other, hold_other),
+        (&mut all.think, think),
+        (&mut all.handover, handover),
+    ] {
+        *sum = sum.and(times);
+    }
 }
 
 /// The lock of this name, else the one of the site that costs most time; without a site, the one that does among all.
@@ -136,6 +249,57 @@ mod tests {
 
     fn times(count: u64, mean_ns: f64) -> Times {
         Times { count, total_ns: mean_ns * count as f64, ..Times::default() }
+    }
+
+    fn row(site: &str, threads: u64, acquisitions: u64, think_ns: f64) -> LockRow {
+        let exclusive = Usage {
+            acquisitions,
+            hold_same: times(acquisitions, 100.0),
+            think: times(acquisitions, think_ns),
+            ..Usage::default()
+        };
+        LockRow {
+            name: site.into(),
+            site: site.into(),
+            kind: LockKind::Object(ObjectKind::Mutex),
+            caller: String::new(),
+            file: String::new(),
+            source: None,
+            calls: Vec::new().into(),
+            pid: 1,
+            program: String::new(),
+            address: 0,
+            generations: 1,
+            threads,
+            merged: false,
+            exclusive,
+            shared: Usage::default(),
+            acquisitions_per_operation: 0.0,
+            critical_section_ns: 100.0,
+            threads_ns: 0.0,
+            share: 0.0,
+        }
+    }
+
+    #[test]
+    fn locks_of_one_site_are_a_group_whose_think_time_is_between_any_of_them() {
+        // A thread goes round four shards, with 500 ns of work after each section of 100 ns.
+        let shards: Vec<_> = (0..4).map(|_| row("shard", 2, 50, 4.0 * 600.0 - 100.0)).collect();
+        let other = row("other", 2, 10, 5_000.0);
+        let groups = Group::all(&shards.iter().chain([&other]).collect::<Vec<_>>());
+        let [shard, other] = &groups[..] else { panic!("{} groups", groups.len()) };
+        assert_eq!((shard.copies, shard.row.acquisitions(), other.copies), (4, 200, 1));
+        let think = shard.row.exclusive.think.mean_ns().unwrap();
+        assert!((think - 500.0).abs() < 1e-6, "{think} ns");
+        assert_eq!(shard.row.exclusive.hold_same.mean_ns(), Some(100.0));
+
+        // One that is used nine times as often as each of the three others contends like fewer than four.
+        let skewed: Vec<_> = [90, 10, 10, 10].map(|count| row("shard", 2, count, 900.0)).into();
+        assert_eq!(Group::all(&skewed.iter().collect::<Vec<_>>())[0].copies, 2);
+
+        // Where several threads run, a lock of one thread is nobody else's.
+        let own = [row("own", 1, 50, 900.0), row("own", 1, 50, 900.0), row("all", 2, 50, 900.0)];
+        assert!(Group::all(&own.iter().collect::<Vec<_>>()).iter().all(|group| group.copies == 1));
     }
 
     #[test]

@@ -549,7 +549,7 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiled::observed;
+    use crate::profiled::{Group, observed};
     use lab::progress::Unwatched;
     use lab::simulate::{Setup, SimulatedRun, sweep};
     use model::Parameters;
@@ -639,7 +639,7 @@ mod tests {
         let of_one = observed(&one, true);
         (lock.hold_same, lock.think, lock.wait_ns) = (of_one.hold_same, of_one.think, of_one.wait_ns);
         let parameters = Parameters::observed(&lock, transfer).unwrap();
-        Blueprint::new(&[&two], true, Some(&one), &parameters, transfer)
+        Blueprint::new(&[Group::of_one(&two)], true, Some(&one), &parameters, transfer)
     }
 
     #[test]
@@ -696,13 +696,19 @@ mod tests {
         // A section of 600 cycles, think time of 6,000.
         for (section_ns, locks, nests) in [(0.5 * parameters.same_ns.likely, 2, false), (20_000.0, 1, false)]
         {
-            let blueprint =
-                Blueprint::new(&[&one, &other(section_ns)], true, Some(&one), &parameters, transfer);
+            let blueprint = Blueprint::new(
+                &[&one, &other(section_ns)].map(Group::of_one),
+                true,
+                Some(&one),
+                &parameters,
+                transfer,
+            );
             assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (locks, nests), "{section_ns} ns");
         }
         let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
         let inside = other(0.5 * parameters.same_ns.likely);
-        let blueprint = Blueprint::new(&[&one, &inside], true, Some(&one), &short, transfer);
+        let blueprint =
+            Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);
         assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (1, true));
     }
 

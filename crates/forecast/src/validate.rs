@@ -10,6 +10,7 @@ pub use list::{Program, Throughput, read_list};
 pub use page::page;
 pub use verdict::{Goals, Judgement, goals};
 
+use crate::profiled::Group;
 use crate::twin::{self, Blueprint, Plan, Stage};
 use crate::{Alternative, profiled};
 use anyhow::Context as _;
@@ -201,19 +202,29 @@ fn predict(
     progress: &dyn Progress,
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
-    let rows = profiled::by_cost(table);
-    let row = rows.first().copied().context("it took no lock")?;
-    let of_one = one.rows.iter().find(|of_one| of_one.name == row.name);
+    let mut groups = Group::all(&profiled::by_cost(table));
+    let costs = setting.machine.costs();
+    let transfer_ns = costs.transfer_ns(2);
+    // A lock that is hardly ever taken may be held longest, and tells nothing.
+    let tells = |group: &Group| {
+        let lock = profiled::observed(&group.row, table.header.ran_together);
+        Parameters::observed(&lock, transfer_ns).is_ok()
+    };
+    if let Some(telling) = groups.iter().position(tells) {
+        let hot = groups.remove(telling);
+        groups.insert(0, hot);
+    }
+    let of_one = Group::all(&profiled::by_cost(one));
+    let row = &groups.first().context("it took no lock")?.row;
+    let of_one = of_one.iter().map(|group| &group.row).find(|of_one| of_one.site == row.site);
     let mut lock = profiled::observed(row, table.header.ran_together);
     if let (Some(of_one), true) = (of_one, two.is_some()) {
         let alone = profiled::observed(of_one, true);
         (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
         lock.wait_ns = alone.wait_ns;
     }
-    let costs = setting.machine.costs();
-    let transfer_ns = costs.transfer_ns(2);
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
-    let blueprint = Blueprint::new(&rows, table.header.ran_together, of_one, &parameters, transfer_ns);
+    let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
     let blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {
@@ -251,7 +262,11 @@ fn predict(
             });
         }
     }
-    Ok(Predicted { site: row.name.clone(), rows: found, doubts: twin.doubts })
+    let site = match groups[0].copies {
+        1 => row.name.clone(),
+        copies => format!("{}, {copies} locks", row.site),
+    };
+    Ok(Predicted { site, rows: found, doubts: twin.doubts })
 }
 
 fn lock_family(row: &profile::LockRow) -> model::Family {

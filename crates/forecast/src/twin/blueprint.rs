@@ -2,7 +2,7 @@
 
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
-use crate::profiled::observed;
+use crate::profiled::{Group, observed};
 use locks::catalogue;
 use model::{End, Family, Parameters};
 use profile::{LockKind, LockRow, ObjectKind, TableHeader, Times, Usage};
@@ -70,16 +70,16 @@ const MOST_LOCKS: usize = 6;
 const MOST_STEPS: f64 = 64.0;
 
 impl Blueprint {
-    /// The program that a profile shows: `rows` are its locks, the one in question first. `alone` is that lock in a profile of
+    /// The program that a profile shows: `groups` are its locks, the one in question first. `alone` is that lock in a profile of
     /// one thread, which `first` was taken from as far as it tells.
     pub fn new(
-        rows: &[&LockRow],
+        groups: &[Group],
         ran_together: bool,
         alone: Option<&LockRow>,
         first: &Parameters,
         profiled_transfer_ns: Range,
     ) -> Self {
-        let row = rows[0];
+        let row = &groups[0].row;
         let think = both(alone.unwrap_or(row), |usage| &usage.think);
         let think = Durations::of(&think, Durations::Exponential);
         let mut doubts = Vec::new();
@@ -93,10 +93,10 @@ impl Blueprint {
             let scale = 1.0 - lines_ns / think_ns.likely;
             think_ns = think_ns.scaled(scale);
         }
-        let mut locks = vec![Hot::new(row, 1.0, first)];
+        let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
         let acquisitions = row.acquisitions().max(1) as f64;
-        let inside: f64 = rows[1..].iter().map(|other| other.held_ns() / acquisitions).sum();
+        let inside: f64 = groups[1..].iter().map(|other| other.row.held_ns() / acquisitions).sum();
         let others = if inside > think_ns.likely && row.held_ns() / acquisitions >= inside {
             // There is no time for them but in the sections, whose time holds theirs already.
             doubts.push(format!(
@@ -106,16 +106,16 @@ impl Blueprint {
             locks[0].nests = true;
             &[]
         } else {
-            &rows[1..]
+            &groups[1..]
         };
-        for &other in others {
+        for Group { row: other, copies } in others {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
             let lock = observed(other, ran_together);
             let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
             let visits = other.acquisitions() as f64 / acquisitions;
-            let hot = Hot::new(other, visits, &parameters);
+            let hot = Hot { copies: *copies, ..Hot::new(other, visits, &parameters) };
             let inside_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
             let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
             if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {

@@ -234,7 +234,8 @@ impl Forecast {
             None
         } else {
             let others: Vec<_> = rows.iter().copied().filter(|other| !std::ptr::eq(*other, row)).collect();
-            let all: Vec<_> = [Group::of_one(row)].into_iter().chain(Group::all(&others)).collect();
+            let all: Vec<_> =
+                [Group::of_one(row)].into_iter().chain(Group::all(&others, &table.header)).collect();
             let of_one = one_thread.iter().flat_map(|table| &table.rows).find(|one| one.name == row.name);
             let ran_together = table.header.ran_together;
             let transfer_ns = target.profiled_transfer_ns;

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use lab::names;
 use model::{Family, Mean, Observed};
-use profile::{LockKind, LockRow, LockTable, ObjectKind, Times, Usage};
+use profile::{LockKind, LockRow, LockTable, ObjectKind, TableHeader, Times, Usage};
 use pthread::site::Site;
 use report::text;
 use std::path::Path;
@@ -37,11 +37,17 @@ impl Group {
         Self { row: row.clone(), copies: 1 }
     }
 
-    /// The rows by the calls that made their locks, the group that costs most time first. Locks that one thread alone of several
-    /// has touched are nobody else's, and stay by themselves.
+    /// The rows by the calls that made their locks, the group that costs most time first. Where several threads ran at a time,
+    /// locks that one alone has touched are nobody else's, and stay by themselves.
     #[must_use]
-    pub fn all(rows: &[&LockRow]) -> Vec<Self> {
-        let private = |row: &LockRow| row.threads == 1 && rows.iter().any(|other| other.threads > 1);
+    pub fn all(rows: &[&LockRow], header: &TableHeader) -> Vec<Self> {
+        /// Threads at a time; one that works beside one that mostly waits is less.
+        const SEVERAL: f64 = 1.5;
+        Self::of_threads(rows, header.concurrency > SEVERAL)
+    }
+
+    fn of_threads(rows: &[&LockRow], several: bool) -> Vec<Self> {
+        let private = |row: &LockRow| several && row.threads == 1;
         let mut groups: Vec<Vec<&LockRow>> = Vec::new();
         for &row in rows {
             let alike = |group: &&mut Vec<&LockRow>| {
@@ -286,7 +292,7 @@ mod tests {
         // A thread goes round four shards, with 500 ns of work after each section of 100 ns.
         let shards: Vec<_> = (0..4).map(|_| row("shard", 2, 50, 4.0 * 600.0 - 100.0)).collect();
         let other = row("other", 2, 10, 5_000.0);
-        let groups = Group::all(&shards.iter().chain([&other]).collect::<Vec<_>>());
+        let groups = Group::of_threads(&shards.iter().chain([&other]).collect::<Vec<_>>(), true);
         let [shard, other] = &groups[..] else { panic!("{} groups", groups.len()) };
         assert_eq!((shard.copies, shard.row.acquisitions(), other.copies), (4, 200, 1));
         let think = shard.row.exclusive.think.mean_ns().unwrap();
@@ -295,11 +301,15 @@ mod tests {
 
         // One that is used nine times as often as each of the three others contends like fewer than four.
         let skewed: Vec<_> = [90, 10, 10, 10].map(|count| row("shard", 2, count, 900.0)).into();
-        assert_eq!(Group::all(&skewed.iter().collect::<Vec<_>>())[0].copies, 2);
+        assert_eq!(Group::of_threads(&skewed.iter().collect::<Vec<_>>(), true)[0].copies, 2);
 
         // Where several threads run, a lock of one thread is nobody else's.
         let own = [row("own", 1, 50, 900.0), row("own", 1, 50, 900.0), row("all", 2, 50, 900.0)];
-        assert!(Group::all(&own.iter().collect::<Vec<_>>()).iter().all(|group| group.copies == 1));
+        let copies = |several| {
+            let groups = Group::of_threads(&own.iter().collect::<Vec<_>>(), several);
+            groups.iter().map(|group| group.copies).max()
+        };
+        assert_eq!((copies(true), copies(false)), (Some(1), Some(2)));
     }
 
     #[test]

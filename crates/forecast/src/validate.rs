@@ -202,7 +202,7 @@ fn predict(
     progress: &dyn Progress,
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
-    let mut groups = Group::all(&profiled::by_cost(table));
+    let mut groups = Group::all(&profiled::by_cost(table), &table.header);
     let costs = setting.machine.costs();
     let transfer_ns = costs.transfer_ns(2);
     // A lock that is hardly ever taken may be held longest, and tells nothing.
@@ -214,7 +214,7 @@ fn predict(
         let hot = groups.remove(telling);
         groups.insert(0, hot);
     }
-    let of_one = Group::all(&profiled::by_cost(one));
+    let of_one = Group::all(&profiled::by_cost(one), &one.header);
     let row = &groups.first().context("it took no lock")?.row;
     let of_one = of_one.iter().map(|group| &group.row).find(|of_one| of_one.site == row.site);
     let mut lock = profiled::observed(row, table.header.ran_together);

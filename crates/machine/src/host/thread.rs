@@ -361,7 +361,7 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 #[inline]
 pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
     let block = own_block();
-    let offset = (slot.as_ptr() as usize).wrapping_sub(block as usize + offset_of!(Block, slots));
+    let offset = slot.addr().get().wrapping_sub(block.addr() + offset_of!(Block, slots));
     if offset < SLOTS * LINE_BYTES {
         // SAFETY: the slot lies in it, so that the thread has one.
         unsafe { &*block }.taken[offset / LINE_BYTES].store(0, Ordering::Release);
@@ -394,11 +394,11 @@ unsafe fn give_foreign_slot(slot: NonNull<u8>) {
         if start.is_null() {
             continue; // its first thread is about to map it
         }
-        let offset = (slot.as_ptr() as usize).wrapping_sub(start as usize);
+        let offset = slot.addr().get().wrapping_sub(start.addr());
         if offset < CHUNK_BLOCKS * size_of::<Block>() {
             // SAFETY: inside the chunk.
             let block = unsafe { &*start.add(offset / size_of::<Block>()) };
-            let index = (slot.as_ptr() as usize - block.slots.as_ptr() as usize) / LINE_BYTES;
+            let index = (slot.addr().get() - block.slots.as_ptr().addr()) / LINE_BYTES;
             block.taken[index].store(0, Ordering::Release);
             return;
         }
@@ -455,6 +455,8 @@ fn take_overflow_slot() -> NonNull<u8> {
         }
     }
     let fresh = map_zeroed(OVERFLOW_BATCH * size_of::<OverflowSlot>()).cast::<OverflowSlot>().as_ptr();
+    // A node that is given back is reached by its slot's address, and more of it is used than the slot that was handed out.
+    fresh.expose_provenance();
     // SAFETY: zeroed memory is valid nodes, so many, and nobody has seen them.
     let fresh = unsafe { core::slice::from_raw_parts(fresh, OVERFLOW_BATCH) };
     for node in &fresh[1..] {
@@ -478,7 +480,7 @@ fn push_free_overflow(node: &OverflowSlot) {
 /// # Safety
 /// The slot came from `take_overflow_slot`, and nobody uses it any more.
 unsafe fn give_overflow_slot(slot: NonNull<u8>) {
-    let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.as_ptr() as usize);
+    let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.addr().get());
     // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.
     push_free_overflow(unsafe { &*node });
 }
@@ -540,7 +542,7 @@ mod tests {
     fn a_block_is_used_again_while_a_node_of_it_is_out() {
         let number_and_node = || {
             let (slot, name) = take_slot();
-            (current().number(), slot.as_ptr() as usize, name.is_some())
+            (current().number(), slot.addr().get(), name.is_some())
         };
         let taken: [_; 40] =
             core::array::from_fn(|_| std::thread::spawn(number_and_node).join().expect("it takes a node"));

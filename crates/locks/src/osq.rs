@@ -39,9 +39,10 @@ const LEAVING: u32 = 1 << 31;
 struct OsqNode<M: Machine> {
     next: M::Ptr<OsqNode<M>>,
     before: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: two words, zero is valid, no line is exceeded.
+// SAFETY: two words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for OsqNode<M> {}
 
 /// The cancellable MCS lock, 8 bytes, of which the tail takes 4.

@@ -116,7 +116,8 @@ impl<M: Machine> Queued<'_, M> {
         // SAFETY: a node's `before` is such a name until it is granted.
         let before = unsafe { named::<M>(name) };
         loop {
-            if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
+            // [2] from who joined us to the predecessor, whose write is thereby over before that node goes back to its pool
+            if before.next.compare_exchange(self.own(), null_mut(), Acquire, Relaxed).is_ok() {
                 return true;
             }
             // Our link is in somebody's hand: the predecessor's, which grants or leaves; or one's that was between us

@@ -39,6 +39,7 @@ const CHUNKS: usize = 1024;
 ///
 /// The type must be valid when all its bytes are zero, must not need dropping, and must not be aligned to more than
 /// 64 bytes. The symbol is an identifier that nothing else in the program has; the linker refuses a second one.
+#[cfg(not(miri))]
 #[macro_export]
 macro_rules! thread_block {
     ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
@@ -86,6 +87,27 @@ macro_rules! thread_block {
                 );
             }
             block
+        }
+    };
+}
+
+/// The same for Miri, which has no assembly: the standard library's thread-local storage.
+#[cfg(miri)]
+#[macro_export]
+macro_rules! thread_block {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
+        const _: () = assert!($crate::host::thread::is_identifier($symbol), "a symbol is an identifier");
+
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name() -> *mut $type {
+            use ::core::{cell::UnsafeCell, mem::MaybeUninit};
+            const { assert!(::core::mem::align_of::<$type>() <= 64 && !::core::mem::needs_drop::<$type>()) };
+            $crate::std::thread_local! {
+                static BLOCK: UnsafeCell<MaybeUninit<$type>> =
+                    const { UnsafeCell::new(MaybeUninit::zeroed()) };
+            }
+            BLOCK.with(|block| block.get().cast())
         }
     };
 }
@@ -321,6 +343,9 @@ fn reclaim_blocks() -> bool {
 
 /// Whether a thread of this process has ended for good.
 fn is_gone(process: u32, thread: u32) -> bool {
+    if cfg!(miri) {
+        return false; // it does not tell, so that no block is used again
+    }
     // SAFETY: the thread's own errno; signal 0 only asks whether the thread is there.
     unsafe {
         let errno = libc::__errno_location();
@@ -374,7 +399,7 @@ pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
 /// See [`Machine::expect_node`](crate::Machine::expect_node). The first slot, since most threads hold one lock at a time.
 #[inline]
 pub(super) fn expect_slot() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads and writes nothing, whatever the address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -539,6 +564,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not tell which threads have ended")]
     fn a_block_is_used_again_while_a_node_of_it_is_out() {
         let number_and_node = || {
             let (slot, name) = take_slot();

@@ -32,10 +32,11 @@ const ABANDONED: u32 = 2;
 /// A place in the queue.
 struct TimedNode<M: Machine> {
     state: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
     predecessor: M::Ptr<TimedNode<M>>,
 }
 
-// SAFETY: two words, zero is valid, no line is exceeded.
+// SAFETY: two words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for TimedNode<M> {}
 
 /// The CLH lock with time-out, 16 bytes.

@@ -13,21 +13,22 @@
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Machine, Node, Patient, Word};
+use machine::{Machine, Node, Patient, PlainCell, Word};
 
 /// A place in the queue of an MCS lock.
 #[repr(C)]
 pub struct McsNode<M: Machine> {
     next: M::Ptr<McsNode<M>>,
     waiting: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: two words, zero is valid, no line is exceeded.
+// SAFETY: two words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for McsNode<M> {}
 
 impl<M: Machine> McsNode<M> {
     /// A node that is in no queue.
-    pub const NEW: Self = Self { next: M::Ptr::ZERO, waiting: M::U32::ZERO };
+    pub const NEW: Self = Self { next: M::Ptr::ZERO, waiting: M::U32::ZERO, _padding: PlainCell::ZERO };
 }
 
 /// The MCS lock whose nodes are the caller's, 8 bytes.

@@ -46,9 +46,10 @@ struct McsTpNode<M: Machine> {
     next: M::Ptr<McsTpNode<M>>,
     time: M::U64,
     status: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: three words, zero is valid, no line is exceeded.
+// SAFETY: three words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for McsTpNode<M> {}
 
 /// The time-published MCS lock, 16 bytes.

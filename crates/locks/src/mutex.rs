@@ -59,6 +59,7 @@ pub struct LinuxMutex<M: Machine = Patient> {
     word: M::U32,
     spinners: Osq<M>,
     first: M::Cell<*mut MutexNode<M>>,
+    _padding: M::Cell<u32>, // so that all bytes of a lock are zeros at first
 }
 
 const _: () = assert!(size_of::<LinuxMutex>() == 24);
@@ -325,7 +326,8 @@ impl<M: Machine> LinuxMutex<M> {
 
 // SAFETY: one thread at a time writes itself, or is written, into a word without an owner, or one that it owns.
 unsafe impl<M: Machine> RawLock<M> for LinuxMutex<M> {
-    const NEW: Self = Self { word: M::U32::ZERO, spinners: Osq::NEW, first: M::Cell::ZERO };
+    const NEW: Self =
+        Self { word: M::U32::ZERO, spinners: Osq::NEW, first: M::Cell::ZERO, _padding: M::Cell::ZERO };
 
     #[inline]
     fn acquire(&self) {

@@ -39,9 +39,10 @@ const LEAVING: u32 = 1 << 31;
 struct OsqNode<M: Machine> {
     next: M::Ptr<OsqNode<M>>,
     before: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: two words, zero is valid, no line is exceeded.
+// SAFETY: two words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for OsqNode<M> {}
 
 /// The cancellable MCS lock, 8 bytes, of which the tail takes 4.
@@ -115,7 +116,8 @@ impl<M: Machine> Queued<'_, M> {
         // SAFETY: a node's `before` is such a name until it is granted.
         let before = unsafe { named::<M>(name) };
         loop {
-            if before.next.compare_exchange(self.own(), null_mut(), Relaxed, Relaxed).is_ok() {
+            // [2] from who joined us to the predecessor, whose write is thereby over before that node goes back to its pool
+            if before.next.compare_exchange(self.own(), null_mut(), Acquire, Relaxed).is_ok() {
                 return true;
             }
             // Our link is in somebody's hand: the predecessor's, which grants or leaves; or one's that was between us

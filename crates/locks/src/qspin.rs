@@ -39,9 +39,10 @@ const LOCKED_AND_PENDING_PART: Part = Part::Half(0);
 struct QspinNode<M: Machine> {
     next: M::Ptr<QspinNode<M>>,
     waits: M::U32,
+    _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: two words, zero is valid, no line is exceeded.
+// SAFETY: two words and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for QspinNode<M> {}
 
 /// The queued spin lock, 4 bytes.

@@ -13,6 +13,9 @@ use contend_locks::{
 };
 use machine::{Clock, Deadline, Machine, Patient, Plan};
 
+/// Rounds of a thread; a multiple of three.
+const ROUNDS: u64 = if cfg!(miri) { 6 } else { 300 };
+
 static BLOCKING: Mutex<u64> = Mutex::new(0);
 static QUEUED: Mutex<u64, Mcs> = Mutex::new(0);
 static TABLE: RwLock<[u64; 2], Rw> = RwLock::new([0; 2]);
@@ -20,7 +23,7 @@ static TABLE: RwLock<[u64; 2], Rw> = RwLock::new([0; 2]);
 #[test]
 fn statics_need_no_initialisation_at_run_time() {
     Patient::run(&Plan::threads(4), &|_| {
-        for _ in 0..200 {
+        for _ in 0..ROUNDS {
             *BLOCKING.lock() += 1;
             *QUEUED.lock() += 1;
             for cell in TABLE.write().iter_mut() {
@@ -30,7 +33,7 @@ fn statics_need_no_initialisation_at_run_time() {
             assert_eq!(first, second);
         }
     });
-    assert_eq!((*BLOCKING.lock(), *QUEUED.lock(), *TABLE.read()), (800, 800, [800; 2]));
+    assert_eq!((*BLOCKING.lock(), *QUEUED.lock(), *TABLE.read()), (4 * ROUNDS, 4 * ROUNDS, [4 * ROUNDS; 2]));
 }
 
 #[test]
@@ -89,6 +92,7 @@ fn a_first_read_that_claims_to_be_another_still_waits_for_a_writer() {
 
 /// As many forgotten readers as the word can count, and one more: the count must not go round and let a writer in.
 #[test]
+#[cfg_attr(miri, ignore = "millions of readers take hours under Miri")]
 fn forgotten_readers_keep_writers_out() {
     let table: RwLock<u32, RwQueued> = RwLock::new(7);
     let reads = table.read();
@@ -114,13 +118,14 @@ fn guards_may_go_to_another_thread() {
 /// Many more threads than cores, which a lock in the order of arrival gets through only if its waiters let each other run.
 #[test]
 fn more_threads_than_cores_get_through_by_default() {
+    const MANY: u64 = if cfg!(miri) { 10 } else { 20_000 };
     let sum: Mutex<u64, Mcs> = Mutex::new(0);
     Patient::run(&Plan { threads: 8, cores: &[0; 8], duration_ns: None }, &|_| {
-        for _ in 0..20_000 {
+        for _ in 0..MANY {
             *sum.lock() += 1;
         }
     });
-    assert_eq!(sum.into_inner(), 160_000);
+    assert_eq!(sum.into_inner(), 8 * MANY);
 }
 
 #[test]
@@ -128,11 +133,11 @@ fn spinning_is_asked_for_by_name() {
     static SUM: spinning::Mutex<u64, spinning::Mcs> = spinning::Mutex::new(0);
     static TABLE: spinning::RwLock<u64, spinning::Upgradable> = spinning::RwLock::new(0);
     machine::Native::run(&Plan::threads(2), &|_| {
-        for _ in 0..100 {
+        for _ in 0..ROUNDS {
             *SUM.lock() += *TABLE.read() + 1;
         }
     });
-    assert_eq!(*SUM.lock(), 200);
+    assert_eq!(*SUM.lock(), 2 * ROUNDS);
 }
 
 /// A writer that turns into a reader lets readers in, and nobody writes in between.
@@ -143,8 +148,8 @@ fn downgrades<L: DowngradeLock<Patient> + TryLock<Patient>>() {
     drop(reads);
     assert!(table.try_write().is_some());
     Patient::run(&Plan::threads(4), &|thread| {
-        for round in 0..300 {
-            if (thread + round) % 3 == 0 {
+        for round in 0..ROUNDS {
+            if (thread as u64 + round).is_multiple_of(3) {
                 let [first, second] = *table.read();
                 assert_eq!(first, second);
                 continue;
@@ -158,7 +163,7 @@ fn downgrades<L: DowngradeLock<Patient> + TryLock<Patient>>() {
             assert_eq!(*reads, wrote, "somebody wrote");
         }
     });
-    assert_eq!(*table.read(), [800; 2]);
+    assert_eq!(*table.read(), [4 * ROUNDS * 2 / 3; 2]);
 }
 
 #[test]
@@ -187,8 +192,8 @@ fn upgrades<L: UpgradableLock<Patient> + TryLock<Patient>>() {
         assert!(set.try_write().is_some());
     }
     Patient::run(&Plan::threads(4), &|thread| {
-        for round in 0..300 {
-            match (thread + round) % 3 {
+        for round in 0..ROUNDS {
+            match (thread as u64 + round) % 3 {
                 0 => {
                     let (first, second) = *set.read();
                     assert_eq!(first, second);
@@ -212,7 +217,7 @@ fn upgrades<L: UpgradableLock<Patient> + TryLock<Patient>>() {
             }
         }
     });
-    assert_eq!(*set.read(), (800, 800));
+    assert_eq!(*set.read(), (4 * ROUNDS * 2 / 3, 4 * ROUNDS * 2 / 3));
 }
 
 #[test]
@@ -245,6 +250,7 @@ fn an_upgradable_lock_gives_up_on_either_side() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no time of day")]
 fn an_instant_is_a_deadline() {
     let mutex: Mutex<u32> = Mutex::new(5);
     let held = mutex.lock();

@@ -3,6 +3,9 @@
 use contend_locks::{McsNode, McsQueue};
 use machine::{Machine, Ordering, Patient, Plan, Word};
 
+/// Rounds of a thread.
+const ROUNDS: usize = if cfg!(miri) { 5 } else { 100 };
+
 type Queue = McsQueue<Patient>;
 type Node = McsNode<Patient>;
 
@@ -20,8 +23,8 @@ fn bump(count: &<Patient as Machine>::U32) {
 fn a_scope_holds_the_node() {
     let queue = Queue::NEW;
     let count = counter();
-    Patient::run(&Plan::threads(8), &|_| (0..100).for_each(|_| queue.critical(|| bump(&count))));
-    assert_eq!(count.load(Ordering::Relaxed), 800);
+    Patient::run(&Plan::threads(8), &|_| (0..ROUNDS).for_each(|_| queue.critical(|| bump(&count))));
+    assert_eq!(count.load(Ordering::Relaxed) as usize, 8 * ROUNDS);
     assert!(!queue.is_held());
 }
 
@@ -49,13 +52,13 @@ fn a_node_in_an_ancestors_frame() {
     }
     Patient::run(&Plan::threads(6), &|_| {
         let node = Node::NEW;
-        for _ in 0..100 {
+        for _ in 0..ROUNDS {
             lock_deep_below(&queue, &node);
             bump(&count);
             unlock_elsewhere(&queue, &node);
         }
     });
-    assert_eq!(count.load(Ordering::Relaxed), 600);
+    assert_eq!(count.load(Ordering::Relaxed) as usize, 6 * ROUNDS);
 }
 
 /// A structure points to its lock; the holder exchanges that pointer. Its release must go to the lock, and by the
@@ -66,7 +69,7 @@ fn a_lock_pointer_exchanged_while_held() {
     let counts = [counter(), counter()];
     let current = counter();
     Patient::run(&Plan::threads(6), &|thread| {
-        for round in 0..100 {
+        for round in 0..ROUNDS {
             let node = Node::NEW;
             let held = loop {
                 let seen = current.load(Ordering::Acquire) as usize;
@@ -87,7 +90,7 @@ fn a_lock_pointer_exchanged_while_held() {
         }
     });
     let sum = counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u32>();
-    assert_eq!(sum, 600);
+    assert_eq!(sum as usize, 6 * ROUNDS);
     assert!(queues.iter().all(|queue| !queue.is_held()));
 }
 

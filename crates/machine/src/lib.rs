@@ -11,6 +11,11 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+/// For [`thread_block!`] under Miri, which has no assembly.
+#[cfg(miri)]
+#[doc(hidden)]
+pub extern crate std;
+
 pub mod host;
 mod memory;
 #[cfg(doctest)]

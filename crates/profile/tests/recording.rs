@@ -20,6 +20,7 @@ fn row(table: &LockTable, address: u64) -> &LockRow {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn counts_and_sums_are_exact() {
     let file = File::new(MIB, 1);
     let (t, lock) = (PerThread::new(), Trace::new());
@@ -181,6 +182,7 @@ fn failures_conditions_and_refusals_are_counted() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn sampling_leaves_counts_exact_and_means_unbiased() {
     let file = File::new(MIB, 16);
     let (t, lock) = (PerThread::new(), Trace::new());
@@ -250,6 +252,7 @@ fn a_forked_child_counts_in_a_section_of_its_own() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn locks_past_the_bound_are_merged_and_no_count_is_lost() {
     let file = File::new(256 << 10, 1);
     let t = PerThread::new();
@@ -278,6 +281,7 @@ fn locks_past_the_bound_are_merged_and_no_count_is_lost() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn past_the_bound_a_thread_gives_up_its_coldest_records() {
     let file = File::new(256 << 10, 1);
     let locks: Vec<Trace> = (0..300).map(|_| Trace::new()).collect();
@@ -300,6 +304,7 @@ fn past_the_bound_a_thread_gives_up_its_coldest_records() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn a_hundred_thousand_locks_and_512_threads_fit_into_256_mib() {
     const THREADS: usize = 512;
     const LOCKS: usize = 100_000;
@@ -320,6 +325,7 @@ fn a_hundred_thousand_locks_and_512_threads_fit_into_256_mib() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn a_full_disk_stops_the_recording_and_is_reported() {
     let file = File::new(8 * MIB, 1);
     DISK.set(64 << 10);
@@ -345,7 +351,8 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     let file = File::new(8 * MIB, 1);
     file.recorder.bound_threads(4);
     let lock = Trace::new();
-    for _ in 0..100 {
+    const ENDED: u64 = if cfg!(miri) { 12 } else { 100 };
+    for _ in 0..ENDED {
         let t = PerThread::new();
         file.pair(&t, &lock, 0x1000, 1, 5);
         file.recorder.thread_ends(&t);
@@ -354,8 +361,8 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     let profile = Profile::parse("test", &file.bytes()).unwrap();
     assert_eq!(profile.sections()[0].threads.len(), 4);
     let table = profile.table(&Options { symbols: false, ..Options::default() });
-    assert_eq!(row(&table, 0x1000).acquisitions(), 200);
-    assert_eq!(table.header.threads, 100);
+    assert_eq!(row(&table, 0x1000).acquisitions(), 2 * ENDED);
+    assert_eq!(table.header.threads, ENDED);
     // A thread that has said that it ends may still run: its records are its own until it is gone.
     GONE.set(false);
     file.pair(&PerThread::new(), &lock, 0x1000, 1, 5);
@@ -483,6 +490,7 @@ fn where_calls_are_only_counted_nothing_is_recorded() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn own_cost_is_measured_without_a_trace_in_the_file() {
     let file = File::new(MIB, 1);
     let before = file.bytes();

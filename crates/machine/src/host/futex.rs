@@ -35,6 +35,12 @@ pub(super) fn yield_now() {
 pub(super) fn sleep(ns: u64) {
     let errno = Errno::save();
     let time = timespec { tv_sec: 0, tv_nsec: ns as _ };
+    #[cfg(miri)] // which knows no raw call of that name
+    // SAFETY: the time is read only.
+    unsafe {
+        libc::nanosleep(&raw const time, core::ptr::null_mut())
+    };
+    #[cfg(not(miri))]
     // SAFETY: the raw call, because glibc's wrapper is a cancellation point; the time is read only.
     unsafe {
         libc::syscall(
@@ -179,6 +185,9 @@ const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: c_long = 1 << 4;
 /// Puts a full fence into every thread of the process that runs now, so that others can do without one of their own. False
 /// where the kernel refuses.
 pub fn fence_everyone() -> bool {
+    if cfg!(miri) {
+        return false; // it has no such call
+    }
     let errno = Errno::save();
     let fenced = match MEMBARRIER.load(Ordering::Relaxed) {
         MEMBARRIER_REFUSED => false,

@@ -39,6 +39,7 @@ const CHUNKS: usize = 1024;
 ///
 /// The type must be valid when all its bytes are zero, must not need dropping, and must not be aligned to more than
 /// 64 bytes. The symbol is an identifier that nothing else in the program has; the linker refuses a second one.
+#[cfg(not(miri))]
 #[macro_export]
 macro_rules! thread_block {
     ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
@@ -86,6 +87,27 @@ macro_rules! thread_block {
                 );
             }
             block
+        }
+    };
+}
+
+/// The same for Miri, which has no assembly: the standard library's thread-local storage.
+#[cfg(miri)]
+#[macro_export]
+macro_rules! thread_block {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident -> $type:ty, symbol = $symbol:literal) => {
+        const _: () = assert!($crate::host::thread::is_identifier($symbol), "a symbol is an identifier");
+
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name() -> *mut $type {
+            use ::core::{cell::UnsafeCell, mem::MaybeUninit};
+            const { assert!(::core::mem::align_of::<$type>() <= 64 && !::core::mem::needs_drop::<$type>()) };
+            $crate::std::thread_local! {
+                static BLOCK: UnsafeCell<MaybeUninit<$type>> =
+                    const { UnsafeCell::new(MaybeUninit::zeroed()) };
+            }
+            BLOCK.with(|block| block.get().cast())
         }
     };
 }
@@ -321,6 +343,9 @@ fn reclaim_blocks() -> bool {
 
 /// Whether a thread of this process has ended for good.
 fn is_gone(process: u32, thread: u32) -> bool {
+    if cfg!(miri) {
+        return false; // it does not tell, so that no block is used again
+    }
     // SAFETY: the thread's own errno; signal 0 only asks whether the thread is there.
     unsafe {
         let errno = libc::__errno_location();
@@ -361,7 +386,7 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 #[inline]
 pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
     let block = own_block();
-    let offset = (slot.as_ptr() as usize).wrapping_sub(block as usize + offset_of!(Block, slots));
+    let offset = slot.addr().get().wrapping_sub(block.addr() + offset_of!(Block, slots));
     if offset < SLOTS * LINE_BYTES {
         // SAFETY: the slot lies in it, so that the thread has one.
         unsafe { &*block }.taken[offset / LINE_BYTES].store(0, Ordering::Release);
@@ -374,7 +399,7 @@ pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
 /// See [`Machine::expect_node`](crate::Machine::expect_node). The first slot, since most threads hold one lock at a time.
 #[inline]
 pub(super) fn expect_slot() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads and writes nothing, whatever the address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -394,11 +419,11 @@ unsafe fn give_foreign_slot(slot: NonNull<u8>) {
         if start.is_null() {
             continue; // its first thread is about to map it
         }
-        let offset = (slot.as_ptr() as usize).wrapping_sub(start as usize);
+        let offset = slot.addr().get().wrapping_sub(start.addr());
         if offset < CHUNK_BLOCKS * size_of::<Block>() {
             // SAFETY: inside the chunk.
             let block = unsafe { &*start.add(offset / size_of::<Block>()) };
-            let index = (slot.as_ptr() as usize - block.slots.as_ptr() as usize) / LINE_BYTES;
+            let index = (slot.addr().get() - block.slots.as_ptr().addr()) / LINE_BYTES;
             block.taken[index].store(0, Ordering::Release);
             return;
         }
@@ -455,6 +480,8 @@ fn take_overflow_slot() -> NonNull<u8> {
         }
     }
     let fresh = map_zeroed(OVERFLOW_BATCH * size_of::<OverflowSlot>()).cast::<OverflowSlot>().as_ptr();
+    // A node that is given back is reached by its slot's address, and more of it is used than the slot that was handed out.
+    fresh.expose_provenance();
     // SAFETY: zeroed memory is valid nodes, so many, and nobody has seen them.
     let fresh = unsafe { core::slice::from_raw_parts(fresh, OVERFLOW_BATCH) };
     for node in &fresh[1..] {
@@ -478,7 +505,7 @@ fn push_free_overflow(node: &OverflowSlot) {
 /// # Safety
 /// The slot came from `take_overflow_slot`, and nobody uses it any more.
 unsafe fn give_overflow_slot(slot: NonNull<u8>) {
-    let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.as_ptr() as usize);
+    let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.addr().get());
     // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.
     push_free_overflow(unsafe { &*node });
 }
@@ -537,10 +564,11 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not tell which threads have ended")]
     fn a_block_is_used_again_while_a_node_of_it_is_out() {
         let number_and_node = || {
             let (slot, name) = take_slot();
-            (current().number(), slot.as_ptr() as usize, name.is_some())
+            (current().number(), slot.addr().get(), name.is_some())
         };
         let taken: [_; 40] =
             core::array::from_fn(|_| std::thread::spawn(number_and_node).join().expect("it takes a node"));

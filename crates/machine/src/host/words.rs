@@ -120,8 +120,20 @@ macro_rules! integer_word {
                     matches!(ordering, Ordering::Relaxed | Ordering::Release),
                     "a part is stored relaxed or released"
                 );
+                #[cfg(not(any(miri, contend_thread_sanitizer)))]
                 // SAFETY: the part lies inside the word, as asserted.
-                unsafe { store_part(self.0.as_ptr().cast(), size_of::<$value>(), part, value) };
+                unsafe {
+                    store_part(self.0.as_ptr().cast(), size_of::<$value>(), part, value)
+                };
+                // Miri has no assembly, and ThreadSanitizer does not see what it does.
+                #[cfg(any(miri, contend_thread_sanitizer))]
+                {
+                    let stored = |word| {
+                        word & !(part.mask() as $value)
+                            | <$value>::from(value) << part.shift() & part.mask() as $value
+                    };
+                    let _ = self.0.fetch_update(ordering, Ordering::Relaxed, |word| Some(stored(word)));
+                }
                 P::written(self, (part.shift() == 0).then_some(u32::from(value)));
             }
         }
@@ -144,6 +156,7 @@ unsafe impl<T: 'static, P: Patience> Word for HostPtr<T, P> {
 ///
 /// # Safety
 /// `word` is a word of `word_bytes` bytes and the part lies inside it.
+#[cfg(not(any(miri, contend_thread_sanitizer)))]
 #[inline]
 unsafe fn store_part(word: *mut u8, word_bytes: usize, part: Part, value: u16) {
     let offset = (part.shift() / 8) as usize;
@@ -161,7 +174,7 @@ unsafe fn store_part(word: *mut u8, word_bytes: usize, part: Part, value: u16) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(any(miri, contend_thread_sanitizer))))]
 mod parts {
     use core::arch::asm;
 
@@ -186,7 +199,7 @@ mod parts {
     }
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(any(miri, contend_thread_sanitizer))))]
 mod parts {
     use core::arch::asm;
 
@@ -207,6 +220,7 @@ mod parts {
     }
 }
 
+#[cfg(not(any(miri, contend_thread_sanitizer)))]
 use parts::{store_byte, store_half};
 
 /// A plain cell of this computer. The access compiles to the plain instruction; it is a relaxed atomic for the

@@ -200,6 +200,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn a_sample_leads_to_the_locks_name_and_its_callers_addresses_files_and_lines() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("p");

@@ -162,6 +162,7 @@ mod tests {
     proptest! {
         /// As a search from the first to the last finds it.
         #[test]
+        #[cfg_attr(miri, ignore = "takes many minutes under Miri")]
         fn the_first_that_contains_an_address_counts(
             list in prop::collection::vec((0u64..40, 1u64..20), 0..20), address in 0u64..64,
         ) {

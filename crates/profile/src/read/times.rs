@@ -170,6 +170,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes many minutes under Miri")]
     fn quantiles_are_within_a_bucket() {
         let times = times(&(1..=1000).collect::<Vec<_>>());
         for part in [0.1, 0.5, 0.9, 1.0] {

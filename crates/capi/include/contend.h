@@ -130,7 +130,7 @@ int contend_mcs_unlock(contend_mcs_t *lock);
 /* mcs_tp: MCS whose releases pass over waiters that do not run.
    He, Scherer and Scott 2005. Fairness: first in, first out among those who run and stay. */
 typedef struct contend_mcs_tp {
-    uint64_t contend_private[2];
+    uint64_t contend_private[3];
 } contend_mcs_tp_t;
 int contend_mcs_tp_lock(contend_mcs_tp_t *lock);
 int contend_mcs_tp_trylock(contend_mcs_tp_t *lock);
@@ -293,6 +293,17 @@ int contend_mutex_trylock(contend_mutex_t *lock);
 int contend_mutex_timedlock(contend_mutex_t *lock, const struct timespec *at);
 int contend_mutex_clocklock(contend_mutex_t *lock, int clock, const struct timespec *at);
 int contend_mutex_unlock(contend_mutex_t *lock);
+
+/* tp_futex: taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
+   Long 2016-17. Fairness: none, but the first waiter is bypassed for at most 5 ms, or until it is woken next. */
+typedef struct contend_tp_futex {
+    uint32_t contend_private[3];
+} contend_tp_futex_t;
+int contend_tp_futex_lock(contend_tp_futex_t *lock);
+int contend_tp_futex_trylock(contend_tp_futex_t *lock);
+int contend_tp_futex_timedlock(contend_tp_futex_t *lock, const struct timespec *at);
+int contend_tp_futex_clocklock(contend_tp_futex_t *lock, int clock, const struct timespec *at);
+int contend_tp_futex_unlock(contend_tp_futex_t *lock);
 
 /* glibc_mutex: glibc's default mutex: sleeps at once while the lock is held.
    Drepper 2011; glibc 2.36. Fairness: none. */

@@ -181,6 +181,9 @@ using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrun
 /// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
 using mutex = detail::timed<contend_mutex_t, contend_mutex_lock, contend_mutex_unlock, contend_mutex_trylock, contend_mutex_clocklock>;
 
+/// taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
+using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
+
 /// glibc's default mutex: sleeps at once while the lock is held.
 using glibc_mutex = detail::timed<contend_glibc_mutex_t, contend_glibc_mutex_lock, contend_glibc_mutex_unlock, contend_glibc_mutex_trylock, contend_glibc_mutex_clocklock>;
 

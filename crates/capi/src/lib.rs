@@ -168,6 +168,7 @@ exports! {
     futex: timed Futex,
     rw: timed_shared Rw,
     mutex: timed LinuxMutex,
+    tp_futex: timed TpFutex,
     glibc_mutex: timed GlibcMutex,
     glibc_adaptive: timed GlibcAdaptive,
     glibc_spin: tried GlibcSpin,

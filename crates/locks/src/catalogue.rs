@@ -9,7 +9,7 @@ use crate::{
     Anderson, Clh, ClhTimed, DowngradeLock, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
     GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
     Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
-    TicketSelfTuning, TimedLock, TimedRwLock, TryLock, Ttas, TtasBackoff,
+    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -386,6 +386,14 @@ catalogue! {
         family: Blocking,
         fairness: "none, but the first of those that sleep is bypassed only until it has been woken once",
         per_thread: "two nodes for each lock waited for, from the thread's pool",
+        nested: "any number",
+    }
+    "tp-futex": timed TpFutex {
+        summary: "taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms",
+        source: "Long 2016-17",
+        family: Blocking,
+        fairness: "none, but the first waiter is bypassed for at most 5 ms, or until it is woken next",
+        per_thread: "a node for each lock waited for, from the thread's pool",
         nested: "any number",
     }
     "glibc-mutex": timed GlibcMutex {

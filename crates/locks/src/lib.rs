@@ -105,6 +105,7 @@ mod ticket;
 mod ticket4;
 mod ticket_proportional;
 mod ticket_selftuning;
+mod tp_futex;
 mod ttas;
 mod ttas_backoff;
 mod upgradable;
@@ -138,6 +139,7 @@ pub use ticket::Ticket;
 pub use ticket_proportional::{CYCLES_PER_WAITER, TicketProportional};
 pub use ticket_selftuning::TicketSelfTuning;
 pub use ticket4::Ticket4;
+pub use tp_futex::TpFutex;
 pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 pub use upgradable::Upgradable;
@@ -380,6 +382,7 @@ macro_rules! of_each_lock {
             Ticket4,
             TicketProportional<UNIT_CYCLES: u64>,
             TicketSelfTuning,
+            TpFutex,
             Ttas,
             TtasBackoff,
         );

@@ -1,29 +1,39 @@
 //! MCS queue lock whose releases pass over waiters that do not run.
 //!
 //! A waiter publishes the time while it spins. A release that finds an old time in front of the queue takes that waiter for
-//! preempted, tells it so and goes on to the next one; who was passed over queues up again once it runs. So a queue of
-//! threads that have no core costs the holder a look at each, not a time slice.
+//! preempted or asleep, takes it out of the queue and goes on to the next one. So a queue of threads that have no core costs the
+//! holder a look at each, not a time slice.
 //!
 //! | word          | written by                           | meaning                                     |
 //! |---------------|--------------------------------------|---------------------------------------------|
 //! | `tail`        | acquirers, the last holder           | the last node of the queue; null: free      |
 //! | `holder`      | the holder alone                     | the holder's node, for its release to find  |
-//! | node `next`   | the successor                        | the node behind this one                    |
+//! | `passed`      | the holder alone                     | the list of those that were passed over     |
+//! | node `next`   | the successor                        | the node behind this one in the queue       |
+//! | node `behind` | whoever has the list                 | the node behind this one in a list          |
 //! | node `time`   | its owner                            | when the owner last ran, in nanoseconds     |
 //! | node `status` | its owner, then whoever releases     | see below                                   |
+//! | node `passed` | who calls the owner back             | the list that the owner takes along         |
 //!
 //! | `status`  | meaning                                                                                      |
 //! |-----------|----------------------------------------------------------------------------------------------|
-//! | `WAITING` | in the queue                                                                                 |
+//! | `WAITING` | in the queue or in a list                                                                    |
 //! | `GRANTED` | `WAITING -> GRANTED`, by a release: the owner holds the lock                                 |
-//! | `PASSED`  | `WAITING -> PASSED`, by a release: out of the queue, the node is its owner's again           |
-//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: the release that meets the node gives it back  |
+//! | `RECALLED`| `WAITING -> RECALLED`, by whoever has the list: back into the queue, with the rest of the list |
+//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: whoever meets the node next gives it back      |
 //!
-//! A release passes over those that were in the queue when it began, and takes a node out of the queue before it says `PASSED`, so that the lock is never with a waiter that has been passed
-//! over: if all were, it is free.
+//! Whoever is passed over is not told so: it goes on waiting, in a list instead of in the queue, and costs no wake-up. A release
+//! that finds nobody in the queue frees the lock and recalls the first of the list, which takes the rest of the list along and
+//! puts it into the lock when it enters. So one waiter at a time is on its way back from a list, however many there are; and each
+//! was woken for once that it had queued up: the work is never quadratic in the waiters. While the queue does not become empty, the
+//! first of the list is recalled once it has not run for a millisecond. A list belongs to the holder, or to a waiter that was
+//! recalled, which hands it on when it gives up: so it is never with nobody.
+//!
+//! A release passes over those that were in the queue when it began. Who has come since then has just run, whatever its time says:
+//! so no two threads pass over each other for ever.
 //! Order: first in, first out among those who run and stay. Any thread may release.
-//! Source: MCS-TP of He, Scherer and Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks", 2005. There a
-//! waiter that gave up and comes again takes its old place if nobody has come past it; here it queues up anew.
+//! Source: MCS-TP of He, Scherer and Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks", 2005. There all who
+//! are passed over queue up again at once, which they do when they next run; here waiters sleep, and to tell them is to wake them.
 
 use core::ptr::null_mut;
 
@@ -34,42 +44,52 @@ use crate::{RawLock, TimedLock, TryLock};
 
 const GRANTED: u32 = 0;
 const WAITING: u32 = 1;
-const PASSED: u32 = 2;
+const RECALLED: u32 = 2;
 const LEFT: u32 = 3;
 
 /// A waiter that has not published the time for so long is taken for one that does not run: many times what lies between two
 /// looks of one that does, and little of a time slice.
 const STALE_NS: u64 = 20_000;
 
+/// A waiter in the list that has not published the time for so long is recalled although others wait in the queue.
+const OVERDUE_NS: u64 = 1_000_000;
+
 /// A place in the queue.
 struct McsTpNode<M: Machine> {
     next: M::Ptr<McsTpNode<M>>,
     time: M::U64,
+    behind: M::Cell<*mut McsTpNode<M>>,
+    passed: M::Cell<*mut McsTpNode<M>>,
     status: M::U32,
     _padding: M::Cell<u32>, // see `Node`
 }
 
-// SAFETY: three words and no padding, zero is valid, no line is exceeded.
+// SAFETY: words, cells and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for McsTpNode<M> {}
 
-/// The time-published MCS lock, 16 bytes.
+/// The time-published MCS lock, 24 bytes.
 pub struct McsTp<M: Machine = Patient> {
     tail: M::Ptr<McsTpNode<M>>,
     holder: M::Cell<*mut McsTpNode<M>>,
+    passed: M::Cell<*mut McsTpNode<M>>,
 }
 
-const _: () = assert!(size_of::<McsTp>() == 16);
+const _: () = assert!(size_of::<McsTp>() == 24);
+
+/// Waiters that were passed over, first in, first out: a ring through `behind`, by its last node; null when empty.
+#[derive(Clone, Copy)]
+struct Passed<M: Machine>(*mut McsTpNode<M>);
 
 impl<M: Machine> McsTpNode<M> {
     fn address(&self) -> *mut Self {
         core::ptr::from_ref(self).cast_mut()
     }
 
-    /// Lets the owner in, if it has run of late and still waits.
+    /// Whether the owner has not run for `ns`.
     #[inline]
-    fn grant(&self, now_ns: u64) -> bool {
+    fn is_older(&self, ns: u64, now_ns: u64) -> bool {
         // Another processor's clock may be ahead.
-        now_ns.saturating_sub(self.time.load(Relaxed)) <= STALE_NS && self.let_in()
+        now_ns.saturating_sub(self.time.load(Relaxed)) > ns
     }
 
     /// Lets the owner in, if it still waits.
@@ -79,40 +99,109 @@ impl<M: Machine> McsTpNode<M> {
     }
 }
 
+/// The caller has the list.
+impl<M: Machine> Passed<M> {
+    const NONE: Self = Self(null_mut());
+
+    fn last(&self) -> Option<&'static McsTpNode<M>> {
+        // SAFETY: null or a node in the list, whose owner does not give it back.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn first(&self) -> Option<&'static McsTpNode<M>> {
+        // SAFETY: as above.
+        self.last().and_then(|last| unsafe { last.behind.get().as_ref() })
+    }
+
+    fn append(&mut self, node: &'static McsTpNode<M>) {
+        node.behind.set(node.address()); // a list of one
+        self.append_all(Self(node.address()));
+    }
+
+    /// Puts the other list behind this one.
+    fn append_all(&mut self, other: Self) {
+        let Some(others_last) = other.last() else { return };
+        if let Some(last) = self.last() {
+            let first = last.behind.get();
+            last.behind.set(others_last.behind.get());
+            others_last.behind.set(first);
+        }
+        self.0 = other.0;
+    }
+
+    fn take_first(&mut self) -> Option<&'static McsTpNode<M>> {
+        let first = self.first()?;
+        if first.address() == self.0 {
+            self.0 = null_mut();
+        } else if let Some(last) = self.last() {
+            last.behind.set(first.behind.get());
+        }
+        Some(first)
+    }
+
+    /// Sends the first that has not left back to the queue, with the rest of the list.
+    #[cold]
+    fn recall(mut self) {
+        while let Some(first) = self.take_first() {
+            first.passed.set(self.0);
+            // [5] to its owner; [6] from it
+            if first.status.compare_exchange(WAITING, RECALLED, Release, Acquire).is_ok() {
+                return;
+            }
+            // SAFETY: in no queue and no list, and its owner has left it.
+            unsafe { M::free_node(first) };
+        }
+    }
+}
+
 impl<M: Machine> McsTp<M> {
     /// Queues up until the lock is granted. The node is the caller's to free unless this gives up.
     #[inline]
     fn wait(&self, node: &'static McsTpNode<M>, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        let mut passed = Passed::NONE;
         loop {
             node.next.store(null_mut(), Relaxed);
             // [1] from the release that freed the lock; [2] publishes the node to the successor, from the predecessor
             let before = self.tail.swap(node.address(), AcqRel);
             // SAFETY: null or a node whose release waits for the link that is stored here.
-            let Some(before) = (unsafe { before.as_ref() }) else { return Ok(()) };
+            let Some(before) = (unsafe { before.as_ref() }) else { break };
             node.status.store(WAITING, Relaxed);
             node.time.store(M::clock_ns(Clock::Monotonic), Relaxed);
             before.next.store(node.address(), Release); // [3] to whoever releases
             let ended = |status| status != WAITING;
             // [4], [5] from whoever releases
             match M::spin_publishing_or(&node.status, Acquire, &node.time, timeout, ended) {
-                Ok(GRANTED) => return Ok(()),
-                Ok(_) => {} // passed over: back to the end
-                Err(GaveUp) => return self.leave(node),
+                Ok(GRANTED) => break,
+                Ok(_) => passed.append_all(Passed(node.passed.get())), // recalled: back to the end
+                Err(GaveUp) => {
+                    if self.leave(node, &mut passed) {
+                        passed.recall();
+                        return Err(GaveUp);
+                    }
+                    break;
+                }
             }
         }
+        if passed.last().is_some() {
+            // They have waited longer than those in the lock.
+            passed.append_all(Passed(self.passed.get()));
+            self.passed.set(passed.0);
+        }
+        Ok(())
     }
 
-    /// Leaves the node in the queue, unless a release was faster.
+    /// Leaves the node in the queue or list in which it is, unless a release was faster.
     #[cold]
-    fn leave(&self, node: &'static McsTpNode<M>) -> Result<(), GaveUp> {
-        // [6] to whoever releases and gives the node back; [4], [5] from it
+    fn leave(&self, node: &'static McsTpNode<M>, passed: &mut Passed<M>) -> bool {
+        // [6] to whoever meets the node and gives it back; [4], [5] from whoever releases
         match node.status.compare_exchange(WAITING, LEFT, Release, Acquire) {
-            Ok(_) => Err(GaveUp),
-            Err(GRANTED) => Ok(()),
+            Ok(_) => true,
+            Err(GRANTED) => false,
             Err(_) => {
-                // SAFETY: passed over, so in no queue.
+                passed.append_all(Passed(node.passed.get()));
+                // SAFETY: recalled, so in no queue and no list.
                 unsafe { M::free_node(node) };
-                Err(GaveUp)
+                true
             }
         }
     }
@@ -133,24 +222,33 @@ impl<M: Machine> McsTp<M> {
         unsafe { next.as_ref() }
     }
 
-    /// The node behind the holder's was not let in: looks for one that is to have the lock, or frees it. Who has queued up since
-    /// this release began has just run, whatever its time says: so no two threads pass over each other for ever.
+    /// The release where somebody was passed over, now or before. `first` is the holder's node, or one behind it that is to be
+    /// passed over.
     #[cold]
     #[inline(never)]
-    fn pass_over(&self, mut first: &'static McsTpNode<M>, now_ns: u64) {
-        let last = self.tail.load(Relaxed);
+    fn pass_over(&self, mut first: &'static McsTpNode<M>, mut is_holder: bool, now_ns: u64) {
+        let newest = self.tail.load(Relaxed);
         let mut are_new = false;
+        let mut passed = Passed(self.passed.get());
         loop {
+            self.passed.set(null_mut()); // the list is nobody else's once the lock is free
+            are_new |= first.address() == newest;
             let next = self.take_out(first);
-            are_new |= first.address() == last;
-            // [5] to its owner; [6] from it
-            if first.status.swap(PASSED, AcqRel) == LEFT {
+            if is_holder {
+                is_holder = false; // its owner gives it back
+            } else if first.status.load(Acquire) == LEFT {
+                // [6] from its owner
                 // SAFETY: out of the queue, and its owner has left it.
                 unsafe { M::free_node(first) };
+            } else {
+                passed.append(first);
             }
-            let Some(next) = next else { return };
-            let is_let_in = if are_new { next.let_in() } else { next.grant(now_ns) };
-            if is_let_in {
+            let Some(next) = next else { return passed.recall() };
+            if passed.first().is_some_and(|first| first.is_older(OVERDUE_NS, now_ns)) {
+                core::mem::replace(&mut passed, Passed::NONE).recall();
+            }
+            self.passed.set(passed.0);
+            if (are_new || !next.is_older(STALE_NS, now_ns)) && next.let_in() {
                 return;
             }
             first = next;
@@ -160,7 +258,7 @@ impl<M: Machine> McsTp<M> {
 
 // SAFETY: the first in the queue holds the lock: it found none before it, or was granted the lock by the one before.
 unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
-    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
+    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO, passed: M::Cell::ZERO };
 
     #[inline]
     fn acquire(&self) {
@@ -172,10 +270,12 @@ unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
         M::expect_node(); // waiters have written the lock's line and the node's
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
-        if let Some(next) = self.take_out(node) {
+        if !self.passed.get().is_null() {
+            self.pass_over(node, true, M::clock_ns(Clock::Monotonic));
+        } else if let Some(next) = self.take_out(node) {
             let now_ns = M::clock_ns(Clock::Monotonic);
-            if !next.grant(now_ns) {
-                self.pass_over(next, now_ns);
+            if next.is_older(STALE_NS, now_ns) || !next.let_in() {
+                self.pass_over(next, false, now_ns);
             }
         }
         // SAFETY: taken out of the queue above.
@@ -183,7 +283,7 @@ unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
     }
 
     fn is_idle(&self) -> bool {
-        self.tail.load(Relaxed).is_null()
+        self.tail.load(Relaxed).is_null() && self.passed.get().is_null()
     }
 }
 

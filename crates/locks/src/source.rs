@@ -34,6 +34,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ticket4.rs", include_str!("ticket4.rs")),
     ("ticket_proportional.rs", include_str!("ticket_proportional.rs")),
     ("ticket_selftuning.rs", include_str!("ticket_selftuning.rs")),
+    ("tp_futex.rs", include_str!("tp_futex.rs")),
     ("ttas.rs", include_str!("ttas.rs")),
     ("ttas_backoff.rs", include_str!("ttas_backoff.rs")),
     ("upgradable.rs", include_str!("upgradable.rs")),

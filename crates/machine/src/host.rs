@@ -251,6 +251,25 @@ unsafe impl<P: Patience> Machine for Host<P> {
         never_gives_up(Self::look_and_back_off(round, word, ordering, Timeout::NONE, next))
     }
 
+    #[inline]
+    fn spin_publishing_or<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        time: &HostU64<P>,
+        timeout: Timeout<'_, Self>,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> Result<W::Value, GaveUp> {
+        Self::look_and_back_off(P::round(), word, ordering, timeout, |value| {
+            if ready(value) {
+                return Poll::Ready;
+            }
+            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each look where a thousand
+            // threads sleep, since their words share the few places at which they are counted.
+            time.as_atomic().store(futex::clock_ns(Clock::Monotonic), Ordering::Relaxed);
+            Poll::BackOff(0)
+        })
+    }
+
     fn sleep_while(word: &HostU32<P>, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         futex::sleep_while(
             word.as_atomic(),

@@ -152,15 +152,11 @@ impl Blueprint {
 
     /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
     /// never touch the lock included: however well the lock does, the target's cores give no more. Nothing is taken from a
-    /// profile in which threads contended for the lock, since that takes time on cores, too.
+    /// profile in which contention for the lock may have taken much of that time.
     #[must_use]
     pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader) -> Self {
-        /// Contention of less than this share of the acquisitions is left out of account.
-        const HARDLY: f64 = 0.01;
-        let (acquisitions, contended) = (row.acquisitions() as f64, row.contended() as f64);
-        let cpu_ns = header.cpu_ns - header.own_cost.total_ns;
         self.cpu_ns =
-            (contended <= HARDLY * acquisitions && cpu_ns > 0.0).then(|| cpu_ns / acquisitions.max(1.0));
+            on_cores_ns(header.cpu_ns - header.own_cost.total_ns, row.contended(), row.acquisitions());
         self
     }
 
@@ -271,6 +267,16 @@ impl Hot {
     }
 }
 
+/// Time on cores for one acquisition, unless contention took much of it.
+fn on_cores_ns(cpu_ns: f64, contended: u64, acquisitions: u64) -> Option<f64> {
+    /// What a contended acquisition takes on cores at most: two system calls, a wake-up and two context switches.
+    const CONTENDED_NS: f64 = 20_000.0;
+    /// So much of the time on cores is left out of account.
+    const HARDLY: f64 = 0.05;
+    let known = cpu_ns > 0.0 && CONTENDED_NS * contended as f64 <= HARDLY * cpu_ns;
+    known.then(|| cpu_ns / acquisitions.max(1) as f64)
+}
+
 fn both(row: &LockRow, of: fn(&Usage) -> &Times) -> Times {
     of(&row.exclusive).and(of(&row.shared))
 }
@@ -328,6 +334,15 @@ pub fn lock_for(name: &str, family: Family, kind: LockKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_on_cores_is_known_where_contention_took_little_of_it() {
+        assert_eq!(on_cores_ns(1e9, 0, 1_000), Some(1e6));
+        // Half of the acquisitions contended, in a hundredth of the time.
+        assert_eq!(on_cores_ns(1e9, 500, 1_000), Some(1e6));
+        assert_eq!(on_cores_ns(1e9, 50_000, 100_000), None);
+        assert_eq!(on_cores_ns(0.0, 0, 1_000), None);
+    }
 
     #[test]
     fn every_name_stands_for_a_lock_of_the_catalogue() {

@@ -344,7 +344,7 @@ fn writers_go_first_where_they_are_asked_to() {
 
 #[test]
 fn hundreds_of_threads_at_one_object() {
-    passes(&compiled("crowd.c"), &[], &["300", "2"]);
+    passes(&compiled("contenders.c"), &[], &["300", "2"]);
 }
 
 #[test]

@@ -106,8 +106,7 @@ fn main() -> ExitCode {
 
 /// Ends the command quietly when its reader goes away, as in `contend machines | head`.
 fn die_of_closed_pipes() {
-    // SAFETY: before any thread; the default action needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    lab::signals::reset(libc::SIGPIPE);
 }
 
 /// Makes an error of what `println!` panics with where standard output takes no more, as on a full disk: every command

@@ -37,11 +37,11 @@ static void must_own(void *argument) {
     struct room *room = (struct room *)argument;
     room->handlers++;
     int again = pthread_mutex_lock(&room->mutex), busy = pthread_mutex_trylock(&room->mutex);
-    int let_go = pthread_mutex_unlock(&room->mutex);
+    int unlocked = pthread_mutex_unlock(&room->mutex);
     int expected = variant == ROBUST_MUTEX ? EDEADLK : EBUSY; // glibc's robust mutexes tell their owner so
-    if (again != EDEADLK || busy != expected || let_go != 0)
+    if (again != EDEADLK || busy != expected || unlocked != 0)
         fail("in the cleanup handler: lock -> %s, trylock -> %s, unlock -> %s", error_name(again), error_name(busy),
-             error_name(let_go));
+             error_name(unlocked));
     room->checked = 1;
 }
 

@@ -64,7 +64,7 @@ static void *suffer(void *number) {
 }
 
 // Times out at its deadline and not before, however often it is interrupted.
-static void *wait_in_vain(void *unused) {
+static void *wait_until_deadline(void *unused) {
     pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t never = PTHREAD_COND_INITIALIZER;
     while (!over) {
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     MUST(pthread_mutex_lock(&held));
     MUST(pthread_rwlock_wrlock(&written));
-    struct team *suffering = assemble(threads, suffer), *waiting = assemble(2, wait_in_vain);
+    struct team *suffering = assemble(threads, suffer), *waiting = assemble(2, wait_until_deadline);
     struct team *timing = assemble(2, time_out), *turning = assemble(2, take_turns);
     struct team *all[] = {suffering, waiting, timing, turning};
     int64_t end = now_ns(CLOCK_MONOTONIC) + duration_ms * MS;

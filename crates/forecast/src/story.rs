@@ -94,7 +94,7 @@ impl Story<'_> {
         let site = text::printable(site);
         let mut disturbances = noise.disturbances();
         // Threads that do not get their cores do no more than one, whatever the lock; less than one they do for the lock.
-        let share = if disturbances.is_empty() { HELD_BACK * f64::from(most.cores) } else { 1.0 };
+        let share = if disturbances.is_empty() { SLOWED * f64::from(most.cores) } else { 1.0 };
         let found = if most.cores < 2 {
             format!("{site} is the program's lock; one core shows no contention")
         } else if most.high < share * one.low {
@@ -146,11 +146,11 @@ impl Story<'_> {
     }
 }
 
-/// Threads that do less than this share of as many times the work of one are held back.
-const HELD_BACK: f64 = 0.9;
+/// Threads that do less than this share of as many times the work of one are slowed by contention.
+const SLOWED: f64 = 0.9;
 
-/// Threads that do this share of as many times the work of one, the start of the program counted, are not held back.
-const UNHURT: f64 = 0.8;
+/// Threads that do this share of as many times the work of one, the start of the program counted, are not.
+const NOT_SLOWED: f64 = 0.8;
 
 /// A program whose threads do nothing but run and wait for a lock keeps this share of its cores busy on a quiet machine,
 /// as the sleep of waiters costs some.
@@ -259,7 +259,7 @@ impl Later<'_> {
         let instead = Believed::of(predicted, Some(lock))?.last()?.1;
         let shown = &predicted["lock"]["shown"];
         let here = match (shown["cores"].as_f64(), shown["speedup"].as_f64()) {
-            (Some(cores), Some(speedup)) if speedup >= UNHURT * cores => {
+            (Some(cores), Some(speedup)) if speedup >= NOT_SLOWED * cores => {
                 format!(
                     "{site} does not hurt here, where {cores} threads do {speedup:.2} times the work of one"
                 )
@@ -268,7 +268,7 @@ impl Later<'_> {
                 "{site} is the lock of another part of the program; what it costs here these runs do not show"
             ),
         };
-        let there = if last < HELD_BACK * peak {
+        let there = if last < SLOWED * peak {
             format!(
                 "on {machine} the program is fastest at {peak_cores} cores, with {peak:.1} times the work of one, and falls \
                  to {last:.1} times at {cores}"
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_without_cores_are_not_held_back_by_a_lock() {
+    fn threads_without_cores_are_not_slowed_by_a_lock() {
         let starved =
             measured(&[(9.0, 10.0, 11.0), (10.0, 11.0, 12.0)], &[(9.0, 10.0, 11.0); 2], "no difference seen");
         let story = Story { predicted: &Value::Null, measured: &starved, lock: "rw", together: false };

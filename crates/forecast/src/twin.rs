@@ -138,7 +138,7 @@ pub struct Stage {
 struct Draw {
     end: End,
     seed: u64,
-    crowded: bool,
+    start_at_locks: bool,
 }
 
 impl Stage {
@@ -165,8 +165,13 @@ impl Stage {
         };
         let profiled_on = Hardware::new(profiled_on)?;
         let program = blueprint.program(&stage.own, 0.0, &profiled_on, End::Likely);
-        let load =
-            Load { cores: &[0], seed: plan.seed, crowded: false, warm_up: 100, timed: BASE_OPERATIONS };
+        let load = Load {
+            cores: &[0],
+            seed: plan.seed,
+            start_at_locks: false,
+            warm_up: 100,
+            timed: BASE_OPERATIONS,
+        };
         let taken_ns = 1.0 / simulate(&program, &profiled_on, &load)?.rate;
         Ok(Self { overhead_ns: (taken_ns - blueprint.operation_ns()).max(0.0), ..stage })
     }
@@ -180,7 +185,7 @@ impl Stage {
         let draw = |end, number: u32| Draw {
             end,
             seed: self.seed + u64::from(number / 2),
-            crowded: number % 2 == 1,
+            start_at_locks: number % 2 == 1,
         };
         let mut draws: Vec<_> = (0..self.replications).map(|number| draw(End::Likely, number)).collect();
         if self.ends {
@@ -223,7 +228,7 @@ impl Stage {
         let load = Load {
             cores: &cores,
             seed: draw.seed,
-            crowded: draw.crowded && !alone,
+            start_at_locks: draw.start_at_locks && !alone,
             warm_up: u64::from(2 * threads).max(200),
             timed,
         };

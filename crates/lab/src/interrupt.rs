@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::signals;
+
 /// Whether the first interrupt is kept, and whether it has come.
 static KEPT: AtomicBool = AtomicBool::new(false);
 static CAME: AtomicBool = AtomicBool::new(false);
@@ -10,16 +12,13 @@ static CAME: AtomicBool = AtomicBool::new(false);
 pub fn keep() {
     extern "C" fn note(signal: libc::c_int) {
         if !take(signal) {
-            // SAFETY: these calls are allowed in a handler.
-            unsafe {
-                libc::signal(signal, libc::SIG_DFL);
-                libc::raise(signal);
-            }
+            // SAFETY: whoever interrupts a second time wants no more of it.
+            unsafe { signals::die_of(signal) };
         }
     }
     KEPT.store(true, Ordering::Relaxed);
     // SAFETY: the handler is a plain function that does what handlers may do.
-    unsafe { libc::signal(libc::SIGINT, note as *const () as libc::sighandler_t) };
+    unsafe { signals::handle(libc::SIGINT, note) };
 }
 
 /// Takes a signal for noted, in a handler: whether it was the first interrupt of a command that keeps it.

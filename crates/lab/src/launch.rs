@@ -12,7 +12,7 @@ pub mod unreached;
 pub use library::Library;
 pub use swapped::Swapped;
 
-use crate::{interrupt, names};
+use crate::{interrupt, names, signals};
 use anyhow::Context as _;
 use locks::catalogue::Lock;
 use profile::tally::SharedTally;
@@ -279,14 +279,13 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
                 libc::killpg(group, libc::SIGKILL);
             }
             if !interrupt::take(signal) {
-                libc::signal(signal, libc::SIG_DFL);
-                libc::raise(signal);
+                signals::die_of(signal);
             }
         }
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler is a plain function.
-        unsafe { libc::signal(signal, forward as *const () as libc::sighandler_t) };
+        // SAFETY: the handler does what handlers may do.
+        unsafe { signals::handle(signal, forward) };
     }
     // SAFETY: the call is allowed after a fork. If the command is killed, the program is killed with it; and what is no
     // binary goes to a shell, which `execvp` does and `posix_spawn` does not.

@@ -10,7 +10,8 @@
 //! - [`noise`]: what else the machine did meanwhile.
 //!
 //! Results are values; tables are values too, which the caller prints. [`progress`] tells the caller how far a measurement
-//! is, and [`interrupt`] tells the measurement that nobody waits for the rest of it.
+//! is, and [`interrupt`] tells the measurement that nobody waits for the rest of it; [`signals`] is what both the handlers and the
+//! launcher are made of.
 
 pub mod bench;
 pub mod calibrate;
@@ -25,5 +26,6 @@ pub mod noise;
 pub mod output_file;
 pub mod placement;
 pub mod progress;
+pub mod signals;
 pub mod simulate;
 pub mod usage;

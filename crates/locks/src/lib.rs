@@ -22,7 +22,7 @@
 //!
 //! | when                                                        | take |
 //! |-------------------------------------------------------------|------|
-//! | nothing is known, or waiting may take long                   | `Mutex<T>`, which is [`Futex`]: its waiters keep away, then sleep |
+//! | nothing is known, or waiting may take long                   | `Mutex<T>`, which is [`Futex`]: its waiters back off, then sleep |
 //! | most look and few change                                     | `RwLock<T>`, which is [`Rw`]; measure: a reader writes the lock's word, too, so that short reads gain nothing |
 //! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
 //! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |

@@ -97,7 +97,7 @@ impl<P: Patience> Host<P> {
     }
 
     #[inline]
-    fn look_and_back_off<W: Word>(
+    fn poll_and_back_off<W: Word>(
         mut round: Round,
         word: &W,
         ordering: Ordering,
@@ -237,7 +237,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
         timeout: Timeout<'_, Self>,
         next: impl FnMut(W::Value) -> Poll,
     ) -> Result<W::Value, GaveUp> {
-        Self::look_and_back_off(P::round(), word, ordering, timeout, next)
+        Self::poll_and_back_off(P::round(), word, ordering, timeout, next)
     }
 
     #[inline]
@@ -248,7 +248,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
         next: impl FnMut(W::Value) -> Poll,
     ) -> W::Value {
         let round = P::round_for(last.to_bits() as u32);
-        never_gives_up(Self::look_and_back_off(round, word, ordering, Timeout::NONE, next))
+        never_gives_up(Self::poll_and_back_off(round, word, ordering, Timeout::NONE, next))
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 //!       1/t_1     1/t_2             1/t_n
 //! ```
 //!
-//! Each core that thinks comes to the lock after a mean time a; with k cores at the lock a critical section and its
+//! Each core comes to the lock after a mean think time a; with k cores at the lock a critical section and its
 //! hand-over take a mean time t_k. Balance between neighbours gives the probabilities as a product,
 //! P_k = P_0 · n!/(n-k)! · t_1 … t_k / a^k, which spans far more than a double holds at thousands of cores: it is
 //! scaled while it is made. Mean first passages, which need the smallest of them, are made of logarithms.

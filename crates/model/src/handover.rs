@@ -95,7 +95,7 @@ impl Variant {
 pub struct Contenders {
     /// Cores that hold or wait for the lock, k; at least 1.
     pub at_lock: u32,
-    /// Cores that think, n - k.
+    /// Cores in their think time, n - k.
     pub away: u32,
     /// The mean think time of a core.
     pub think: f64,

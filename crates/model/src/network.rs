@@ -58,7 +58,7 @@ impl Network {
     pub fn throughput(&self, cores: u32) -> Result<f64, ModelError> {
         valid_cores(cores)?;
         positive("the think time", self.think)?;
-        // ln G of the cores that think, alone: aⁿ/n!.
+        // ln G of the cores in their think time, alone: aⁿ/n!.
         let mut ln_total = running_sum(cores, |k| self.think.ln() - f64::from(k).ln());
         for lock in &self.locks {
             not_negative("the acquisitions of an operation", lock.visits)?;

@@ -514,6 +514,7 @@ fn without_a_file_every_call_does_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn distributions_are_given_to_warm_pairs_only() {
     let file = File::new(4 * MIB, 1);
     let t = PerThread::new();

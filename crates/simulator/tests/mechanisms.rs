@@ -112,13 +112,13 @@ fn memory_on_a_socket_without_threads_is_dear_only_across_sockets() {
 #[test]
 fn every_fitted_cost_moves_the_contention_tables() {
     type Change = fn(&mut Coherence);
-    let dearer: [(&str, &str, &[u32], usize, Change); 2] = [
+    let costlier: [(&str, &str, &[u32], usize, Change); 2] = [
         ("local_transfer", "dl580", &[1], 2, |costs| scale(&mut costs.local_transfer, 2.0)),
         ("controller_hop", "cs900x8", &[0, 1, 2, 3, 4, 5, 6, 7], 120, |costs| {
             scale(&mut costs.controller_hop, 2.0);
         }),
     ];
-    for (name, on, sockets, cores, change) in dearer {
+    for (name, on, sockets, cores, change) in costlier {
         let before = tight_loop_ns(&machine(on, |_| ()), sockets, cores, 200_000);
         let after = tight_loop_ns(&machine(on, change), sockets, cores, 200_000);
         assert!(after > 1.2 * before, "{name}: {after} ns after {before}");

@@ -255,7 +255,7 @@ fn fields_on_one_line_share_it_and_others_do_not() {
 }
 
 #[test]
-fn a_dearer_link_moves_the_curve() {
+fn a_slower_link_moves_the_curve() {
     let elapsed = |cross: &str| {
         let hardware = hardware_with("value = 120", &format!("value = {cross}"));
         Simulation::new(&hardware).run(|| count::<Ticket<M>>(8, 100, 0)).unwrap().0.elapsed_ns

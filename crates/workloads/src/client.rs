@@ -262,7 +262,7 @@ impl Chosen {
             ClientKind::Timed => with_deadlines::<L, M>(self.shape, end),
             ClientKind::Cancelled => called_off::<L, M>(self.shape, end),
             ClientKind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
-            ClientKind::CalledOff => called_off_in_vain::<L, M>(self.shape, end, gives_up),
+            ClientKind::CalledOff => called_off_each_way::<L, M>(self.shape, end, gives_up),
             ClientKind::Mixed => mixed::<L, M>(self.shape, end),
             _ => return self.of_tried::<L, M>(lock, end),
         })
@@ -698,7 +698,7 @@ fn given_up<L: TimedLock<M>, M: Machine>(
 
 /// The first thread holds the lock until the second has been called off, in each way in which it can wait. Then the second
 /// waits while nobody calls it off, so that it may not give up. All others acquire.
-fn called_off_in_vain<L: TimedLock<M>, M: Machine>(
+fn called_off_each_way<L: TimedLock<M>, M: Machine>(
     shape: Shape,
     end: End<L>,
     gives_up: Attempts<'_, L, M>,

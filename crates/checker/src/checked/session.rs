@@ -195,11 +195,11 @@ impl State {
             Some(Bound::States)
         } else {
             let late = all.is_multiple_of(1024) && is_late();
-            let crowded = states > STATES_OF_EACH && self.room.is_none() && {
+            let no_room = states > STATES_OF_EACH && self.room.is_none() && {
                 self.room = room(is_late);
                 self.room.is_none()
             };
-            (late || crowded).then_some(Bound::Time)
+            (late || no_room).then_some(Bound::Time)
         };
         self.bound = self.bound.or(bound);
         self.bound.is_some()

@@ -64,7 +64,7 @@ pub(crate) struct Load<'a> {
     pub(crate) cores: &'a [u32],
     pub(crate) seed: u64,
     /// All threads start at the locks, instead of in their think time.
-    pub(crate) crowded: bool,
+    pub(crate) start_at_locks: bool,
     /// Operations that are not timed, then those that are.
     pub(crate) warm_up: u64,
     pub(crate) timed: u64,
@@ -205,12 +205,12 @@ impl Program {
         M::run(&plan, &|thread| {
             let mut random = Random::of_thread(load.seed, thread);
             // A word of the thread's own, which nobody ever changes.
-            let bed = Placed::<_, M>::new(M::U32::ZERO, HOME);
-            if !load.crowded {
+            let never_written = Placed::<_, M>::new(M::U32::ZERO, HOME);
+            if !load.start_at_locks {
                 M::delay(random.below(self.think_cycles as u64 + 1));
             }
             while !stop.load(Relaxed) {
-                self.operation::<M>(&guarded, &mut random, &bed);
+                self.operation::<M>(&guarded, &mut random, &never_written);
                 M::note(Event::Operation);
                 // Counters of the host: a simulated machine neither sees nor pays for them.
                 let number = done.fetch_add(1, Relaxed) + 1;
@@ -238,7 +238,7 @@ impl Program {
         &self,
         guarded: &[Vec<GuardedLines<M>>],
         random: &mut Random,
-        bed: &Placed<M::U32, M>,
+        never_written: &Placed<M::U32, M>,
     ) {
         let think = self.think.draw(random, self.think_cycles);
         let taken: Vec<&Step> =
@@ -259,7 +259,7 @@ impl Program {
             {
                 let ns = Durations::Exponential.draw(random, mean_ns);
                 let deadline = Deadline::after_ns::<M>(ns);
-                let _ = M::sleep_while(bed, 0, Timeout::at(deadline));
+                let _ = M::sleep_while(never_written, 0, Timeout::at(deadline));
                 copies[copy].section(section, reads, self.reads_first, random);
             }
             M::delay(part);

@@ -339,7 +339,7 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             .filter(|row| row.contender.blocks() && is(&row.contender) && !row.values.is_empty())
             .max_by(|a, b| median(a).total_cmp(&median(b)))
     }
-    let crowded = measured.iter().filter(|loaded| loaded.load.threads > bench.cores());
+    let oversubscribed = measured.iter().filter(|loaded| loaded.load.threads > bench.cores());
     let goal = |loaded: &Loaded| {
         let is_ours =
             |contender: &Contender| matches!(contender, Contender::Own(lock) if lock.stands_for().is_none());
@@ -368,7 +368,7 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             noise_counts: false,
         })
     };
-    crowded.filter_map(goal).collect()
+    oversubscribed.filter_map(goal).collect()
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::fs;
-use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::{Arc, Mutex};
+
+use crate::signals;
 
 /// Signals that are passed on: those that end a process, or that programs give a meaning to. A fault's are not among them,
 /// nor those that stop.
@@ -53,11 +54,10 @@ impl Supervised {
     ///
     /// It cannot be started.
     pub fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let before = hold_back_signals();
+        let before = passed_on().block();
         let launcher = rustix::process::getpid();
         let in_child = move || {
-            // SAFETY: the call is allowed after a fork, and `before` is a signal mask.
-            unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+            before.block_only();
             die_with_parent()?;
             if getppid() != Some(launcher) {
                 kill_process(rustix::process::getpid(), Signal::KILL)?; // the launcher was killed before that
@@ -134,7 +134,7 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal() {
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable); // the program has left a core of its own
         // SAFETY: the program has ended, and its profile is written.
-        unsafe { die_of(signal) };
+        unsafe { signals::die_of(signal) };
     }
     exit_code(status)
 }
@@ -149,76 +149,28 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
 pub fn fail_writes_past_the_limit() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler is a plain function. A program does not inherit it, as it would an ignored signal.
-    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
+    unsafe { signals::handle(libc::SIGXFSZ, nothing) };
 }
 
-/// Lets the signals that are passed on wait. Returns the mask before.
-fn hold_back_signals() -> libc::sigset_t {
-    let held = passed_on();
-    // SAFETY: both sets are initialised, one by the call.
-    unsafe {
-        let mut before = MaybeUninit::uninit();
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, before.as_mut_ptr());
-        before.assume_init()
-    }
-}
-
-fn passed_on() -> libc::sigset_t {
-    // SAFETY: the set is initialised by the first call, and the others get valid signals.
-    unsafe {
-        let mut set = MaybeUninit::uninit();
-        libc::sigemptyset(set.as_mut_ptr());
-        for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
-            libc::sigaddset(set.as_mut_ptr(), signal);
-        }
-        set.assume_init()
-    }
+fn passed_on() -> signals::Set {
+    signals::Set::of(PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()))
 }
 
 fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
     let set = passed_on();
     loop {
-        // SAFETY: the set is initialised, and all-zero is a valid siginfo to be overwritten.
-        let (signal, info) = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            (libc::sigwaitinfo(&raw const set, &raw mut info), info)
-        };
-        if signal < 0 {
-            continue; // interrupted
-        }
+        let Some((signal, sender)) = set.wait() else { continue };
         let alive = alive.lock().expect("nobody panics with it");
         match *alive {
-            Some(program) => {
-                // A signal that no process sent comes from the terminal, or from a timer of the launcher, which has none.
-                let sent = info.si_code <= 0;
-                // SAFETY: what a process sent has a sender.
-                if sent && !descends(unsafe { info.si_pid() }, program) {
-                    // SAFETY: the program is not reaped yet, so the number is its own.
-                    unsafe { libc::kill(program, signal) };
-                }
+            // A signal that no process sent comes from the terminal, or from a timer of the launcher, which has none.
+            Some(program) if sender.is_some_and(|sender| !descends(sender, program)) => {
+                // SAFETY: the program is not reaped yet, so the number is its own.
+                unsafe { libc::kill(program, signal) };
             }
             // SAFETY: the program has ended, so this is for the launcher.
-            None if signal != libc::SIGCONT => unsafe { die_of(signal) },
-            None => {}
+            None if signal != libc::SIGCONT => unsafe { signals::die_of(signal) },
+            _ => {}
         }
-    }
-}
-
-/// Ends the process by a signal, unless that is one which is ignored.
-///
-/// # Safety
-/// Nothing that has to be dropped is lost by it.
-unsafe fn die_of(signal: libc::c_int) {
-    // SAFETY: a valid signal, and a set that the first call initialises.
-    unsafe {
-        let mut set = MaybeUninit::uninit();
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
-        libc::raise(signal);
     }
 }
 

@@ -54,7 +54,7 @@ fn refit(
         let [error] = errors(&[target], rows, &with(machines, number, middle), progress)?[..] else {
             anyhow::bail!("one row has one error");
         };
-        // A dearer transfer makes fewer operations.
+        // A slower transfer makes fewer operations.
         if error > 0.0 { low = middle } else { high = middle }
     }
     let found = (low + high) / 2.0;

@@ -11,20 +11,38 @@ use crate::format::{FRAMES, LOCK_LENGTH, Lock, PAGE, Type, UNIT, head};
 
 /// Bytes of a block of lock records.
 const LOCK_BLOCK: usize = 16 << 10;
+
+/// A lock's record, and the stack that follows it in the file.
+#[repr(C)]
+pub(super) struct LockAndStack {
+    record: Lock,
+    stack: [AtomicU64; FRAMES],
+}
+
+const _: () = assert!(size_of::<LockAndStack>() == LOCK_LENGTH);
+
+impl core::ops::Deref for LockAndStack {
+    type Target = Lock;
+
+    fn deref(&self) -> &Lock {
+        &self.record
+    }
+}
+
 /// Locks remembered by address, for call sites that make one lock after another at the same place.
 pub(super) const REMEMBERED: usize = 4096;
 
 impl<H: Host> Recorder<H> {
     /// The record of a number that was found in a lock object, or was given out before.
-    pub(super) fn lock(&self, number: u32) -> Option<&Lock> {
+    pub(super) fn lock(&self, number: u32) -> Option<&LockAndStack> {
         let header = self.arena.header()?;
         let start = u64::from(number) * UNIT;
         // An object in memory that was never initialised, or that comes from an earlier run, may say anything.
         if start < PAGE || start + LOCK_LENGTH as u64 > header.grown.load(Relaxed) {
             return None;
         }
-        // SAFETY: inside the file, and aligned; all words of the file are atomic.
-        let lock = unsafe { &*self.arena.base().add(start as usize).cast::<Lock>() };
+        // SAFETY: inside the file with its stack, and aligned; all words of the file are atomic.
+        let lock = unsafe { &*self.arena.base().add(start as usize).cast::<LockAndStack>() };
         (lock.head.load(Relaxed) == head(Type::Lock, LOCK_LENGTH)).then_some(lock)
     }
 
@@ -86,7 +104,7 @@ impl<H: Host> Recorder<H> {
         let start = self.space_for_lock()?;
         header.lock_bytes.fetch_add(LOCK_LENGTH as u64, Relaxed);
         // SAFETY: the space is this call's alone, long enough and aligned, in the mapping.
-        let lock = unsafe { &*start.cast::<Lock>() };
+        let lock = unsafe { &*start.cast::<LockAndStack>() };
         lock.address.store(address as u64, Relaxed);
         lock.kind.store(kind as u64, Relaxed);
         lock.first_ticks.store(H::stamp(), Relaxed);
@@ -94,8 +112,8 @@ impl<H: Host> Recorder<H> {
         lock.thread.store(self.arena.position_of(unsafe { &*(*t.slot.get()).thread }), Relaxed);
         lock.frames.store(frames.len() as u64 | hash_of(frames) >> 32 << 32, Relaxed);
         lock.origin.store(origin, Relaxed);
-        for (i, &frame) in frames.iter().enumerate() {
-            frame_of(lock, i).store(frame, Relaxed);
+        for (word, &frame) in lock.stack.iter().zip(frames) {
+            word.store(frame, Relaxed);
         }
         lock.head.store(head(Type::Lock, LOCK_LENGTH), Ordering::Release);
         let number = u32::try_from(self.arena.position_of(lock)).ok().filter(|&number| number != MERGED)?;
@@ -157,10 +175,10 @@ impl<H: Host> Recorder<H> {
             return;
         }
         let now = lock.frames.load(Relaxed);
-        let present = (0..FRAMES.min(now as u32 as usize)).map(|i| frame_of(lock, i).load(Relaxed));
+        let present = lock.stack.iter().take(now as u32 as usize).map(|word| word.load(Relaxed));
         if frames[..depth].iter().copied().lt(present) {
-            for (i, &frame) in frames[..depth].iter().enumerate() {
-                frame_of(lock, i).store(frame, Relaxed);
+            for (word, &frame) in lock.stack.iter().zip(&frames[..depth]) {
+                word.store(frame, Relaxed);
             }
             lock.frames.store(now >> 32 << 32 | depth as u64, Relaxed);
         }
@@ -267,10 +285,4 @@ fn hash_of(frames: &[u64]) -> u64 {
 fn remembered(address: usize) -> usize {
     // Fibonacci hashing; the low bits of addresses say little.
     ((address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % REMEMBERED
-}
-
-fn frame_of(lock: &Lock, i: usize) -> &AtomicU64 {
-    assert!(i < FRAMES);
-    // SAFETY: FRAMES words follow a lock record, see LOCK_LENGTH.
-    unsafe { &*core::ptr::from_ref(lock).add(1).cast::<AtomicU64>().add(i) }
 }

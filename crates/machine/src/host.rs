@@ -259,7 +259,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
         timeout: Timeout<'_, Self>,
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
-        Self::look_and_back_off(P::round(), word, ordering, timeout, |value| {
+        Self::poll_and_back_off(P::round(), word, ordering, timeout, |value| {
             if ready(value) {
                 return Poll::Ready;
             }

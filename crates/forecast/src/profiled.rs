@@ -171,7 +171,7 @@ pub fn observed(row: &LockRow, ran_together: bool) -> Observed {
         });
         Some(Mean { ns, samples: times.count })
     };
-    let both = |of: fn(&profile::Usage) -> &Times| of(&row.exclusive).and(of(&row.shared));
+    let both = |of: fn(&Usage) -> &Times| of(&row.exclusive).and(of(&row.shared));
     let handover = both(|usage| &usage.handover);
     let holds = row.exclusive.holds().saturating_add(row.shared.holds()).max(1);
     Observed {

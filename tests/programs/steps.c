@@ -31,7 +31,7 @@ static long under_mutex, under_fought_for; // counted under the locks
 static _Atomic bool over;
 
 static volatile sig_atomic_t stepping;
-static long steps, next_handler, handled, blocked, distance, next_fresh;
+static long steps, next_handler, handled, while_blocked, distance, next_fresh;
 static uint32_t chance = 1;
 
 static void try_mutex(pthread_mutex_t *mutex, _Atomic long *taken, long *under) {
@@ -79,7 +79,7 @@ static void trap(int signal, siginfo_t *info, void *context) {
     if (stepping && ++steps >= next_handler) {
         next_handler = steps + 1 + next_random(&chance) % (2 * distance - 1);
         if (sigismember(&interrupted->uc_sigmask, SIGUSR1) == 1) {
-            blocked++;
+            while_blocked++;
         } else {
             handled++;
             try_locks();
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
            (long)of_recursive, (long)of_checked, (long)of_fought_for);
     printf("stepped_rwlock %ld %ld\nother_rwlock %ld %ld\n", of_rwlock_writes + 1, (long)of_rwlock_reads,
            of_other_writes + 1, (long)of_other_reads);
-    printf("ok %ld handlers in %ld instructions, %ld blocked\n", handled, steps, blocked);
+    printf("ok %ld handlers in %ld instructions, %ld blocked\n", handled, steps, while_blocked);
     return 0;
 }
 

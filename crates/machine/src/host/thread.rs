@@ -542,9 +542,14 @@ fn map_zeroed(bytes: usize) -> NonNull<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// Blocks belong to the process: a test whose threads leave nodes out leaves none to the thread of another.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_handler_that_interrupts_a_take_gets_its_node_elsewhere() {
+        let _alone = ONE_AT_A_TIME.lock();
         let (free, name) = take_slot();
         assert!(name.is_some());
         // SAFETY: taken above.
@@ -566,9 +571,10 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not tell which threads have ended")]
     fn a_block_is_used_again_while_a_node_of_it_is_out() {
+        let _alone = ONE_AT_A_TIME.lock();
         let number_and_node = || {
             let (slot, name) = take_slot();
-            (current().number(), slot.addr().get(), name.is_some())
+            (current().number(), slot.expose_provenance().get(), name.is_some())
         };
         let taken: [_; 40] =
             core::array::from_fn(|_| std::thread::spawn(number_and_node).join().expect("it takes a node"));
@@ -579,5 +585,11 @@ mod tests {
         let distinct =
             numbers.iter().enumerate().filter(|&(index, number)| !numbers[..index].contains(number));
         assert!(distinct.count() < 30, "a number for nearly every thread: {numbers:?}");
+        for (_, slot, _) in taken {
+            let slot =
+                NonNull::new(core::ptr::with_exposed_provenance_mut(slot)).expect("the address of a slot");
+            // SAFETY: taken above, by a thread that has ended.
+            unsafe { give_slot(slot) };
+        }
     }
 }

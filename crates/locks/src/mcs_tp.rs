@@ -8,12 +8,11 @@
 //! |---------------|--------------------------------------|---------------------------------------------|
 //! | `tail`        | acquirers, the last holder           | the last node of the queue; null: free      |
 //! | `holder`      | the holder alone                     | the holder's node, for its release to find  |
-//! | `passed`      | the holder alone                     | the list of those that were passed over     |
 //! | node `next`   | the successor                        | the node behind this one in the queue       |
 //! | node `behind` | whoever has the list                 | the node behind this one in a list          |
 //! | node `time`   | its owner                            | when the owner last ran, in nanoseconds     |
 //! | node `status` | its owner, then whoever releases     | see below                                   |
-//! | node `passed` | who calls the owner back             | the list that the owner takes along         |
+//! | node `passed` | whoever grants or recalls; the owner | the list that the owner has with the lock, or takes along |
 //!
 //! | `status`  | meaning                                                                                      |
 //! |-----------|----------------------------------------------------------------------------------------------|
@@ -24,7 +23,7 @@
 //!
 //! Whoever is passed over is not told so: it goes on waiting, in a list instead of in the queue, and costs no wake-up. A release
 //! that finds nobody in the queue frees the lock and recalls the first of the list, which takes the rest of the list along and
-//! puts it into the lock when it enters. So one waiter at a time is on its way back from a list, however many there are; and each
+//! has it with the lock when it enters. So one waiter at a time is on its way back from a list, however many there are; and each
 //! was woken for once that it had queued up: the work is never quadratic in the waiters. While the queue does not become empty, the
 //! first of the list is recalled once it has not run for a millisecond. A list belongs to the holder, or to a waiter that was
 //! recalled, which hands it on when it gives up: so it is never with nobody.
@@ -67,14 +66,13 @@ struct McsTpNode<M: Machine> {
 // SAFETY: words, cells and no padding, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for McsTpNode<M> {}
 
-/// The time-published MCS lock, 24 bytes.
+/// The time-published MCS lock, 16 bytes.
 pub struct McsTp<M: Machine = Patient> {
     tail: M::Ptr<McsTpNode<M>>,
     holder: M::Cell<*mut McsTpNode<M>>,
-    passed: M::Cell<*mut McsTpNode<M>>,
 }
 
-const _: () = assert!(size_of::<McsTp>() == 24);
+const _: () = assert!(size_of::<McsTp>() == 16);
 
 /// Waiters that were passed over, first in, first out: a ring through `behind`, by its last node; null when empty.
 #[derive(Clone, Copy)]
@@ -92,9 +90,10 @@ impl<M: Machine> McsTpNode<M> {
         now_ns.saturating_sub(self.time.load(Relaxed)) > ns
     }
 
-    /// Lets the owner in, if it still waits.
+    /// Lets the owner in with this list, if it still waits.
     #[inline]
-    fn let_in(&self) -> bool {
+    fn let_in(&self, passed: Passed<M>) -> bool {
+        self.passed.set(passed.0);
         self.status.compare_exchange(WAITING, GRANTED, Release, Relaxed).is_ok() // [4] to its owner
     }
 }
@@ -155,38 +154,44 @@ impl<M: Machine> Passed<M> {
 }
 
 impl<M: Machine> McsTp<M> {
-    /// Queues up until the lock is granted. The node is the caller's to free unless this gives up.
+    /// Puts the node at the end of the queue and gives the one before; null when the caller has the lock.
     #[inline]
-    fn wait(&self, node: &'static McsTpNode<M>, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+    fn append(&self, node: &'static McsTpNode<M>) -> *mut McsTpNode<M> {
+        node.next.store(null_mut(), Relaxed);
+        // [1] from the release that freed the lock; [2] publishes the node to the successor, from the predecessor
+        self.tail.swap(node.address(), AcqRel)
+    }
+
+    /// Waits behind this node until the lock is granted. The node is the caller's to free unless this gives up.
+    #[cold]
+    #[inline(never)]
+    fn wait(
+        &self,
+        node: &'static McsTpNode<M>,
+        mut before: *mut McsTpNode<M>,
+        timeout: Timeout<'_, M>,
+    ) -> Result<(), GaveUp> {
         let mut passed = Passed::NONE;
-        loop {
-            node.next.store(null_mut(), Relaxed);
-            // [1] from the release that freed the lock; [2] publishes the node to the successor, from the predecessor
-            let before = self.tail.swap(node.address(), AcqRel);
-            // SAFETY: null or a node whose release waits for the link that is stored here.
-            let Some(before) = (unsafe { before.as_ref() }) else { break };
+        // SAFETY: null or a node whose release waits for the link that is stored here.
+        while let Some(predecessor) = unsafe { before.as_ref() } {
             node.status.store(WAITING, Relaxed);
             node.time.store(M::clock_ns(Clock::Monotonic), Relaxed);
-            before.next.store(node.address(), Release); // [3] to whoever releases
+            predecessor.next.store(node.address(), Release); // [3] to whoever releases
             let ended = |status| status != WAITING;
             // [4], [5] from whoever releases
             match M::spin_publishing_or(&node.status, Acquire, &node.time, timeout, ended) {
-                Ok(GRANTED) => break,
-                Ok(_) => passed.append_all(Passed(node.passed.get())), // recalled: back to the end
-                Err(GaveUp) => {
-                    if self.leave(node, &mut passed) {
-                        passed.recall();
-                        return Err(GaveUp);
-                    }
-                    break;
+                Ok(GRANTED) => before = null_mut(),
+                Ok(_) => before = self.append(node), // recalled: back to the end
+                Err(GaveUp) if self.leave(node, &mut passed) => {
+                    passed.recall();
+                    return Err(GaveUp);
                 }
+                Err(GaveUp) => before = null_mut(),
             }
+            // Those that this waiter has taken along have waited longer than those of the lock.
+            passed.append_all(Passed(node.passed.get()));
         }
-        if passed.last().is_some() {
-            // They have waited longer than those in the lock.
-            passed.append_all(Passed(self.passed.get()));
-            self.passed.set(passed.0);
-        }
+        node.passed.set(passed.0);
         Ok(())
     }
 
@@ -222,16 +227,23 @@ impl<M: Machine> McsTp<M> {
         unsafe { next.as_ref() }
     }
 
-    /// The release where somebody was passed over, now or before. `first` is the holder's node, or one behind it that is to be
-    /// passed over.
+    /// The release of a lock with a list. `first` is the holder's node, or one behind it that is to be passed over.
     #[cold]
     #[inline(never)]
-    fn pass_over(&self, mut first: &'static McsTpNode<M>, mut is_holder: bool, now_ns: u64) {
+    fn pass_over(
+        &self,
+        mut first: &'static McsTpNode<M>,
+        mut passed: Passed<M>,
+        mut is_holder: bool,
+        now_ns: u64,
+    ) {
         let newest = self.tail.load(Relaxed);
         let mut are_new = false;
-        let mut passed = Passed(self.passed.get());
+        // Not those that are passed over now, since one of them after the other would be recalled.
+        if passed.first().is_some_and(|first| first.is_older(OVERDUE_NS, now_ns)) {
+            core::mem::replace(&mut passed, Passed::NONE).recall();
+        }
         loop {
-            self.passed.set(null_mut()); // the list is nobody else's once the lock is free
             are_new |= first.address() == newest;
             let next = self.take_out(first);
             if is_holder {
@@ -244,11 +256,7 @@ impl<M: Machine> McsTp<M> {
                 passed.append(first);
             }
             let Some(next) = next else { return passed.recall() };
-            if passed.first().is_some_and(|first| first.is_older(OVERDUE_NS, now_ns)) {
-                core::mem::replace(&mut passed, Passed::NONE).recall();
-            }
-            self.passed.set(passed.0);
-            if (are_new || !next.is_older(STALE_NS, now_ns)) && next.let_in() {
+            if (are_new || !next.is_older(STALE_NS, now_ns)) && next.let_in(passed) {
                 return;
             }
             first = next;
@@ -258,7 +266,7 @@ impl<M: Machine> McsTp<M> {
 
 // SAFETY: the first in the queue holds the lock: it found none before it, or was granted the lock by the one before.
 unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
-    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO, passed: M::Cell::ZERO };
+    const NEW: Self = Self { tail: M::Ptr::ZERO, holder: M::Cell::ZERO };
 
     #[inline]
     fn acquire(&self) {
@@ -270,12 +278,13 @@ unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
         M::expect_node(); // waiters have written the lock's line and the node's
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
-        if !self.passed.get().is_null() {
-            self.pass_over(node, true, M::clock_ns(Clock::Monotonic));
+        let passed = Passed(node.passed.get());
+        if passed.last().is_some() {
+            self.pass_over(node, passed, true, M::clock_ns(Clock::Monotonic));
         } else if let Some(next) = self.take_out(node) {
             let now_ns = M::clock_ns(Clock::Monotonic);
-            if next.is_older(STALE_NS, now_ns) || !next.let_in() {
-                self.pass_over(next, false, now_ns);
+            if next.is_older(STALE_NS, now_ns) || !next.let_in(passed) {
+                self.pass_over(next, passed, false, now_ns);
             }
         }
         // SAFETY: taken out of the queue above.
@@ -283,7 +292,7 @@ unsafe impl<M: Machine> RawLock<M> for McsTp<M> {
     }
 
     fn is_idle(&self) -> bool {
-        self.tail.load(Relaxed).is_null() && self.passed.get().is_null()
+        self.tail.load(Relaxed).is_null()
     }
 }
 
@@ -299,6 +308,7 @@ unsafe impl<M: Machine> TryLock<M> for McsTp<M> {
         // [1] from the release that freed the lock; [2] publishes the node to the successor
         let taken = self.tail.compare_exchange(null_mut(), node.address(), AcqRel, Relaxed).is_ok();
         if taken {
+            node.passed.set(null_mut());
             self.holder.set(node.address());
         } else {
             // SAFETY: in no queue.
@@ -313,7 +323,12 @@ unsafe impl<M: Machine> TimedLock<M> for McsTp<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let node = M::allocate_node::<McsTpNode<M>>().node;
-        self.wait(node, timeout)?;
+        let before = self.append(node);
+        if before.is_null() {
+            node.passed.set(null_mut());
+        } else {
+            self.wait(node, before, timeout)?;
+        }
         self.holder.set(node.address());
         Ok(())
     }

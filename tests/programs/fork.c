@@ -3,9 +3,10 @@
 // hand-over to one of them leaves the child stuck. Argument: children per case (20).
 //
 // Also: threads that hold and wait for locks the forking thread has nothing to do with, whose own locks must go on
-// working in the child, with new threads; and waiters in condition waits.
+// working in the child, with new threads; waiters in condition waits; and read locks that another thread has given up.
 
 #include "stress.h"
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -218,6 +219,56 @@ static void among_busy_threads(long children) {
     disperse(team);
 }
 
+// Read locks that the thread which forks does not hold any more, or is not known to hold: a thread keeps count of some only, and
+// cannot know what others give up for it.
+static void *give_up(void *lock) {
+    MUST(pthread_rwlock_unlock(lock));
+    return NULL;
+}
+
+static void give_up_elsewhere(pthread_rwlock_t *lock) {
+    pthread_t thread;
+    MUST(pthread_create(&thread, NULL, give_up, lock));
+    MUST(pthread_join(thread, NULL));
+}
+
+static void read_across_a_fork(pthread_rwlock_t *lock, const char *what) {
+    MUST(pthread_rwlock_rdlock(lock));
+    pid_t pid = fork();
+    MUST(pthread_rwlock_unlock(lock));
+    if (pid == 0) {
+        alarm(100);
+        MUST(pthread_rwlock_wrlock(lock));
+        MUST(pthread_rwlock_unlock(lock));
+        _exit(0);
+    }
+    reap(pid, what, 0);
+}
+
+static void reads_of_no_one_known(void) {
+    enum { MANY = 40 };
+    pthread_rwlock_t many[MANY];
+    for (int i = 0; i < MANY; i++) {
+        MUST(pthread_rwlock_init(&many[i], NULL));
+        MUST(pthread_rwlock_rdlock(&many[i]));
+    }
+    for (int i = MANY - 1; i >= 0; i--) MUST(pthread_rwlock_unlock(&many[i]));
+    read_across_a_fork(&many[MANY - 1], "after many read locks at a time");
+
+    MUST(pthread_rwlock_rdlock(&many[0]));
+    give_up_elsewhere(&many[0]);
+    read_across_a_fork(&many[0], "after another thread's unlock");
+
+    pthread_rwlock_t *gone = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(gone != MAP_FAILED);
+    MUST(pthread_rwlock_init(gone, NULL));
+    MUST(pthread_rwlock_rdlock(gone));
+    give_up_elsewhere(gone);
+    MUST(pthread_rwlock_destroy(gone));
+    CHECK(munmap(gone, 1 << 16) == 0);
+    read_across_a_fork(&many[1], "after a lock's memory is gone");
+}
+
 int main(int argc, char **argv) {
     watch();
     long children = number(argc, argv, 1, 20);
@@ -229,6 +280,7 @@ int main(int argc, char **argv) {
     }
     from_the_queue(children);
     among_busy_threads(children);
+    reads_of_no_one_known();
     printf("ok %ld children of each case\n", children);
     return 0;
 }

@@ -9,6 +9,7 @@ static const long SOON = 20, LATE = 20000; // ms
 static int read_lock(void *object) { return pthread_rwlock_rdlock(object); }
 static int write_lock(void *object) { return pthread_rwlock_wrlock(object); }
 static int unlock(void *object) { return pthread_rwlock_unlock(object); }
+static int destroy(void *object) { return pthread_rwlock_destroy(object); }
 
 static int write_lock_soon(void *object) {
     struct timespec soon = from_now(CLOCK_MONOTONIC, SOON * 10 * MS);
@@ -122,11 +123,16 @@ static void readers_read_again(struct actor actors[5]) {
     MUST(now(&actors[1], unlock));
 }
 
-// A read lock that A took and B gave up is nobody's: A may write, wait for a reader to do so, and read and write again.
-static void handed_over(struct actor actors[5]) {
+// A read lock that A took and B gave up is nobody's: A may write, wait for a reader to do so, and read and write again. So with
+// another lock at the same address.
+static void handed_over(struct actor actors[5], int kind) {
     for (int times = 0; times < 3; times++) {
         MUST(now(&actors[0], read_lock));
         MUST(now(&actors[1], unlock));
+        if (times == 2) {
+            MUST(now(&actors[1], destroy));
+            make(kind);
+        }
         MUST(now(&actors[2], read_lock));
         begin(&actors[0], write_lock);
         MUST(now(&actors[2], unlock));
@@ -195,7 +201,7 @@ int main(int argc, char **argv) {
         } else {
             readers_go_first(actors);
         }
-        handed_over(actors);
+        handed_over(actors, kinds[k]);
         for (mix = 0; mix < 4; mix++) disperse(assemble(threads, mixed));
         MUST(pthread_rwlock_destroy(&lock));
     }

@@ -136,6 +136,19 @@ static void deadlines(pthread_rwlock_t *lock, const char *kind, const char *stat
     }
 }
 
+// Without a time the call waits for ever.
+static void no_time(pthread_rwlock_t *lock, const char *kind) {
+    const struct timespec *volatile none = NULL;
+    report("pthread_rwlock_timedrdlock(NULL)", kind, "free", pthread_rwlock_timedrdlock(lock, none));
+    report("pthread_rwlock_clockrdlock(NULL)", kind, "read-held by self",
+           pthread_rwlock_clockrdlock(lock, CLOCK_MONOTONIC, none));
+    for (int held = 2; held > 0; held--) MUST(unlock(lock));
+    report("pthread_rwlock_timedwrlock(NULL)", kind, "free", pthread_rwlock_timedwrlock(lock, none));
+    MUST(unlock(lock));
+    report("pthread_rwlock_clockwrlock(NULL)", kind, "free", pthread_rwlock_clockwrlock(lock, CLOCK_MONOTONIC, none));
+    MUST(unlock(lock));
+}
+
 static void readers_count(pthread_rwlock_t *lock, const char *kind) {
     for (int i = 0; i < 3; i++) report("pthread_rwlock_rdlock", kind, "read-held by self", rdlock(lock));
     report("pthread_rwlock_rdlock, by another", kind, "read-held", ask(&other, rdlock, lock));
@@ -285,6 +298,7 @@ int main(void) {
         deadlines(&lock, kind->name, "write-held by other");
         MUST(ask(&other, unlock, &lock));
 
+        no_time(&lock, kind->name);
         readers_count(&lock, kind->name);
         waiters(&lock, kind->name);
         two_readers(&lock, kind->name);

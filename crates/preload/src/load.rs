@@ -88,8 +88,7 @@ fn child_begins() {
     Initialisation::end();
     generation::next();
     recorder::forked_child(&thread.recorded);
-    // SAFETY: the calling thread holds them.
-    thread.reads.each(|lock, count| unsafe { rwlock::keep_reads_only(lock, count) });
+    rwlock::keep_own_reads(thread);
 }
 
 extern "C" fn end() {

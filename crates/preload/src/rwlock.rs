@@ -7,7 +7,7 @@
 //! |--------|--------------------------------------|---------------------------------------|--------------------|
 //! | 0..16  | `__readers` to `__writers_futex`     | lock state of up to 16 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
 //! | 16..20 | `__pad3`                             | [`Writers`] that wait, where readers wait for them | they |
-//! | 20..24 | `__pad4`                             | 1 once a thread gave up a read lock that it was not known to hold | that thread |
+//! | 20..24 | `__pad4`                             | as in glibc                           | nobody             |
 //! | 24..28 | `__cur_writer`                       | identity of the writer                | the writer         |
 //! | 28..32 | `__shared`                           | as in glibc                           | nobody             |
 //! | 32..48 | padding                              | [`Trace`]                             | holders, while recording |
@@ -25,12 +25,14 @@
 //! lock was chosen for that ([`Choice::writers_first`]), unless its thread reads under the lock already.
 //!
 //! Each thread has a list of the read locks that it holds ([`crate::thread::Reads`]), so that a write lock on top of an own read
-//! lock is refused. Once a read lock has been given up by another thread the lists are wrong about that lock, and are not
-//! asked any more.
+//! lock is refused, and so that a child of a fork keeps its one thread's read locks alone. Once some thread has given up a read
+//! lock that it is not known to hold, a list may have a lock that its thread does not read under, or that is gone and whose
+//! address is another lock's or nobody's. The lists are not asked any more then, in the whole process: a write lock on top of an
+//! own read lock waits, and in a child the reads of threads that do not exist stay, both as with glibc.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 use machine::{GaveUp, Integer, Machine, Patient, Timeout, Word};
@@ -52,7 +54,7 @@ struct Rwlock {
     /// State of up to 16 bytes, or in the first word the reference to a slot of the side table.
     words: [AtomicU32; 4],
     writers: Writers,
-    handed_on: AtomicU32,
+    _unused: AtomicU32,
     writer: AtomicU32,
     shared: AtomicU32,
     trace: Trace,
@@ -74,6 +76,9 @@ const _: () =
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
 const NONRECURSIVE: u32 = 2;
+
+/// Some thread has given up a read lock that it was not known to hold.
+static HANDED_ON: AtomicBool = AtomicBool::new(false);
 
 /// How many writers wait, in the low half; in the high half the generation of the process in which they do, so that a child
 /// of a fork knows that its parent's do not.
@@ -216,7 +221,7 @@ impl Rwlock {
                 Ok(waited)
             }
             Mode::Exclusive => {
-                let waited = if thread.reads.holds(address) && self.handed_on.load(Relaxed) == 0 {
+                let waited = if thread.reads.holds(address) && !HANDED_ON.load(Relaxed) {
                     // Waiting would be for oneself. Should the list be wrong, because there was another lock at this address,
                     // this one may be free.
                     let taken = state.enter::<RECORD>(Patience::Try).map_err(|_| own_lock)?;
@@ -298,7 +303,7 @@ impl Rwlock {
         if state.is_free() {
             return misuse::unlocked_while_free(ObjectKind::Rwlock, self.address());
         }
-        self.handed_on.store(1, Relaxed);
+        HANDED_ON.store(true, Relaxed);
         state.leave_shared();
     }
 
@@ -414,7 +419,7 @@ impl Rwlock {
             arena::release(self.reference(), self.address());
         }
         // As glibc's, a lock that was destroyed while free is a fresh one.
-        self.words.iter().chain([&self.handed_on]).for_each(|word| word.store(0, Relaxed));
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
         self.writers.0.store(0, Relaxed);
         self.writer.store(0, Relaxed);
         self.tag.set(Owner::Undecided);
@@ -422,17 +427,19 @@ impl Rwlock {
     }
 }
 
-/// In the child of a fork: of the readers of a lock only the thread that forked is left.
-///
-/// # Safety
-/// The calling thread reads `count` times under the lock at this address.
-pub(crate) unsafe fn keep_reads_only(address: usize, count: u32) {
-    // SAFETY: a lock that is held is alive.
-    let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
-    if let Some(choice) = lock.choice() {
-        let known = lock.handed_on.load(Relaxed) == 0;
-        lock.state(choice).keep_reads_only(if known { count } else { 0 });
+/// In the child of a fork, of whose threads the one that forked is left: of the readers of the locks that it reads under, too.
+/// Where the thread's list may be wrong, they stay what they were.
+pub(crate) fn keep_own_reads(thread: &Thread) {
+    if HANDED_ON.load(Relaxed) {
+        return;
     }
+    thread.reads.each(|address, count| {
+        // SAFETY: the lock is held, since nobody but its readers has given up a read lock: so it is alive.
+        let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
+        if let Some(choice) = lock.choice() {
+            lock.state(choice).keep_reads_only(count);
+        }
+    });
 }
 
 // The functions behind the exported names. The last argument of each is the address that the call returns to.
@@ -507,12 +514,8 @@ pub(crate) unsafe extern "C-unwind" fn clockrdlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: see above.
-    let (lock, time) = unsafe { (Rwlock::at(lock), Time::new(clock, time)) };
-    match time {
-        Ok(time) => lock.lock(Mode::Shared, Patience::Until(time), caller),
-        Err(error) => error,
-    }
+    // SAFETY: passed on.
+    unsafe { until(lock, Mode::Shared, clock, time, caller) }
 }
 
 pub(crate) unsafe extern "C-unwind" fn clockwrlock(
@@ -521,10 +524,30 @@ pub(crate) unsafe extern "C-unwind" fn clockwrlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: see above.
-    let (lock, time) = unsafe { (Rwlock::at(lock), Time::new(clock, time)) };
-    match time {
-        Ok(time) => lock.lock(Mode::Exclusive, Patience::Until(time), caller),
+    // SAFETY: passed on.
+    unsafe { until(lock, Mode::Exclusive, clock, time, caller) }
+}
+
+/// Takes the lock in a mode by a time of the caller's.
+///
+/// # Safety
+/// As POSIX says; no time is for ever, as with glibc.
+#[inline(always)]
+unsafe fn until(
+    lock: *mut pthread_rwlock_t,
+    mode: Mode,
+    clock: clockid_t,
+    time: *const timespec,
+    caller: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let lock = unsafe { Rwlock::at(lock) };
+    if time.is_null() {
+        return lock.lock(mode, Patience::Wait, caller);
+    }
+    // SAFETY: as above.
+    match unsafe { Time::new(clock, time) } {
+        Ok(time) => lock.lock(mode, Patience::Until(time), caller),
         Err(error) => error,
     }
 }

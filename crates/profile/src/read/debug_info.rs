@@ -4,6 +4,7 @@
 //! opened is read through that descriptor, never by its name again.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -14,13 +15,14 @@ use std::sync::Arc;
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian};
 use addr2line::{Context, LookupResult, SplitDwarfLoad};
 use memmap2::Mmap;
-use object::{Object, ObjectSection};
+use object::{CompressionFormat, Object, ObjectSection};
 use typed_arena::Arena;
 
 use super::files;
 
-/// Bytes of a file that is read rather than mapped, and of a section that is unpacked.
-const LONGEST: u64 = 256 << 20;
+/// Bytes of all files that are read rather than mapped and of all sections that are unpacked. A profile may name any number of
+/// them; what is beyond has no symbols.
+const MOST: u64 = 128 << 20;
 
 /// Where debug information lies apart from programs and libraries, by build identifier.
 const SEPARATE: &str = "/usr/lib/debug/.build-id";
@@ -28,10 +30,17 @@ const SEPARATE: &str = "/usr/lib/debug/.build-id";
 type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 
 /// The contents of files that were opened, for as long as something refers to them.
-#[derive(Default)]
 pub(super) struct Contents {
     files: Arena<Content>,
     unpacked: Arena<Vec<u8>>,
+    /// Bytes that may still be read or unpacked.
+    left: Cell<u64>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { files: Arena::default(), unpacked: Arena::default(), left: Cell::new(MOST) }
+    }
 }
 
 enum Content {
@@ -41,7 +50,8 @@ enum Content {
 
 impl Content {
     /// A mapping ends the process that reads it when the file is cut short meanwhile. So files of strangers are read instead.
-    fn of(file: &File) -> Option<Self> {
+    /// What is read is taken from `left`, and is nothing if it is longer.
+    fn of(file: &File, left: &Cell<u64>) -> Option<Self> {
         let data = file.metadata().ok()?;
         // SAFETY: no pointers are passed.
         let own = unsafe { libc::geteuid() };
@@ -49,16 +59,20 @@ impl Content {
             // SAFETY: the file belongs to the reader or to root, who would only harm themselves by cutting it short.
             return unsafe { Mmap::map(file) }.ok().map(Self::Mapped);
         }
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, LONGEST + 1), &mut bytes).ok()?;
-        (bytes.len() as u64 <= LONGEST).then_some(Self::Read(bytes))
+        if data.len() > left.get() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(data.len() as usize);
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, data.len()), &mut bytes).ok()?;
+        left.set(left.get() - bytes.len() as u64);
+        Some(Self::Read(bytes))
     }
 }
 
 impl Contents {
     /// The bytes of an open file.
     pub(super) fn keep(&self, file: &File) -> Option<&[u8]> {
-        Some(match self.files.alloc(Content::of(file)?) {
+        Some(match self.files.alloc(Content::of(file, &self.left)?) {
             Content::Mapped(map) => map,
             Content::Read(bytes) => bytes,
         })
@@ -76,12 +90,16 @@ impl Contents {
         let section = name.and_then(|name| file.section_by_name(name));
         let data = section.and_then(|section| {
             let packed = section.compressed_data().ok()?;
-            if packed.uncompressed_size > LONGEST.max(packed.data.len() as u64) {
+            let is_packed = packed.format != CompressionFormat::None;
+            if is_packed && packed.uncompressed_size > self.left.get() {
                 return None;
             }
             Some(match packed.decompress().ok()? {
                 Cow::Borrowed(data) => data,
-                Cow::Owned(data) => self.unpacked.alloc(data),
+                Cow::Owned(data) => {
+                    self.left.set(self.left.get().saturating_sub(data.len() as u64));
+                    self.unpacked.alloc(data)
+                }
             })
         });
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -178,4 +196,26 @@ fn separate<'f>(contents: &'f Contents, directory: &Path, id: &[u8]) -> Option<o
     let digits: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     let file = contents.open(&directory.join(format!("{first:02x}/{digits}.debug")))?;
     (file.build_id().ok().flatten() == Some(id)).then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri changes no owners")]
+    fn all_files_of_strangers_together_are_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sparse");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(MOST / 2).unwrap();
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            return; // only root has files of strangers to give
+        }
+        let contents = Contents::default();
+        let lengths = || contents.keep(&File::open(&path).unwrap()).map(|bytes| bytes.len() as u64);
+        assert_eq!([(); 4].map(|()| lengths()), [Some(MOST / 2), Some(MOST / 2), None, None]);
+        file.set_len(0).unwrap();
+        assert_eq!(lengths(), Some(0));
+    }
 }

@@ -94,10 +94,13 @@ fn every_client_finds_its_mistake() {
         ("mcs", "Mcs::try_acquire.free_node=dropped", "tried", [3, 1]),
         ("clh-timed", "ClhTimed::leave.store#2=dropped", "timed", [3, 1]),
         ("osq", "Queued::leave.store=dropped", "timed", [3, 1]),
+        // What a fast machine never shows: a node that goes while its predecessor may still write it.
+        ("osq", "Queued::detach_from.compare_exchange=relaxed", "all-leave", [3, 1]),
         ("ttas", "Ttas::acquire_or.timeout=unlimited", "given-up", [2, 1]),
         ("rw-naive", "RwNaive::acquire_shared_or.timeout=unlimited", "given-up", [2, 1]),
         ("rw-naive", "RwNaive::join.fetch_sub=dropped", "tried-shared", [2, 1]),
         ("rw-naive", "RwNaive::join.fetch_sub=dropped", "readers-leave", [2, 1]),
+        ("rw-naive", "RwNaive::join.fetch_sub=dropped", "preferred-leave", [2, 1]),
         ("rw-queued", "RwQueued::wait_shared.fetch_add=one-more", "meeting", [3, 1]),
         ("ticket4", "Ticket4::acquire.fetch_add=one-more", "wrapping", [2, 1]),
         ("osq", "Osq::release.store=dropped", "many", [2, 1]),

@@ -36,7 +36,9 @@ pub enum ClientKind {
     Cancelled,
     /// A holder keeps the lock until a waiter has given up; others wait meanwhile.
     GivenUp,
-    /// The same with a waiter that is called off, and then waits again while nobody calls it off.
+    /// A holder keeps the lock until all others have given up, one of whom then waits for it.
+    AllLeave,
+    /// As [`Self::GivenUp`] with a waiter that is called off, and then waits again while nobody calls it off.
     CalledOff,
     /// Some threads acquire and try by turns, the others give up at a deadline and acquire.
     Mixed,
@@ -46,6 +48,8 @@ pub enum ClientKind {
     TriedShared,
     /// Readers that give up at a deadline while others read and write.
     ReadersLeave,
+    /// The same with readers that need not wait for writers that wait.
+    PreferredLeave,
     /// Writers that give up at a deadline while others read and write.
     WritersLeave,
     /// Readers that stay inside until all of them are.
@@ -72,17 +76,19 @@ pub enum ClientKind {
 
 impl ClientKind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Exclusive,
         Self::Tried,
         Self::Timed,
         Self::Cancelled,
         Self::GivenUp,
+        Self::AllLeave,
         Self::CalledOff,
         Self::Mixed,
         Self::Shared,
         Self::TriedShared,
         Self::ReadersLeave,
+        Self::PreferredLeave,
         Self::WritersLeave,
         Self::Meeting,
         Self::Full,
@@ -105,11 +111,13 @@ impl ClientKind {
             Self::Timed => "timed",
             Self::Cancelled => "cancelled",
             Self::GivenUp => "given-up",
+            Self::AllLeave => "all-leave",
             Self::CalledOff => "called-off",
             Self::Mixed => "mixed",
             Self::Shared => "shared",
             Self::TriedShared => "tried-shared",
             Self::ReadersLeave => "readers-leave",
+            Self::PreferredLeave => "preferred-leave",
             Self::WritersLeave => "writers-leave",
             Self::Meeting => "meeting",
             Self::Full => "full",
@@ -129,10 +137,15 @@ impl ClientKind {
     pub fn suits(self, lock: &Lock) -> bool {
         match self {
             Self::Exclusive | Self::Nested | Self::Tried | Self::Many | Self::PassedOn => true,
-            Self::Timed | Self::Cancelled | Self::GivenUp | Self::CalledOff | Self::Mixed => lock.timed,
+            Self::Timed
+            | Self::Cancelled
+            | Self::GivenUp
+            | Self::AllLeave
+            | Self::CalledOff
+            | Self::Mixed => lock.timed,
             Self::Shared | Self::TriedShared | Self::Meeting => lock.shared,
             Self::Downgraded | Self::DowngradedMeeting | Self::Upgraded | Self::TriedUpgrade => lock.shared,
-            Self::ReadersLeave | Self::WritersLeave => lock.shared && lock.timed,
+            Self::ReadersLeave | Self::PreferredLeave | Self::WritersLeave => lock.shared && lock.timed,
             Self::Full => lock.bounds_readers,
             Self::Wrapping => lock.wraps,
         }
@@ -262,6 +275,7 @@ impl Chosen {
             ClientKind::Timed => with_deadlines::<L, M>(self.shape, end),
             ClientKind::Cancelled => called_off::<L, M>(self.shape, end),
             ClientKind::GivenUp => given_up::<L, M>(self.shape, end, gives_up),
+            ClientKind::AllLeave => all_leave::<L, M>(self.shape, end),
             ClientKind::CalledOff => called_off_each_way::<L, M>(self.shape, end, gives_up),
             ClientKind::Mixed => mixed::<L, M>(self.shape, end),
             _ => return self.of_tried::<L, M>(lock, end),
@@ -306,7 +320,8 @@ impl<M: Machine> Visitor<M> for Chosen {
 
     fn timed_shared<L: TimedRwLock<M> + DowngradeLock<M>>(self, lock: &Lock) -> Self::Output {
         match self.kind {
-            ClientKind::ReadersLeave => Some(readers_leave::<L, M>(self.shape)),
+            ClientKind::ReadersLeave => Some(readers_leave::<L, M, false>(self.shape)),
+            ClientKind::PreferredLeave => Some(readers_leave::<L, M, true>(self.shape)),
             ClientKind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
             ClientKind::Full if lock.bounds_readers => {
                 let may_leave = |lock: &L, turn| lock.acquire_shared_or(false, deadline(turn / 2)).is_ok();
@@ -696,6 +711,40 @@ fn given_up<L: TimedLock<M>, M: Machine>(
     })
 }
 
+/// The first thread holds the lock until all others have given up: each meets what those before and behind it leave. Then the
+/// second one waits for it, with what it used before.
+fn all_leave<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    let guarded = [ClientObject::<L, M>::placed()];
+    let object = &guarded[0];
+    let (held, left) = (&words::<M>(1)[0], &words::<M>(1)[0]);
+    let leavers = shape.threads as u32 - 1;
+    // Of each round: all have left, and the second has come again.
+    let in_round = leavers + u32::from(leavers > 0);
+    add_up(shape, &guarded, end, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.acquisitions {
+            if thread == 0 {
+                object.acquire();
+                inside.touch(object);
+                held.store(round, Relaxed);
+                M::spin_until(&**left, Relaxed, |left| left >= in_round * (round - 1) + leavers);
+                object.release();
+                M::spin_until(&**left, Relaxed, |left| left == in_round * round);
+                continue;
+            }
+            M::spin_until(&**held, Relaxed, |held| held >= round);
+            inside.give_up(object, &[L::acquire_or], || deadline(round as usize - 1));
+            left.fetch_add(1, Relaxed);
+            if thread == 1 {
+                M::spin_until(&**left, Relaxed, |left| left >= in_round * (round - 1) + leavers);
+                inside.write(object);
+                left.fetch_add(1, Relaxed);
+            }
+        }
+        inside
+    })
+}
+
 /// The first thread holds the lock until the second has been called off, in each way in which it can wait. Then the second
 /// waits while nobody calls it off, so that it may not give up. All others acquire.
 fn called_off_each_way<L: TimedLock<M>, M: Machine>(
@@ -815,9 +864,11 @@ fn reads<L: RawRwLock<M>, M: Machine>(_: usize, guarded: &ClientObject<L, M>, in
 /// Tries on both sides, with a writer and a reader there.
 fn tried_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     let tries: Turn<L, M> = |_, guarded, inside| {
-        if guarded.attempt_shared(|lock| lock.try_acquire_shared(false)) {
-            inside.look(guarded);
-            guarded.release_shared();
+        for reads_already in [false, true] {
+            if guarded.attempt_shared(|lock| lock.try_acquire_shared(reads_already)) {
+                inside.look(guarded);
+                guarded.release_shared();
+            }
         }
         if guarded.attempt(TryLock::try_acquire) {
             inside.touch(guarded);
@@ -827,10 +878,14 @@ fn tried_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(shape: Shape) -> Resul
     by_turns::<L, M, 3>(shape, ends_shared, [writes, tries, reads])
 }
 
-/// A reader that may give up, with a writer and a patient reader.
-fn readers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+/// A reader that may give up, with a writer and a patient reader. `READS_ALREADY` says that it need not wait for writers that
+/// wait.
+fn readers_leave<L: TimedRwLock<M>, M: Machine, const READS_ALREADY: bool>(
+    shape: Shape,
+) -> Result<Run, Wrong> {
     let may_leave: Turn<L, M> = |turn, guarded, inside| {
-        if guarded.attempt_shared(|lock| lock.acquire_shared_or(false, deadline(turn / 3)).is_ok()) {
+        let attempt = |lock: &L| lock.acquire_shared_or(READS_ALREADY, deadline(turn / 3)).is_ok();
+        if guarded.attempt_shared(attempt) {
             inside.look(guarded);
             guarded.release_shared();
         }
@@ -841,12 +896,12 @@ fn readers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wro
 /// A writer that may give up between readers, who must not wait for it then.
 fn writers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     let may_leave: Turn<L, M> = |turn, guarded, inside| {
-        if guarded.attempt(|lock| lock.acquire_or(deadline(turn / 4)).is_ok()) {
+        if guarded.attempt(|lock| lock.acquire_or(deadline(turn / 3)).is_ok()) {
             inside.touch(guarded);
             guarded.release();
         }
     };
-    by_turns::<L, M, 4>(shape, ends_shared, [reads, may_leave, reads, writes])
+    by_turns::<L, M, 3>(shape, ends_shared, [reads, may_leave, reads])
 }
 
 /// Readers stay inside until all of them are, which a lock that lets them in one at a time never sees. With three
@@ -898,7 +953,7 @@ fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) 
         for round in 0..shape.acquisitions as usize {
             let turn = thread + round;
             let got = object.attempt_shared(|lock| {
-                if turn.is_multiple_of(2) { wait(lock, turn) } else { lock.try_acquire_shared(false) }
+                if turn.is_multiple_of(2) { wait(lock, turn) } else { lock.try_acquire_shared(true) }
             });
             if got {
                 inside.touch(object);

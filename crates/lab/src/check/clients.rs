@@ -97,8 +97,14 @@ impl Client {
     /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
     pub fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
         let run = match self {
-            Self::Parked => return parked_at(lock, shape),
-            Self::PreferredMeeting => return preferred_meeting_at(lock, shape),
+            Self::Parked => {
+                parked_at(lock, shape)?;
+                return nodes_are_back();
+            }
+            Self::PreferredMeeting => {
+                preferred_meeting_at(lock, shape)?;
+                return nodes_are_back();
+            }
             Self::References => Some(client::references::<Checked>(shape)),
             Self::Dying => Some(client::dying::<Checked>(shape)),
             Self::NotLast => Some(client::not_last::<Checked>(shape)),
@@ -122,12 +128,17 @@ impl Client {
         if self == Self::Alone && wakes() > 0 {
             return Err(format!("a thread that nobody waits for wakes {} times", wakes()));
         }
-        match nodes_out() {
-            0 => Ok(()),
-            nodes => Err(format!(
-                "nobody uses the lock any more, but {nodes} of its queue nodes are not back in their pool"
-            )),
-        }
+        nodes_are_back()
+    }
+}
+
+/// What is asked of a lock that nobody uses any more.
+fn nodes_are_back() -> Result<(), String> {
+    match nodes_out() {
+        0 => Ok(()),
+        nodes => Err(format!(
+            "nobody uses the lock any more, but {nodes} of its queue nodes are not back in their pool"
+        )),
     }
 }
 

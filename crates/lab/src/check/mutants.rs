@@ -84,7 +84,7 @@ struct Judged {
 }
 
 /// Executions in which accesses are looked for.
-const EXECUTIONS_FOR_ACCESSES: u64 = 3_000;
+const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
 
 impl Judged {
     fn of(lock: &'static Lock) -> Self {

@@ -421,7 +421,10 @@ fn descendants_of_another_user_get_the_library_too() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("root may");
     let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c"];
     let look = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; grep -c libcontend_preload /proc/self/maps";
-    let outcome = ran(Path::new("/"), &[&["run", "--lock", "mcs", "--"], &other[..], &[look]].concat());
-    assert!(outcome.stdout.trim().parse::<u32>().expect("a count") > 0, "{outcome}");
-    assert!(!outcome.stderr.contains("cannot be preloaded"), "{outcome}");
+    let recorded = place.path().join("recorded.contend").into_os_string().into_string().expect("UTF-8");
+    for command in [&["run", "--lock", "mcs", "--"][..], &["profile", "--quiet", "-o", &recorded, "--"]] {
+        let outcome = ran(Path::new("/"), &[command, &other[..], &[look]].concat());
+        assert!(outcome.stdout.trim().parse::<u32>().expect("a count") > 0, "{outcome}");
+        assert!(!outcome.stderr.contains("cannot be preloaded"), "{outcome}");
+    }
 }

@@ -9,6 +9,7 @@ use locks::{check_recording, choices, recorded, recordings, under, watched};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Few threads, and four times as many as there are cores.
 fn thread_counts() -> [String; 2] {
@@ -347,6 +348,31 @@ fn hundreds_of_threads_at_one_object() {
     passes(&compiled("contenders.c"), &[], &["300", "2"]);
 }
 
+/// What grows with the square of the waiters takes twenty seconds and more; a busy machine makes glibc's own time longer, too.
+#[test]
+fn a_thousand_threads_at_once() {
+    let program = compiled("herd.c");
+    let took = |outcome: &Outcome| {
+        let line = outcome.stdout.lines().last()?.strip_prefix("ok ")?;
+        Some(Duration::from_micros(line.strip_suffix(" us")?.parse().ok()?))
+    };
+    for lock in choices(&["mutex"]) {
+        let alone = run(Command::new(&program), HANG);
+        let allowed =
+            Duration::from_secs(5) + 10 * took(&alone).unwrap_or_else(|| panic!("glibc alone {alone}"));
+        let outcome = run(under(&lock, &program), HANG);
+        assert!(
+            took(&outcome).is_some_and(|took| took < allowed),
+            "{lock}: {allowed:?} allowed, it {outcome}"
+        );
+    }
+}
+
+#[test]
+fn waits_end_at_their_deadlines_on_busy_cores() {
+    passes_swapped(&compiled("late.c"), &["mutex"], &[]);
+}
+
 #[test]
 fn waiters_cost_nothing() {
     let program = compiled("idle.c");
@@ -363,6 +389,10 @@ fn unlocked_too_often_moved_and_copied() {
         let outcome = run(with(under(&lock, &program), &["100", "rwlock"]), HANG);
         assert!(is_ok(&outcome), "reader-writer locks under {lock}: it {outcome}");
     }
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "-v", "--lock", "mcs", "--"]).arg(&program).arg("20");
+    let told = run(command, HANG);
+    assert!(told.stderr.contains("unlocked while nobody held it: mutex at 0x"), "{told}");
 }
 
 #[test]

@@ -73,6 +73,17 @@ fn sites(text: &str) -> Result<Sites, String> {
     Ok(Sites(sites))
 }
 
+/// The sites of all lists, as long as the preload library has space for them.
+fn all_sites(lists: Vec<Sites>) -> anyhow::Result<Vec<(String, String)>> {
+    let sites: Vec<_> = lists.into_iter().flat_map(|Sites(sites)| sites).collect();
+    lab::ensure_usage!(
+        sites.len() <= LIMIT,
+        "--only takes up to {LIMIT} sites, and is given {}",
+        sites.len()
+    );
+    Ok(sites)
+}
+
 fn lock(text: &str) -> Result<String, String> {
     Swaps::parse(text).map(|_| text.to_owned())
 }
@@ -80,17 +91,12 @@ fn lock(text: &str) -> Result<String, String> {
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    lab::ensure_usage!(
-        args.only.len() <= LIMIT,
-        "--only can be given {LIMIT} times, and is given {} times",
-        args.only.len()
-    );
+    let only = all_sites(args.only)?;
     let chosen = if args.lock.is_empty() {
         Swaps::default()
     } else {
         Swaps::parse(&args.lock.join(",")).map_err(anyhow::Error::msg)?
     };
-    let only = args.only.into_iter().flat_map(|Sites(sites)| sites).collect();
     let swaps = Swaps { only, pure: args.pure, ..chosen };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
     let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
@@ -145,6 +151,15 @@ mod tests {
         );
         for wrong in ["", "cache", "cache=mcs,", "cache=mcs,other", "cache=nonsense", "=mcs"] {
             assert!(sites(wrong).is_err(), "{wrong}");
+        }
+    }
+    #[test]
+    fn sites_are_counted_over_all_lists() {
+        let list = |count: usize| sites(&vec!["cache=mcs"; count].join(",")).unwrap();
+        assert_eq!(all_sites(vec![list(LIMIT)]).unwrap().len(), LIMIT);
+        for too_many in [vec![list(LIMIT + 1)], vec![list(LIMIT - 1), list(2)]] {
+            let error = all_sites(too_many).unwrap_err();
+            assert!(error.is::<lab::usage::UsageError>(), "{error}");
         }
     }
 }

@@ -17,7 +17,7 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-pub use futex::fence_everyone as fence_running_threads;
+pub use futex::{Errno, fence_everyone as fence_running_threads};
 pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 

@@ -18,6 +18,7 @@ pub extern crate std;
 
 pub mod host;
 mod memory;
+pub mod random;
 #[cfg(doctest)]
 mod refused;
 mod run;

@@ -31,6 +31,7 @@ use core::sync::atomic::{
 };
 
 use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use machine::host::Errno;
 use machine::{Clock, Deadline, Machine, Patient};
 
 use crate::cancellation::{self, with_cleanup};
@@ -207,8 +208,7 @@ impl Cond {
         };
         let time = time.as_ref().map_or(null(), core::ptr::from_ref);
         let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag;
-        // SAFETY: the thread's own errno, which the call may change.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = Errno::save();
         let answer = cancellation::point(|syscall| {
             // SAFETY: the time and the word outlive the call.
             unsafe {
@@ -223,12 +223,9 @@ impl Cond {
                 )
             }
         });
-        // SAFETY: as above.
-        unsafe {
-            let error = if answer == 0 { 0 } else { *libc::__errno_location() };
-            *libc::__errno_location() = errno;
-            error
-        }
+        let error = if answer == 0 { 0 } else { Errno::get() };
+        errno.restore();
+        error
     }
 
     /// The last touch of a waiter.

@@ -35,7 +35,6 @@ pub mod hardware;
 mod locks;
 mod memory;
 mod nodes;
-mod random;
 pub mod report;
 mod scheduler;
 mod simulated;

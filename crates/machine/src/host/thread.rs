@@ -11,6 +11,7 @@ use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use super::futex::Errno;
 use super::words::HostCell;
 use crate::{LINE_BYTES, THREAD_MEMORY};
 
@@ -346,15 +347,12 @@ fn is_gone(process: u32, thread: u32) -> bool {
     if cfg!(miri) {
         return false; // it does not tell, so that no block is used again
     }
-    // SAFETY: the thread's own errno; signal 0 only asks whether the thread is there.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        let answer = libc::syscall(libc::SYS_tgkill, process, thread, 0);
-        let gone = answer != 0 && *errno == libc::ESRCH;
-        *errno = before;
-        gone
-    }
+    let errno = Errno::save();
+    // SAFETY: takes numbers only; signal 0 only asks whether the thread is there.
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    let gone = answer != 0 && Errno::get() == libc::ESRCH;
+    errno.restore();
+    gone
 }
 
 /// Fails to compile when a node of type `T` does not fit into a slot.

@@ -43,6 +43,17 @@ impl<P: Patience> Clone for Host<P> {
 
 impl<P: Patience> Copy for Host<P> {}
 
+/// On this computer, where the standard library's clock is the monotonic one. A fraction of a microsecond late at most, never
+/// early.
+#[cfg(feature = "std")]
+impl From<std::time::Instant> for crate::Deadline {
+    fn from(at: std::time::Instant) -> Self {
+        // The other clock is read second, so that what passes between the two makes the deadline later.
+        let wait = at.saturating_duration_since(std::time::Instant::now());
+        Self::after_ns::<Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 /// A deadline is compared with the clock once in so many polls, since reading a clock costs more than a poll; and after each that went
 /// through the scheduler.
 const POLLS_PER_CLOCK: u32 = 32;

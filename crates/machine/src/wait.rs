@@ -35,17 +35,6 @@ impl Deadline {
     }
 }
 
-/// On this computer, where the standard library's clock is the monotonic one. A fraction of a microsecond late at most, never
-/// early.
-#[cfg(feature = "std")]
-impl From<std::time::Instant> for Deadline {
-    fn from(at: std::time::Instant) -> Self {
-        // The other clock is read second, so that what passes between the two makes the deadline later.
-        let wait = at.saturating_duration_since(std::time::Instant::now());
-        Self::after_ns::<crate::Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
 /// On the wall clock, which an administrator can set. A time before 1970 has passed.
 #[cfg(feature = "std")]
 impl From<std::time::SystemTime> for Deadline {

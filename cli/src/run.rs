@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
 ///
-/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can serve is that lock; the
+/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can stand in for is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
 /// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does. A swap
 /// that changed nothing is said at the end, and so are processes that it did not reach.
@@ -25,7 +25,7 @@ use std::process::ExitCode;
   contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
-    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind, as KIND=LOCK. After the name of a
+    /// A lock of `contend locks` for every kind of object that it can stand in for, or one for each kind, as KIND=LOCK. After the name of a
     /// reader-writer lock, `:writers` makes readers wait for writers that wait, unless they read already; without it
     /// that is so for the objects whose attribute asks for it. A program in which a reader waits for a reader may hang with it
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]

@@ -208,7 +208,7 @@ impl Cacheline {
     }
 }
 
-/// Threads on one System V or POSIX semaphore with one unit, which is taken and given back in a loop.
+/// Threads on one System V or POSIX semaphore with one unit, which is taken and released in a loop.
 ///
 /// Each call of the System V semaphore goes to the kernel; the POSIX one goes there only to sleep and to wake.
 #[derive(Debug, clap::Args)]

@@ -74,7 +74,7 @@ macro_rules! exports {
     };
     (@timed $name:ident) => {
         exports!(@tried $name);
-        exports!(@timed_fn $name "_timedlock" "_clocklock" |lock, limit| lock.acquire_or(limit));
+        exports!(@timed_fn $name "_timedlock" "_clocklock" |lock, timeout| lock.acquire_or(timeout));
     };
     (@shared $name:ident) => {
         exports!(@fn $name "_wrlock" |lock| { lock.acquire(); 0 });
@@ -111,8 +111,8 @@ macro_rules! exports {
     };
     (@timed_shared $name:ident) => {
         exports!(@shared $name);
-        exports!(@timed_fn $name "_timedwrlock" "_clockwrlock" |lock, limit| lock.acquire_or(limit));
-        exports!(@timed_fn $name "_timedrdlock" "_clockrdlock" |lock, limit| lock.acquire_shared_or(false, limit));
+        exports!(@timed_fn $name "_timedwrlock" "_clockwrlock" |lock, timeout| lock.acquire_or(timeout));
+        exports!(@timed_fn $name "_timedrdlock" "_clockrdlock" |lock, timeout| lock.acquire_shared_or(false, timeout));
     };
 
     (@fn $name:ident $suffix:literal |$lock:ident| $body:expr) => {
@@ -125,7 +125,7 @@ macro_rules! exports {
             }
         };
     };
-    (@timed_fn $name:ident $timed:literal $clock:literal |$lock:ident, $limit:ident| $body:expr) => {
+    (@timed_fn $name:ident $timed:literal $clock:literal |$lock:ident, $timeout:ident| $body:expr) => {
         const _: () = {
             #[unsafe(export_name = concat!("contend_", stringify!($name), $timed))]
             unsafe extern "C" fn on_realtime(lock: *const Lock, at: *const Timespec) -> c_int {
@@ -138,7 +138,7 @@ macro_rules! exports {
                 // SAFETY: the caller passes a lock of this kind.
                 let $lock = unsafe { &*lock };
                 // SAFETY: the caller passes a time.
-                unsafe { timed(clock, at, |$limit| $body) }
+                unsafe { timed(clock, at, |$timeout| $body) }
             }
         };
     };

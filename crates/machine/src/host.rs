@@ -274,7 +274,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             if ready(value) {
                 return Poll::Ready;
             }
-            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each look where a thousand
+            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each poll where a thousand
             // threads sleep, since their words share the few places at which they are counted.
             time.as_atomic().store(futex::clock_ns(Clock::Monotonic), Ordering::Relaxed);
             Poll::BackOff(0)
@@ -311,7 +311,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { thread::assert_fits::<T>() };
         let (slot, name) = thread::take_slot();
-        // Nobody touches a node that was given back, or this is a data race for Miri. And its memory of atomic accesses, which
+        // Nobody touches a node that was freed, or this is a data race for Miri. And its memory of atomic accesses, which
         // fails where a node of another type has words of other sizes, ends here.
         #[cfg(miri)]
         // SAFETY: a slot is a line of memory, and the caller's alone.
@@ -326,7 +326,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     #[inline]
     unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         // SAFETY: by the caller.
-        unsafe { thread::give_slot(NonNull::from(node).cast()) };
+        unsafe { thread::free_slot(NonNull::from(node).cast()) };
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Limits of waiting, and what a wait ends with.
+//! Timeouts of waits, and what a wait ends with.
 
 use crate::Machine;
 

@@ -88,7 +88,7 @@ unsafe extern "C-unwind" fn cancelled(waiting: *mut c_void) {
     // SAFETY: the argument of `with_cleanup` below; its frame is being unwound and still there.
     let waiting = unsafe { &*waiting.cast::<Waiting<'_>>() };
     waiting.cond.wake(1);
-    waiting.cond.go();
+    waiting.cond.leave();
     let _ = waiting.mutex.take_back(waiting.given_up);
 }
 
@@ -169,7 +169,7 @@ impl Cond {
         let given_up = match mutex.release_for_wait() {
             Ok(given_up) => given_up,
             Err(error) => {
-                self.go();
+                self.leave();
                 return error;
             }
         };
@@ -181,7 +181,7 @@ impl Cond {
         let mut waiting = Waiting { cond: self, mutex, given_up };
         let timed_out =
             with_cleanup(cancelled, (&raw mut waiting).cast(), || self.sleep_while(sequence, deadline));
-        self.go();
+        self.leave();
         let entered = mutex.take_back(given_up);
         finish(mutex, given_up, entered, timed_out, recorded)
     }
@@ -229,7 +229,7 @@ impl Cond {
     }
 
     /// The last touch of a waiter.
-    fn go(&self) {
+    fn leave(&self) {
         let word = self.waiters_word();
         if self.waiters.fetch_sub(1, Release) & WAITERS == DESTROYING | 1 {
             // The object may be gone by now; only its address is used.

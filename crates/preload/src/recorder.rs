@@ -141,11 +141,11 @@ pub(crate) fn page() -> *mut u8 {
     RECORDER.host().zeroed(PAGE as usize)
 }
 
-/// Gives a page back.
+/// Frees a page.
 ///
 /// # Safety
 /// [`page`] made it, and it is not used any more.
-pub(crate) unsafe fn give_page_back(page: *mut u8) {
+pub(crate) unsafe fn free_page(page: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { RECORDER.host().free(page, PAGE as usize) };
 }

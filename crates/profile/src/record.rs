@@ -14,7 +14,7 @@
 //! A sampled pair is timed from its acquisition over its release to the next acquisition, so hold and think times have
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
 //!
-//! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, room
+//! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, space
 //! for histograms) is done with signals blocked. On the common path a handler's call is a whole one inside the
 //! interrupted one: it may find that one's pair half counted, and the pair of another lock, if it needs it, it makes. So a
 //! table that is replaced by a larger one stays, since an interrupted search may go on in it.

@@ -1,7 +1,7 @@
 //! A lock in a tight loop by placement, and contention for lines without a lock.
 
 use super::Common;
-use super::contenders::{self, Contender, Measure, Waiting};
+use super::contenders::{self, Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Part};
 use super::limited;
 use super::timing::{Bench, LockRounds, interleaved};
@@ -269,7 +269,7 @@ impl Setting {
         let (runs, limit) = (options.common.runs, options.common.limit);
         let work = Loop { cores: &self.cores, operations: options.pairs, home };
         self.locks = interleaved(chosen, runs, progress, |contender| {
-            limited::measured(limit, || contender.measure(Waiting::Pure, Pairs(work)))
+            limited::measured(limit, || contender.measure(Wait::Pure, Pairs(work)))
         });
         let suiting = Sharing::ALL.into_iter().filter(|sharing| sharing.suits(work.cores.len()));
         self.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();

@@ -162,7 +162,7 @@ impl Rows {
                  write, a wake-up or the return\nof a node is left out (*dropped*), writes *one-more* or *one-less*, sets or \
                  clears the *next-bit*, *reads-one-more*,\n*reads-one-less* or *reads-zero*, takes a failed exchange for a \
                  success (*succeeds*) or the other way round (*fails*); a\nwait has its condition *negated*, is *not-waited* \
-                 for, or has its limit taken away (*unlimited*). A survivor is a change that\nno client here notices; that is \
+                 for, or has its timeout taken away (*no-timeout*). A survivor is a change that\nno client here notices; that is \
                  a finding, and no proof that it makes no difference.\n\n";
         page += MUTANTS;
         let mut tally = Tally::default();

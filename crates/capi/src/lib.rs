@@ -8,6 +8,31 @@
 //!
 //! The locks run on [`Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
 //! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when a wait stops spinning.
+//!
+//! From another language they are declared as the header has them:
+//!
+//! ```
+//! use contend as _; // the library that has the functions
+//! use std::ffi::c_int;
+//!
+//! /// `contend_ticket_t`: all zero bits are a free lock.
+//! #[repr(C)]
+//! struct Ticket(u64);
+//!
+//! unsafe extern "C" {
+//!     fn contend_ticket_lock(lock: *mut Ticket) -> c_int;
+//!     fn contend_ticket_trylock(lock: *mut Ticket) -> c_int;
+//!     fn contend_ticket_unlock(lock: *mut Ticket) -> c_int;
+//! }
+//!
+//! let mut lock = Ticket(0);
+//! // SAFETY: initialised, used by its own functions alone, and in its place as long as they are called.
+//! unsafe {
+//!     assert_eq!(contend_ticket_lock(&mut lock), 0);
+//!     assert_eq!(contend_ticket_trylock(&mut lock), libc::EBUSY);
+//!     assert_eq!(contend_ticket_unlock(&mut lock), 0);
+//! }
+//! ```
 
 mod counted;
 pub mod header;

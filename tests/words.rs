@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What is not written any more, and what is written instead.
 const OLD: [(&str, &str); 12] = [
-    (r"look_and_|LOOKS_|look_ns|_early_look", "poll"),
+    (r"look_and_|LOOKS_|_LOOKS|LOOK_EVERY|look_ns|_early_look", "poll"),
     (r"stays?_away|\bnaps?\b", "back off, sleep"),
     (r"give[ns]?_\w*back\b|GiveNode|Kind::Give\b", "free"),
     (r"DECIDING|[sS]tanding::", "initialisation of ownership; waiter state"),

@@ -56,6 +56,11 @@ fn replay_traces() {
 }
 
 #[test]
+fn measured_curves() {
+    each_seed("curve", readers::curve);
+}
+
+#[test]
 fn profiles() {
     each_seed("profile", readers::profile);
 }

@@ -305,7 +305,7 @@ fn file_size_limits_and_full_outputs_are_told() {
     let none = limited(0, "profile -o none.contend -- true");
     assert!(none.contains("ulimit -f") && none.ends_with("code 1\n"), "{none}");
     assert!(!place.path().join("none.contend").exists());
-    // Room for the first pages, and then none: 8 blocks of 512 bytes or of 1 KiB, as shells have it.
+    // Space for the first pages, and then none: 8 blocks of 512 bytes or of 1 KiB, as shells have it.
     let little = limited(16, &format!("profile -o little.contend -- {} 4 1000 > /dev/null", injected()));
     assert!(little.ends_with("code 0\n"), "{little}");
     assert!(little.contains("ulimit -f") && !little.contains("--size-limit"), "{little}");

@@ -28,7 +28,7 @@ const MACHINE: &str = r#"
 "#;
 
 const SECTION_CYCLES: u64 = 100;
-const OUTSIDE_CYCLES: u64 = 1000;
+const THINK_CYCLES: u64 = 1000;
 const ROUNDS: u64 = 300;
 
 /// Readings in a nanosecond of so many cores that only read.
@@ -49,7 +49,7 @@ fn simulated<L: RawRwLock<M> + 'static>(cores: usize) -> f64 {
                 // SAFETY: acquired above.
                 unsafe { lock.release_shared() };
                 M::note(Event::Operation);
-                M::delay(OUTSIDE_CYCLES + (thread as u64 * 7 + round * 13) % 40);
+                M::delay(THINK_CYCLES + (thread as u64 * 7 + round * 13) % 40);
             }
         })
     };
@@ -61,7 +61,7 @@ fn simulated<L: RawRwLock<M> + 'static>(cores: usize) -> f64 {
 fn modelled(one_core: f64, cores: u32) -> f64 {
     let machine = topology::MachineFile::parse(MACHINE).expect("a machine file");
     let transfer = machine.costs().transfer_ns(cores).likely;
-    let think = OUTSIDE_CYCLES as f64 / 2.0 + 10.0;
+    let think = THINK_CYCLES as f64 / 2.0 + 10.0;
     let same = 1.0 / one_core - think;
     let lock = LockModel {
         think,

@@ -40,7 +40,6 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("ops-regex", None, &["REGEX"], "operations in a program's output"),
     ("output", Some('o'), &["FILE", "DIR"], "the main thing that the command writes"),
     ("own", None, &["N"], "counters outside of the lock"),
-    ("pairs", None, &["N"], "acquisitions and releases of each thread"),
     ("parts", None, &["N"], "parts of a split lock"),
     ("per-thread", None, &[], "every thread has work of its own"),
     ("pin", None, &["CORE"], "cores by number"),

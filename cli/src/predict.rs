@@ -74,9 +74,9 @@ pub(crate) struct Args {
     seed: u64,
     /// What a change to the program would give: section=0.5 (half of the section's work done outside), split=4 (into so many
     /// locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a
-    /// reader-writer lock); several with commas [default: those that contend would try]
-    #[arg(long, value_name = "CHANGE", value_parser = change)]
-    what_if: Option<Change>,
+    /// reader-writer lock); several at once [default: those that contend would try]
+    #[arg(long, value_name = "CHANGE,…", value_delimiter = ',', value_parser = change)]
+    what_if: Vec<String>,
     /// Print parameters, curves and verdicts as JSON
     #[arg(long)]
     json: bool,
@@ -85,8 +85,13 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-fn change(text: &str) -> Result<Change, String> {
-    Change::parse(text).map_err(|error| format!("{error:#}"))
+fn change(text: &str) -> Result<String, String> {
+    Change::parse(text).map(|_| text.to_owned()).map_err(|error| format!("{error:#}"))
+}
+
+/// All changes as one; none if none is asked for.
+fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
+    if changes.is_empty() { Ok(None) } else { Change::parse(&changes.join(",")).map(Some) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -118,7 +123,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
         threads: Numbers::all(&args.threads),
         seed: args.seed,
-        what_if: args.what_if,
+        what_if: together(&args.what_if)?,
     };
     let forecast = Forecast::new(question, &BARS)?;
     if let Some(file) = args.svg {

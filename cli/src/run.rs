@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
 ///
-/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can serve is that lock; the
+/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can stand in for is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
 /// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does. A swap
 /// that changed nothing is said at the end, and so are processes that it did not reach.
@@ -25,7 +25,7 @@ use std::process::ExitCode;
   contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
-    /// A lock of `contend locks` for every kind of object that it can serve, or one for each kind, as KIND=LOCK. After the name of a
+    /// A lock of `contend locks` for every kind of object that it can stand in for, or one for each kind, as KIND=LOCK. After the name of a
     /// reader-writer lock, `:writers` makes readers wait for writers that wait, unless they read already; without it
     /// that is so for the objects whose attribute asks for it. A program in which a reader waits for a reader may hang with it
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]
@@ -73,6 +73,17 @@ fn sites(text: &str) -> Result<Sites, String> {
     Ok(Sites(sites))
 }
 
+/// The sites of all lists, as long as the preload library has space for them.
+fn all_sites(lists: Vec<Sites>) -> anyhow::Result<Vec<(String, String)>> {
+    let sites: Vec<_> = lists.into_iter().flat_map(|Sites(sites)| sites).collect();
+    lab::ensure_usage!(
+        sites.len() <= LIMIT,
+        "--only takes up to {LIMIT} sites, and is given {}",
+        sites.len()
+    );
+    Ok(sites)
+}
+
 fn lock(text: &str) -> Result<String, String> {
     Swaps::parse(text).map(|_| text.to_owned())
 }
@@ -80,17 +91,12 @@ fn lock(text: &str) -> Result<String, String> {
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    lab::ensure_usage!(
-        args.only.len() <= LIMIT,
-        "--only can be given {LIMIT} times, and is given {} times",
-        args.only.len()
-    );
+    let only = all_sites(args.only)?;
     let chosen = if args.lock.is_empty() {
         Swaps::default()
     } else {
         Swaps::parse(&args.lock.join(",")).map_err(anyhow::Error::msg)?
     };
-    let only = args.only.into_iter().flat_map(|Sites(sites)| sites).collect();
     let swaps = Swaps { only, pure: args.pure, ..chosen };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
     let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
@@ -145,6 +151,15 @@ mod tests {
         );
         for wrong in ["", "cache", "cache=mcs,", "cache=mcs,other", "cache=nonsense", "=mcs"] {
             assert!(sites(wrong).is_err(), "{wrong}");
+        }
+    }
+    #[test]
+    fn sites_are_counted_over_all_lists() {
+        let list = |count: usize| sites(&vec!["cache=mcs"; count].join(",")).unwrap();
+        assert_eq!(all_sites(vec![list(LIMIT)]).unwrap().len(), LIMIT);
+        for too_many in [vec![list(LIMIT + 1)], vec![list(LIMIT - 1), list(2)]] {
+            let error = all_sites(too_many).unwrap_err();
+            assert!(error.is::<lab::usage::UsageError>(), "{error}");
         }
     }
 }

@@ -146,7 +146,7 @@ pub(crate) struct PingPong {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// How many cores want the lock, at least 2 and at most those there are [default: 2, 4, 8, … all]
+    /// Numbers of threads, one a core, that want the lock: at least 2, and at most as many as there are cores [default: 2, 4, 8, … all]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(2, 4096))]
     pub(crate) threads: Vec<Numbers>,
 }
@@ -159,7 +159,7 @@ impl PingPong {
 
 /// A lock acquired and released in a tight loop on chosen cores, and contention for lines without a lock.
 ///
-/// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each doing so many pairs; the figure is
+/// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each acquiring and releasing so often; the figure is
 /// operations a second of one core, with its fall against two cores and against the row before.
 ///
 /// Without a lock, every thread adds to: one word; a field of its own on one line; a line of its own next to the others'
@@ -174,7 +174,7 @@ pub(crate) struct Cacheline {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// Cores [default: 1, 2, 4, … all]
+    /// Numbers of threads, one a core [default: 1, 2, 4, … as many as there are cores]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
     pub(crate) threads: Vec<Numbers>,
 
@@ -190,9 +190,9 @@ pub(crate) struct Cacheline {
     #[arg(long, value_name = "NODE")]
     pub(crate) memory_node: Option<u32>,
 
-    /// Operations of each thread
+    /// Acquisitions of each thread; without a lock, additions
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) pairs: u32,
+    pub(crate) acquisitions: u32,
 }
 
 impl Cacheline {
@@ -203,12 +203,12 @@ impl Cacheline {
             placement: self.placement.iter().map(|&placement| placement.into()).collect(),
             nodes: Numbers::all(&self.nodes),
             memory_node: self.memory_node,
-            pairs: self.pairs,
+            acquisitions: self.acquisitions,
         }
     }
 }
 
-/// Threads on one System V or POSIX semaphore with one unit, which is taken and given back in a loop.
+/// Threads on one System V or POSIX semaphore with one unit, which is taken and released in a loop.
 ///
 /// Each call of the System V semaphore goes to the kernel; the POSIX one goes there only to sleep and to wake.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
    Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. `unlock` of a
-   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the look. `downgrade` makes a
+   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the check. `downgrade` makes a
    reader of the writer, with nobody writing in between. */
 
 #ifdef __cplusplus
@@ -316,7 +316,7 @@ int contend_glibc_mutex_timedlock(contend_glibc_mutex_t *lock, const struct time
 int contend_glibc_mutex_clocklock(contend_glibc_mutex_t *lock, int clock, const struct timespec *at);
 int contend_glibc_mutex_unlock(contend_glibc_mutex_t *lock);
 
-/* glibc_adaptive: glibc's adaptive mutex: looks for up to 100 pauses, then sleeps.
+/* glibc_adaptive: glibc's adaptive mutex: polls for up to 100 pauses, then sleeps.
    glibc 2.36. Fairness: none. */
 typedef struct contend_glibc_adaptive {
     uint64_t contend_private[1];

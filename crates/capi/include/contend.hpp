@@ -187,7 +187,7 @@ using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, conten
 /// glibc's default mutex: sleeps at once while the lock is held.
 using glibc_mutex = detail::timed<contend_glibc_mutex_t, contend_glibc_mutex_lock, contend_glibc_mutex_unlock, contend_glibc_mutex_trylock, contend_glibc_mutex_clocklock>;
 
-/// glibc's adaptive mutex: looks for up to 100 pauses, then sleeps.
+/// glibc's adaptive mutex: polls for up to 100 pauses, then sleeps.
 using glibc_adaptive = detail::timed<contend_glibc_adaptive_t, contend_glibc_adaptive_lock, contend_glibc_adaptive_unlock, contend_glibc_adaptive_trylock, contend_glibc_adaptive_clocklock>;
 
 /// glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release.

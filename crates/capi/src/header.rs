@@ -94,7 +94,7 @@ const C_START: &str = r#"
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
    Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. `unlock` of a
-   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the look. `downgrade` makes a
+   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the check. `downgrade` makes a
    reader of the writer, with nobody writing in between. */
 
 #ifdef __cplusplus

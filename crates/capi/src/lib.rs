@@ -8,6 +8,31 @@
 //!
 //! The locks run on [`Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
 //! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when a wait stops spinning.
+//!
+//! From another language they are declared as the header has them:
+//!
+//! ```
+//! use contend as _; // the library that has the functions
+//! use std::ffi::c_int;
+//!
+//! /// `contend_ticket_t`: all zero bits are a free lock.
+//! #[repr(C)]
+//! struct Ticket(u64);
+//!
+//! unsafe extern "C" {
+//!     fn contend_ticket_lock(lock: *mut Ticket) -> c_int;
+//!     fn contend_ticket_trylock(lock: *mut Ticket) -> c_int;
+//!     fn contend_ticket_unlock(lock: *mut Ticket) -> c_int;
+//! }
+//!
+//! let mut lock = Ticket(0);
+//! // SAFETY: initialised, used by its own functions alone, and in its place as long as they are called.
+//! unsafe {
+//!     assert_eq!(contend_ticket_lock(&mut lock), 0);
+//!     assert_eq!(contend_ticket_trylock(&mut lock), libc::EBUSY);
+//!     assert_eq!(contend_ticket_unlock(&mut lock), 0);
+//! }
+//! ```
 
 mod counted;
 pub mod header;
@@ -74,7 +99,7 @@ macro_rules! exports {
     };
     (@timed $name:ident) => {
         exports!(@tried $name);
-        exports!(@timed_fn $name "_timedlock" "_clocklock" |lock, limit| lock.acquire_or(limit));
+        exports!(@timed_fn $name "_timedlock" "_clocklock" |lock, timeout| lock.acquire_or(timeout));
     };
     (@shared $name:ident) => {
         exports!(@fn $name "_wrlock" |lock| { lock.acquire(); 0 });
@@ -111,8 +136,8 @@ macro_rules! exports {
     };
     (@timed_shared $name:ident) => {
         exports!(@shared $name);
-        exports!(@timed_fn $name "_timedwrlock" "_clockwrlock" |lock, limit| lock.acquire_or(limit));
-        exports!(@timed_fn $name "_timedrdlock" "_clockrdlock" |lock, limit| lock.acquire_shared_or(false, limit));
+        exports!(@timed_fn $name "_timedwrlock" "_clockwrlock" |lock, timeout| lock.acquire_or(timeout));
+        exports!(@timed_fn $name "_timedrdlock" "_clockrdlock" |lock, timeout| lock.acquire_shared_or(false, timeout));
     };
 
     (@fn $name:ident $suffix:literal |$lock:ident| $body:expr) => {
@@ -125,7 +150,7 @@ macro_rules! exports {
             }
         };
     };
-    (@timed_fn $name:ident $timed:literal $clock:literal |$lock:ident, $limit:ident| $body:expr) => {
+    (@timed_fn $name:ident $timed:literal $clock:literal |$lock:ident, $timeout:ident| $body:expr) => {
         const _: () = {
             #[unsafe(export_name = concat!("contend_", stringify!($name), $timed))]
             unsafe extern "C" fn on_realtime(lock: *const Lock, at: *const Timespec) -> c_int {
@@ -138,7 +163,7 @@ macro_rules! exports {
                 // SAFETY: the caller passes a lock of this kind.
                 let $lock = unsafe { &*lock };
                 // SAFETY: the caller passes a time.
-                unsafe { timed(clock, at, |$limit| $body) }
+                unsafe { timed(clock, at, |$timeout| $body) }
             }
         };
     };

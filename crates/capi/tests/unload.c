@@ -1,5 +1,5 @@
 /* A program that loads the library, locks in a thread, and closes the library before the thread ends: the thread's end
- * gives its queue nodes back, by code of the library. Argument: the library. */
+ * frees its queue nodes, by code of the library. Argument: the library. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

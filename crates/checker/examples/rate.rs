@@ -7,7 +7,7 @@ fn main() {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
     let [lock, threads, acquisitions, rest @ ..] = &arguments[..] else {
         eprintln!(
-            "usage: rate LOCK THREADS ROUNDS [CLIENT] [MODEL] [executions|states|interleavings] [SECONDS]"
+            "usage: rate LOCK THREADS ACQUISITIONS [CLIENT] [MODEL] [executions|states|interleavings] [SECONDS]"
         );
         return;
     };

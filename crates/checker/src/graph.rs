@@ -82,7 +82,7 @@ pub(crate) enum EventKind {
     Choice,
     Note(Note),
     /// A queue node freed into its pool, or taken out of it.
-    Give,
+    Free,
     Take,
 }
 
@@ -251,7 +251,7 @@ impl Graph {
         &self.locations[location as usize]
     }
 
-    /// Makes room for a location.
+    /// Makes space for a location.
     #[inline]
     pub(crate) fn know(&mut self, location: LocationId) {
         if self.locations.len() <= location as usize {

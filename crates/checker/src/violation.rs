@@ -37,8 +37,8 @@ pub enum Violation {
     NodeAfterItsReturn {
         /// Who used it.
         user: usize,
-        /// Who gave it back.
-        giver: usize,
+        /// Who freed it.
+        freed_by: usize,
     },
     /// A thread of the client, or its check at the end, panicked.
     Panic {
@@ -104,10 +104,10 @@ impl fmt::Display for Violation {
                      everybody who can move does"
                 )
             }
-            Self::NodeAfterItsReturn { user, giver } => {
+            Self::NodeAfterItsReturn { user, freed_by } => {
                 write!(
                     f,
-                    "node used after its return: thread {user} uses a queue node that thread {giver} gave back"
+                    "node used after its return: thread {user} uses a queue node that thread {freed_by} freed"
                 )
             }
             Self::Panic { thread: Some(thread), message } => write!(f, "panic in thread {thread}: {message}"),

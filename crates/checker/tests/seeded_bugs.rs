@@ -132,7 +132,7 @@ unsafe impl<const EARLY: bool> RawLock<Checked> for Mcs<EARLY> {
 }
 
 #[test]
-fn mcs_that_reads_its_successor_too_early_waits_for_ever_or_touches_a_node_given_back() {
+fn mcs_that_reads_its_successor_too_early_waits_for_ever_or_touches_a_node_that_was_freed() {
     for model in Model::ALL {
         assert!(exclusive::<Mcs<false>>(model, 2, 2).is_verified(), "{model}");
         let report = exclusive::<Mcs<true>>(model, 2, 1);

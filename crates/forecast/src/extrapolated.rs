@@ -146,7 +146,11 @@ pub fn read(path: &Path) -> anyhow::Result<Series> {
 }
 
 /// Rows of cores and throughput, one for each run; the first row may name the columns.
-fn read_runs(label: &str, text: &str) -> anyhow::Result<Curve> {
+///
+/// # Errors
+///
+/// Text that is no such rows, with the line; rows that make no curve.
+pub fn read_runs(label: &str, text: &str) -> anyhow::Result<Curve> {
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .has_headers(false)

@@ -47,7 +47,7 @@ pub struct Plan {
     pub replications: u32,
     /// Whether the ends of the ranges are run, too.
     pub ends: bool,
-    /// An alternative takes the place of every lock that it can serve, as `contend run --lock` does it; else of the first alone.
+    /// An alternative takes the place of every lock that it can stand in for, as `contend run --lock` does it; else of the first alone.
     pub everywhere: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use machine::{Machine as _, Native};
+use procfs::Current as _;
 use report::text;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -32,19 +33,12 @@ pub fn run_on(cores: &[u32]) -> anyhow::Result<()> {
 
 /// The processor's name as `/proc/cpuinfo` gives it.
 pub fn processor_name() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| text::printable(name.trim()))
+    let processors = procfs::CpuInfo::current().ok();
+    let name = processors.as_ref().and_then(|processors| processors.model_name(0));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |name| text::printable(name.trim()))
 }
 
 /// The date in UTC, such as `2026-01-31`.
 pub fn today() -> String {
-    // SAFETY: both pointers are valid for their calls, and all-zero is a valid broken-down time.
-    let date = unsafe {
-        let now = libc::time(std::ptr::null_mut());
-        let mut date: libc::tm = std::mem::zeroed();
-        libc::gmtime_r(&raw const now, &raw mut date);
-        date
-    };
-    format!("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday)
+    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string()
 }

@@ -1,4 +1,7 @@
 //! How busy the machine was with other work while something was timed.
+//!
+//! The two files of `/proc` are read by hand: `procfs` reads the load as an `f32`, which prints other digits than the kernel's, and
+//! of the counts the line of each core and of each interrupt too, where one line is wanted.
 
 use rustix::param::clock_ticks_per_second;
 use std::fs;

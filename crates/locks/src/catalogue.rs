@@ -405,7 +405,7 @@ catalogue! {
         nested: "any number",
     }
     "glibc-adaptive": timed GlibcAdaptive {
-        summary: "glibc's adaptive mutex: looks for up to 100 pauses, then sleeps",
+        summary: "glibc's adaptive mutex: polls for up to 100 pauses, then sleeps",
         source: "glibc 2.36",
         family: Blocking,
         fairness: "none",

@@ -45,7 +45,7 @@ impl<M: Machine> ClhNode<M> {
         core::ptr::from_ref(self).cast_mut()
     }
 
-    /// Waits for the owner's release, then gives the node back.
+    /// Waits for the owner's release, then frees the node.
     ///
     /// # Safety
     /// The caller is the node's one successor in the queue.
@@ -69,7 +69,7 @@ impl<M: Machine> ClhNode<M> {
             // SAFETY: out of the queue, without a successor.
             unsafe { M::free_node(self) };
         } else {
-            self.waiting.store(0, Release); // [2] to the successor, which gives the node back
+            self.waiting.store(0, Release); // [2] to the successor, which frees the node
         }
     }
 }

@@ -1,7 +1,7 @@
 //! CLH queue lock with time-out.
 //!
 //! A waiter that gives up leaves its node in the queue, marked, with a pointer to its predecessor; its successor
-//! follows that pointer and gives the node back. The last in the queue takes itself out instead, if it can.
+//! follows that pointer and frees the node. The last in the queue takes itself out instead, if it can.
 //!
 //! | word               | written by                 | meaning                                              |
 //! |--------------------|----------------------------|------------------------------------------------------|
@@ -62,7 +62,7 @@ impl<M: Machine> ClhTimed<M> {
             return;
         }
         node.predecessor.store(before, Relaxed);
-        node.state.store(ABANDONED, Release); // [2] to the successor, which gives the node back
+        node.state.store(ABANDONED, Release); // [2] to the successor, which frees the node
     }
 }
 
@@ -87,7 +87,7 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
             // SAFETY: out of the queue, without a successor.
             unsafe { M::free_node(node) };
         } else {
-            node.state.store(RELEASED, Release); // [2] to the successor, which gives the node back
+            node.state.store(RELEASED, Release); // [2] to the successor, which frees the node
         }
     }
 

@@ -5,12 +5,12 @@
 //! | `mutex` |                     | the word of [`GlibcMutex`]                                           |
 //! | `spins` | the holder alone    | moving average of the pauses that acquirers made before they got in, an eighth of the way at a time |
 //!
-//! An acquirer that finds the lock held pauses and looks, for twice the average and ten pauses at most, and never for more than
-//! 100 in all; then it sleeps as at the plain mutex. Between two looks lie 1, 2, 4, 8, then always 16 pauses, and up to as many
+//! An acquirer that finds the lock held pauses and polls, for twice the average and ten pauses at most, and never for more than
+//! 100 in all; then it sleeps as at the plain mutex. Between two polls lie 1, 2, 4, 8, then always 16 pauses, and up to as many
 //! again by chance.
 //! Order: none; a waiter may be bypassed without bound. Any thread may release.
 //! Source: `PTHREAD_MUTEX_ADAPTIVE_NP` of glibc 2.36 on x86-64, whose limit is the tunable `glibc.pthread.mutex_spin_count`; the
-//! back-off between looks came with 2.36 (2022). There a timed acquisition looks after every pause; here both are alike.
+//! back-off between polls came with 2.36 (2022). There a timed acquisition polls after every pause; here both are alike.
 
 use machine::Ordering::Relaxed;
 use machine::{GaveUp, Machine, Patient, Timeout, Word};
@@ -20,7 +20,7 @@ use crate::{GlibcMutex, RawLock, TimedLock, TryLock};
 /// Pauses of one acquisition at most: the default of the tunable.
 const MOST_SPINS: u32 = 100;
 
-/// Pauses between two looks at most, but for those by chance.
+/// Pauses between two polls at most, but for those by chance.
 const MOST_BACK_OFF: u32 = 16;
 
 /// What a `pause` takes: 40 to 140 cycles on x86-64 processors since 2015, less on earlier ones.
@@ -50,7 +50,7 @@ impl<M: Machine> GlibcAdaptive<M> {
             }
             M::delay(u64::from(pauses) * PAUSE_CYCLES);
             back_off = (2 * back_off).min(MOST_BACK_OFF);
-            if self.mutex.look_and_take() {
+            if self.mutex.poll_and_take() {
                 break;
             }
         }

@@ -35,9 +35,9 @@ impl<M: Machine> GlibcMutex<M> {
         self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok() // [1] from release
     }
 
-    /// Looks before it tries, so that a failed attempt leaves the line where it is.
+    /// Polls before it tries, so that a failed attempt leaves the line where it is.
     #[inline]
-    pub(crate) fn look_and_take(&self) -> bool {
+    pub(crate) fn poll_and_take(&self) -> bool {
         self.word.load(Relaxed) == FREE && self.take_when_free()
     }
 

@@ -159,7 +159,7 @@ impl<M: Machine, const PREFERENCE: u8> GlibcRwlock<M, PREFERENCE> {
         }
     }
 
-    /// Takes back a reader too many and waits until there is room.
+    /// Takes back a reader too many and waits until there is space.
     #[cold]
     #[inline(never)]
     fn leave_full(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {

@@ -2,7 +2,7 @@
 //!
 //! A waiter publishes the time while it spins. A release that finds an old time in front of the queue takes that waiter for
 //! preempted or asleep, takes it out of the queue and goes on to the next one. So a queue of threads that have no core costs the
-//! holder a look at each, not a time slice.
+//! holder a read of each, not a time slice.
 //!
 //! | word          | written by                           | meaning                                     |
 //! |---------------|--------------------------------------|---------------------------------------------|
@@ -19,7 +19,7 @@
 //! | `WAITING` | in the queue or in a list                                                                    |
 //! | `GRANTED` | `WAITING -> GRANTED`, by a release: the owner holds the lock                                 |
 //! | `RECALLED`| `WAITING -> RECALLED`, by whoever has the list: back into the queue, with the rest of the list |
-//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: whoever meets the node next gives it back      |
+//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: whoever meets the node next frees it           |
 //!
 //! Whoever is passed over is not told so: it goes on waiting, in a list instead of in the queue, and costs no wake-up. A release
 //! that finds nobody in the queue frees the lock and recalls the first of the list, which takes the rest of the list along and
@@ -47,7 +47,7 @@ const RECALLED: u32 = 2;
 const LEFT: u32 = 3;
 
 /// A waiter that has not published the time for so long is taken for one that does not run: many times what lies between two
-/// looks of one that does, and little of a time slice.
+/// stores of one that does, and little of a time slice.
 const STALE_NS: u64 = 20_000;
 
 /// A waiter in the list that has not published the time for so long is recalled although others wait in the queue.
@@ -103,7 +103,7 @@ impl<M: Machine> Passed<M> {
     const NONE: Self = Self(null_mut());
 
     fn last(&self) -> Option<&'static McsTpNode<M>> {
-        // SAFETY: null or a node in the list, whose owner does not give it back.
+        // SAFETY: null or a node in the list, whose owner does not free it.
         unsafe { self.0.as_ref() }
     }
 
@@ -198,7 +198,7 @@ impl<M: Machine> McsTp<M> {
     /// Leaves the node in the queue or list in which it is, unless a release was faster.
     #[cold]
     fn leave(&self, node: &'static McsTpNode<M>, passed: &mut Passed<M>) -> bool {
-        // [6] to whoever meets the node and gives it back; [4], [5] from whoever releases
+        // [6] to whoever meets the node and frees it; [4], [5] from whoever releases
         match node.status.compare_exchange(WAITING, LEFT, Release, Acquire) {
             Ok(_) => true,
             Err(GRANTED) => false,
@@ -247,7 +247,7 @@ impl<M: Machine> McsTp<M> {
             are_new |= first.address() == newest;
             let next = self.take_out(first);
             if is_holder {
-                is_holder = false; // its owner gives it back
+                is_holder = false; // its owner frees it
             } else if first.status.load(Acquire) == LEFT {
                 // [6] from its owner
                 // SAFETY: out of the queue, and its owner has left it.

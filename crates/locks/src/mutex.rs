@@ -4,7 +4,7 @@
 //! |----------------|-----------|-------------------------------------------|----------------------------------------------|
 //! | 0              | `WAITERS` | a waiter that has entered the list        | the waiter that leaves it empty              |
 //! | 1              | `HANDOFF` | the first waiter that woke and found none | whoever hands over, or enters from the list  |
-//! | 2              | `PICKUP`  | whoever hands over, with the new owner    | that owner, when it looks                    |
+//! | 2              | `PICKUP`  | whoever hands over, with the new owner    | that owner, when it polls                    |
 //! | 3              | `LIST`    | whoever changes the list                  | the same                                     |
 //! | 4 to 31        | owner     | acquirers, with their thread's number + 1 | the release; 0: free                         |
 //!
@@ -18,12 +18,12 @@
 //!
 //! 1. Fast path: one exchange of a word that is zero.
 //! 2. Middle path: one thread at a time, the head of `spinners`, watches the word as long as the owner stays the same and
-//!    runs. It looks before it exchanges.
+//!    runs. It polls before it exchanges.
 //! 3. Slow path: a waiter enters the list and sleeps. A release frees the lock first and wakes the first waiter, which may find
 //!    that another thread was faster; then it sets `HANDOFF` and spins beside the queue, while the owner runs. While that bit is
 //!    set nobody but the first waiter gets the lock.
 //!
-//! Whoever has `LIST` does not give it back while the lock is free: it takes the lock, or hands it over where `HANDOFF` is set. So
+//! Whoever has `LIST` does not free it while the lock is free: it takes the lock, or hands it over where `HANDOFF` is set. So
 //! a release that finds `LIST` set by another thread need not wait for it, and one that sets it frees the lock and the list in one
 //! write, after which it touches the lock no more. (Linux frees first and then looks into the list.)
 //! Order: none, but the first waiter is bypassed only until it has been woken once. Any thread may release.

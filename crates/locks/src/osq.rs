@@ -125,7 +125,7 @@ impl<M: Machine> Queued<'_, M> {
             let joined = (&before.next, Relaxed, |next: *mut OsqNode<M>| next == self.own());
             let moved = (&self.node.before, Relaxed, |now| now != name | LEAVING);
             if let Which::First(_) = M::spin_until_any(moved, joined) {
-                before.next.store(self.own(), Release); // [5] to the predecessor: it may give its node back
+                before.next.store(self.own(), Release); // [5] to the predecessor: it may free its node
                 return false;
             }
         }

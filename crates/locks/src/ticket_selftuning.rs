@@ -1,7 +1,7 @@
 //! Ticket lock with self-tuning back-off.
 //!
 //! As [`TicketProportional`](crate::TicketProportional), but each waiter learns its delay: it adds a little at every
-//! look that comes too early, and takes a little off when the lock was there already. What it has learned about a
+//! poll that comes too early, and takes a little off when the lock was there already. What it has learned about a
 //! lock, the thread remembers in a table of 64 delays.
 //!
 //! | word      | written by            | meaning                        |
@@ -49,7 +49,7 @@ const _: () = assert!(size_of::<TicketSelfTuning>() == 8);
 struct Delay(u32);
 
 impl Delay {
-    fn after_early_look(self) -> Self {
+    fn after_early_poll(self) -> Self {
         Self((self.0 + STEP).min(LONGEST))
     }
 
@@ -112,7 +112,7 @@ impl<M: Machine> TicketSelfTuning<M> {
                 }
                 ahead => {
                     slept = true;
-                    delay = delay.after_early_look();
+                    delay = delay.after_early_poll();
                     Poll::BackOff(delay.cycles(ahead - 1))
                 }
             }
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_delay_grows_by_a_step_and_shrinks_by_a_part_within_its_bounds() {
-        assert_eq!(Delay(SHORTEST).after_early_look(), Delay(256 + 36));
-        assert_eq!(Delay(LONGEST).after_early_look(), Delay(LONGEST));
+        assert_eq!(Delay(SHORTEST).after_early_poll(), Delay(256 + 36));
+        assert_eq!(Delay(LONGEST).after_early_poll(), Delay(LONGEST));
         assert_eq!(Delay(3_200).after_oversleeping(), Delay(3_100));
         assert_eq!(Delay(SHORTEST).after_oversleeping(), Delay(SHORTEST));
     }

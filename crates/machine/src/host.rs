@@ -17,7 +17,7 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-pub use futex::fence_everyone as fence_running_threads;
+pub use futex::{Errno, fence_everyone as fence_running_threads};
 pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 
@@ -42,6 +42,17 @@ impl<P: Patience> Clone for Host<P> {
 }
 
 impl<P: Patience> Copy for Host<P> {}
+
+/// On this computer, where the standard library's clock is the monotonic one. A fraction of a microsecond late at most, never
+/// early.
+#[cfg(feature = "std")]
+impl From<std::time::Instant> for crate::Deadline {
+    fn from(at: std::time::Instant) -> Self {
+        // The other clock is read second, so that what passes between the two makes the deadline later.
+        let wait = at.saturating_duration_since(std::time::Instant::now());
+        Self::after_ns::<Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
 
 /// A deadline is compared with the clock once in so many polls, since reading a clock costs more than a poll; and after each that went
 /// through the scheduler.
@@ -263,7 +274,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             if ready(value) {
                 return Poll::Ready;
             }
-            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each look where a thousand
+            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each poll where a thousand
             // threads sleep, since their words share the few places at which they are counted.
             time.as_atomic().store(futex::clock_ns(Clock::Monotonic), Ordering::Relaxed);
             Poll::BackOff(0)
@@ -300,7 +311,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { thread::assert_fits::<T>() };
         let (slot, name) = thread::take_slot();
-        // Nobody touches a node that was given back, or this is a data race for Miri. And its memory of atomic accesses, which
+        // Nobody touches a node that was freed, or this is a data race for Miri. And its memory of atomic accesses, which
         // fails where a node of another type has words of other sizes, ends here.
         #[cfg(miri)]
         // SAFETY: a slot is a line of memory, and the caller's alone.
@@ -315,7 +326,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     #[inline]
     unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         // SAFETY: by the caller.
-        unsafe { thread::give_slot(NonNull::from(node).cast()) };
+        unsafe { thread::free_slot(NonNull::from(node).cast()) };
     }
 
     #[inline]

@@ -18,6 +18,7 @@ pub extern crate std;
 
 pub mod host;
 mod memory;
+pub mod random;
 #[cfg(doctest)]
 mod refused;
 mod run;
@@ -47,7 +48,7 @@ use core::ptr::NonNull;
 /// | [`spin_rmw`]     | read-modify-writes in a row| every one of them is traffic         | an assumption  |
 /// | [`poll`]         | load, back off, load       | sleeps its delay, sees no invalidation | an assumption |
 /// | [`spin_until_any`] | polite spin on two lines | parked on either line                | an assumption  |
-/// | [`spin_publishing`] | a store of the time at each look | the same, never parked      | an assumption; the time is not stored again |
+/// | [`spin_publishing`] | a store of the time at each poll | the same, never parked      | an assumption; the time is not stored again |
 /// | [`spin_while_running`] | polite spin for a bound  | parked, until the thread loses its core too | an assumption, or given up |
 /// | [`sleep_while`]  | futex                      | parked, pays the wake-up             | blocked        |
 ///
@@ -201,7 +202,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         Self::poll(word, ordering, next)
     }
 
-    /// Watches `word` as [`Machine::spin_until_or`] does, and writes the monotonic clock's nanoseconds into `time` at each look,
+    /// Watches `word` as [`Machine::spin_until_or`] does, and writes the monotonic clock's nanoseconds into `time` at each poll,
     /// without ordering: others see by it whether the caller runs. A machine whose waiters sleep writes nothing meanwhile.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Limits of waiting, and what a wait ends with.
+//! Timeouts of waits, and what a wait ends with.
 
 use crate::Machine;
 
@@ -32,17 +32,6 @@ impl Deadline {
     #[must_use]
     pub fn passed<M: Machine>(&self) -> bool {
         M::clock_ns(self.clock) >= self.at_ns
-    }
-}
-
-/// On this computer, where the standard library's clock is the monotonic one. A fraction of a microsecond late at most, never
-/// early.
-#[cfg(feature = "std")]
-impl From<std::time::Instant> for Deadline {
-    fn from(at: std::time::Instant) -> Self {
-        // The other clock is read second, so that what passes between the two makes the deadline later.
-        let wait = at.saturating_duration_since(std::time::Instant::now());
-        Self::after_ns::<crate::Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

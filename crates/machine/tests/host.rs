@@ -119,7 +119,7 @@ fn nodes_are_distinct_named_and_reused<M: Machine>() {
         }
     }
     let first = taken[0].node;
-    // Another thread may give a node back.
+    // Another thread may free a node.
     M::run(&Plan::threads(1), &|_| {
         // SAFETY: taken above, and used no more.
         taken.iter().for_each(|taken| unsafe { M::free_node(taken.node) });
@@ -223,7 +223,7 @@ fn a_run_that_lacks_a_thread_ends_those_it_has() {
             bodies.fetch_add(1, Relaxed);
         })
     });
-    let said = run.expect_err("a gigabyte has no room for so many stacks");
+    let said = run.expect_err("a gigabyte has no space for so many stacks");
     let said = said.downcast_ref::<String>().expect("a message");
     assert!(said.starts_with("cannot start thread "), "{said}");
     assert_eq!(bodies.into_inner(), 0);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_of_the_time_outside_does_not_matter() {
+    fn the_distribution_of_think_times_does_not_matter() {
         let mut random = Xorshift(0xD1B5_4A32_D192_ED03);
         let times = ticket_times(8, 121.0, 200.0);
         let run = simulated_throughput(&times, 200_000, &mut random, |_| 1592.0);

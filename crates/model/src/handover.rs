@@ -1,4 +1,4 @@
-//! What it costs to hand a lock over, by family of lock, and the published readings of the model.
+//! What it costs to hand a lock over, by family of lock, and the published variants of the model.
 
 use crate::{ModelError, not_negative, positive};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ pub enum Handover {
         /// c: one attempt's hold on the line.
         waiter_cost: f64,
     },
-    /// d/(k + 1) until the first of k waiters looks, plus half of the attempts that overlap, each holding the line
+    /// d/(k + 1) until the first of k waiters polls, plus half of the attempts that overlap, each holding the line
     /// for c: (c/2) · min(k, k c/d). With no delay it is the ticket lock's c · k/2.
     BackOff {
         /// c: one attempt's hold on the line.
@@ -135,11 +135,11 @@ pub enum Handover {
         /// Whether arrivals go ahead of sleepers.
         barging: bool,
     },
-    /// Until one of the few waiters that are awake looks, or a core arrives, the one that released included: whichever
+    /// Until one of the few waiters that are awake polls, or a core arrives, the one that released included: whichever
     /// comes first. A release neither moves a line to a waiter nor makes a system call, since one waiter at most is on its
     /// way: so the lock stays with the cores that keep it busy.
     ///
-    /// This is `blocking.rs` of contend's locks (a waiter looks with growing pauses, then sleeps; wake-ups one at a time, as
+    /// This is `blocking.rs` of contend's locks (a waiter polls with growing pauses, then sleeps; wake-ups one at a time, as
     /// in Go's `sync.Mutex` of 2016). Dice, "Malthusian locks" (EuroSys 2017), measures why it helps: a lock is busy with few
     /// cores, and the others only cost.
     BackOffThenSleep {
@@ -161,7 +161,7 @@ impl Handover {
         }
     }
 
-    /// The same family with another cost: c, the transfer, the time to wake, or that between two looks.
+    /// The same family with another cost: c, the transfer, the time to wake, or that between two polls.
     #[must_use]
     pub fn with_cost(self, cost: f64) -> Self {
         match self {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_differ_in_index_and_slope() {
+    fn variants_differ_in_index_and_slope() {
         let ticket = Handover::Ticket { waiter_cost: 10.0 };
         let times = |variant| [1, 2, 5].map(|k| ticket.time(contenders(k), variant));
         assert_eq!(times(Variant::Waiters), [0.0, 5.0, 20.0]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_that_releases_comes_back_before_a_waiter_that_stays_away_looks() {
+    fn the_core_that_releases_comes_back_before_a_waiter_that_backs_off_polls() {
         let lock = Handover::BackOffThenSleep { poll: 3000.0 };
         let contenders = |at_lock, away| Contenders { at_lock, away, think: 100.0 };
         assert!((lock.time(contenders(2, 0), Variant::Waiters) - 3000.0 / 31.0).abs() < 1e-9);

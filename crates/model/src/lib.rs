@@ -6,7 +6,7 @@
 //! what stands around it:
 //!
 //! - [`chain`]: the Markov chain itself: states, probabilities, throughput, time to fall into the collapsed state;
-//! - [`handover`]: what a hand-over costs with k waiters, by family of lock, and the published readings of the model;
+//! - [`handover`]: what a hand-over costs with k waiters, by family of lock, and the published variants of the model;
 //! - [`lock`]: one lock and the cores that use it: a chain whose critical section grows as the lock changes cores;
 //! - [`network`]: several locks;
 //! - [`laws`]: Amdahl's law and its extension to critical sections, which the paper argues against;

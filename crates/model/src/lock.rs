@@ -397,7 +397,7 @@ mod tests {
 
         #[test]
         fn a_costlier_waiter_never_helps(lock in any_lock(), cores in 1u32..200, cost in 0.0..1e6f64, more in 1.0..100.0f64) {
-            // One that looks more seldom leaves the lock to the core that has its data.
+            // One that polls more seldom leaves the lock to the core that has its data.
             prop_assume!(lock.handover.family() != Family::BackOffThenSleep);
             let at = |cost| LockModel { handover: lock.handover.with_cost(cost), ..lock }.at(cores).unwrap().throughput;
             prop_assert!(at(cost * more) <= at(cost) * (1.0 + 1e-6));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_lock_changes_nothing_and_the_dearest_is_the_bottleneck() {
+    fn an_idle_lock_changes_nothing_and_the_busiest_is_the_bottleneck() {
         let locks = vec![ticket(1.0, 100.0, 50.0), ticket(1e-9, 100.0, 50.0)];
         let network_of_two = network(1000.0, locks.clone());
         let alone = network(1000.0, locks[..1].to_vec()).throughput(32).unwrap();

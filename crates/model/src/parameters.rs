@@ -19,7 +19,7 @@ pub enum End {
 }
 
 impl End {
-    /// All of them, the cheapest first.
+    /// All of them, the optimistic one first.
     pub const ALL: [Self; 3] = [Self::Optimistic, Self::Likely, Self::Pessimistic];
 
     /// The number of a range at this end.
@@ -320,7 +320,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn waiting_is_not_time_outside() {
+    fn waiting_is_not_think_time() {
         let lock = Observed { wait_ns: 1500.0, ..observed(50.0, 2000.0) };
         let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
         assert!((parameters.think_ns.likely - 500.0).abs() < 1e-9);

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_waiter_collapses_and_a_queue_does_not() {
+    fn a_costly_waiter_collapses_and_a_queue_does_not() {
         let lock = observed(50.0, 2000.0);
         let ticket = predicted(&lock, Family::Ticket, "value = 80");
         let Verdict::Collapses { earliest, latest } = ticket.verdict else { panic!("{:?}", ticket.verdict) };

@@ -93,8 +93,8 @@ fn peak_cores(think: f64, section: f64, ticket: Handover, variant: Variant) -> a
 pub(crate) fn fig8(variant: Variant) -> anyhow::Result<Reproduction> {
     let claims = published::claims()?;
     let section = paper::number(&claims, "FIG8", "section_cycles")?;
-    let least = paper::number(&claims, "FIG8", "outside_cycles_min")?;
-    let most = paper::number(&claims, "FIG8", "outside_cycles_max")?;
+    let least = paper::number(&claims, "FIG8", "think_cycles_min")?;
+    let most = paper::number(&claims, "FIG8", "think_cycles_max")?;
     let sweep = doubling(least, most).map(|think| Load {
         label: format!("think time {think:.0} cycles"),
         think,

@@ -16,7 +16,7 @@ SHIM_LOCK(ck_mcs, ck_spinlock_mcs_t, ck_spinlock_mcs_init(l),
           ck_spinlock_mcs_lock(l, (ck_spinlock_mcs_context_t *)node),
           ck_spinlock_mcs_unlock(l, (ck_spinlock_mcs_context_t *)node))
 
-/* A CLH node goes from thread to thread, so each thread keeps the one that it has at the moment. It is not given back
+/* A CLH node goes from thread to thread, so each thread keeps the one that it has at the moment. It is not freed
  * at the thread's end: its successor may still look at it. */
 static _Thread_local ck_spinlock_clh_t *clh_node;
 

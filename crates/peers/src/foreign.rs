@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use workloads::exclusion::Exclusion;
 
-/// Room for any lock or node of the shims, as in `shims/shim.h`, on lines of its own.
+/// Space for any lock or node of the shims, as in `shims/shim.h`, on lines of its own.
 #[repr(C, align(64))]
 struct Storage(UnsafeCell<[u8; 128]>);
 

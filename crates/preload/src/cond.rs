@@ -31,6 +31,7 @@ use core::sync::atomic::{
 };
 
 use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use machine::host::Errno;
 use machine::{Clock, Deadline, Machine, Patient};
 
 use crate::cancellation::{self, with_cleanup};
@@ -87,7 +88,7 @@ unsafe extern "C-unwind" fn cancelled(waiting: *mut c_void) {
     // SAFETY: the argument of `with_cleanup` below; its frame is being unwound and still there.
     let waiting = unsafe { &*waiting.cast::<Waiting<'_>>() };
     waiting.cond.wake(1);
-    waiting.cond.go();
+    waiting.cond.leave();
     let _ = waiting.mutex.take_back(waiting.given_up);
 }
 
@@ -168,7 +169,7 @@ impl Cond {
         let given_up = match mutex.release_for_wait() {
             Ok(given_up) => given_up,
             Err(error) => {
-                self.go();
+                self.leave();
                 return error;
             }
         };
@@ -180,7 +181,7 @@ impl Cond {
         let mut waiting = Waiting { cond: self, mutex, given_up };
         let timed_out =
             with_cleanup(cancelled, (&raw mut waiting).cast(), || self.sleep_while(sequence, deadline));
-        self.go();
+        self.leave();
         let entered = mutex.take_back(given_up);
         finish(mutex, given_up, entered, timed_out, recorded)
     }
@@ -207,8 +208,7 @@ impl Cond {
         };
         let time = time.as_ref().map_or(null(), core::ptr::from_ref);
         let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock_flag;
-        // SAFETY: the thread's own errno, which the call may change.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = Errno::save();
         let answer = cancellation::point(|syscall| {
             // SAFETY: the time and the word outlive the call.
             unsafe {
@@ -223,16 +223,13 @@ impl Cond {
                 )
             }
         });
-        // SAFETY: as above.
-        unsafe {
-            let error = if answer == 0 { 0 } else { *libc::__errno_location() };
-            *libc::__errno_location() = errno;
-            error
-        }
+        let error = if answer == 0 { 0 } else { Errno::get() };
+        errno.restore();
+        error
     }
 
     /// The last touch of a waiter.
-    fn go(&self) {
+    fn leave(&self) {
         let word = self.waiters_word();
         if self.waiters.fetch_sub(1, Release) & WAITERS == DESTROYING | 1 {
             // The object may be gone by now; only its address is used.

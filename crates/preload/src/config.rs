@@ -5,7 +5,6 @@
 //! The command checks all of it; what makes no sense here is said on standard error and left out.
 
 use core::ffi::{CStr, c_char};
-use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pthread::environment;
@@ -14,6 +13,7 @@ use pthread::request::Request;
 
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{self, Choice, IN_ARENA};
+use crate::files::fresh_memory;
 use crate::{arena, recorder, site, tally};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -139,14 +139,6 @@ fn keep(text: &[u8]) -> Option<&'static [u8]> {
         copy.copy_from_nonoverlapping(text.as_ptr(), text.len());
         Some(core::slice::from_raw_parts(copy, text.len()))
     }
-}
-
-/// Zeroed memory, aligned to a page, straight from the kernel.
-fn fresh_memory(bytes: usize) -> Option<*mut u8> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping.
-    let start = unsafe { libc::mmap(null_mut(), bytes.max(1), access, kind, -1, 0) };
-    (start != libc::MAP_FAILED).then_some(start.cast())
 }
 
 /// Reserves the arena for the largest state that goes there.

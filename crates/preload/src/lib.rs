@@ -21,6 +21,7 @@
 //! | `unwind`    | the return addresses on the stack                                                    |
 //! | `signals_blocked` | sections that neither a signal handler nor a cancellation may interrupt          |
 //! | `config`, `load` | the environment; what happens at load, fork and exit                            |
+//! | `files`     | memory and small files without the program's allocator                               |
 //! | `tally`     | counters that the launcher reads at the end                                          |
 //! | `real`      | glibc's own functions                                                                |
 //! | `recorder`  | what a profile records                                                               |
@@ -36,6 +37,7 @@ mod choice;
 mod cond;
 mod config;
 mod exports;
+mod files;
 mod generation;
 mod handles;
 mod load;

@@ -103,7 +103,7 @@ extern "C" fn end() {
 
 fn summarise() {
     let mut digits = [[0; 20]; 6];
-    let [mutexes, rwlocks, spins] = [&MUTEXES, &RWLOCKS, &SPINS].map(|standing| standing.counts());
+    let [mutexes, rwlocks, spins] = [&MUTEXES, &RWLOCKS, &SPINS].map(|choices| choices.counts());
     let numbers = [mutexes.0, rwlocks.0, spins.0, arena::full(), mutexes.1, rwlocks.1];
     let mut texts: [&[u8]; 6] = [b""; 6];
     for ((digits, number), text) in digits.iter_mut().zip(numbers).zip(&mut texts) {

@@ -20,10 +20,10 @@
 //! - [`thread_ends`] is called by the thread when its function has ended (what comes after, in destructors, is still
 //!   counted), [`process_ends`] at exit, [`forked_child`] in a forked child before any other call.
 
-mod files;
 mod maps;
 mod system;
 
+use machine::{Clock, Machine as _, Native};
 use profile::format::{Header, PAGE, Process, ProcessValues};
 use profile::record::{Host as _, Image, Recorder};
 use pthread::environment;
@@ -33,6 +33,7 @@ pub(crate) use profile::format::Refusal;
 pub(crate) use profile::record::{Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
+use crate::files::{read_file, read_link};
 use crate::signals_blocked::with_signals_blocked;
 
 static RECORDER: Recorder<Linux> = Recorder::new(Linux);
@@ -140,11 +141,11 @@ pub(crate) fn page() -> *mut u8 {
     RECORDER.host().zeroed(PAGE as usize)
 }
 
-/// Gives a page back.
+/// Frees a page.
 ///
 /// # Safety
 /// [`page`] made it, and it is not used any more.
-pub(crate) unsafe fn give_page_back(page: *mut u8) {
+pub(crate) unsafe fn free_page(page: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { RECORDER.host().free(page, PAGE as usize) };
 }
@@ -179,8 +180,8 @@ pub(crate) fn start() {
     let (mut arguments, mut executable) = ([0; TEXT], [0; TEXT]);
     let image = Image {
         process: image_of_now(),
-        arguments: files::read_file(c"/proc/self/cmdline", &mut arguments),
-        executable: files::read_link(c"/proc/self/exe", &mut executable),
+        arguments: read_file(c"/proc/self/cmdline", &mut arguments),
+        executable: read_link(c"/proc/self/exe", &mut executable),
     };
     // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
     if !unsafe { RECORDER.start(base, &image) } {
@@ -231,8 +232,8 @@ pub(crate) fn forked_child(t: &PerThread) {
         unsafe { core::slice::from_raw_parts_mut(texts, 2 * TEXT) }.split_at_mut(TEXT);
     let image = Image {
         process,
-        arguments: files::read_file(c"/proc/self/cmdline", arguments),
-        executable: files::read_link(c"/proc/self/exe", executable),
+        arguments: read_file(c"/proc/self/cmdline", arguments),
+        executable: read_link(c"/proc/self/exe", executable),
     };
     let header = RECORDER.header();
     // SAFETY: a forked child has one thread, this one, and inherits the mapping. Without space it goes unrecorded.
@@ -258,9 +259,9 @@ fn image_of_now() -> ProcessValues {
     ProcessValues {
         pid: pid as u64,
         parent_pid: parent_pid as u64,
-        started_realtime_ns: system::clock_ns(libc::CLOCK_REALTIME),
+        started_realtime_ns: Native::clock_ns(Clock::Realtime),
         clock_first_ticks: profile::clock::ticks(),
-        clock_first_ns: system::clock_ns(libc::CLOCK_MONOTONIC),
+        clock_first_ns: Native::clock_ns(Clock::Monotonic),
         ..ProcessValues::default()
     }
 }

@@ -7,10 +7,12 @@ use core::ffi::CStr;
 use core::ptr::{from_ref, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use machine::host::Errno;
 use pthread::site::{Site, Which};
 use pthread::symbol::is_named;
 use pthread::wrapper::is_wrapper;
 
+use crate::files::{MapsLine, fresh_memory, read_file};
 use crate::unwind::Module;
 
 /// The start of a module's file in memory, which tells whether a file or an earlier look is about this module: it holds the
@@ -104,8 +106,7 @@ fn start_of(module: &Module) -> &[u8] {
 /// Reads a module's file.
 #[cold]
 fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> &'static [Range] {
-    // SAFETY: the thread's own errno, which reading files changes.
-    let errno = unsafe { *libc::__errno_location() };
+    let errno = Errno::save();
     let mut known = None;
     with_file_of(module, |file, name| {
         let mut count = 0;
@@ -144,17 +145,8 @@ fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> &'static [Rang
             }
         }
     });
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
+    errno.restore();
     found.unwrap_or(&[])
-}
-
-/// Zeroed memory straight from the kernel.
-fn fresh_memory(bytes: usize) -> Option<*mut u8> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping.
-    let start = unsafe { libc::mmap(null_mut(), bytes, access, kind | libc::MAP_NORESERVE, -1, 0) };
-    (start != libc::MAP_FAILED).then_some(start.cast())
 }
 
 /// Calls `body` with the content of a module's file, and the file's name without its directory. Not if it cannot be had.
@@ -166,7 +158,7 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
     let Some(text) = fresh_memory(TEXT) else { return };
     // SAFETY: fresh memory of this length, used by this function alone; the last byte stays zero.
     let text_bytes = unsafe { core::slice::from_raw_parts_mut(text, TEXT - 1) };
-    let length = read_file(c"/proc/self/maps", text_bytes);
+    let length = read_file(c"/proc/self/maps", text_bytes).len();
     if let Some(path) = path_at(&text_bytes[..length], module.start) {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
@@ -194,32 +186,8 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
 
 /// The path in the line of `/proc/self/maps` that begins with this address.
 fn path_at(maps: &[u8], start: usize) -> Option<&[u8]> {
-    let line = maps.split(|&byte| byte == b'\n').find(|line| {
-        let digits = line.split(|&byte| byte == b'-').next().and_then(|text| core::str::from_utf8(text).ok());
-        digits.and_then(|digits| usize::from_str_radix(digits, 16).ok()) == Some(start)
-    })?;
-    let path = line.iter().position(|&byte| byte == b'/')?;
-    Some(&line[path..])
-}
-
-/// Reads a file from its start, as much as fits, and says how much was read.
-fn read_file(path: &CStr, to: &mut [u8]) -> usize {
-    let mut length = 0;
-    // SAFETY: the path ends with a zero, the buffer is as long as said, the descriptor is this function's own.
-    unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        while file >= 0 && length < to.len() {
-            let got = libc::read(file, to[length..].as_mut_ptr().cast(), to.len() - length);
-            if got <= 0 {
-                break;
-            }
-            length += got as usize;
-        }
-        if file >= 0 {
-            libc::close(file);
-        }
-    }
-    length
+    let mut lines = maps.split(|&byte| byte == b'\n').filter_map(MapsLine::parse);
+    lines.find(|line| line.start == start)?.path
 }
 
 fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {

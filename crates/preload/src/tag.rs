@@ -78,8 +78,8 @@ impl Tag {
 /// The right to initialise the ownership of objects (ours, or left to glibc), of one thread at a time: rare and short, once an object.
 pub(crate) struct Initialisation(());
 
-/// 1 while a thread decides.
-static DECIDING: AtomicU32 = AtomicU32::new(0);
+/// 1 while a thread initialises an ownership.
+static INITIALISING: AtomicU32 = AtomicU32::new(0);
 
 impl Initialisation {
     /// Runs `body` with the right to decide. It must wait for nothing: whoever decides next waits for it.
@@ -101,10 +101,10 @@ impl Initialisation {
     pub(crate) fn begin() {
         const YIELDS: u32 = 100;
         const SLEEP_NS: u64 = 50_000;
-        let mut looks = 0;
-        while DECIDING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            looks += 1;
-            if looks < YIELDS {
+        let mut polls = 0;
+        while INITIALISING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            polls += 1;
+            if polls < YIELDS {
                 Patient::delay(200);
                 // SAFETY: no arguments; never fails on Linux, so that errno stays.
                 unsafe { libc::sched_yield() };
@@ -116,6 +116,6 @@ impl Initialisation {
 
     /// Lets others decide. In the child of a fork as well: its parent's thread began before it forked.
     pub(crate) fn end() {
-        DECIDING.store(0, Ordering::Release);
+        INITIALISING.store(0, Ordering::Release);
     }
 }

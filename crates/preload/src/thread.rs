@@ -93,7 +93,7 @@ impl Start {
         // SAFETY: the caller's promise.
         unsafe {
             let value = start.read();
-            recorder::give_page_back(start.cast());
+            recorder::free_page(start.cast());
             value
         }
     }

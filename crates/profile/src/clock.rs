@@ -1,5 +1,8 @@
 //! The cycle counter; on AArch64, which shows programs none, the timer, a tick of which takes 1 to 40 ns. A profile holds ticks
 //! and says how many there were in its time, so that their length does not matter to a reader.
+//!
+//! Not `machine`'s counter: that one is scaled to nanoseconds where it is a timer, which a record does not need, and recording
+//! depends on nothing but `pthread`.
 
 /// The counter's present value. Only differences mean anything; the same rate on every core.
 #[inline]

@@ -14,7 +14,7 @@
 //! A sampled pair is timed from its acquisition over its release to the next acquisition, so hold and think times have
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
 //!
-//! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, room
+//! A signal handler may come between any two instructions, and use locks that are recorded. What is rare (a new pair, space
 //! for histograms) is done with signals blocked. On the common path a handler's call is a whole one inside the
 //! interrupted one: it may find that one's pair half counted, and the pair of another lock, if it needs it, it makes. So a
 //! table that is replaced by a larger one stays, since an interrupted search may go on in it.
@@ -29,12 +29,12 @@ mod table;
 mod threads;
 
 use core::mem::offset_of;
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
 use pthread::object::ObjectKind;
 
-use crate::arena::{Arena, Grow, Need};
+use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
@@ -138,6 +138,16 @@ const _: () = assert!(size_of::<Trace>() == 16);
 #[inline]
 fn key_of(lock: u32, mode: Mode) -> u64 {
     u64::from(lock) << 1 | mode as u64
+}
+
+/// A new record in a thread's block; none when that is full.
+fn new_pair(block: &Block, key: u64) -> Option<NonNull<Pair>> {
+    let start = NonNull::new(block.take(Pair::LENGTH)?.cast::<Pair>())?;
+    // SAFETY: the space is the caller's alone, aligned, in the mapping.
+    let pair = unsafe { start.as_ref() };
+    pair.key.store(key, Relaxed);
+    pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);
+    Some(start)
 }
 
 #[inline]

@@ -2,12 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::arena::{Arena, Grow, Need, write_header};
 use crate::clock::ticks;
@@ -61,7 +64,7 @@ impl Recording {
         let map = MmapOptions::new().len(usize::try_from(limit).unwrap_or(usize::MAX)).map_raw(file)?;
         // SAFETY: the mapping is page-aligned, and its first page exists and is zeroed.
         let header = unsafe { &*map.as_mut_ptr().cast::<Header>() };
-        let (now, realtime) = (clock_ns(libc::CLOCK_MONOTONIC), clock_ns(libc::CLOCK_REALTIME));
+        let (now, realtime) = (clock_ns(ClockId::Monotonic), clock_ns(ClockId::Realtime));
         header.identity.store(random(), Relaxed);
         write_header(header, limit, sample_period, ticks(), now, realtime);
         let arena = Arena::new();
@@ -115,7 +118,7 @@ impl Recording {
     pub fn note_time(&self) {
         if let Some(header) = self.arena.header() {
             header.clock_last_ticks.store(ticks(), Relaxed);
-            header.clock_last_ns.store(clock_ns(libc::CLOCK_MONOTONIC), Relaxed);
+            header.clock_last_ns.store(clock_ns(ClockId::Monotonic), Relaxed);
         }
     }
 
@@ -193,7 +196,7 @@ impl Fresh {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            if lock(&old).is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK)) {
+            if lock(&old) == Err(Errno::WOULDBLOCK) {
                 return refusal(io::ErrorKind::ResourceBusy, "another `contend profile` is recording to it");
             }
             if std::fs::symlink_metadata(path).ok().map(|data| data.ino()) != Some(old.metadata()?.ino()) {
@@ -241,17 +244,17 @@ fn may_go(file: &File) -> io::Result<bool> {
 }
 
 /// Locks the open file against other launchers, until it is closed.
-fn lock(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-    if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn lock(file: &File) -> rustix::io::Result<()> {
+    flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: the buffer is as long as said. Where it fails, the time is as good a name.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 { u64::from_ne_bytes(bytes) } else { ticks() ^ clock_ns(libc::CLOCK_REALTIME) << 20 }
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        // The time is as good a name.
+        _ => ticks() ^ clock_ns(ClockId::Realtime) << 20,
+    }
 }
 
 impl Grow for Recording {
@@ -263,10 +266,7 @@ impl Grow for Recording {
     }
 }
 
-/// The time of a clock of the system, ns; 0 if it does not exist.
-pub fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

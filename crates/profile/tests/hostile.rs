@@ -188,7 +188,7 @@ proptest! {
         let mut bytes = sample();
         bytes.truncate(length.index(bytes.len()));
         if lie && bytes.len() > 112 {
-            // The header claims that this was all there was room for.
+            // The header claims that this was all there was space for.
             bytes[112] = 28;
         }
         if let Ok(table) = table(&bytes) {

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The machine is sequentially consistent, a store being complete before the thread's next access, unless the machine
-//! file asks for store buffers, which make it TSO. Caches do not run out of room. Orderings cost nothing of their own.
+//! file asks for store buffers, which make it TSO. Caches do not run out of space. Orderings cost nothing of their own.
 
 mod arena;
 mod clock;
@@ -35,7 +35,6 @@ pub mod hardware;
 mod locks;
 mod memory;
 mod nodes;
-mod random;
 pub mod report;
 mod scheduler;
 mod simulated;

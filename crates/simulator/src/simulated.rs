@@ -109,12 +109,12 @@ unsafe impl Machine for Simulated {
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
         let address = std::ptr::from_ref(word) as usize;
-        let limited = timeout.cancel.is_some() || timeout.deadline.is_some();
+        let timed = timeout.cancel.is_some() || timeout.deadline.is_some();
         let mut value = word.load(ordering);
         if ready(value) {
             return Ok(value);
         }
-        if !limited {
+        if !timed {
             let mut condition = || {
                 value = peek(word);
                 ready(value)
@@ -223,9 +223,9 @@ unsafe impl Machine for Simulated {
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
         /// How long a waiter may be late in seeing that the thread has lost its core.
-        const LOOKS_EVERY_NS: u64 = 1_000;
+        const POLL_EVERY_NS: u64 = 1_000;
         while Self::runs(thread) != Runs::No {
-            let slice = timeout.within_ns(LOOKS_EVERY_NS);
+            let slice = timeout.within_ns(POLL_EVERY_NS);
             if let Ok(value) = Self::spin_until_or(word, ordering, slice, &mut ready) {
                 return Ok(value);
             }
@@ -239,7 +239,7 @@ unsafe impl Machine for Simulated {
     #[track_caller]
     fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         drain();
-        // The kernel looks at the word between the ways in and out.
+        // The kernel reads the word between the ways in and out.
         let way = engine!().hardware.system_call / 2;
         advance(way);
         if word.load(Ordering::SeqCst) != expected {
@@ -400,7 +400,7 @@ fn settle() {
 
 /// Sleeps on an address until woken or the deadline; says whether it was the deadline.
 fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
-    /// How often a sleeper with a cancel word looks at it: nothing wakes it when the word is set.
+    /// How often a sleeper with a cancel word polls it: nothing wakes it when the word is set.
     const CANCEL_CHECK: Time = 50_000 * PS_PER_NS;
     settle();
     let engine = engine!();

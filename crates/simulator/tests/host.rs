@@ -42,9 +42,9 @@ unsafe impl GlobalAlloc for Either {
             // Who comes second leaves his mapping unused.
             let _ = START.compare_exchange(0, memory as usize, Ordering::AcqRel, Ordering::Relaxed);
         }
-        let room = layout.size() + layout.align() + 40;
-        let offset = USED.fetch_add(room, Ordering::Relaxed);
-        if offset + room > BYTES {
+        let space = layout.size() + layout.align() + 40;
+        let offset = USED.fetch_add(space, Ordering::Relaxed);
+        if offset + space > BYTES {
             return std::ptr::null_mut();
         }
         (START.load(Ordering::Acquire) + offset).next_multiple_of(layout.align()) as *mut u8

@@ -372,7 +372,7 @@ fn addresses_are_the_simulations() {
         let body = || [0, 1].map(|_| M::address(&*Placed::<_, M>::new(U32::ZERO, Home::Node(0))));
         Simulation::new(&hardware()).run(body).unwrap().0
     };
-    // The block that the first gave back.
+    // The block that the first freed.
     assert_eq!(addresses(), [machine::LINE_BYTES; 2]);
 }
 

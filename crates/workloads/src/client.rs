@@ -582,10 +582,10 @@ fn trying<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, W
 
 fn every_other_is_a_try<L: TryLock<M>, M: Machine>(
     thread: usize,
-    round: u32,
+    nth: u32,
     guarded: &ClientObject<L, M>,
 ) -> bool {
-    if (thread + round as usize).is_multiple_of(2) {
+    if (thread + nth as usize).is_multiple_of(2) {
         guarded.acquire();
         return true;
     }
@@ -617,8 +617,8 @@ pub fn timed<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 }
 
 fn with_deadlines<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    attempts::<L, M>(shape, end, |thread, round, guarded| {
-        let turn = thread + round as usize;
+    attempts::<L, M>(shape, end, |thread, nth, guarded| {
+        let turn = thread + nth as usize;
         if turn.is_multiple_of(2) {
             guarded.acquire();
             return true;
@@ -671,8 +671,8 @@ fn attempts_at<L: RawLock<M>, M: Machine>(
 ) -> Result<Run, Wrong> {
     add_up(shape, guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions {
-            if attempt(thread, round, &guarded[0]) {
+        for nth in 0..shape.acquisitions {
+            if attempt(thread, nth, &guarded[0]) {
                 inside.touch(&guarded[0]);
                 guarded[0].release();
             }
@@ -792,7 +792,7 @@ fn called_off_each_way<L: TimedLock<M>, M: Machine>(
 /// Threads of even number acquire and try by turns; those of odd number give up at a deadline and acquire by turns. So a
 /// queue node that was left in one way is used again in another.
 fn mixed<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
-    attempts::<L, M>(shape, end, |thread, round, guarded| match (thread % 2, round % 2) {
+    attempts::<L, M>(shape, end, |thread, nth, guarded| match (thread % 2, nth % 2) {
         (1, 0) => guarded.attempt(|lock| lock.acquire_or(deadline(thread / 2)).is_ok()),
         (0, 1) => guarded.attempt(TryLock::try_acquire),
         _ => {
@@ -832,10 +832,10 @@ fn sharing<L: RawRwLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run
     })
 }
 
-/// What a thread of a reader-writer client does in a round, of which it gets the number.
+/// What a thread of a reader-writer client does at an acquisition, of which it gets the number.
 type Turn<L, M> = fn(usize, &ClientObject<L, M>, &mut Inside);
 
-/// Each thread does one of these in a round, by turns.
+/// Each thread does one of these at each acquisition, by turns.
 fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
     shape: Shape,
     end: End<L>,
@@ -844,8 +844,8 @@ fn by_turns<L: RawRwLock<M> + TryLock<M>, M: Machine, const TURNS: usize>(
     let guarded = [ClientObject::<L, M>::placed()];
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions as usize {
-            turns[(thread + round) % TURNS](thread + round, &guarded[0], &mut inside);
+        for nth in 0..shape.acquisitions as usize {
+            turns[(thread + nth) % TURNS](thread + nth, &guarded[0], &mut inside);
         }
         inside
     })
@@ -950,8 +950,8 @@ fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) 
     };
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions as usize {
-            let turn = thread + round;
+        for nth in 0..shape.acquisitions as usize {
+            let turn = thread + nth;
             let got = object.attempt_shared(|lock| {
                 if turn.is_multiple_of(2) { wait(lock, turn) } else { lock.try_acquire_shared(true) }
             });
@@ -967,7 +967,7 @@ fn full<L: RawRwLock<M>, M: Machine>(shape: Shape, wait: fn(&L, usize) -> bool) 
 /// How many locks [`nested`] holds at once.
 const NESTED: usize = 3;
 
-/// Holds three locks at once and releases them in an order that changes from round to round.
+/// Holds three locks at once and releases them in an order that changes from one acquisition to the next.
 ///
 /// # Errors
 /// As [`exclusive`].
@@ -979,13 +979,13 @@ fn nesting<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, 
     let guarded = [(); NESTED].map(|()| ClientObject::<L, M>::placed());
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions as usize {
+        for nth in 0..shape.acquisitions as usize {
             for one in &guarded {
                 one.acquire();
                 inside.touch(one);
             }
             for step in 0..NESTED {
-                guarded[(thread + round + step * 2) % NESTED].release();
+                guarded[(thread + nth + step * 2) % NESTED].release();
             }
         }
         inside
@@ -1000,13 +1000,13 @@ fn many<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wro
     let object = &guarded[0];
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions {
+        for nth in 0..shape.acquisitions {
             if thread != 0 {
                 inside.write(object);
                 continue;
             }
             own.iter().for_each(|one| one.lock.acquire());
-            if every_other_is_a_try(thread, round, object) {
+            if every_other_is_a_try(thread, nth, object) {
                 inside.touch(object);
                 object.release();
             }

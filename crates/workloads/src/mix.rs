@@ -28,14 +28,14 @@ pub struct Mix {
 }
 
 /// The observer of how long each thread waited. `()` does not want to know, and then no clock is read.
-pub trait Waits: Default + Send {
+pub trait WaitObserver: Default + Send {
     /// Whether waits are timed.
     const TIMED: bool;
     /// One acquisition took so many cycles.
     fn waited(&mut self, cycles: u64);
 }
 
-impl Waits for () {
+impl WaitObserver for () {
     const TIMED: bool = false;
     fn waited(&mut self, _: u64) {}
 }
@@ -97,7 +97,7 @@ struct ThreadResult<W> {
 ///
 /// # Errors
 /// [`Wrong`] when the lock did not exclude: the counter does not add up, or a thread saw another's half-done work.
-pub fn run<M: Machine, S: Exclusion, W: Waits>(
+pub fn run<M: Machine, S: Exclusion, W: WaitObserver>(
     mix: &Mix,
     plan: &Plan<'_>,
     seed: u64,
@@ -108,13 +108,13 @@ pub fn run<M: Machine, S: Exclusion, W: Waits>(
         (0..mix.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, mix.home)).collect::<Vec<_>>();
     let results = Mutex::new(Vec::new());
     let ran = M::run(plan, &|thread| {
-        let mine = rounds::<M, S, W>(mix, &guarded, &lines, seed, thread);
+        let mine = acquire_until_over::<M, S, W>(mix, &guarded, &lines, seed, thread);
         results.lock().expect("no holder panics").push(mine);
     });
     add_up(results.into_inner().expect("no holder panics"), guarded.count.get(), &ran)
 }
 
-fn rounds<M: Machine, S: Exclusion, W: Waits>(
+fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
     mix: &Mix,
     guarded: &MixObject<S, M::Cell<u64>>,
     lines: &[Placed<SharedLine<M>, M>],

@@ -12,26 +12,23 @@ pub enum Variation {
     Exponential,
 }
 
-/// A generator of random numbers: SplitMix64 (Steele, Lea and Flood 2014).
+/// A generator of random numbers, of times among them.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(machine::random::Random);
 
 impl Random {
     /// The generator of one thread of a run with this seed.
     #[must_use]
     pub fn of_thread(seed: u64, thread: usize) -> Self {
-        let mut of_run = Self(seed);
-        Self(of_run.next().wrapping_add((thread as u64).wrapping_mul(0xA24B_AED4_963E_E407)))
+        let mut of_run = machine::random::Random::new(seed);
+        let of_thread = (thread as u64).wrapping_mul(0xA24B_AED4_963E_E407);
+        Self(machine::random::Random::new(of_run.next().wrapping_add(of_thread)))
     }
 
     /// The next 64 bits.
     #[allow(clippy::should_implement_trait)] // a generator is no iterator: it does not end
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.next()
     }
 
     /// A whole number under `bound`, which is not zero.

@@ -279,12 +279,12 @@ impl Session {
     }
 
     /// The thread waits; see [`Explorer::wait`]. Does not return.
-    pub(super) fn wait(&self, reads: Reads, limited: bool, what: &'static str) -> ! {
+    pub(super) fn wait(&self, reads: Reads, timed: bool, what: &'static str) -> ! {
         let Some(thread) = self.thread() else {
             panic!("the client's own thread {what}, but it is alone and nobody ends that");
         };
         let scheduled = self.with(|state| {
-            state.engine().wait(thread, &reads.list[..reads.count], limited, what);
+            state.engine().wait(thread, &reads.list[..reads.count], timed, what);
             state.is_scheduled()
         });
         loop {

@@ -61,9 +61,9 @@ impl Session {
         let here = 0_u8;
         let from = std::ptr::from_ref(&here) as usize;
         let yielder = self.with(|state| {
-            let waiting = &mut state.waiting[state.thread.expect("a thread that runs")];
-            (waiting.request, waiting.answered, waiting.from) = (request, false, from);
-            waiting.yielder.expect("a thread that has started")
+            let suspended = &mut state.suspended[state.thread.expect("a thread that runs")];
+            (suspended.request, suspended.answered, suspended.from) = (request, false, from);
+            suspended.yielder.expect("a thread that has started")
         });
         wipe();
         // SAFETY: the yielder of the coroutine that runs, which is alive.

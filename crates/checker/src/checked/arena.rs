@@ -29,7 +29,7 @@ const UNNAMED: LocationId = LocationId::MAX;
 /// The locations that stand for a queue node as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeLocations {
-    /// Its giving and taking.
+    /// Its freeing and taking.
     pub(super) life: LocationId,
     /// The flag by which its pool knows whether somebody has it.
     pub(super) taken: LocationId,

@@ -267,7 +267,7 @@ impl Table<'_> {
             EventKind::PlainRead => format!("{name} = {value} plain"),
             EventKind::PlainWrite => format!("{name} := {value} plain"),
             EventKind::Choice => format!("choice {}", event.value),
-            EventKind::Give => format!("gives {name} back"),
+            EventKind::Free => format!("frees {name}"),
             EventKind::Take => format!("takes {name}"),
             EventKind::Note(Note::Acquiring { .. }) => "acquiring".to_owned(),
             EventKind::Note(Note::Acquired { shared, .. }) => {

@@ -164,12 +164,12 @@ impl Engine {
         }
     }
 
-    pub(super) fn wait(&mut self, thread: usize, reads: &[EventId], limited: bool, what: &'static str) {
+    pub(super) fn wait(&mut self, thread: usize, reads: &[EventId], timed: bool, what: &'static str) {
         match self {
             Executions(explorer) => {
-                let _: Result<(), Stop> = explorer.wait(thread, reads, limited, what);
+                let _: Result<(), Stop> = explorer.wait(thread, reads, timed, what);
             }
-            States(walker) => walker.wait(thread, reads, limited, what),
+            States(walker) => walker.wait(thread, reads, timed, what),
         }
     }
 }

@@ -16,8 +16,8 @@ impl Session {
             Session::adopt(own);
             session().with(|state| {
                 state.yielder = yielder;
-                if let Some(waiting) = state.waiting.get_mut(thread) {
-                    waiting.yielder = Some(yielder);
+                if let Some(suspended) = state.suspended.get_mut(thread) {
+                    suspended.yielder = Some(yielder);
                 }
             });
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread)))

@@ -25,7 +25,7 @@ pub enum Operation {
     /// The timeout of a wait or a sleep.
     Timeout,
     Wake,
-    GiveNode,
+    FreeNode,
 }
 
 impl Operation {
@@ -48,7 +48,7 @@ impl Operation {
             Self::Wait => "wait",
             Self::Timeout => "timeout",
             Self::Wake => "wake",
-            Self::GiveNode => "free_node",
+            Self::FreeNode => "free_node",
         }
     }
 }
@@ -94,7 +94,7 @@ pub enum Change {
     /// A wait ends at its first poll.
     NotWaited,
     /// A wait has no timeout.
-    Unlimited,
+    NoTimeout,
 }
 
 impl Change {
@@ -114,7 +114,7 @@ impl Change {
         Self::Fails,
         Self::Negated,
         Self::NotWaited,
-        Self::Unlimited,
+        Self::NoTimeout,
     ];
 
     /// What it is called on the command line and in tables.
@@ -133,7 +133,7 @@ impl Change {
             Self::Fails => "fails",
             Self::Negated => "negated",
             Self::NotWaited => "not-waited",
-            Self::Unlimited => "unlimited",
+            Self::NoTimeout => "no-timeout",
         }
     }
 
@@ -226,8 +226,8 @@ impl Accessed {
 
     fn wrong(&self) -> Vec<Change> {
         use Change::{
-            Dropped, Fails, Negated, NextBit, NotWaited, OneLess, OneMore, ReadsOneLess, ReadsOneMore,
-            ReadsZero, Succeeds, Unlimited,
+            Dropped, Fails, Negated, NextBit, NoTimeout, NotWaited, OneLess, OneMore, ReadsOneLess,
+            ReadsOneMore, ReadsZero, Succeeds,
         };
         let all: &[Change] = match self.operation {
             Operation::Load => &[ReadsOneMore, ReadsOneLess, ReadsZero],
@@ -240,9 +240,9 @@ impl Accessed {
                 &[Dropped, NextBit, ReadsOneMore, ReadsOneLess, ReadsZero]
             }
             Operation::Get => &[ReadsZero],
-            Operation::Set | Operation::Wake | Operation::GiveNode => &[Dropped],
+            Operation::Set | Operation::Wake | Operation::FreeNode => &[Dropped],
             Operation::Wait => &[Negated, NotWaited],
-            Operation::Timeout => &[Unlimited],
+            Operation::Timeout => &[NoTimeout],
             Operation::Fence => &[],
         };
         let leads_nowhere = [OneMore, OneLess, ReadsOneMore, ReadsOneLess, NotWaited];

@@ -57,7 +57,7 @@ impl Session {
         if self.thread().is_none() {
             return self.settle(locations.taken, 0);
         }
-        self.mark_node(locations.life, EventKind::Give, site);
+        self.mark_node(locations.life, EventKind::Free, site);
         self.store_hidden(locations.taken, 0, Ordering::Release, site);
     }
 

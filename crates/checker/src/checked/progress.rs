@@ -37,7 +37,7 @@ pub(super) struct Time {
     pub(super) passed: bool,
 }
 
-/// How far the clock of a thread goes on at once: past every limit.
+/// How far the clock of a thread goes on at once: past every deadline.
 pub(super) const LONG_NS: u64 = 1 << 40;
 
 impl Time {

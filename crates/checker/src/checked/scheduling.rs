@@ -13,39 +13,39 @@ use coroutine::{CoroutineResult, DefaultStack, Stack};
 
 use super::engine::Engine;
 use super::session::{Session, State};
-use super::stacks::{Fiber, STACK_BYTES, Snapshot, USED_BYTES, WIPED_BYTES, Waiting, add_keys};
+use super::stacks::{Fiber, STACK_BYTES, Snapshot, Suspended, USED_BYTES, WIPED_BYTES, add_keys};
 use crate::walker::{End, Move, SchedulingStep, Walker};
 
 impl Snapshot {
     fn take(&mut self, state: &mut State, fibers: &[Fiber]) {
         self.is_good = true;
-        self.waiting.clone_from(&state.waiting);
+        self.suspended.clone_from(&state.suspended);
         self.fibers.clear();
         self.stacks.clear();
-        for (waiting, fiber) in state.waiting.iter().zip(fibers) {
+        for (suspended, fiber) in state.suspended.iter().zip(fibers) {
             // SAFETY: a copy that is never used as a coroutine or dropped: its bytes go back where they are from.
             self.fibers.push(unsafe { std::ptr::from_ref(fiber).cast::<MaybeUninit<Fiber>>().read() });
-            self.stacks.extend(waiting.words());
+            self.stacks.extend(suspended.words());
         }
         state.walker().save(&mut self.machine);
     }
 
     fn restore(&self, state: &mut State, fibers: &mut [Fiber], fork: usize) {
-        state.waiting.clone_from(&self.waiting);
+        state.suspended.clone_from(&self.suspended);
         let mut words = self.stacks.iter();
         for (thread, (fiber, saved)) in fibers.iter_mut().zip(&self.fibers).enumerate() {
             // SAFETY: both have the same stack, which is now filled again with what it held then; what is overwritten
             // is the same coroutine later, so that nothing is lost that would have to be dropped.
             unsafe { std::ptr::from_mut(fiber).cast::<MaybeUninit<Fiber>>().write(std::ptr::read(saved)) };
-            let waiting = &state.waiting[thread];
-            for address in waiting.addresses() {
+            let suspended = &state.suspended[thread];
+            for address in suspended.addresses() {
                 let word = words.next().expect("as many words as were saved");
                 // SAFETY: part of the stack of a coroutine that is suspended.
                 unsafe { std::ptr::write_volatile(address as *mut u64, *word) };
             }
             // SAFETY: below it, where a thread that is suspended has wiped too.
-            unsafe { std::ptr::write_bytes(waiting.wiped_from() as *mut u8, 0, WIPED_BYTES) };
-            state.arena.set_allocated(thread, waiting.allocated);
+            unsafe { std::ptr::write_bytes(suspended.wiped_from() as *mut u8, 0, WIPED_BYTES) };
+            state.arena.set_allocated(thread, suspended.allocated);
         }
         state.walker().restore(&self.machine, fork);
     }
@@ -55,7 +55,7 @@ impl Session {
     /// Runs the threads once; true if all came to their end.
     pub(super) fn run_scheduled(&self, threads: usize, body: &(dyn Fn(usize) + Sync)) -> bool {
         self.with(|state| {
-            state.waiting.clear();
+            state.suspended.clear();
             state.snapshots.iter_mut().for_each(|snapshot| snapshot.is_good = false);
         });
         let mut fibers = Fibers { session: self, all: Vec::with_capacity(threads) };
@@ -66,7 +66,7 @@ impl Session {
             unsafe { std::ptr::write_bytes((base - USED_BYTES) as *mut u8, 0, USED_BYTES) };
             fibers.all.push(self.fiber(thread, stack, body));
             self.with(|state| {
-                state.waiting.push(Waiting { base, answered: true, ..Waiting::default() });
+                state.suspended.push(Suspended { base, answered: true, ..Suspended::default() });
             });
         }
         self.walk(&mut fibers.all) == End::Complete
@@ -96,7 +96,7 @@ impl Session {
             return Err(End::Left);
         }
         self.with(|state| {
-            let all_done = state.waiting.iter().all(|waiting| waiting.done);
+            let all_done = state.suspended.iter().all(|suspended| suspended.done);
             if all_done && !state.walker().has_buffered() { Err(state.come_to_end()) } else { Ok(()) }
         })?;
         self.make_move(fibers)
@@ -165,8 +165,8 @@ impl Session {
     /// Answers a thread's request if it needs no scheduling, and lets it run to the next; whether it ran.
     fn advance(&self, thread: usize, fiber: &mut Fiber, step: SchedulingStep) -> bool {
         let (done, asks, answered) = self.with(|state| {
-            let waiting = &state.waiting[thread];
-            (waiting.done, waiting.request.is_some(), waiting.answered)
+            let suspended = &state.suspended[thread];
+            (suspended.done, suspended.request.is_some(), suspended.answered)
         });
         if done || !(answered || asks && self.ask(thread, step)) {
             return false;
@@ -177,19 +177,19 @@ impl Session {
 
     fn resume(&self, thread: usize, fiber: &mut Fiber) {
         self.with(|state| {
-            let waiting = &mut state.waiting[thread];
-            (waiting.request, waiting.answered, waiting.key) = (None, false, None);
-            (state.attempt, state.polled) = (waiting.attempt.take(), waiting.polled.take());
-            (state.thread, state.time) = (Some(thread), waiting.time);
+            let suspended = &mut state.suspended[thread];
+            (suspended.request, suspended.answered, suspended.key) = (None, false, None);
+            (state.attempt, state.polled) = (suspended.attempt.take(), suspended.polled.take());
+            (state.thread, state.time) = (Some(thread), suspended.time);
         });
         let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
         self.with(|state| {
             state.thread = None;
-            let waiting = &mut state.waiting[thread];
-            (waiting.attempt, waiting.polled) = (state.attempt.take(), state.polled.take());
-            waiting.time = state.time;
-            waiting.done = done;
-            waiting.allocated = state.arena.allocated(thread);
+            let suspended = &mut state.suspended[thread];
+            (suspended.attempt, suspended.polled) = (state.attempt.take(), state.polled.take());
+            suspended.time = state.time;
+            suspended.done = done;
+            suspended.allocated = state.arena.allocated(thread);
             if done {
                 state.walker().end(thread);
             }
@@ -201,17 +201,17 @@ impl Session {
         let request = self.with(|state| {
             let walker = state.walker();
             (walker.step, walker.asked) = (step, false);
-            state.waiting[thread].request.expect("a thread that waits to be scheduled")
+            state.suspended[thread].request.expect("a thread that waits to be scheduled")
         });
         // SAFETY: see `await_step`.
         let answered = unsafe { (*request)() };
         self.with(|state| {
             let asked = state.walker().asked;
-            let waiting = &mut state.waiting[thread];
-            waiting.answered = answered;
+            let suspended = &mut state.suspended[thread];
+            suspended.answered = answered;
             if answered || asked {
                 // A wait that was asked may have left something on the stack.
-                waiting.key = None;
+                suspended.key = None;
             }
         });
         answered
@@ -255,12 +255,12 @@ impl Drop for Fibers<'_> {
 
 impl State {
     pub(super) fn walker(&mut self) -> &mut Walker {
-        self.walker_and_waiting().0
+        self.walker_and_suspended().0
     }
 
-    fn walker_and_waiting(&mut self) -> (&mut Walker, &mut [Waiting]) {
+    fn walker_and_suspended(&mut self) -> (&mut Walker, &mut [Suspended]) {
         match &mut self.engine {
-            Some(Engine::States(walker)) => (walker, &mut self.waiting),
+            Some(Engine::States(walker)) => (walker, &mut self.suspended),
             _ => unreachable!("threads are scheduled from state to state only"),
         }
     }
@@ -276,8 +276,8 @@ impl State {
     }
 
     fn come_to_end(&mut self) -> End {
-        let (walker, waiting) = self.walker_and_waiting();
-        if walker.is_seen(|key| add_keys(waiting, key)) {
+        let (walker, suspended) = self.walker_and_suspended();
+        if walker.is_seen(|key| add_keys(suspended, key)) {
             return End::Left;
         }
         walker.counts.explored += 1;
@@ -285,8 +285,8 @@ impl State {
     }
 
     fn next_move(&mut self) -> Option<Move> {
-        let (walker, waiting) = self.walker_and_waiting();
-        walker.next_move(|key| add_keys(waiting, key))
+        let (walker, suspended) = self.walker_and_suspended();
+        walker.next_move(|key| add_keys(suspended, key))
     }
 
     /// Saves how things are at the fork that was just passed, if the run may come back to it.

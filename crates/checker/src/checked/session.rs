@@ -15,7 +15,7 @@ use super::arena::ClientMemory;
 use super::engine::Engine;
 use super::mutation::{Accessed, Change, Mutation, Operation};
 use super::progress::{Attempt, PolledLoad, Time};
-use super::stacks::{STACK_BYTES, Snapshot, Waiting, wipe};
+use super::stacks::{STACK_BYTES, Snapshot, Suspended, wipe};
 use super::{Bound, Search};
 use crate::explorer::Explorer;
 use crate::graph::{EventId, LocationId};
@@ -49,12 +49,12 @@ pub(super) struct Session {
 const STATES_OF_EACH: usize = 900_000;
 
 /// Waits until no other exploration is large; none when that took too long.
-fn room(is_late: impl Fn() -> bool) -> Option<MutexGuard<'static, ()>> {
+fn space(is_late: impl Fn() -> bool) -> Option<MutexGuard<'static, ()>> {
     static LARGE: Mutex<()> = Mutex::new(());
     loop {
         match LARGE.try_lock() {
-            Ok(room) => return Some(room),
-            Err(TryLockError::Poisoned(room)) => return Some(room.into_inner()),
+            Ok(space) => return Some(space),
+            Err(TryLockError::Poisoned(space)) => return Some(space.into_inner()),
             Err(TryLockError::WouldBlock) if is_late() => return None,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
         }
@@ -77,7 +77,7 @@ pub(super) struct State {
     pub(super) stacks: Vec<DefaultStack>,
     pub(super) stacks_by_thread: Vec<Option<DefaultStack>>,
     /// Threads that the scheduler runs step by step.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) suspended: Vec<Suspended>,
     /// By fork: the threads and the machine as they were there.
     pub(super) snapshots: Vec<Snapshot>,
     pub(super) attempt: Option<Attempt>,
@@ -93,7 +93,7 @@ pub(super) struct State {
     pub(super) until: Option<Instant>,
     pub(super) bound: Option<Bound>,
     /// That this exploration may remember more states than [`STATES_OF_EACH`].
-    room: Option<MutexGuard<'static, ()>>,
+    space: Option<MutexGuard<'static, ()>>,
     /// Only executions with fewer events are wanted.
     pub(super) fewer_than: Option<usize>,
     /// Whoever wants the exploration to stop sets it.
@@ -158,7 +158,7 @@ impl State {
             yielder: null(),
             stacks: Vec::new(),
             stacks_by_thread: Vec::new(),
-            waiting: Vec::new(),
+            suspended: Vec::new(),
             snapshots: Vec::new(),
             attempt: None,
             polled: None,
@@ -169,7 +169,7 @@ impl State {
             most_states: MOST_STATES,
             until: None,
             bound: None,
-            room: None,
+            space: None,
             fewer_than: None,
             stop: None,
             nameless: None,
@@ -195,11 +195,11 @@ impl State {
             Some(Bound::States)
         } else {
             let late = all.is_multiple_of(1024) && is_late();
-            let no_room = states > STATES_OF_EACH && self.room.is_none() && {
-                self.room = room(is_late);
-                self.room.is_none()
+            let no_space = states > STATES_OF_EACH && self.space.is_none() && {
+                self.space = space(is_late);
+                self.space.is_none()
             };
-            (late || no_room).then_some(Bound::Time)
+            (late || no_space).then_some(Bound::Time)
         };
         self.bound = self.bound.or(bound);
         self.bound.is_some()

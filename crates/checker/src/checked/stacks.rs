@@ -24,7 +24,7 @@ pub(super) type Request = *mut dyn FnMut() -> bool;
 
 /// A thread between its steps.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Waiting {
+pub(super) struct Suspended {
     pub(super) yielder: Option<*const Yielder<(), ()>>,
     pub(super) attempt: Option<Attempt>,
     pub(super) polled: Option<PolledLoad>,
@@ -49,7 +49,7 @@ pub(super) fn wipe() {
     std::hint::black_box(&mut wiped);
 }
 
-impl Waiting {
+impl Suspended {
     /// The part of its stack that it uses, by words.
     pub(super) fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
         let from = if self.done { self.base } else { (self.from - SWITCH_BYTES) & !7 };
@@ -99,7 +99,7 @@ impl Waiting {
     }
 }
 
-pub(super) fn add_keys(threads: &mut [Waiting], key: &mut Key) {
+pub(super) fn add_keys(threads: &mut [Suspended], key: &mut Key) {
     for thread in threads {
         let own = thread.key();
         key.add(own as u64);
@@ -112,7 +112,7 @@ pub(super) fn add_keys(threads: &mut [Waiting], key: &mut Key) {
 #[derive(Default)]
 pub(super) struct Snapshot {
     pub(super) is_good: bool,
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) suspended: Vec<Suspended>,
     pub(super) fibers: Vec<MaybeUninit<Fiber>>,
     /// What lies on the stacks, one after another.
     pub(super) stacks: Vec<u64>,

@@ -47,9 +47,8 @@ fn with_mutated_timeout<'a>(
     timeout: Timeout<'a, Checked>,
     site: &'static Site<'static>,
 ) -> Timeout<'a, Checked> {
-    let unlimited =
-        has_timeout(timeout) && session.change(Operation::Timeout, site) == Some(Change::Unlimited);
-    if unlimited { Timeout::NONE } else { timeout }
+    let dropped = has_timeout(timeout) && session.change(Operation::Timeout, site) == Some(Change::NoTimeout);
+    if dropped { Timeout::NONE } else { timeout }
 }
 
 fn address_of<W: Word>(word: &W) -> usize {
@@ -374,7 +373,7 @@ unsafe impl Machine for Checked {
     #[track_caller]
     unsafe fn free_node<T: Node<Self>>(node: &'static T) {
         let (session, site) = (session(), Site::caller());
-        if session.change(Operation::GiveNode, site) != Some(Change::Dropped) {
+        if session.change(Operation::FreeNode, site) != Some(Change::Dropped) {
             session.free_node(std::ptr::from_ref(node) as usize, site);
         }
     }

@@ -67,7 +67,7 @@ struct Wait {
     /// It goes on if one of these reads something else.
     reads: Vec<EventId>,
     /// It goes on by itself some time.
-    limited: bool,
+    timed: bool,
     what: &'static str,
 }
 
@@ -176,7 +176,7 @@ impl Explorer {
     }
 
     fn never_ends(&self, wait: &Wait) -> bool {
-        !wait.limited
+        !wait.timed
             && wait.reads.iter().all(|&read| {
                 let event = self.graph.event(read);
                 event.source() == self.graph.accesses(event.location).last()
@@ -265,18 +265,18 @@ impl Explorer {
         self.graph.know(node);
         let graph = &self.graph;
         let (event, life) = (graph.event(id), &graph.accesses(node).plain);
-        let gone = life.iter().copied().filter(|&give| graph.event(give).kind == EventKind::Give);
-        let gone = gone.filter(|&give| {
+        let gone = life.iter().copied().filter(|&freeing| graph.event(freeing).kind == EventKind::Free);
+        let gone = gone.filter(|&freeing| {
             let taken_again = |&take: &EventId| {
                 let taken = graph.event(take);
-                taken.kind == EventKind::Take && event.happened.has(take) && taken.happened.has(give)
+                taken.kind == EventKind::Take && event.happened.has(take) && taken.happened.has(freeing)
             };
-            !(event.happened.has(give) && life.iter().any(taken_again))
+            !(event.happened.has(freeing) && life.iter().any(taken_again))
         });
         match gone.min() {
-            Some(give) => self.violate_at(
+            Some(freeing) => self.violate_at(
                 id,
-                Violation::NodeAfterItsReturn { user: id.thread as usize, giver: give.thread as usize },
+                Violation::NodeAfterItsReturn { user: id.thread as usize, freed_by: freeing.thread as usize },
             ),
             None => Ok(()),
         }

@@ -276,26 +276,28 @@ impl Explorer {
         (event.location, event.site) = (node, site);
         self.add(id, event);
         self.graph.locations[node as usize].plain.push(id);
-        if kind != EventKind::Give {
+        if kind != EventKind::Free {
             return Ok(());
         }
         let inside = self.node_of.iter().zip(&self.graph.locations).filter(|(of, _)| **of == Some(node));
         let uses = inside.flat_map(|(_, uses)| uses.reads.iter().chain(&uses.writes).chain(&uses.plain));
         let unknown = uses.copied().filter(|&used| !event.happened.has(used));
         match unknown.min() {
-            Some(used) => self
-                .violate_at(id, Violation::NodeAfterItsReturn { user: used.thread as usize, giver: thread }),
+            Some(used) => self.violate_at(
+                id,
+                Violation::NodeAfterItsReturn { user: used.thread as usize, freed_by: thread },
+            ),
             None => Ok(()),
         }
     }
 
     /// The thread waits: it goes on only in executions where one of `reads` reads something else, or, when it is
-    /// `limited`, where it gives up.
+    /// `timed`, where it gives up.
     pub(crate) fn wait<T>(
         &mut self,
         thread: usize,
         reads: &[EventId],
-        limited: bool,
+        timed: bool,
         what: &'static str,
     ) -> Result<T, Stop> {
         if let Some(&read) = reads.last()
@@ -308,7 +310,7 @@ impl Explorer {
                 return self.give_up();
             }
         }
-        self.waits.push(Wait { thread, reads: reads.to_vec(), limited, what });
+        self.waits.push(Wait { thread, reads: reads.to_vec(), timed, what });
         Err(Stop::Ended)
     }
 

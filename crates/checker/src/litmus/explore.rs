@@ -51,7 +51,7 @@ const MOST_STEPS_TAKEN: usize = 100_000;
 /// Final states at most: they are kept until the end.
 const MOST_STATES: usize = 500_000;
 /// Executions between two reads of the clock.
-const BETWEEN_LOOKS: u64 = 512;
+const EXECUTIONS_PER_CLOCK: u64 = 512;
 
 impl Program {
     /// Explores all executions under the model and collects how they end.
@@ -73,7 +73,8 @@ impl Program {
         let started = Instant::now();
         while finals.fault.is_none() && explorer.begin() {
             let executions = explorer.counts.all();
-            let too_long = |limit| executions.is_multiple_of(BETWEEN_LOOKS) && started.elapsed() > limit;
+            let too_long =
+                |limit| executions.is_multiple_of(EXECUTIONS_PER_CLOCK) && started.elapsed() > limit;
             let too_many = executions >= limits.executions || finals.states.len() >= MOST_STATES;
             if too_many || limits.time.is_some_and(too_long) {
                 finals.bounded = true;

@@ -278,7 +278,7 @@ impl Walker {
             state.add(self.stale[thread] & self.watched[thread]);
         }
         for wait in &self.waits {
-            state.add(wait.slots << 1 | u64::from(wait.limited));
+            state.add(wait.slots << 1 | u64::from(wait.timed));
         }
         state.value()
     }

@@ -87,9 +87,9 @@ impl Cell {
 pub(super) struct Node {
     /// The location that stands for it.
     pub(super) life: LocationId,
-    /// Who gave it back, and has not seen it taken again.
-    given: Option<EventId>,
-    /// The last taking after a giving.
+    /// Who freed it, and has not seen it taken again.
+    freed: Option<EventId>,
+    /// The last taking after a freeing.
     taken: EventId,
     /// Since it was freed.
     uses: LastOfEach,
@@ -97,29 +97,29 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) const fn of(life: LocationId) -> Self {
-        Self { life, given: None, taken: EventId::INITIAL, uses: LastOfEach([0; MAX_THREADS]) }
+        Self { life, freed: None, taken: EventId::INITIAL, uses: LastOfEach([0; MAX_THREADS]) }
     }
 
-    /// Somebody uses it; gives who gave it back without the user's knowing that it was taken again.
+    /// Somebody uses it; returns who freed it without the user's knowing that it was taken again.
     pub(super) fn used(&mut self, event: EventId, known: &Clock) -> Option<usize> {
         self.uses.set(event);
-        match self.given {
-            Some(give) => Some(give.thread as usize),
+        match self.freed {
+            Some(freeing) => Some(freeing.thread as usize),
             None => (!known.has(self.taken)).then_some(self.taken.thread as usize),
         }
     }
 
     pub(super) fn take(&mut self, event: EventId) {
-        if self.given.take().is_some() {
+        if self.freed.take().is_some() {
             self.taken = event;
         }
     }
 
-    /// It goes back; gives a thread that may still use it.
-    pub(super) fn give(&mut self, event: EventId, known: &Clock) -> Option<usize> {
+    /// It is freed; returns a thread that may still use it.
+    pub(super) fn free(&mut self, event: EventId, known: &Clock) -> Option<usize> {
         let user = self.uses.unknown_to(known);
         self.uses = LastOfEach::default();
-        self.given = Some(event);
+        self.freed = Some(event);
         user
     }
 
@@ -127,7 +127,7 @@ impl Node {
         if memory.all_know(self.taken, happened) {
             self.taken = EventId::INITIAL;
         }
-        key.add(u64::from(self.given.is_some()) << 1 | u64::from(self.taken.is_initial()));
+        key.add(u64::from(self.freed.is_some()) << 1 | u64::from(self.taken.is_initial()));
         if !self.taken.is_initial() {
             memory.add_knowledge(key, self.taken);
         }

@@ -9,7 +9,7 @@
 //! Three things keep the number of states small, all of which keep every violation and every final state:
 //!
 //! - *A step that commutes with all steps of other threads is taken at once.* These are: plain accesses and queue
-//!   nodes' giving and taking (two that do not commute are a violation, and it is found by what is known to have
+//!   nodes' freeing and taking (two that do not commute are a violation, and it is found by what is known to have
 //!   happened before, in whichever order they come), announcements (likewise), stores that go to the thread's own
 //!   buffer, fences with nothing to wait for, and accesses of a word that only one thread ever uses. The last is
 //!   believed until another thread uses the word; then the exploration starts again, and no longer believes it of
@@ -130,7 +130,7 @@ impl Clone for Pending {
 struct Wait {
     thread: usize,
     slots: u64,
-    limited: bool,
+    timed: bool,
     what: &'static str,
 }
 
@@ -298,7 +298,7 @@ impl Walker {
         self.over = true;
         self.counts.pruned += 1;
         let running = (0..self.threads).filter(|&thread| !self.memory.threads[thread].ended).count();
-        if running == self.waits.len() && self.waits.iter().all(|wait| !wait.limited) {
+        if running == self.waits.len() && self.waits.iter().all(|wait| !wait.timed) {
             let waiting = self.waits.iter().map(|wait| (wait.thread, wait.what.to_owned()));
             self.violation.get_or_insert(Violation::endless_wait(waiting));
         }

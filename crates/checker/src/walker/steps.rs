@@ -285,12 +285,12 @@ impl Walker {
         let id = self.event(thread)?;
         let known = self.memory.threads[thread].view.happened;
         let node = self.node_number(life);
-        if kind != EventKind::Give {
+        if kind != EventKind::Free {
             self.nodes[node].take(id);
             return Ok(());
         }
-        match self.nodes[node].give(id, &known) {
-            Some(user) => self.violate_at(thread, Violation::NodeAfterItsReturn { user, giver: thread }),
+        match self.nodes[node].free(id, &known) {
+            Some(user) => self.violate_at(thread, Violation::NodeAfterItsReturn { user, freed_by: thread }),
             None => Ok(()),
         }
     }
@@ -309,22 +309,22 @@ impl Walker {
         let known = self.memory.threads[id.thread as usize].view.happened;
         let node = self.node_number(life);
         match self.nodes[node].used(id, &known) {
-            Some(giver) => {
+            Some(freed_by) => {
                 let user = id.thread as usize;
-                self.violate_at(user, Violation::NodeAfterItsReturn { user, giver })
+                self.violate_at(user, Violation::NodeAfterItsReturn { user, freed_by })
             }
             None => Ok(()),
         }
     }
 
     /// The thread waits for good, unless one of the words that it read changes: then the run is left.
-    pub(crate) fn wait(&mut self, thread: usize, reads: &[EventId], limited: bool, what: &'static str) {
+    pub(crate) fn wait(&mut self, thread: usize, reads: &[EventId], timed: bool, what: &'static str) {
         let slots = reads.iter().fold(0, |slots, read| slots | 1 << read.index);
         self.pending[thread].ways.clear();
         if slots & self.stale[thread] != 0 {
             self.leave();
         } else if !self.over {
-            self.waits.push(Wait { thread, slots, limited, what });
+            self.waits.push(Wait { thread, slots, timed, what });
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! After a bound a waiter sleeps until its word is written; whoever writes a word looks for sleepers and wakes them. Who
 //! sleeps where is noted on the host, as the table that writers look into costs a hit; the sleep itself and the wake-up are
-//! the simulated kernel's. Instead of yielding, which the simulated scheduler does not have, a waiter goes on looking as long as
+//! the simulated kernel's. Instead of yielding, which the simulated scheduler does not have, a waiter goes on polling as long as
 //! a hundred yields would take it on a core of its own, and sleeps at once where threads share cores.
 
 use machine::{
@@ -35,8 +35,8 @@ struct Sleepers {
     by_word: BTreeMap<usize, Vec<(u32, Option<u32>)>>,
     /// The words that threads sleep on, by thread.
     beds: BTreeMap<u32, usize>,
-    /// How long a waiter looks before it sleeps.
-    look_ns: u64,
+    /// How long a waiter polls before it sleeps.
+    poll_ns: u64,
 }
 
 thread_local! {
@@ -58,7 +58,7 @@ impl Entered {
             *sleepers = Sleepers {
                 by_word: BTreeMap::new(),
                 beds: (0..).zip(beds.iter().map(address)).collect(),
-                look_ns: SPIN_NS + if threads > cores { 0 } else { YIELDS_NS },
+                poll_ns: SPIN_NS + if threads > cores { 0 } else { YIELDS_NS },
             };
         });
         Self(beds)
@@ -129,9 +129,9 @@ fn sleep_on<W: Word>(word: &W, seen: W::Value, waits_for: Option<u32>, deadline:
     });
 }
 
-/// The deadline of the look before the first sleep, or the wait's own if that is earlier.
-fn look(timeout: &Timeout<'_, Patient>) -> Timeout<'static, Simulated> {
-    let ns = SLEEPERS.with_borrow(|sleepers| sleepers.look_ns);
+/// The deadline of the polls before the first sleep, or the wait's own if that is earlier.
+fn polling(timeout: &Timeout<'_, Patient>) -> Timeout<'static, Simulated> {
+    let ns = SLEEPERS.with_borrow(|sleepers| sleepers.poll_ns);
     let bound = Deadline::after_ns::<Simulated>(ns);
     Timeout::at(timeout.deadline.map_or(bound, |own| if own.at_ns < bound.at_ns { own } else { bound }))
 }
@@ -249,16 +249,16 @@ struct AnyNode([SimulatedU64; 8]);
 // SAFETY: words of the machine, as long as a line.
 unsafe impl Node<Simulated> for AnyNode {}
 
-/// One wait: looks, then sleeps between looks. `limited` looks within a timeout, `now` once, and gives what it saw if that was
+/// One wait: polls, then sleeps between polls. `timed` polls within a timeout, `now` once, and gives what it saw if that was
 /// not it.
 fn wait<W: Word, R>(
     word: &W,
     timeout: &Timeout<'_, Patient>,
     waits_for: Option<u32>,
-    limited: &mut dyn FnMut(Timeout<'static, Simulated>) -> Result<R, GaveUp>,
+    timed: &mut dyn FnMut(Timeout<'static, Simulated>) -> Result<R, GaveUp>,
     now: &mut dyn FnMut() -> Result<R, Option<W::Value>>,
 ) -> Result<R, GaveUp> {
-    if let Ok(found) = limited(look(timeout)) {
+    if let Ok(found) = timed(polling(timeout)) {
         return Ok(found);
     }
     loop {
@@ -324,13 +324,13 @@ unsafe impl Machine for Patient {
         (second, second_ordering, mut second_ready): (&B, Ordering, impl FnMut(B::Value) -> bool),
         timeout: Timeout<'_, Self>,
     ) -> Result<Which<A::Value, B::Value>, GaveUp> {
-        /// A sleep between two looks at two words.
-        const BETWEEN_LOOKS_NS: u64 = 50_000;
+        /// A sleep between two polls of two words.
+        const BETWEEN_POLLS_NS: u64 = 50_000;
         loop {
             let found = Simulated::spin_until_any_or(
                 (first, first_ordering, &mut first_ready),
                 (second, second_ordering, &mut second_ready),
-                look(&timeout),
+                polling(&timeout),
             );
             if let Ok(found) = found {
                 return Ok(found);
@@ -345,7 +345,7 @@ unsafe impl Machine for Patient {
                 Simulated::sleep_while(
                     bed,
                     0,
-                    Timeout::at(Deadline::after_ns::<Simulated>(BETWEEN_LOOKS_NS)),
+                    Timeout::at(Deadline::after_ns::<Simulated>(BETWEEN_POLLS_NS)),
                 );
             }
         }
@@ -358,7 +358,7 @@ unsafe impl Machine for Patient {
         attempt: impl FnMut(&W) -> bool,
     ) -> Result<(), GaveUp> {
         let attempt = RefCell::new(attempt);
-        let mut limited = |bound| Simulated::spin_rmw_or(word, bound, |word| attempt.borrow_mut()(word));
+        let mut timed = |bound| Simulated::spin_rmw_or(word, bound, |word| attempt.borrow_mut()(word));
         let mut now = || {
             if attempt.borrow_mut()(word) {
                 return Ok(());
@@ -367,7 +367,7 @@ unsafe impl Machine for Patient {
             // Nobody would end a sleep on a free word.
             Err((seen != W::Value::ZERO).then_some(seen))
         };
-        wait(word, &timeout, None, &mut limited, &mut now)
+        wait(word, &timeout, None, &mut timed, &mut now)
     }
 
     #[track_caller]
@@ -472,7 +472,7 @@ fn spin<W: Word>(
     ready: impl FnMut(W::Value) -> bool,
 ) -> Result<W::Value, GaveUp> {
     let ready = RefCell::new(ready);
-    let mut limited =
+    let mut timed =
         |bound| Simulated::spin_until_or(word, ordering, bound, |value| ready.borrow_mut()(value));
     let mut now = || {
         let value = word.load(ordering);
@@ -483,7 +483,7 @@ fn spin<W: Word>(
     if ready.borrow_mut()(value) {
         return Ok(value);
     }
-    wait(word, timeout, waits_for, &mut limited, &mut now)
+    wait(word, timeout, waits_for, &mut timed, &mut now)
 }
 
 #[track_caller]
@@ -495,7 +495,7 @@ fn poll<W: Word>(
     next: impl FnMut(W::Value) -> Poll,
 ) -> Result<W::Value, GaveUp> {
     let next = RefCell::new(next);
-    let mut limited = |bound| Simulated::poll_or(word, ordering, bound, |value| next.borrow_mut()(value));
+    let mut timed = |bound| Simulated::poll_or(word, ordering, bound, |value| next.borrow_mut()(value));
     let mut now = || {
         let value = word.load(ordering);
         match next.borrow_mut()(value) {
@@ -503,5 +503,5 @@ fn poll<W: Word>(
             _ => Ok(value),
         }
     };
-    wait(word, timeout, waits_for, &mut limited, &mut now)
+    wait(word, timeout, waits_for, &mut timed, &mut now)
 }

@@ -1,7 +1,7 @@
 //! A lock in a tight loop by placement, and contention for lines without a lock.
 
 use super::Common;
-use super::contenders::{self, Contender, Measure, Waiting};
+use super::contenders::{self, Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Part};
 use super::limited;
 use super::timing::{Bench, LockRounds, interleaved};
@@ -27,7 +27,7 @@ type Count = <Native as Machine>::Cell<u64>;
 pub struct Options {
     /// Locks and rounds.
     pub common: Common,
-    /// Numbers of cores; 1, 2, 4, … all if there is none.
+    /// Numbers of threads, one a core; 1, 2, 4, … all cores if there is none.
     pub threads: Vec<u16>,
     /// In which order the nodes' cores are taken.
     pub placement: Vec<Placement>,
@@ -35,8 +35,8 @@ pub struct Options {
     pub nodes: Vec<u32>,
     /// The memory node that the lock and the lines lie on; where the first thread is if none.
     pub memory_node: Option<u32>,
-    /// Operations of each thread.
-    pub pairs: u32,
+    /// Acquisitions of each thread; without a lock, additions.
+    pub acquisitions: u32,
 }
 
 /// Threads on cores that each do so many operations on memory at a home.
@@ -267,9 +267,9 @@ impl Setting {
     /// Measures every lock, and contention without one.
     fn measure(&mut self, options: &Options, home: Home, chosen: &[Contender], progress: &dyn Steps) {
         let (runs, limit) = (options.common.runs, options.common.limit);
-        let work = Loop { cores: &self.cores, operations: options.pairs, home };
+        let work = Loop { cores: &self.cores, operations: options.acquisitions, home };
         self.locks = interleaved(chosen, runs, progress, |contender| {
-            limited::measured(limit, || contender.measure(Waiting::Pure, Pairs(work)))
+            limited::measured(limit, || contender.measure(Wait::Pure, Pairs(work)))
         });
         let suiting = Sharing::ALL.into_iter().filter(|sharing| sharing.suits(work.cores.len()));
         self.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
@@ -316,7 +316,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
             notes: vec![format!(
                 "One thread a core, {} operations of each; memory {}. A lock's section increments a counter beside it, \
                  which must add up. Falls are of operations a second of one core.",
-                options.pairs,
+                options.acquisitions,
                 match home {
                     Home::Node(node) => format!("on node {node}"),
                     Home::FirstTouch => "where the command started".into(),

@@ -18,7 +18,7 @@ pub enum Contender {
 
 /// How the waiters of a lock of ours pass their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Wait {
     /// As the algorithm says, for as long as it takes.
     Pure,
     /// After a bound they yield, then sleep: what more threads than cores need.
@@ -76,29 +76,27 @@ impl Contender {
 
     /// How its waiters wait with so many threads on so many cores: one of ours that spins becomes patient where threads
     /// share cores, since it would not end otherwise; everybody else waits as made.
-    pub fn waiting(&self, threads: usize, cores: usize) -> Waiting {
+    pub fn wait(&self, threads: usize, cores: usize) -> Wait {
         match self {
-            Self::Own(_) if threads > cores && !self.blocks() => Waiting::Patient,
-            _ => Waiting::Pure,
+            Self::Own(_) if threads > cores && !self.blocks() => Wait::Patient,
+            _ => Wait::Pure,
         }
     }
 
     /// In a few words, how it waits when it waits so.
-    pub fn waits(&self, waiting: Waiting) -> &'static str {
-        match waiting {
-            Waiting::Patient => "spins, yields, then sleeps",
-            Waiting::Pure if self.blocks() => "sleeps",
-            Waiting::Pure => "spins",
+    pub fn wait_in_words(&self, wait: Wait) -> &'static str {
+        match wait {
+            Wait::Patient => "spins, yields, then sleeps",
+            Wait::Pure if self.blocks() => "sleeps",
+            Wait::Pure => "spins",
         }
     }
 
     /// Measures it; none where it is missing.
-    pub fn measure<V: Measure>(&self, waiting: Waiting, measure: V) -> Option<V::Output> {
-        match (self, waiting) {
-            (Self::Own(lock), Waiting::Pure) => catalogue::visit::<Native, _>(lock.name, Inlined(measure)),
-            (Self::Own(lock), Waiting::Patient) => {
-                catalogue::visit::<Patient, _>(lock.name, Inlined(measure))
-            }
+    pub fn measure<V: Measure>(&self, wait: Wait, measure: V) -> Option<V::Output> {
+        match (self, wait) {
+            (Self::Own(lock), Wait::Pure) => catalogue::visit::<Native, _>(lock.name, Inlined(measure)),
+            (Self::Own(lock), Wait::Patient) => catalogue::visit::<Patient, _>(lock.name, Inlined(measure)),
             (Self::Peer(peer), _) => peers::visit(peer.name, Foreign(measure)),
         }
     }
@@ -231,10 +229,10 @@ mod tests {
 
     #[test]
     fn only_locks_of_ours_that_spin_become_patient() {
-        let waiting = |name: &str, threads| find(name).unwrap().waiting(threads, 2);
-        assert_eq!(waiting("ticket", 2), Waiting::Pure);
-        assert_eq!(waiting("ticket", 3), Waiting::Patient);
-        assert_eq!(waiting("futex", 64), Waiting::Pure);
-        assert_eq!(waiting("posix-spin", 64), Waiting::Pure);
+        let wait = |name: &str, threads| find(name).unwrap().wait(threads, 2);
+        assert_eq!(wait("ticket", 2), Wait::Pure);
+        assert_eq!(wait("ticket", 3), Wait::Patient);
+        assert_eq!(wait("futex", 64), Wait::Pure);
+        assert_eq!(wait("posix-spin", 64), Wait::Pure);
     }
 }

@@ -1,6 +1,6 @@
 //! What a lock costs when nobody waits.
 
-use super::contenders::{Contender, Measure, Waiting};
+use super::contenders::{Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::handover::{self, LockAndCount};
 use super::limited;
@@ -202,21 +202,21 @@ fn sample(contender: &Contender, bench: &Bench, stamp_cycles: f64) -> Option<Res
     let core = bench.pinned(1).first().copied().unwrap_or(0);
     let writing = Pair { core, shared: false };
     let reading = contender.shares().then_some(Pair { core, shared: true });
-    let pair = contender.measure(Waiting::Pure, writing)?;
+    let pair = contender.measure(Wait::Pure, writing)?;
     let assemble = || {
         let (acquire, release) =
-            contender.measure(Waiting::Pure, Single { core, stamp_cycles }).transpose()?.unwrap_or_default();
+            contender.measure(Wait::Pure, Single { core, stamp_cycles }).transpose()?.unwrap_or_default();
         let (shared_acquire, handover) = match bench.neighbours() {
             None => (None, None),
             Some(cores) => (
-                contender.measure(Waiting::Pure, SharedAcquire { cores, stamp_cycles }).transpose()?,
+                contender.measure(Wait::Pure, SharedAcquire { cores, stamp_cycles }).transpose()?,
                 handover::median_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles).transpose()?,
             ),
         };
         Ok(Sample {
             pair: pair?,
             called: contender.measure_called(writing).transpose()?,
-            reading: reading.and_then(|pair| contender.measure(Waiting::Pure, pair)).transpose()?,
+            reading: reading.and_then(|pair| contender.measure(Wait::Pure, pair)).transpose()?,
             called_reading: reading.and_then(|pair| contender.measure_called(pair)).transpose()?,
             acquire,
             release,

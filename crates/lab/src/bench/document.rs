@@ -80,7 +80,7 @@ const FULL: [Chapter; 13] = [
         6.0,
     )
     .of(FEW),
-    chapter("Cache lines", "cacheline --pairs 200000", 30.0),
+    chapter("Cache lines", "cacheline --acquisitions 200000", 30.0),
     chapter("Semaphores", "semaphore --duration 20ms", 10.0),
     chapter("fops", "fops", 5.0),
     chapter("mempop", "mempop", 5.0),
@@ -97,7 +97,7 @@ const QUICK: [Chapter; 9] = [
     chapter("Ping-pong", "ping-pong", 2.0).of(FEWEST),
     chapter("Throughput by threads", "throughput --threads 1,2,8 --duration 5ms --time-limit 1s", 2.0)
         .of(FEWEST),
-    chapter("Cache lines", "cacheline --threads 1,2 --pairs 20000 --time-limit 1s", 1.0).of(FEWEST),
+    chapter("Cache lines", "cacheline --threads 1,2 --acquisitions 20000 --time-limit 1s", 1.0).of(FEWEST),
     chapter("Semaphores", "semaphore --threads 1,2 --duration 5ms --time-limit 1s", 1.0),
     chapter("fops", "fops --threads 1,2 --duration 20ms", 2.0),
     chapter("mempop", "mempop --threads 1,2 --duration 20ms", 2.0),

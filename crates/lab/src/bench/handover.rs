@@ -1,6 +1,6 @@
 //! From a release to the acquisition of the one who waits, timed on both sides.
 
-use super::contenders::{Contender, Measure, Waiting};
+use super::contenders::{Contender, Measure, Wait};
 use super::timing::stamp;
 use crate::calibrate::time::middle;
 use machine::{Home, Machine, Native, Placed, PlainCell, Plan};
@@ -61,7 +61,7 @@ pub(super) fn median_cycles(
     stamp_cycles: f64,
 ) -> Option<Result<f64, Wrong>> {
     for _ in 0..TRIES {
-        match contender.measure(Waiting::Pure, Handover { cores, turns })? {
+        match contender.measure(Wait::Pure, Handover { cores, turns })? {
             Err(wrong) => return Some(Err(wrong)),
             Ok(cycles) if cycles.len() >= ENOUGH => {
                 return middle(&cycles).map(|spread| Ok((spread.median - stamp_cycles).max(0.0)));

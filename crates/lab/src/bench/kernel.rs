@@ -11,6 +11,7 @@ use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Native, Plan};
+use rustix::fs::{Mode, OFlags};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -108,13 +109,9 @@ fn grow_tree(at: &Path, levels: u32) -> io::Result<()> {
 }
 
 fn open_and_close(file: &CString) -> io::Result<()> {
-    // SAFETY: a string that ends with a zero.
-    let descriptor = unsafe { libc::open(file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: opened above, closed once.
-    if unsafe { libc::close(descriptor) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let descriptor = rustix::fs::open(file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    drop(descriptor); // closes it
+    Ok(())
 }
 
 fn map_and_unmap() -> io::Result<()> {

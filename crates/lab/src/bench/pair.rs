@@ -1,7 +1,7 @@
 //! An uncontended lock of an unmodified program, under preload and under the recorder.
 
 use super::Common;
-use super::contenders::{Waiting, find};
+use super::contenders::{Wait, find};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::limited::OVER;
@@ -160,7 +160,7 @@ pub fn program(used: Use) -> anyhow::Result<String> {
     let core = allowed_cores().first().copied().unwrap_or(0);
     let lock = find(used.peer()).context("the C library's lock is not in the list")?;
     let pair = Pair { core, shared: used == Use::Read };
-    let cycles = lock.measure(Waiting::Pure, pair).context("the C library's lock is not there")??;
+    let cycles = lock.measure(Wait::Pure, pair).context("the C library's lock is not there")??;
     Ok(format!("{ANSWER}{cycles}"))
 }
 

@@ -1,7 +1,7 @@
 //! Hand-overs as multiples of what a line takes between two cores.
 
 use super::Common;
-use super::contenders::{self, Contender, Waiting};
+use super::contenders::{self, Contender, Wait};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::timing::{Bench, LockRounds, interleaved, stamp_cycles};
@@ -133,7 +133,7 @@ fn sample(
 ) -> Option<Result<Sample, Wrong>> {
     let turns = (ACQUISITIONS / cores.len() as u32).max(50);
     let floor_ns = middle(&message_ns([cores[0], cores[1]]))?.median;
-    let pair = contender.measure(Waiting::Pure, Pair { core: cores[0], shared: false })?;
+    let pair = contender.measure(Wait::Pure, Pair { core: cores[0], shared: false })?;
     let handover = handover::median_cycles(contender, cores, turns, stamp_cycles)?;
     let assemble = || Ok(Sample { handover_ns: handover? / bench.ghz, pair_ns: pair? / bench.ghz, floor_ns });
     Some(assemble())

@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
-use workloads::mix::{self, Mix, Outcome, Waits};
+use workloads::mix::{self, Mix, Outcome, WaitObserver};
 
 /// What is measured. Lists are multiplied: two sections and three think times are six loads.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl Default for Recorded {
     }
 }
 
-impl Waits for Recorded {
+impl WaitObserver for Recorded {
     const TIMED: bool = true;
 
     fn waited(&mut self, cycles: u64) {
@@ -134,14 +134,14 @@ impl Measure for Timed<'_> {
 }
 
 fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sample, Wrong>> {
-    let waiting = contender.waiting(load.threads, bench.cores());
+    let wait = contender.wait(load.threads, bench.cores());
     let mix = load.mix(bench);
     let cores = bench.pinned(load.threads);
     let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
     let cpu_before = cpu_of(libc::RUSAGE_SELF);
-    let counted = contender.measure(waiting, Counted(&mix, &plan))?;
+    let counted = contender.measure(wait, Counted(&mix, &plan))?;
     let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
-    let timed = contender.measure(waiting, Timed(&mix, &plan))?;
+    let timed = contender.measure(wait, Timed(&mix, &plan))?;
     let assemble = || {
         let (counted, timed) = (counted?, timed?);
         let total = counted.total() as f64;
@@ -277,17 +277,17 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
     ]);
     for Loaded { load, rows } in measured {
         for row in rows {
-            let waiting = row.contender.waiting(load.threads, bench.cores());
+            let wait = row.contender.wait(load.threads, bench.cores());
             let median = |figure: &dyn Fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
-            let wait = |index: usize| median(&|sample| sample.waits[index] as f64 / bench.ghz);
+            let waited = |index: usize| median(&|sample| sample.waits[index] as f64 / bench.ghz);
             table.row([
                 Cell::from(row.contender.name()),
                 row.contender.library().into(),
                 load.threads.into(),
                 row.cell(|sample| sample.per_second),
-                wait(0).into(),
-                wait(1).into(),
-                wait(2).into(),
+                waited(0).into(),
+                waited(1).into(),
+                waited(2).into(),
                 row.figures(|sample| sample.waits[3] as f64 / bench.ghz).into_iter().reduce(f64::max).into(),
                 median(&|sample| sample.slowest_share).into(),
                 median(&|sample| sample.jain).into(),
@@ -295,7 +295,7 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
                 load.section.to_string().into(),
                 load.think_ns.into(),
                 load.reads_percent.into(),
-                row.contender.waits(waiting).into(),
+                row.contender.wait_in_words(wait).into(),
                 row.failure.clone().into(),
             ]);
         }

@@ -33,7 +33,7 @@ pub enum Client {
     Dying,
     /// References that are dropped unless they are the last.
     NotLast,
-    /// Room for one reference more.
+    /// Space for one reference more.
     ManyReferences,
 }
 

@@ -162,7 +162,7 @@ impl Rows {
                  write, a wake-up or the return\nof a node is left out (*dropped*), writes *one-more* or *one-less*, sets or \
                  clears the *next-bit*, *reads-one-more*,\n*reads-one-less* or *reads-zero*, takes a failed exchange for a \
                  success (*succeeds*) or the other way round (*fails*); a\nwait has its condition *negated*, is *not-waited* \
-                 for, or has its limit taken away (*unlimited*). A survivor is a change that\nno client here notices; that is \
+                 for, or has its timeout taken away (*no-timeout*). A survivor is a change that\nno client here notices; that is \
                  a finding, and no proof that it makes no difference.\n\n";
         page += MUTANTS;
         let mut tally = Tally::default();
@@ -257,6 +257,7 @@ mod tests {
     use super::*;
     use crate::check::plan::explored_executions;
     use checker::checked::Change;
+    use std::path::Path;
     use workloads::client::Shape;
 
     /// What a run of everything would say that found each client too large, saw a smaller one, and has one mutant of each lock.
@@ -307,5 +308,33 @@ mod tests {
         let less = full.replace("| ticket | sc | exclusive | 3 × 2 |", "| ticket | sc | exclusive | 9 × 9 |");
         let error = updated(&less, &checked(mcs, 8), "", &options, other).unwrap_err();
         assert!(error.to_string().contains("ticket exclusive 3 × 2 under sc"), "{error:#}");
+    }
+    /// A lock's access has another name after a change of its code, and then nothing would be said of the survivor.
+    #[test]
+    fn what_is_said_of_survivors_is_about_accesses_on_the_page() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("a document");
+        let page = read("verification.md");
+        let rows: Vec<_> =
+            LOCKS.iter().flat_map(|lock| rows_of(&page, lock)).filter(|row| row.len() == 5).collect();
+        let text = read("survivors.csv");
+        let arguments = Argument::read_all(&text);
+        assert_eq!(arguments.len(), text.lines().count() - 1, "a line of survivors.csv has no four fields");
+        let is_about = |argument: &Argument, row: &[String]| {
+            (argument.lock.is_empty() || argument.lock == row[0])
+                && argument.access == row[1].trim_matches('`')
+        };
+        let stale: Vec<_> = arguments
+            .iter()
+            .filter(|argument| !rows.iter().any(|row| is_about(argument, row)))
+            .map(|argument| format!("{} {}", argument.lock, argument.access))
+            .collect();
+        assert!(stale.is_empty(), "survivors.csv: docs/verification.md has no such access: {stale:#?}");
+        let unknown: Vec<_> = arguments
+            .iter()
+            .flat_map(|argument| argument.change.split(' '))
+            .filter(|change| Change::named(change).is_none())
+            .collect();
+        assert!(unknown.is_empty(), "survivors.csv: no such changes: {unknown:?}");
     }
 }

@@ -69,7 +69,7 @@ pub struct Compared<'a> {
 ///
 /// # Errors
 ///
-/// An unknown lock or kind of object, or a lock that cannot serve the kind.
+/// An unknown lock or kind of object, or a lock that cannot stand in for the kind.
 pub fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut names = vec![GLIBC.to_owned()];
     if asked.is_empty() {

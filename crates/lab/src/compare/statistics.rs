@@ -251,16 +251,16 @@ mod tests {
     }
 
     /// Draws that are the same in every run of the test.
-    struct Draws(u64);
+    struct Draws(machine::random::Random);
 
     impl Draws {
-        /// From 0 to 1. SplitMix64, Steele, Lea and Flood 2014.
+        fn new(seed: u64) -> Self {
+            Self(machine::random::Random::new(seed))
+        }
+
+        /// From 0 to 1.
         fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z >> 11) as f64 / (1_u64 << 53) as f64
+            (self.0.next() >> 11) as f64 / (1_u64 << 53) as f64
         }
 
         /// Box and Muller 1958.
@@ -304,7 +304,7 @@ mod tests {
         const TRIES: usize = 400;
         for (kind, noise) in KINDS_OF_NOISE {
             for runs in [2, 3, 4, 5, 7, 10, 40] {
-                let mut draws = Draws(runs as u64);
+                let mut draws = Draws::new(runs as u64);
                 let alike = (0..TRIES)
                     .filter(|_| {
                         let [reference, lock] = interleaved(&mut draws, noise, runs, 1.0);
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_program_that_is_faster_is_seen() {
         for (runs, factor) in [(5, 1.0 / 1.2), (7, 1.0 / 1.1), (20, 1.0 / 1.05)] {
-            let mut draws = Draws(1);
+            let mut draws = Draws::new(1);
             let seen = (0..100)
                 .filter(|_| {
                     let [reference, lock] = interleaved(&mut draws, KINDS_OF_NOISE[0].1, runs, factor);

@@ -16,12 +16,12 @@
 //! and lies in the system's directories, never in `HOME`, which may be another user's.
 
 use anyhow::Context as _;
-use std::ffi::CStr;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -40,7 +40,7 @@ impl fmt::Debug for Library {
 const FILE: &str = "libcontend_preload";
 
 /// The name of the library in memory.
-const IN_MEMORY: &CStr = c"contend-preload";
+const IN_MEMORY: &str = "contend-preload";
 
 /// Characters that LD_PRELOAD takes for separators or expands.
 const NOT_IN_LISTS: [char; 3] = [' ', ':', '$'];
@@ -53,7 +53,7 @@ const STICKY: u32 = 0o1000;
 
 /// Whether a process that has these files mapped, as `/proc/PID/maps` lists them, has the library.
 pub(super) fn is_among(mapped: &str) -> bool {
-    mapped.contains(FILE) || IN_MEMORY.to_str().is_ok_and(|name| mapped.contains(name))
+    mapped.contains(FILE) || mapped.contains(IN_MEMORY)
 }
 
 impl Library {
@@ -123,17 +123,10 @@ impl Library {
         if let Some(path) = MADE.get() {
             return Ok(path.clone());
         }
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name ends with a zero.
-        let descriptor = unsafe { libc::memfd_create(IN_MEMORY.as_ptr(), flags) };
-        anyhow::ensure!(descriptor >= 0, std::io::Error::last_os_error());
-        // SAFETY: just opened, and owned by nobody else.
-        let mut file = unsafe { File::from_raw_fd(descriptor) };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut file = File::from(memfd_create(IN_MEMORY, flags)?);
         file.write_all(self.0)?;
-        let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-        // SAFETY: the descriptor is open.
-        let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
-        anyhow::ensure!(sealed == 0, std::io::Error::last_os_error());
+        fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
         let descriptor = file.into_raw_fd(); // stays open as long as the process
         Ok(MADE
             .get_or_init(|| PathBuf::from(format!("/proc/{}/fd/{descriptor}", std::process::id())))
@@ -142,8 +135,7 @@ impl Library {
 }
 
 fn user() -> u32 {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Who may read the library: descendants of root may be anybody.

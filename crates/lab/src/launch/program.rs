@@ -1,12 +1,15 @@
 //! Programs on disk: where they are, and whether a library can be loaded into them.
 
 use anyhow::{Context as _, bail, ensure};
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
-use std::ffi::{CString, OsStr};
+use object::elf::{self, FileHeader64};
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::{Endianness, FileKind, Object as _, ObjectSymbol as _, ReadCache};
+use rustix::fs::getxattr;
+use rustix::process::geteuid;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -18,9 +21,9 @@ const INTERPRETERS: usize = 4;
 const HEAD: usize = 256;
 
 #[cfg(target_arch = "x86_64")]
-const MACHINE: (u16, &str) = (62, "x86-64");
+const MACHINE: (elf::Machine, &str) = (elf::EM_X86_64, "x86-64");
 #[cfg(target_arch = "aarch64")]
-const MACHINE: (u16, &str) = (183, "AArch64");
+const MACHINE: (elf::Machine, &str) = (elf::EM_AARCH64, "AArch64");
 
 /// A program that was not started, and what a shell exits with then.
 #[derive(Debug)]
@@ -215,7 +218,7 @@ impl Program {
                     path = interpreter(line)
                         .with_context(|| format!("{} names no interpreter", path.display()))?;
                 }
-                None if head.starts_with(b"\x7fELF") => return check_elf(&path, &mut file, &head),
+                None if head.starts_with(b"\x7fELF") => return check_elf(&path, file),
                 None => return Ok(()), // a script without a first line, which a shell runs
             }
         }
@@ -254,46 +257,32 @@ fn check_privileges(path: &Path) -> anyhow::Result<()> {
     let Ok(data) = path.metadata() else { return Ok(()) };
     let refuse = |why| Refused { program: path.to_owned(), why };
     ensure!(data.mode() & SET_ID == 0, refuse(Why::SetId));
-    // SAFETY: no preconditions.
-    let user = unsafe { libc::geteuid() };
-    ensure!(user == 0 || !has_capabilities(path), refuse(Why::Capabilities));
+    ensure!(geteuid().is_root() || !has_capabilities(path), refuse(Why::Capabilities));
     Ok(())
 }
 
 fn has_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both strings end with a zero; no buffer asks for the length only.
-    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+    // No buffer asks for the length only.
+    getxattr(path, "security.capability", &mut [0_u8; 0]).is_ok_and(|length| length > 0)
 }
 
-fn check_elf(path: &Path, file: &mut File, head: &[u8]) -> anyhow::Result<()> {
-    const INTERPRETER_SEGMENT: u32 = 3;
-    const CLASS_64_LITTLE: [u8; 2] = [2, 1];
-    let machine = half(head, 18).unwrap_or(0);
+fn check_elf(path: &Path, file: File) -> anyhow::Result<()> {
     let refuse = |why| Refused { program: path.to_owned(), why };
-    ensure!(head.get(4..6) == Some(&CLASS_64_LITTLE) && machine == MACHINE.0, refuse(Why::Architecture));
     let cut_short = || format!("{} is cut short", path.display());
-    let (start, size, count) = (
-        word(head, 32).with_context(cut_short)?,
-        usize::from(half(head, 54).with_context(cut_short)?),
-        usize::from(half(head, 56).with_context(cut_short)?),
-    );
-    let mut segments = vec![0; size * count];
-    file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut segments)).with_context(cut_short)?;
-    for segment in segments.chunks_exact(size.max(1)) {
-        if segment.get(..4) != Some(&INTERPRETER_SEGMENT.to_le_bytes()) {
-            continue;
-        }
-        let (offset, length) = (word(segment, 8).unwrap_or(0), word(segment, 32).unwrap_or(0));
-        let mut linker = Vec::new();
-        file.seek(SeekFrom::Start(offset))
-            .and_then(|_| file.take(length.min(4096)).read_to_end(&mut linker))?;
-        let linker = String::from_utf8_lossy(&linker);
-        ensure!(!linker.contains("musl"), refuse(Why::Musl));
-        ensure!(sanitizer_of(path) != Some(Sanitizer::Thread), refuse(Why::ThreadSanitizer));
-        return Ok(());
-    }
-    Err(refuse(Why::Static).into())
+    let file = &ReadCache::new(file);
+    ensure!(matches!(FileKind::parse(file), Ok(FileKind::Elf64)), refuse(Why::Architecture));
+    let header = FileHeader64::<Endianness>::parse(file).with_context(cut_short)?;
+    let endian = header.endian().with_context(cut_short)?;
+    let for_this = header.is_little_endian() && header.e_machine(endian) == MACHINE.0;
+    ensure!(for_this, refuse(Why::Architecture));
+    let segments = header.program_headers(endian, file).with_context(cut_short)?;
+    let linker = segments.iter().find(|segment| segment.p_type(endian) == elf::PT_INTERP);
+    let linker = linker.ok_or_else(|| refuse(Why::Static))?;
+    // What the segment says may lie past the end: then no name of a linker is known.
+    let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
+    ensure!(!String::from_utf8_lossy(linker).contains("musl"), refuse(Why::Musl));
+    ensure!(sanitizer_of(path) != Some(Sanitizer::Thread), refuse(Why::ThreadSanitizer));
+    Ok(())
 }
 
 /// A sanitizer whose runtime takes part in a program.
@@ -315,14 +304,6 @@ fn sanitizer_of(path: &Path) -> Option<Sanitizer> {
         b"__tsan_init" => Some(Sanitizer::Thread),
         _ => None,
     })
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -164,6 +164,7 @@ fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
         match *alive {
             // A signal that no process sent comes from the terminal, or from a timer of the launcher, which has none.
             Some(program) if sender.is_some_and(|sender| !descends(sender, program)) => {
+                // By hand, since `rustix` sends no real-time signals.
                 // SAFETY: the program is not reaped yet, so the number is its own.
                 unsafe { libc::kill(program, signal) };
             }
@@ -187,8 +188,6 @@ fn descends(process: libc::pid_t, program: libc::pid_t) -> bool {
     false
 }
 
-/// Field 4 of `/proc/PID/stat`. The name in field 2 may hold anything.
 fn parent_of(process: libc::pid_t) -> Option<libc::pid_t> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    Some(procfs::process::Process::new(process).ok()?.stat().ok()?.ppid)
 }

@@ -4,8 +4,10 @@
 //! often where looking takes long. What a thread does between the last look and its end is missed here; threads that
 //! touched a lock tell that themselves.
 
+use procfs::process::{Process, Task};
 use profile::format::TaskValues;
 use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -37,29 +39,26 @@ impl Tasks {
         let mut processes = vec![self.root];
         while let Some(pid) = processes.pop() {
             // A process that ended meanwhile has no directory: whatever was seen of it stays.
-            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for tid in threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
-                self.look_at(pid, tid);
-                let children =
-                    fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
-                processes.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            let process = Process::new(pid.cast_signed());
+            let Ok(threads) = process.and_then(|process| process.tasks()) else { continue };
+            for thread in threads.flatten() {
+                self.look_at(&thread);
+                processes.extend(thread.children().unwrap_or_default());
             }
         }
         INTERVAL.max(start.elapsed() * SHARE)
     }
 
-    fn look_at(&mut self, pid: u32, tid: u32) {
-        let read = |file| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
-        let (Ok(stat), Ok(schedstat)) = (read("stat"), read("schedstat")) else { return };
-        let (Some(start_ticks), Some((running_ns, queued_ns))) =
-            (start_of(&stat), running_and_queued(&schedstat))
-        else {
-            return;
-        };
-        let started_ns = start_ticks.saturating_mul(1_000_000_000 / self.ticks_per_second);
-        let now = profile::session::clock_ns(libc::CLOCK_BOOTTIME);
-        let waits_in = read("wchan").unwrap_or_default();
-        let (pid, tid) = (u64::from(pid), u64::from(tid));
+    fn look_at(&mut self, thread: &Task) {
+        let (Ok(stat), Ok(schedule)) = (thread.stat(), thread.schedstat()) else { return };
+        let (running_ns, queued_ns) = (schedule.sum_exec_runtime, schedule.run_delay);
+        let started_ns = stat.starttime.saturating_mul(1_000_000_000 / self.ticks_per_second);
+        let now = clock_gettime(ClockId::Boottime);
+        let now = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+        // The crate knows this file of processes only.
+        let waits_in = format!("/proc/{}/task/{}/wchan", thread.pid, thread.tid);
+        let waits_in = fs::read_to_string(waits_in).unwrap_or_default();
+        let (pid, tid) = (u64::from(thread.pid.cast_unsigned()), u64::from(thread.tid.cast_unsigned()));
         let before = self.seen.get(&(pid, tid, started_ns)).copied().unwrap_or_default();
         let mut values = TaskValues {
             pid,
@@ -111,31 +110,9 @@ fn wait_kind<'t>(waits_in: &str, task: &'t mut TaskValues) -> Option<&'t mut u64
     })
 }
 
-/// Field 22 of `/proc/PID/stat`: clock ticks from the system's start to the thread's. The name in field 2 may hold
-/// anything, parentheses too.
-fn start_of(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-/// The first two numbers of schedstat: time on a core and time on a run queue, ns.
-fn running_and_queued(schedstat: &str) -> Option<(u64, u64)> {
-    let mut numbers = schedstat.split_whitespace().map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_threads_name_may_hold_anything() {
-        let numbers: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
-        let stat = format!("1 (a) b) {}", numbers.join(" "));
-        assert_eq!(start_of(&stat), Some(22));
-        assert_eq!(start_of("1 (a"), None);
-        assert_eq!(running_and_queued("12 34 5\n"), Some((12, 34)));
-        assert_eq!(running_and_queued(""), None);
-    }
 
     #[test]
     fn functions_of_the_kernel_are_kinds_of_waits() {

@@ -5,6 +5,8 @@
 
 use super::library;
 use super::program::{Program, Refused};
+use procfs::process::Process;
+use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -135,23 +137,20 @@ impl Processes {
 }
 
 fn children(process: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    let lists =
-        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    let Some(threads) = running(process).and_then(|process| process.tasks().ok()) else { return Vec::new() };
+    threads.flatten().filter_map(|thread| thread.children().ok()).flatten().collect()
 }
 
 /// The name that the kernel has for a process, which anybody may read.
 fn name(process: u32) -> Option<String> {
-    Some(fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
+    Some(running(process)?.stat().ok()?.comm)
 }
 
 /// Whether a process runs as somebody else than the launcher; none if it has ended.
 fn is_of_another_user(process: u32) -> Option<bool> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?;
-    // SAFETY: no preconditions.
-    Some(effective.parse() != Ok(unsafe { libc::geteuid() }))
+    Some(running(process)?.status().ok()?.euid != geteuid().as_raw())
+}
+
+fn running(process: u32) -> Option<Process> {
+    Process::new(process.cast_signed()).ok()
 }

@@ -205,7 +205,7 @@ pub fn sweep_or(
     cut: impl FnOnce(Vec<Option<SimulatedRun>>) -> Infallible,
 ) -> anyhow::Result<Vec<SimulatedRun>> {
     /// So long an interrupt may wait to be seen.
-    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    const POLL_EVERY: Duration = Duration::from_millis(50);
     let steps = progress.start(Work::Simulations, setups.len());
     let mut finished: Vec<Option<SimulatedRun>> = setups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
@@ -217,7 +217,7 @@ pub fn sweep_or(
             });
         });
         loop {
-            match receiver.recv_timeout(LOOK_EVERY) {
+            match receiver.recv_timeout(POLL_EVERY) {
                 Ok((number, measured)) => {
                     finished[number] = Some(measured?);
                     steps.done();

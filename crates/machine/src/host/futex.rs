@@ -55,19 +55,25 @@ pub(super) fn sleep(ns: u64) {
 }
 
 /// The caller's errno, which a wait inside a lock must not change.
-pub(super) struct Errno(i32);
+#[derive(Debug)]
+#[must_use]
+pub struct Errno(i32);
 
 impl Errno {
-    pub(super) fn save() -> Self {
+    /// The value that is to be kept.
+    pub fn save() -> Self {
         // SAFETY: the location belongs to the calling thread.
         Self(unsafe { *libc::__errno_location() })
     }
 
-    fn get() -> i32 {
+    /// The error of the last call that failed.
+    #[must_use]
+    pub fn get() -> i32 {
         Self::save().0
     }
 
-    pub(super) fn restore(self) {
+    /// Makes errno again what it was.
+    pub fn restore(self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 };
     }

@@ -11,6 +11,7 @@ use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use super::futex::Errno;
 use super::words::HostCell;
 use crate::{LINE_BYTES, THREAD_MEMORY};
 
@@ -298,7 +299,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Frees the blocks of threads that have ended. False if it is too early to search, or another thread does.
 ///
-/// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody gives it back.
+/// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody frees it.
 /// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier. Nor are
 /// those few that were taken before the first search.
 #[cold]
@@ -346,15 +347,12 @@ fn is_gone(process: u32, thread: u32) -> bool {
     if cfg!(miri) {
         return false; // it does not tell, so that no block is used again
     }
-    // SAFETY: the thread's own errno; signal 0 only asks whether the thread is there.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        let answer = libc::syscall(libc::SYS_tgkill, process, thread, 0);
-        let gone = answer != 0 && *errno == libc::ESRCH;
-        *errno = before;
-        gone
-    }
+    let errno = Errno::save();
+    // SAFETY: takes numbers only; signal 0 only asks whether the thread is there.
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    let gone = answer != 0 && Errno::get() == libc::ESRCH;
+    errno.restore();
+    gone
 }
 
 /// Fails to compile when a node of type `T` does not fit into a slot.
@@ -384,7 +382,7 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 /// # Safety
 /// The slot came from `take_slot`, and nobody uses it any more.
 #[inline]
-pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
+pub(super) unsafe fn free_slot(slot: NonNull<u8>) {
     let block = own_block();
     let offset = slot.addr().get().wrapping_sub(block.addr() + offset_of!(Block, slots));
     if offset < SLOTS * LINE_BYTES {
@@ -392,7 +390,7 @@ pub(super) unsafe fn give_slot(slot: NonNull<u8>) {
         unsafe { &*block }.taken[offset / LINE_BYTES].store(0, Ordering::Release);
     } else {
         // SAFETY: by the caller.
-        unsafe { give_foreign_slot(slot) };
+        unsafe { free_foreign_slot(slot) };
     }
 }
 
@@ -410,9 +408,9 @@ pub(super) fn expect_slot() {
 /// Returns a node of another thread's pool, or of the overflow store.
 ///
 /// # Safety
-/// As `give_slot`.
+/// As `free_slot`.
 #[cold]
-unsafe fn give_foreign_slot(slot: NonNull<u8>) {
+unsafe fn free_foreign_slot(slot: NonNull<u8>) {
     let chunks = BLOCK_COUNT.load(Ordering::Relaxed) as usize / CHUNK_BLOCKS + 1;
     for chunk in BLOCKS.iter().take(chunks) {
         let start = chunk.load(Ordering::Acquire);
@@ -429,7 +427,7 @@ unsafe fn give_foreign_slot(slot: NonNull<u8>) {
         }
     }
     // SAFETY: by the caller; it is in no pool.
-    unsafe { give_overflow_slot(slot) };
+    unsafe { free_overflow_slot(slot) };
 }
 
 /// # Safety
@@ -480,7 +478,7 @@ fn take_overflow_slot() -> NonNull<u8> {
         }
     }
     let fresh = map_zeroed(OVERFLOW_BATCH * size_of::<OverflowSlot>()).cast::<OverflowSlot>().as_ptr();
-    // A node that is given back is reached by its slot's address, and more of it is used than the slot that was handed out.
+    // A node that is freed is reached by its slot's address, and more of it is used than the slot that was handed out.
     fresh.expose_provenance();
     // SAFETY: zeroed memory is valid nodes, so many, and nobody has seen them.
     let fresh = unsafe { core::slice::from_raw_parts(fresh, OVERFLOW_BATCH) };
@@ -504,7 +502,7 @@ fn push_free_overflow(node: &OverflowSlot) {
 
 /// # Safety
 /// The slot came from `take_overflow_slot`, and nobody uses it any more.
-unsafe fn give_overflow_slot(slot: NonNull<u8>) {
+unsafe fn free_overflow_slot(slot: NonNull<u8>) {
     let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.addr().get());
     // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.
     push_free_overflow(unsafe { &*node });
@@ -553,7 +551,7 @@ mod tests {
         let (free, name) = take_slot();
         assert!(name.is_some());
         // SAFETY: taken above.
-        unsafe { give_slot(free) };
+        unsafe { free_slot(free) };
         let block = current();
         block.taking.store(1, Ordering::Relaxed); // between reading the node's mark and setting it
         let (handlers, name) = take_slot();
@@ -563,9 +561,9 @@ mod tests {
         let (own, _) = take_slot();
         assert_eq!(own, free);
         // SAFETY: taken above.
-        unsafe { give_slot(own) };
+        unsafe { free_slot(own) };
         // SAFETY: taken above.
-        unsafe { give_slot(handlers) };
+        unsafe { free_slot(handlers) };
     }
 
     #[test]
@@ -589,7 +587,7 @@ mod tests {
             let slot =
                 NonNull::new(core::ptr::with_exposed_provenance_mut(slot)).expect("the address of a slot");
             // SAFETY: taken above, by a thread that has ended.
-            unsafe { give_slot(slot) };
+            unsafe { free_slot(slot) };
         }
     }
 }

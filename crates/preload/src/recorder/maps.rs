@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use profile::format::Type;
 use profile::record::{Host, Recorder};
 
-use super::files::read_file;
+use crate::files::{MapsLine, read_file};
 
 /// Executable ranges that are remembered. Programs with more have their mappings re-read now and then for nothing.
 const RANGES: usize = 1024;
@@ -76,7 +76,7 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
     while let Some(length) = text[next..].iter().position(|&byte| byte == b'\n') {
         let range = next..next + length + 1;
         next = range.end;
-        let Some(line) = Line::parse(&text[range.clone()]) else { continue };
+        let Some(line) = MapsLine::parse(&text[range.clone()]) else { continue };
         if line.executable && count < RANGES {
             new |= !knows(line.start);
             STARTS[count].store(line.start, Ordering::Relaxed);
@@ -87,10 +87,10 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
                 OWN_END.store(line.end, Ordering::Relaxed);
             }
         }
-        if !line.names_file {
+        if line.path.is_none() {
             continue;
         }
-        if line.first {
+        if line.offset == 0 {
             ids_length += write_build_id(line.start, &mut ids[ids_length..], scratch);
         }
         text.copy_within(range.clone(), kept);
@@ -98,34 +98,6 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
     }
     COUNT.store(count, Ordering::Release);
     new.then_some((&text[..kept], &ids[..ids_length]))
-}
-
-/// What matters of a line of `/proc/self/maps`: `start-end rwxp offset device inode path`.
-struct Line {
-    start: usize,
-    end: usize,
-    executable: bool,
-    names_file: bool,
-    /// The mapping starts at the file's beginning.
-    first: bool,
-}
-
-impl Line {
-    fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
-        let mut addresses = fields.next()?.split(|&byte| byte == b'-');
-        let start = hexadecimal(addresses.next()?)?;
-        let end = hexadecimal(addresses.next()?)?;
-        let executable = fields.next()?.get(2) == Some(&b'x');
-        let offset = hexadecimal(fields.next()?)?;
-        let path = fields.nth(2).unwrap_or(b"");
-        let names_file = path.first() == Some(&b'/');
-        Some(Self { start, end, executable, names_file, first: names_file && offset == 0 })
-    }
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<usize> {
-    usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// Writes address, length and build identifier of the ELF file mapped at `start`; nothing if it has none.

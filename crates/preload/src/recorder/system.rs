@@ -4,12 +4,14 @@ use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
+use machine::host::Errno;
+use machine::{Clock, Machine as _, Native};
 use profile::arena::Grow;
 use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
-use super::files::read_file;
 use super::maps;
+use crate::files::{fresh_memory, read_file};
 use crate::signals_blocked::with_signals_blocked;
 use crate::unwind;
 
@@ -76,14 +78,6 @@ fn core_number() -> u32 {
     }
     // SAFETY: no preconditions. An error is as good a core number as any.
     unsafe { libc::sched_getcpu() as u32 }
-}
-
-/// The time of a clock, ns.
-pub(super) fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable; the clocks used here exist.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The value of an environment variable, if it is set and not empty. Valid until the environment changes.
@@ -188,9 +182,9 @@ impl Grow for Linux {
     /// Opens the file anew each time: programs close descriptors that they do not know, and use their numbers again.
     /// The descriptor that was kept helps where the name does not: after dropping rights, or changing the root.
     fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32> {
-        let saved = errno();
+        let saved = Errno::save();
         let grown = grow_named(known, start, end);
-        set_errno(saved);
+        saved.restore();
         grown
     }
 }
@@ -204,7 +198,7 @@ fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
     // SAFETY: the path ends with a zero, and is never freed.
     let file = unsafe { libc::open(path.cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
-        let error = errno();
+        let error = Errno::get();
         return kept_file().map_or(Err(error), |file| grow_open(file, known, start, end));
     }
     let grown = if is_the_file(file) { grow_open(file, known, start, end) } else { Err(libc::ESTALE) };
@@ -234,7 +228,7 @@ fn grow_open(file: c_int, known: u64, start: u64, end: u64) -> Result<u64, i32> 
     if unsafe { libc::fallocate(file, 0, known as i64, (target - known) as i64) } == 0 {
         return Ok(target);
     }
-    match errno() {
+    match Errno::get() {
         // This file system cannot promise space, so the caller's own range is written: that makes it exist.
         libc::EOPNOTSUPP | libc::ENOSYS => write_zeros(file, start, end).map(|()| known),
         error => Err(error),
@@ -249,21 +243,11 @@ fn write_zeros(file: c_int, start: u64, end: u64) -> Result<(), i32> {
         // SAFETY: the buffer is long enough; nobody else has this range.
         let wrote = unsafe { libc::pwrite(file, ZEROS.as_ptr().cast(), length, at as i64) };
         if wrote <= 0 {
-            return Err(errno());
+            return Err(Errno::get());
         }
         at += wrote as u64;
     }
     Ok(())
-}
-
-fn errno() -> i32 {
-    // SAFETY: the thread's own errno.
-    unsafe { *libc::__errno_location() }
-}
-
-fn set_errno(value: i32) {
-    // SAFETY: the thread's own errno.
-    unsafe { *libc::__errno_location() = value };
 }
 
 impl Host for Linux {
@@ -278,16 +262,14 @@ impl Host for Linux {
     }
 
     fn monotonic_ns(&self) -> u64 {
-        clock_ns(libc::CLOCK_MONOTONIC)
+        Native::clock_ns(Clock::Monotonic)
     }
 
     fn zeroed(&self, bytes: usize) -> *mut u8 {
-        let saved = errno();
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping.
-        let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
-        set_errno(saved);
-        if start == libc::MAP_FAILED { null_mut() } else { start.cast() }
+        let saved = Errno::save();
+        let start = fresh_memory(bytes);
+        saved.restore();
+        start.unwrap_or(null_mut())
     }
 
     unsafe fn free(&self, start: *mut u8, bytes: usize) {
@@ -297,12 +279,12 @@ impl Host for Linux {
 
     #[inline(never)]
     fn stack(&self, frames: &mut [u64; FRAMES]) -> usize {
-        let saved = errno();
+        let saved = Errno::save();
         let length = unwind::stack(frames);
         if frames[..length].iter().any(|&pc| !maps::knows(pc as usize)) {
             maps::record(&super::RECORDER);
         }
-        set_errno(saved);
+        saved.restore();
         length
     }
 
@@ -317,21 +299,21 @@ impl Host for Linux {
 
     #[inline(never)]
     fn schedule(&self, tid: u32) -> Option<(u64, u64)> {
-        let saved = errno();
+        let saved = Errno::save();
         let mut path = [0u8; 48];
         let mut buffer = [0u8; 96];
         let text = read_file(schedstat_path(tid, &mut path), &mut buffer);
-        set_errno(saved);
+        saved.restore();
         let mut numbers = text.split(|byte| !byte.is_ascii_digit()).map(decimal);
         Some((numbers.next()??, numbers.next()??))
     }
 
     fn gone(&self, tid: u32) -> bool {
-        let saved = errno();
+        let saved = Errno::save();
         // SAFETY: signal 0 only asks whether the thread is there.
         let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as c_int, 0) };
-        let gone = answer != 0 && errno() == libc::ESRCH;
-        set_errno(saved);
+        let gone = answer != 0 && Errno::get() == libc::ESRCH;
+        saved.restore();
         gone
     }
 

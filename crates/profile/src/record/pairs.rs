@@ -7,8 +7,8 @@ use super::table::{Entry, Table};
 use super::threads::ThreadPart;
 use pthread::object::ObjectKind;
 
-use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of};
-use crate::arena::{Block, Need};
+use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of, new_pair};
+use crate::arena::Need;
 use crate::format::{Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
 use crate::histogram::bucket;
 
@@ -242,15 +242,6 @@ impl<H: Host> Recorder<H> {
         histograms.head.store(head(Type::Histograms, length), Ordering::Release);
         pair.histograms.store(self.arena.position_of(histograms), Relaxed);
     }
-}
-
-pub(super) fn new_pair(block: &Block, key: u64) -> Option<NonNull<Pair>> {
-    let start = NonNull::new(block.take(Pair::LENGTH)?.cast::<Pair>())?;
-    // SAFETY: the space is the caller's alone, aligned, in the mapping.
-    let pair = unsafe { start.as_ref() };
-    pair.key.store(key, Relaxed);
-    pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);
-    Some(start)
 }
 
 #[inline]

@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 
 use super::table::{Entry, Table, home};
-use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of};
+use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of, new_pair};
 use crate::arena::{Block, Need};
 use crate::format::{Pair, Thread, Type, UNIT, head};
 
@@ -210,7 +210,7 @@ impl<H: Host> Recorder<H> {
         let mut value =
             ThreadPart { next: null_mut(), thread, block, table, number, hand: 0, ended: AtomicU32::new(0) };
         for mode in [Mode::Exclusive, Mode::Shared] {
-            let pair = super::pairs::new_pair(&block, key_of(MERGED, mode))?;
+            let pair = new_pair(&block, key_of(MERGED, mode))?;
             // SAFETY: the pair is in the mapping.
             unsafe { pair.as_ref() }.state.store(UNTIMED, Relaxed);
             value.table.put(key_of(MERGED, mode), pair.as_ptr());

@@ -17,7 +17,7 @@ thread_local! {
     pub(crate) static CORE: Cell<u32> = const { Cell::new(0) };
     /// Stack of the next lock that is touched first.
     pub(crate) static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Bytes that the disk has room for.
+    /// Bytes that the disk has space for.
     pub(crate) static DISK: Cell<u64> = const { Cell::new(u64::MAX) };
     /// Thread identifiers that are gone.
     pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };

@@ -20,9 +20,9 @@ use self::lines::Lines;
 use self::requester::Requesters;
 use crate::directory::{Request, State};
 use crate::hardware::Hardware;
-use crate::random::Random;
 use crate::report::{LineCounts, LineReport};
 use crate::{NOBODY, Time};
+use machine::random::Random;
 
 pub(crate) use self::requester::Watched;
 

@@ -22,8 +22,8 @@ pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
             object.lock.add_locked(1);
             object.release();
         }
-        for round in 0..shape.acquisitions {
-            let first = thread == 0 && round == 0;
+        for nth in 0..shape.acquisitions {
+            let first = thread == 0 && nth == 0;
             if !first && !object.lock.get_not_zero() {
                 continue;
             }
@@ -118,8 +118,8 @@ pub fn many_references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     object.count.set(1); // how many will be got
     add_up(shape, &guarded, ends_tried, |thread| {
         let mut inside = Inside::default();
-        for round in 0..shape.acquisitions as usize {
-            let got = if (thread + round).is_multiple_of(2) {
+        for nth in 0..shape.acquisitions as usize {
+            let got = if (thread + nth).is_multiple_of(2) {
                 object.lock.get_not_zero()
             } else {
                 object.lock.get_not_dead()

@@ -133,6 +133,17 @@ fn the_store_that_finds_the_buffer_full_waits_and_so_do_atomics() {
     assert!(cycles(&buffers(8), atomic) > 400);
 }
 
+/// The line comes long before the thread waits for it.
+#[test]
+fn a_wait_for_the_buffer_does_not_turn_the_clock_back() {
+    let later = |first: &U64, second: &U64| {
+        first.store(5, Relaxed);
+        M::delay(10_000);
+        second.fetch_add(1, Relaxed);
+    };
+    assert!((10_200..11_000).contains(&cycles(&buffers(8), later)));
+}
+
 #[test]
 fn a_load_of_part_of_what_was_stored_sees_it() {
     let parts = |first: &U64, _: &U64| {

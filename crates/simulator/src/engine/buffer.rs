@@ -181,11 +181,20 @@ pub(crate) unsafe fn drained_of(engine: *mut Engine, lines: &[u32]) {
 unsafe fn wait_while(engine: *mut Engine, condition: impl Fn(&StoreBuffer) -> bool) {
     // SAFETY: the caller's; every reference ends before the coroutine is suspended.
     unsafe {
+        let mut is_at_its_time = false;
         loop {
             let this = &mut *engine;
             let Some(thread) = this.threads.get_mut(this.scheduler.current as usize) else { return };
             if thread.buffer.stores.is_empty() || !condition(&thread.buffer) {
                 return;
+            }
+            if !is_at_its_time {
+                // Stores may leave before that, and one that does must not resume the thread in the past.
+                is_at_its_time = true;
+                if this.clock.is_behind() {
+                    catch_up(engine);
+                    continue;
+                }
             }
             thread.buffer.waits = true;
             suspend(engine);

@@ -151,7 +151,11 @@ impl Scheduler {
     fn move_to(&mut self, memory: &mut Memory, thread: u32, core: u32) {
         self.threads[thread as usize].core = core;
         memory.requesters.get_mut(thread).core = core;
-        memory.requesters.get_mut(thread + self.threads.len() as u32).core = core; // its store buffer, which is empty
+        // Its store buffer, which is empty.
+        let (threads, requests) = (self.threads.len() as u32, self.hardware.misses_in_flight);
+        for request in 0..requests {
+            memory.requesters.get_mut(threads + thread * requests + request).core = core;
+        }
     }
 
     /// A thread can run now, if its core is idle.

@@ -330,7 +330,8 @@ impl Engine {
             let mut routines = (0..count)
                 .map(|index| Self::start(engine, index, cores, start_skew, body))
                 .collect::<Vec<_>>();
-            (*engine).memory.requesters.add_buffers();
+            let this = &mut *engine;
+            this.memory.requesters.add_buffers(this.hardware.misses_in_flight);
             let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.clock.clear();
@@ -444,9 +445,9 @@ impl Engine {
     fn handle(&mut self, event: Event) -> Option<u32> {
         let Self { clock, memory, scheduler, .. } = self;
         match event {
-            Event::Resume(thread) => match self.is_buffer_of(thread) {
+            Event::Resume(thread) => match self.request_of_buffer(thread) {
                 None => return Some(thread),
-                Some(thread) => self.line_for_buffer(thread),
+                Some((thread, request)) => self.line_for_buffer(thread, request),
             },
             Event::Ready(thread) => scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {

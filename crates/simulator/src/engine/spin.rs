@@ -31,6 +31,8 @@ pub(crate) enum Stage {
     Turn,
     /// Its poll has missed, and the answer is here.
     Answered,
+    /// Its poll has found the line, which is about to leave its core.
+    Found,
 }
 
 /// The condition that a waiting thread waits for; it lies on the stack of its coroutine, which sleeps.
@@ -141,7 +143,10 @@ impl Engine {
         if stage == Stage::Turn {
             return self.poll(thread, line);
         }
-        self.answered_poll(thread);
+        match stage {
+            Stage::Found => self.clock.now += self.hardware.hit,
+            _ => self.answered_poll(thread),
+        }
         Ok(())
     }
 
@@ -185,8 +190,18 @@ impl Engine {
     /// Loads the line.
     #[inline]
     fn poll(&mut self, thread: u32, line: u32) -> Result<(), Stage> {
-        if self.memory.hit(self.scheduler.current_core, line, Request::Load) {
+        let (core, now) = (self.scheduler.current_core, self.clock.now);
+        if self.memory.hit(core, line, Request::Load) {
             self.locks.hit();
+            self.clock.now += self.hardware.hit;
+            return Ok(());
+        }
+        if self.memory.may_still_load(core, line, now) {
+            // Others of the same time come before the value is looked at.
+            if !self.clock.is_free_until(now) {
+                self.clock.push(now, Event::Resume(thread));
+                return Err(Stage::Found);
+            }
             self.clock.now += self.hardware.hit;
             return Ok(());
         }

@@ -83,6 +83,16 @@ impl Memory {
         answers
     }
 
+    /// Makes a load of a line that has been taken from a core before the core hears of it; false if it has heard.
+    #[inline]
+    pub(crate) fn may_still_load(&mut self, core: u32, line: u32, now: Time) -> bool {
+        let still = self.caches[core as usize].may_use(line, Request::Load, now);
+        if still {
+            self.lines.get(line).counts.hits += 1;
+        }
+        still
+    }
+
     /// Whether a core may write a line without asking.
     pub(crate) fn may_write(&mut self, core: u32, line: u32) -> bool {
         self.lines.get(line).answers(core, Request::Store)

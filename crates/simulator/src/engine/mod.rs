@@ -164,6 +164,7 @@ impl Engine {
         if request == Request::Atomic { self.hardware.atomic } else { self.hardware.hit }
     }
 
+    #[inline(always)]
     pub(crate) fn record(&mut self, thread: u32, what: What) {
         if thread != NOBODY {
             let core = self.scheduler.thread(thread).core;

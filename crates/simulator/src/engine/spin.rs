@@ -153,19 +153,19 @@ impl Engine {
     /// Parks a thread until its line is taken away.
     fn watch(&mut self, thread: u32, core: u32) {
         let (pause, hit) = (self.hardware.pause, self.hardware.hit);
-        let watched = Watched {
-            next_poll: self.clock.now + pause,
-            period: pause + hit,
-            polled: false,
-            ..self.memory.requesters.get(thread).watched
-        };
-        self.watch_lines(thread, core, watched);
+        let watched = &mut self.memory.requesters.get_mut(thread).watched;
+        watched.next_poll = self.clock.now + pause;
+        watched.period = pause + hit;
+        watched.polled = false;
+        self.park(thread, core);
     }
 
-    /// Parks a thread until one of its lines is taken away.
-    pub(super) fn watch_lines(&mut self, thread: u32, core: u32, watched: Watched) {
-        self.memory.watch(core, thread, watched);
-        self.record(thread, What::Watches { line: watched.lines[0] });
+    /// Parks a thread until one of the lines that it watches is taken away.
+    #[inline]
+    pub(super) fn park(&mut self, thread: u32, core: u32) {
+        self.memory.watch(core, thread);
+        let line = self.memory.requesters.get(thread).watched.lines[0];
+        self.record(thread, What::Watches { line });
         self.scheduler.time_slice(&mut self.clock, core);
     }
 

@@ -104,9 +104,8 @@ impl Memory {
         self.lines.get(line).has(core)
     }
 
-    /// Lets the thread on a core watch lines that the core has, until one of them is taken away.
-    pub(crate) fn watch(&mut self, core: u32, thread: u32, watched: Watched) {
-        self.requesters.get_mut(thread).watched = watched;
+    /// Lets the thread on a core watch its lines, which the core has, until one of them is taken away.
+    pub(crate) fn watch(&mut self, core: u32, thread: u32) {
         self.caches[core as usize].watcher = thread;
     }
 

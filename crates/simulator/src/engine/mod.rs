@@ -473,8 +473,10 @@ impl Engine {
     /// Counts the hits since the last call for the lock that the running thread is at.
     #[inline]
     fn count_hits(&mut self) {
-        let thread = self.threads.get(self.scheduler.current as usize);
-        self.locks.count_hits(thread.map_or(NOBODY, |thread| thread.counted_for));
+        if self.locks.has_uncounted_hits() {
+            let thread = self.threads.get(self.scheduler.current as usize);
+            self.locks.count_hits(thread.map_or(NOBODY, |thread| thread.counted_for));
+        }
     }
 
     /// What the simulation has counted.

@@ -1,6 +1,8 @@
 //! What simulating costs, by accesses and by cores: `cargo run --release -p contend-simulator --example cost`.
 //!
-//! Rates are by the processor time of the one thread that simulates. The accesses of a row are those that simulated
+//! Rates are by the processor time of the one thread that simulates, in seconds and in cycles of the host's time stamp counter,
+//! by which computers can be compared; `cost LOCK CORES MS [STORES LINES]` makes one row, with store buffers of so many
+//! stores and so many lines under way at once. The accesses of a row are those that simulated
 //! threads made; polls that a parked waiter was spared are not among them.
 
 use contend_simulator::{Hardware, Report, Simulated, Simulation};
@@ -33,8 +35,14 @@ const ACCESSES: u64 = 8_000_000;
 fn main() {
     let file = topology::MachineFile::parse(MACHINE).expect("a constant machine file");
     let hardware = Hardware::new(&file).expect("a machine of 1,024 cores");
-    if let [lock, cores, ms] = &std::env::args().skip(1).collect::<Vec<_>>()[..] {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    if let [lock, cores, ms, buffers @ ..] = &arguments[..] {
         let number = |text: &String| text.parse::<u64>().expect("a number");
+        let mut hardware = hardware;
+        if let [stores, lines] = buffers {
+            (hardware.store_buffer, hardware.misses_in_flight) =
+                (number(stores) as u32, number(lines) as u32);
+        }
         header();
         return row(lock, &hardware, || contended(lock, number(cores) as usize, number(ms) * 1_000_000));
     }
@@ -82,28 +90,42 @@ fn contended(lock: &str, threads: usize, duration_ns: u64) {
 
 fn header() {
     println!(
-        "| {:<12} | {:>10} | {:>9} | {:>10} | {:>12} | {:>8} | {:>12} | {:>10} | {:>8} |",
-        "", "accesses", "misses", "events", "spared polls", "s", "accesses/s", "events/s", "peak MiB"
+        "| {:<12} | {:>10} | {:>9} | {:>10} | {:>12} | {:>8} | {:>12} | {:>10} | {:>13} | {:>12} | {:>8} |",
+        "",
+        "accesses",
+        "misses",
+        "events",
+        "spared polls",
+        "s",
+        "accesses/s",
+        "events/s",
+        "cycles/access",
+        "cycles/event",
+        "peak MiB"
     );
-    println!("|{:-<14}|{}", "", " -: |".repeat(8));
+    println!("|{:-<14}|{}", "", " -: |".repeat(10));
 }
 
 fn row(name: &str, hardware: &Hardware, body: impl FnOnce()) {
-    let started = thread_seconds();
+    let (started, began, stamp) = (thread_seconds(), std::time::Instant::now(), time_stamp());
     let report = match Simulation::new(hardware).run(body) {
         Ok(((), report)) => report,
         Err(stopped) => return println!("{name}: {stopped}"),
     };
     let seconds = thread_seconds() - started;
+    // Cycles while the thread ran: the counter goes on while it does not.
+    let cycles = time_stamp().wrapping_sub(stamp) as f64 * seconds / began.elapsed().as_secs_f64();
     let Report { all_lines, totals, .. } = report;
     let accesses = all_lines.accesses();
     println!(
-        "| {name:<12} | {accesses:>10} | {:>9} | {:>10} | {:>12} | {seconds:>8.3} | {:>10.1} M | {:>8.1} M | {:>8.1} |",
+        "| {name:<12} | {accesses:>10} | {:>9} | {:>10} | {:>12} | {seconds:>8.3} | {:>10.1} M | {:>8.1} M | {:>13.0} | {:>12.0} | {:>8.1} |",
         all_lines.all_misses(),
         totals.events,
         totals.elided_polls,
         accesses as f64 / seconds / 1e6,
         totals.events as f64 / seconds / 1e6,
+        cycles / accesses as f64,
+        cycles / totals.events as f64,
         peak_mib(),
     );
 }
@@ -114,6 +136,15 @@ fn thread_seconds() -> f64 {
     // SAFETY: fills the structure that it is given.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The host's time stamp counter; zero where there is none for programs.
+fn time_stamp() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a counter.
+    return unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    0
 }
 
 /// The most memory that this process has had so far.

@@ -13,6 +13,9 @@ const HEAP_BYTES: usize = if cfg!(miri) { 1 << 20 } else { 256 << 20 };
 /// One thread's stack, most of which is never touched.
 pub(crate) const STACK_BYTES: usize = 128 << 10;
 const GUARD_BYTES: usize = 4096;
+/// Stacks begin in so many different lines of a page. If all began in one, what the threads use of them would meet in the same
+/// few sets of the host's caches.
+const STACK_COLOURS: usize = GUARD_BYTES / LINE_BYTES;
 /// The most threads that a run can have.
 pub const MAX_THREADS: usize = if cfg!(miri) { 16 } else { 4096 };
 const ARENA_BYTES: usize = HEAP_BYTES + MAX_THREADS * STACK_BYTES;
@@ -150,7 +153,8 @@ impl SimulatedMemory {
             }
             region.guarded = index + 1;
         }
-        ThreadStack { limit: limit.as_ptr() as usize }
+        let limit = limit.as_ptr() as usize;
+        ThreadStack { limit, base: limit + STACK_BYTES - index % STACK_COLOURS * LINE_BYTES }
     }
 }
 
@@ -178,12 +182,13 @@ fn home_key(home: Home) -> u32 {
 /// One thread's stack in the arena.
 pub(crate) struct ThreadStack {
     limit: usize,
+    base: usize,
 }
 
 // SAFETY: its lowest page is a guard page, and the rest is larger than the least stack.
 unsafe impl Stack for ThreadStack {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.limit + STACK_BYTES).expect("an address inside a mapping")
+        StackPointer::new(self.base).expect("an address inside a mapping")
     }
 
     fn limit(&self) -> StackPointer {

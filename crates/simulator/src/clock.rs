@@ -26,9 +26,53 @@ pub(crate) enum Event {
     SliceEnd(u32, u32),
 }
 
+/// An event in one word, as it goes through the queue: its kind in the lowest bits, then the thread, line or core, then the
+/// number of the wait or slice. The host moves it in one register; an enum written in parts and read as a whole just
+/// after that stalls until the parts have left the host's store buffer.
+#[derive(Clone, Copy)]
+struct Packed(u64);
+
+const KIND_BITS: u32 = 4;
+
+impl Packed {
+    #[inline]
+    fn new(event: Event) -> Self {
+        let (kind, of, number) = match event {
+            Event::Resume(thread) => (0, thread, 0),
+            Event::Issue(thread) => (1, thread, 0),
+            Event::HomeArrival(thread) => (2, thread, 0),
+            Event::OwnerProbed(thread) => (3, thread, 0),
+            Event::OwnerAnswers(thread) => (4, thread, 0),
+            Event::HomeFree(line) => (5, line, 0),
+            Event::Ready(thread) => (6, thread, 0),
+            Event::Timer(thread, wait) => (7, thread, wait),
+            Event::SliceEnd(core, slice) => (8, core, slice),
+        };
+        // Threads, cores and lines have numbers of fewer bits: the arena has less than 4 GiB.
+        debug_assert!(of >> (32 - KIND_BITS) == 0);
+        Self(kind | u64::from(of) << KIND_BITS | u64::from(number) << 32)
+    }
+
+    #[inline]
+    fn event(self) -> Event {
+        let (of, number) = (self.0 as u32 >> KIND_BITS, (self.0 >> 32) as u32);
+        match self.0 & ((1 << KIND_BITS) - 1) {
+            0 => Event::Resume(of),
+            1 => Event::Issue(of),
+            2 => Event::HomeArrival(of),
+            3 => Event::OwnerProbed(of),
+            4 => Event::OwnerAnswers(of),
+            5 => Event::HomeFree(of),
+            6 => Event::Ready(of),
+            7 => Event::Timer(of, number),
+            _ => Event::SliceEnd(of, number),
+        }
+    }
+}
+
 /// The time, and the queue of events.
 pub(crate) struct Clock {
-    events: Wheel<Event>,
+    events: Wheel<Packed>,
     /// The time of the running thread, or of the event at hand.
     pub(crate) now: Time,
     /// How far the running thread may go before something else happens.
@@ -43,7 +87,7 @@ impl Clock {
     /// Adds an event, not before the last one taken.
     #[inline]
     pub(crate) fn push(&mut self, time: Time, event: Event) {
-        self.events.push(time, event);
+        self.events.push(time, Packed::new(event));
         self.horizon = self.horizon.min(time);
     }
 
@@ -52,7 +96,7 @@ impl Clock {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let (time, event) = self.events.pop()?;
         self.now = time;
-        Some(event)
+        Some(event.event())
     }
 
     /// Whether something else happens before the running thread's next step.
@@ -86,5 +130,31 @@ impl Clock {
     /// Forgets all events.
     pub(crate) fn clear(&mut self) {
         self.events = Wheel::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_comes_out_of_its_word_as_it_went_in() {
+        const MOST: u32 = u32::MAX >> KIND_BITS;
+        for of in [0, 1, MOST] {
+            let one = [
+                Event::Resume,
+                Event::Issue,
+                Event::HomeArrival,
+                Event::OwnerProbed,
+                Event::OwnerAnswers,
+                Event::HomeFree,
+                Event::Ready,
+            ];
+            let two = [Event::Timer, Event::SliceEnd];
+            let numbered = two.iter().flat_map(|event| [0, u32::MAX].map(|number| event(of, number)));
+            for event in one.iter().map(|event| event(of)).chain(numbered) {
+                assert_eq!(Packed::new(event).event(), event);
+            }
+        }
     }
 }

@@ -51,6 +51,12 @@ impl Locks {
         self.hits += 1;
     }
 
+    /// Whether there were hits since they were last counted for a lock.
+    #[inline]
+    pub(crate) fn has_uncounted_hits(&self) -> bool {
+        self.hits != self.hits_counted
+    }
+
     /// Counts the hits since the last call for a lock, if there is one with this number.
     #[inline]
     pub(crate) fn count_hits(&mut self, number: u32) {

@@ -52,6 +52,8 @@ pub(crate) struct Scheduler {
     threads_move: bool,
     cores: Vec<Core>,
     threads: Vec<Thread>,
+    /// Threads that wait for a core, of all cores. Mostly none do, and then nobody looks at the cores.
+    ready: usize,
     /// By the address that they sleep at, in the order of their sleeps.
     sleepers: BTreeMap<u32, VecDeque<u32>>,
     /// The thread that runs now; nobody while the caller of the simulation does.
@@ -73,6 +75,7 @@ impl Scheduler {
             threads_move,
             cores: (0..hardware.cores()).map(core).collect(),
             threads: Vec::new(),
+            ready: 0,
             sleepers: BTreeMap::new(),
             current: NOBODY,
             current_core: NOBODY,
@@ -101,6 +104,7 @@ impl Scheduler {
             core.running = NOBODY;
             core.ready.clear();
         }
+        self.ready = 0;
         self.sleepers.clear();
         std::mem::take(&mut self.threads)
     }
@@ -131,6 +135,9 @@ impl Scheduler {
     /// When the running thread has to give up its core; never, if nobody else wants it.
     #[inline]
     pub(crate) fn slice_end(&self) -> Time {
+        if self.ready == 0 {
+            return Time::MAX;
+        }
         match self.cores.get(self.current_core as usize) {
             Some(core) if !core.ready.is_empty() => core.slice_end,
             _ => Time::MAX,
@@ -151,7 +158,11 @@ impl Scheduler {
     fn move_to(&mut self, memory: &mut Memory, thread: u32, core: u32) {
         self.threads[thread as usize].core = core;
         memory.requesters.get_mut(thread).core = core;
-        memory.requesters.get_mut(thread + self.threads.len() as u32).core = core; // its store buffer, which is empty
+        // Its store buffer, which is empty.
+        let (threads, requests) = (self.threads.len() as u32, self.hardware.misses_in_flight);
+        for request in 0..requests {
+            memory.requesters.get_mut(threads + thread * requests + request).core = core;
+        }
     }
 
     /// A thread can run now, if its core is idle.
@@ -163,13 +174,19 @@ impl Scheduler {
             self.give_core(clock, core, thread, clock.now);
             return;
         }
-        self.cores[core as usize].ready.push_back(thread);
+        self.queue(core, thread);
         if memory.is_watched(core) {
             self.time_slice(clock, core);
         }
         if core == self.current_core {
             clock.limit_horizon(self.cores[core as usize].slice_end);
         }
+    }
+
+    /// Lets a thread wait for a core.
+    fn queue(&mut self, core: u32, thread: u32) {
+        self.cores[core as usize].ready.push_back(thread);
+        self.ready += 1;
     }
 
     /// Lets an event take the core from the thread that watches there, once its slice is over and if others wait.
@@ -204,6 +221,7 @@ impl Scheduler {
             }
         }
         if let Some(next) = next {
+            self.ready -= 1;
             self.context_switches += 1;
             self.give_core(clock, core, next, clock.now + self.hardware.context_switch);
         }
@@ -213,7 +231,7 @@ impl Scheduler {
     pub(crate) fn preempt(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
         let core = self.threads[thread as usize].core;
         self.threads[thread as usize].activity = Activity::Ready;
-        self.cores[core as usize].ready.push_back(thread);
+        self.queue(core, thread);
         self.leave_core(clock, memory, core);
     }
 

@@ -82,15 +82,21 @@ impl Trace {
         Self { last: vec![unused; cores * LAST].into(), made: vec![0; cores].into(), kept: Vec::new(), keep }
     }
 
-    #[inline]
+    /// Inlined, so that the record is written where it stays, and not copied just after that.
+    #[inline(always)]
     pub(crate) fn record(&mut self, time: Time, core: u32, thread: u32, what: What) {
-        let record = Record { time, core, thread, what };
         let made = &mut self.made[core as usize];
-        self.last[core as usize * LAST + *made % LAST] = record;
+        let place = core as usize * LAST + *made % LAST;
         *made += 1;
+        self.last[place] = Record { time, core, thread, what };
         if self.kept.len() < self.keep {
-            self.kept.push(record);
+            self.keep(place);
         }
+    }
+
+    #[cold]
+    fn keep(&mut self, place: usize) {
+        self.kept.push(self.last[place]);
     }
 
     /// The last records of each core that did anything, oldest first.

@@ -4,12 +4,12 @@
 //! makes a run the same on every computer.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Time;
 
-/// Width of a slot as a power of two, in picoseconds: about 2 ns, so that few events share one.
-const SLOT_SHIFT: u32 = 11;
+/// Width of a slot as a power of two, in picoseconds: about 1 ns, so that few events share one.
+const SLOT_SHIFT: u32 = 10;
 const SLOTS: usize = 4096;
 const WORDS: usize = SLOTS / 64;
 const NONE: u32 = u32::MAX;
@@ -44,11 +44,18 @@ impl<T> Ord for Far<T> {
 /// Events by time.
 ///
 /// An event that comes before all others when it is added stays in `front`: often it is the next one taken, and never
-/// sees the wheel.
+/// sees the wheel. Nor does one that is added at the very time of the last one taken: it goes to the end of `due`, behind
+/// all others of that time.
 pub(crate) struct Wheel<T> {
     /// When the next event happens.
     next: Time,
-    /// The next event with its sequence, unless it is in the wheel or far ahead.
+    /// When the last event taken happened.
+    now: Time,
+    /// What was added at that time; what had been added for it before comes before.
+    due: VecDeque<T>,
+    /// When the next event happens that is not in `due`.
+    next_not_due: Time,
+    /// That event with its sequence, unless it is in the wheel or far ahead.
     front: Option<(u64, T)>,
     /// The earliest time in the wheel or far ahead.
     first: Time,
@@ -70,6 +77,9 @@ impl<T: Copy> Wheel<T> {
     pub(crate) fn new() -> Self {
         Self {
             next: Time::MAX,
+            now: 0,
+            due: VecDeque::new(),
+            next_not_due: Time::MAX,
             front: None,
             first: Time::MAX,
             first_slot: 0,
@@ -93,12 +103,18 @@ impl<T: Copy> Wheel<T> {
     /// Adds an event, not before the last one taken.
     #[inline]
     pub(crate) fn push(&mut self, time: Time, event: T) {
+        if time == self.now {
+            self.due.push_back(event);
+            self.next = time;
+            return;
+        }
         self.sequence += 1;
-        if time >= self.next {
+        if time >= self.next_not_due {
             self.put(time, self.sequence, event, false);
             return;
         }
-        let next = std::mem::replace(&mut self.next, time);
+        let next = std::mem::replace(&mut self.next_not_due, time);
+        self.next = self.next.min(time);
         if let Some((sequence, event)) = self.front.replace((self.sequence, event)) {
             // It came before all that has been added since.
             self.put(next, sequence, event, true);
@@ -108,8 +124,24 @@ impl<T: Copy> Wheel<T> {
     /// Takes the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
+        if self.next_not_due != self.now
+            && let Some(event) = self.due.pop_front()
+        {
+            if self.due.is_empty() {
+                self.next = self.next_not_due;
+            }
+            return Some((self.now, event));
+        }
+        let (time, event) = self.pop_not_due()?;
+        self.now = time;
+        self.next = if self.due.is_empty() { self.next_not_due } else { time };
+        Some((time, event))
+    }
+
+    #[inline]
+    fn pop_not_due(&mut self) -> Option<(Time, T)> {
         if let Some((_, event)) = self.front.take() {
-            return Some((std::mem::replace(&mut self.next, self.first), event));
+            return Some((std::mem::replace(&mut self.next_not_due, self.first), event));
         }
         if self.occupied_words == 0 {
             self.at = self.far.peek()?.0.0 >> SLOT_SHIFT;
@@ -132,7 +164,7 @@ impl<T: Copy> Wheel<T> {
         if at != self.at && !self.far.is_empty() {
             self.bring_near();
         }
-        self.next = self.first;
+        self.next_not_due = self.first;
         Some((time, event))
     }
 

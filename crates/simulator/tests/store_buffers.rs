@@ -11,9 +11,19 @@ type U32 = <M as Machine>::U32;
 type U64 = <M as Machine>::U64;
 type Cell = <M as Machine>::Cell<u64>;
 
-/// The two sockets of the other tests, with store buffers of this length.
+/// The two sockets of the other tests, with these lines in the coherence section.
+fn with(keys: &str) -> Hardware {
+    hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\n{keys}"))
+}
+
+/// With store buffers of this length.
 fn buffers(stores: u32) -> Hardware {
-    hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\nstore_buffer = {stores}"))
+    with(&format!("store_buffer = {stores}"))
+}
+
+/// With store buffers of 8, and so many lines under way at once.
+fn lines_under_way(lines: u32) -> Hardware {
+    with(&format!("store_buffer = 8\nmisses_in_flight = {lines}"))
 }
 
 fn word() -> Placed<U32, M> {
@@ -53,16 +63,18 @@ fn both_loads_come_first(hardware: &Hardware, ordering: Ordering, fence: bool) -
 
 #[test]
 fn a_load_passes_a_store_before_it_only_in_a_buffer_and_not_over_a_fence() {
-    assert!(both_loads_come_first(&buffers(8), Release, false) > 0);
-    assert_eq!(both_loads_come_first(&buffers(8), Release, true), 0);
-    assert_eq!(both_loads_come_first(&buffers(8), SeqCst, false), 0);
+    for buffered in [buffers(8), lines_under_way(4)] {
+        assert!(both_loads_come_first(&buffered, Release, false) > 0);
+        assert_eq!(both_loads_come_first(&buffered, Release, true), 0);
+        assert_eq!(both_loads_come_first(&buffered, SeqCst, false), 0);
+    }
     assert_eq!(both_loads_come_first(&hardware(), Release, false), 0);
 }
 
 /// Whoever sees a flag sees what was stored before it, wherever the lines are and whatever else is in the buffer.
 #[test]
 fn a_message_is_there_when_its_flag_is() {
-    for stores in [1, 2, 8] {
+    for hardware in [buffers(1), buffers(2), buffers(8), lines_under_way(2), lines_under_way(8)] {
         for seed in 1..6 {
             let body = || {
                 let flag = word();
@@ -82,7 +94,7 @@ fn a_message_is_there_when_its_flag_is() {
                 });
             };
             let options = Options { seed, ..Options::default() };
-            Simulation::new(&buffers(stores)).options(options).run(body).unwrap();
+            Simulation::new(&hardware).options(options).run(body).unwrap();
         }
     }
 }
@@ -133,6 +145,92 @@ fn the_store_that_finds_the_buffer_full_waits_and_so_do_atomics() {
     assert!(cycles(&buffers(8), atomic) > 400);
 }
 
+/// Cycles until 8 stores of a thread on the far socket have been made, each to a line that the near one has written.
+fn cycles_of_8_stores(hardware: &Hardware) -> f64 {
+    let body = || {
+        let lines = [(); 8].map(|()| word());
+        let taken = word();
+        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+            if thread == 0 {
+                lines.iter().for_each(|line| line.store(7, Relaxed));
+            } else {
+                at(20_000);
+                let started = M::now();
+                lines.iter().for_each(|line| line.store(5, Relaxed));
+                M::fence(SeqCst);
+                assert!(lines.iter().all(|line| line.load(Relaxed) == 5));
+                taken.store((M::now() - started) as u32, Relaxed);
+            }
+        });
+        taken.load(Relaxed)
+    };
+    Simulation::new(hardware).run(body).unwrap().0.into()
+}
+
+/// So many round trips as there are rounds of the lines that may be under way at once, and no fewer.
+#[test]
+fn lines_under_way_at_once_take_the_time_of_one() {
+    let one_by_one = cycles_of_8_stores(&lines_under_way(1));
+    assert_eq!(one_by_one, cycles_of_8_stores(&buffers(8)), "the key's default is 1");
+    for (lines, round_trips) in [(2, 4.0), (3, 3.0), (4, 2.0), (8, 1.0)] {
+        let times = 8.0 * cycles_of_8_stores(&lines_under_way(lines)) / one_by_one;
+        assert!((round_trips..1.25 * round_trips).contains(&times), "{lines} lines: {times} round trips");
+    }
+}
+
+/// A line that has come before its store's turn can be taken away: the store stays unseen, and its line is asked for again.
+#[test]
+fn a_line_that_came_too_early_is_asked_for_again() {
+    let early_line = |lines: u32| {
+        let body = || {
+            let (far, early, found) = (word(), word(), word());
+            M::run(&Plan { threads: 3, cores: &[0, 4, 5], duration_ns: None }, &|thread| match thread {
+                0 => far.store(7, Relaxed),
+                1 => {
+                    at(20_000);
+                    // This one crosses, while the other line is in the same die.
+                    far.store(5, Relaxed);
+                    early.store(5, Relaxed);
+                }
+                _ => {
+                    early.store(7, Relaxed);
+                    at(20_150);
+                    found.store(early.fetch_add(1, Relaxed), Relaxed);
+                }
+            });
+            assert_eq!((found.load(Relaxed), early.load(Relaxed)), (7, 5), "{lines} lines");
+            M::address(&*early)
+        };
+        let (address, report) = Simulation::new(&lines_under_way(lines)).run(body).unwrap();
+        report.lines.iter().find(|line| line.address as usize == address).unwrap().counts.all_misses()
+    };
+    assert_eq!((early_line(1), early_line(2)), (2, 4));
+}
+
+#[test]
+fn a_machine_file_cannot_ask_for_more_lines_than_stores() {
+    for keys in [
+        "misses_in_flight = 2",
+        "store_buffer = 8\nmisses_in_flight = 9",
+        "store_buffer = 8\nmisses_in_flight = 0",
+    ] {
+        let text = common::TWO_SOCKETS.replace("\"MESI\"", &format!("\"MESI\"\n{keys}"));
+        let error = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("coherence.misses_in_flight is"), "{keys}: {error}");
+    }
+}
+
+/// The line comes long before the thread waits for it.
+#[test]
+fn a_wait_for_the_buffer_does_not_turn_the_clock_back() {
+    let later = |first: &U64, second: &U64| {
+        first.store(5, Relaxed);
+        M::delay(10_000);
+        second.fetch_add(1, Relaxed);
+    };
+    assert!((10_200..11_000).contains(&cycles(&buffers(8), later)));
+}
+
 #[test]
 fn a_load_of_part_of_what_was_stored_sees_it() {
     let parts = |first: &U64, _: &U64| {
@@ -167,10 +265,11 @@ fn stores_are_made_before_a_thread_ends_or_sleeps() {
 #[test]
 fn every_lock_excludes_with_store_buffers() {
     let counter = workloads::catalogue::find("counter").unwrap();
-    for lock in locks::catalogue::LOCKS {
+    let each = |hardware| locks::catalogue::LOCKS.iter().map(move |lock| (lock, hardware));
+    for (lock, hardware) in each(&buffers(8)).chain(each(&lines_under_way(8))) {
         let load = workloads::Load { threads: 8, duration_ns: 100_000, ..workloads::Load::default() };
         let run = || workloads::catalogue::run::<M>(counter, lock.name, &load).unwrap().operations();
-        let outcome = || Simulation::new(&buffers(8)).run(run);
+        let outcome = || Simulation::new(hardware).run(run);
         let (operations, report) = outcome().unwrap_or_else(|stopped| panic!("{}: {stopped}", lock.name));
         assert!(operations > 0, "{}", lock.name);
         assert_eq!(outcome().unwrap(), (operations, report), "{}", lock.name);
@@ -210,7 +309,7 @@ fn a_release_does_not_wait_for_its_line() {
 fn a_line_stays_with_its_writer_for_the_minimum() {
     let misses = |stay: u64| {
         let figure = format!("minimum_stay = {{ value = {stay}, unit = \"ns\", source = \"assumed\" }}");
-        let hardware = hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\n{figure}"));
+        let hardware = with(&figure);
         let body = || {
             let shared = word();
             M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|_| {

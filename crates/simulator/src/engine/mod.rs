@@ -164,6 +164,7 @@ impl Engine {
         if request == Request::Atomic { self.hardware.atomic } else { self.hardware.hit }
     }
 
+    #[inline(always)]
     pub(crate) fn record(&mut self, thread: u32, what: What) {
         if thread != NOBODY {
             let core = self.scheduler.thread(thread).core;
@@ -330,7 +331,8 @@ impl Engine {
             let mut routines = (0..count)
                 .map(|index| Self::start(engine, index, cores, start_skew, body))
                 .collect::<Vec<_>>();
-            (*engine).memory.requesters.add_buffers();
+            let this = &mut *engine;
+            this.memory.requesters.add_buffers(this.hardware.misses_in_flight);
             let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.clock.clear();
@@ -444,9 +446,9 @@ impl Engine {
     fn handle(&mut self, event: Event) -> Option<u32> {
         let Self { clock, memory, scheduler, .. } = self;
         match event {
-            Event::Resume(thread) => match self.is_buffer_of(thread) {
+            Event::Resume(thread) => match self.request_of_buffer(thread) {
                 None => return Some(thread),
-                Some(thread) => self.line_for_buffer(thread),
+                Some((thread, request)) => self.line_for_buffer(thread, request),
             },
             Event::Ready(thread) => scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {
@@ -471,8 +473,10 @@ impl Engine {
     /// Counts the hits since the last call for the lock that the running thread is at.
     #[inline]
     fn count_hits(&mut self) {
-        let thread = self.threads.get(self.scheduler.current as usize);
-        self.locks.count_hits(thread.map_or(NOBODY, |thread| thread.counted_for));
+        if self.locks.has_uncounted_hits() {
+            let thread = self.threads.get(self.scheduler.current as usize);
+            self.locks.count_hits(thread.map_or(NOBODY, |thread| thread.counted_for));
+        }
     }
 
     /// What the simulation has counted.

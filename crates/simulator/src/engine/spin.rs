@@ -31,6 +31,8 @@ pub(crate) enum Stage {
     Turn,
     /// Its poll has missed, and the answer is here.
     Answered,
+    /// Its poll has found the line, which is about to leave its core.
+    Found,
 }
 
 /// The condition that a waiting thread waits for; it lies on the stack of its coroutine, which sleeps.
@@ -141,26 +143,29 @@ impl Engine {
         if stage == Stage::Turn {
             return self.poll(thread, line);
         }
-        self.answered_poll(thread);
+        match stage {
+            Stage::Found => self.clock.now += self.hardware.hit,
+            _ => self.answered_poll(thread),
+        }
         Ok(())
     }
 
     /// Parks a thread until its line is taken away.
     fn watch(&mut self, thread: u32, core: u32) {
         let (pause, hit) = (self.hardware.pause, self.hardware.hit);
-        let watched = Watched {
-            next_poll: self.clock.now + pause,
-            period: pause + hit,
-            polled: false,
-            ..self.memory.requesters.get(thread).watched
-        };
-        self.watch_lines(thread, core, watched);
+        let watched = &mut self.memory.requesters.get_mut(thread).watched;
+        watched.next_poll = self.clock.now + pause;
+        watched.period = pause + hit;
+        watched.polled = false;
+        self.park(thread, core);
     }
 
-    /// Parks a thread until one of its lines is taken away.
-    pub(super) fn watch_lines(&mut self, thread: u32, core: u32, watched: Watched) {
-        self.memory.watch(core, thread, watched);
-        self.record(thread, What::Watches { line: watched.lines[0] });
+    /// Parks a thread until one of the lines that it watches is taken away.
+    #[inline]
+    pub(super) fn park(&mut self, thread: u32, core: u32) {
+        self.memory.watch(core, thread);
+        let line = self.memory.requesters.get(thread).watched.lines[0];
+        self.record(thread, What::Watches { line });
         self.scheduler.time_slice(&mut self.clock, core);
     }
 
@@ -185,8 +190,18 @@ impl Engine {
     /// Loads the line.
     #[inline]
     fn poll(&mut self, thread: u32, line: u32) -> Result<(), Stage> {
-        if self.memory.hit(self.scheduler.current_core, line, Request::Load) {
+        let (core, now) = (self.scheduler.current_core, self.clock.now);
+        if self.memory.hit(core, line, Request::Load) {
             self.locks.hit();
+            self.clock.now += self.hardware.hit;
+            return Ok(());
+        }
+        if self.memory.may_still_load(core, line, now) {
+            // Others of the same time come before the value is looked at.
+            if !self.clock.is_free_until(now) {
+                self.clock.push(now, Event::Resume(thread));
+                return Err(Stage::Found);
+            }
             self.clock.now += self.hardware.hit;
             return Ok(());
         }

@@ -60,7 +60,8 @@ pub(crate) unsafe fn wait_for_lines(
             next_poll + polls * period
         });
         this.scheduler.begin_wait(&mut this.clock, timeout);
-        this.watch_lines(current, core, watched);
+        this.memory.requesters.get_mut(current).watched = watched;
+        this.park(current, core);
         suspend(engine);
         let this = &mut *engine;
         let polled = this.memory.requesters.get(current).watched.polled;

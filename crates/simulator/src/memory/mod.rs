@@ -83,15 +83,29 @@ impl Memory {
         answers
     }
 
+    /// Makes a load of a line that has been taken from a core before the core hears of it; false if it has heard.
+    #[inline]
+    pub(crate) fn may_still_load(&mut self, core: u32, line: u32, now: Time) -> bool {
+        let still = self.caches[core as usize].may_use(line, Request::Load, now);
+        if still {
+            self.lines.get(line).counts.hits += 1;
+        }
+        still
+    }
+
+    /// Whether a core may write a line without asking.
+    pub(crate) fn may_write(&mut self, core: u32, line: u32) -> bool {
+        self.lines.get(line).answers(core, Request::Store)
+    }
+
     /// Whether a core has a line.
     #[inline]
     pub(crate) fn has(&mut self, core: u32, line: u32) -> bool {
         self.lines.get(line).has(core)
     }
 
-    /// Lets the thread on a core watch lines that the core has, until one of them is taken away.
-    pub(crate) fn watch(&mut self, core: u32, thread: u32, watched: Watched) {
-        self.requesters.get_mut(thread).watched = watched;
+    /// Lets the thread on a core watch its lines, which the core has, until one of them is taken away.
+    pub(crate) fn watch(&mut self, core: u32, thread: u32) {
         self.caches[core as usize].watcher = thread;
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Watched {
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
-/// The request of a thread or of its store buffer, or the last one that it made.
+/// A request of a thread or of its store buffer, or the last one of this number.
 pub(crate) struct Requester {
     pub(crate) core: u32,
     pub(crate) line: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Requester {
     pub(crate) watched: Watched,
 }
 
-/// All requesters: threads by their number, then their store buffers.
+/// All requesters: threads by their number, then their store buffers, each with so many numbers as it has requests.
 #[derive(Default)]
 pub(crate) struct Requesters {
     all: Vec<Requester>,
@@ -78,10 +78,10 @@ impl Requesters {
         });
     }
 
-    /// Adds the store buffers of all threads, in the same order.
-    pub(crate) fn add_buffers(&mut self) {
+    /// Adds the store buffers of all threads, in the same order, each with so many requests.
+    pub(crate) fn add_buffers(&mut self, requests: u32) {
         for thread in 0..self.all.len() {
-            self.add(self.all[thread].core);
+            (0..requests).for_each(|_| self.add(self.all[thread].core));
         }
     }
 

@@ -55,6 +55,9 @@ macro_rules! coherence {
             /// Stores of a core that may retire before their lines have come; none if absent: a store waits for its line.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub store_buffer: Option<u32>,
+            /// Lines that may be under way at once for the stores of a buffer; one if absent: that of the oldest store.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub misses_in_flight: Option<u32>,
             /// Links between each two sockets, row by row; one link between all if absent.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub hops: Vec<Vec<u32>>,
@@ -79,6 +82,7 @@ macro_rules! coherence {
                     $($name: None,)*
                     sockets_per_controller: None,
                     store_buffer: None,
+                    misses_in_flight: None,
                     hops: Vec::new(),
                 }
             }

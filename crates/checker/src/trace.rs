@@ -76,6 +76,11 @@ impl ReplayTrace {
         Self { threads: steps.enumerate().map(of_thread).collect(), orders: sorted(orders), wrong }
     }
 
+    /// The trace of a client that is wrong before its threads begin.
+    pub(crate) fn of_no_step() -> Self {
+        Self { threads: vec![Thread::default()], ..Self::default() }
+    }
+
     /// Where it is wrong, if that is said.
     pub(crate) fn wrong(&self) -> Option<&WrongAt> {
         self.wrong.as_ref()

@@ -239,6 +239,16 @@ fn report_or(
     session.explore(client);
     let elapsed = started.elapsed();
     let mut session = session.into_state();
+    if let Some(violation) = session.wrong_before.take() {
+        return Report {
+            counts: Counts::default(),
+            complete: false,
+            bound: None,
+            elapsed,
+            counterexample: Some(Counterexample::untold(ReplayTrace::of_no_step(), violation)),
+            accesses: session.accesses.take().unwrap_or_default(),
+        };
+    }
     let mut engine = session.engine.take().expect("a client calls Machine::run");
     if let Engine::Executions(explorer) = &mut engine {
         explorer.check_trace();

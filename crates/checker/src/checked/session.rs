@@ -86,6 +86,8 @@ pub(super) struct State {
     /// The clock of the running thread.
     pub(super) time: Time,
     pub(super) mutation: Option<Mutation>,
+    /// What the mutation makes of the client before its threads begin.
+    pub(super) wrong_before: Option<Violation>,
     /// Every access so far, if asked for.
     pub(super) accesses: Option<Vec<Accessed>>,
     pub(super) most_executions: u64,
@@ -164,6 +166,7 @@ impl State {
             polled: None,
             time: Time::default(),
             mutation: None,
+            wrong_before: None,
             accesses: None,
             most_executions: u64::MAX,
             most_states: MOST_STATES,
@@ -360,6 +363,11 @@ impl Session {
                 (Some(engine), Some(message)) => {
                     let violation = Violation::Panic { thread: None, message: message.clone() };
                     engine.violation().get_or_insert(violation);
+                    false
+                }
+                (None, Some(message)) if state.mutation.is_some() => {
+                    let violation = Violation::Panic { thread: None, message: message.clone() };
+                    state.wrong_before = Some(violation);
                     false
                 }
                 (engine, _) => engine.is_none(),

@@ -366,3 +366,53 @@ pub(super) fn explored_executions(shape: Shape, explored: u64, bounded: bool) ->
         begun: true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use checker::checked::Accessed;
+    use checker::{ReplayTrace, replay};
+    use locks::catalogue::LOCKS;
+
+    /// A mistake that the client finds, with what it finds: of the mistakes in the lock, one in some, the first.
+    fn mistake(task: &Task) -> Option<(Mutation, Counterexample)> {
+        let noting =
+            Exploration { note_accesses: true, most_executions: Some(100), ..Exploration::of(task.model) };
+        let accesses = task.explore(&noting).accesses;
+        let mutations = accesses.iter().flat_map(Accessed::mutations).collect::<Vec<_>>();
+        let step = mutations.len() / 12 + 1;
+        mutations.into_iter().step_by(step).find_map(|mutation| {
+            let exploration = Exploration {
+                mutation: Some(mutation),
+                most_executions: Some(200),
+                ..Exploration::of(task.model)
+            };
+            Some((mutation, task.explore(&exploration).counterexample?))
+        })
+    }
+
+    #[test]
+    fn what_a_client_of_three_threads_finds_is_found_again_by_its_trace() {
+        let (mut clients, mut models) = (std::collections::BTreeSet::new(), Model::ALL.into_iter().cycle());
+        for lock in LOCKS.iter() {
+            for client in super::super::clients_of(lock) {
+                let shape = Shape { threads: 3, acquisitions: 1 };
+                let model = models.next().expect("without end");
+                let task = Task { lock, client, shape, model };
+                let Some((mutation, found)) = mistake(&task) else { continue };
+                let text = found.trace.to_string();
+                let trace: ReplayTrace = text.parse().expect("a trace reads back what it writes");
+                let again = replay(model, trace, Some(mutation), &|| task.run());
+                let again = again.unwrap_or_else(|why| panic!("{task} with {mutation}: {why}: {text}"));
+                let again = again.counterexample.unwrap_or_else(|| {
+                    panic!("{task} with {mutation}: {} and nothing wrong again in {text}", found.violation)
+                });
+                assert_eq!(again.violation, found.violation, "{task} with {mutation}: {text}");
+                clients.insert(client.name());
+            }
+        }
+        let missing: Vec<_> =
+            Client::all().map(Client::name).filter(|name| !clients.contains(name)).collect();
+        assert!(missing.len() <= 2, "no mistake was found by {missing:?}");
+    }
+}

@@ -130,7 +130,7 @@ int contend_mcs_unlock(contend_mcs_t *lock);
 /* mcs_tp: MCS whose releases pass over waiters that do not run.
    He, Scherer and Scott 2005. Fairness: first in, first out among those who run and stay. */
 typedef struct contend_mcs_tp {
-    uint64_t contend_private[3];
+    uint64_t contend_private[2];
 } contend_mcs_tp_t;
 int contend_mcs_tp_lock(contend_mcs_tp_t *lock);
 int contend_mcs_tp_trylock(contend_mcs_tp_t *lock);

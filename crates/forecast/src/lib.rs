@@ -241,8 +241,8 @@ impl Forecast {
             let transfer_ns = target.profiled_transfer_ns;
             let blueprint = Blueprint::new(&all, ran_together, of_one, &lock.parameters, transfer_ns);
             let blueprint = match (of_one, &one_thread) {
-                (Some(of_one), Some(one)) => blueprint.with_cores_of(of_one, &one.header),
-                _ => blueprint.with_cores_of(row, &table.header),
+                (Some(of_one), Some(one)) => blueprint.with_cores_of(of_one, &one.header, None),
+                _ => blueprint.with_cores_of(row, &table.header, None),
             };
             let last = target.cores[target.cores.len() - 1].min(machine.topology.cores());
             let mut plan = Plan { seed, ..Plan::upto(last) };

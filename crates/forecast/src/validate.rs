@@ -140,7 +140,8 @@ fn profiled_and_measured(
         Err(why) => return Ok(Validated::failed(program, why)),
     };
     let two = if setting.two { table(program, setting, directory, 2)?.ok() } else { None };
-    let predicted = match predict(program, setting, &one, two.as_ref(), progress) {
+    let cores = cores_used(program, setting)?;
+    let predicted = match predict(program, setting, &one, two.as_ref(), cores, progress) {
         Ok(predicted) => predicted,
         Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
     };
@@ -187,18 +188,31 @@ fn table(
     }
 }
 
+/// How many cores the whole command uses on one thread, unprofiled: clients of a server on the same machine are part of it, which a
+/// profile of the server does not see.
+fn cores_used(program: &Program, setting: &Setting) -> anyhow::Result<Option<f64>> {
+    let words: Vec<OsString> = program.words(1).into_iter().map(OsString::from).collect();
+    let (name, arguments) = words.split_first().context("the program has no name")?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    let Ok(trial) = trial::run(command, setting.time_limit) else { return Ok(None) };
+    let done = trial.end == lab::compare::rounds::End::Exited(0) && !trial.elapsed.is_zero();
+    Ok(done.then(|| trial.cpu.as_secs_f64() / trial.elapsed.as_secs_f64()))
+}
+
 struct Predicted {
     site: String,
     rows: Vec<Validation>,
     doubts: Vec<String>,
 }
 
-/// What the twin and the chain say of every lock at every number of threads.
+/// What the twin and the chain say of every lock at every number of threads. `cores` is how many the whole command uses on one.
 fn predict(
     program: &Program,
     setting: &Setting,
     one: &LockTable,
     two: Option<&LockTable>,
+    cores: Option<f64>,
     progress: &dyn Progress,
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
@@ -225,7 +239,7 @@ fn predict(
     }
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
     let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
-    let blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header);
+    let blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, cores);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {
         threads: setting.threads.clone(),

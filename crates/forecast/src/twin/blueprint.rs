@@ -152,11 +152,13 @@ impl Blueprint {
 
     /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
     /// never touch the lock included: however well the lock does, the target's cores give no more. Nothing is taken from a
-    /// profile in which contention for the lock may have taken much of that time.
+    /// profile in which contention for the lock may have taken much of that time. `cores` is how many cores the program was
+    /// found to use without being profiled, with the processes that a profile does not see.
     #[must_use]
-    pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader) -> Self {
-        self.cpu_ns =
-            on_cores_ns(header.cpu_ns - header.own_cost.total_ns, row.contended(), row.acquisitions());
+    pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader, cores: Option<f64>) -> Self {
+        let profiled_ns = header.cpu_ns - header.own_cost.total_ns;
+        let all_ns = cores.map_or(0.0, |cores| cores * (header.elapsed_ns - header.own_cost.total_ns));
+        self.cpu_ns = on_cores_ns(profiled_ns.max(all_ns), row.contended(), row.acquisitions());
         self
     }
 

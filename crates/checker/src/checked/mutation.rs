@@ -97,6 +97,38 @@ pub enum Change {
     NoTimeout,
 }
 
+/// An ordering and a change as one number. An enumeration with something in it has bytes without a meaning, which a compiler fills
+/// with whatever calls have left behind; in the frame of an access they would tell states apart that are the same.
+#[derive(Clone, Copy)]
+pub(super) struct Mutated(u64);
+
+impl Mutated {
+    const ORDERINGS: [Ordering; 5] =
+        [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel, Ordering::SeqCst];
+
+    pub(super) fn new(ordering: Ordering, change: Option<Change>) -> Self {
+        let ordering = Self::ORDERINGS.iter().position(|&one| one == ordering).expect("one of them");
+        let change = Change::ALL.iter().position(|&one| Some(one) == change).map_or(0, |number| number + 1);
+        Self((change << 8 | ordering) as u64)
+    }
+
+    /// Both, from memory in which all bytes are known.
+    #[inline]
+    pub(super) fn unpack(self) -> (Ordering, Option<Change>) {
+        static ORDERINGS: [Ordering; 5] = Mutated::ORDERINGS;
+        static CHANGES: [Option<Change>; Change::ALL.len() + 1] = {
+            let mut changes = [None; Change::ALL.len() + 1];
+            let mut number = 0;
+            while number < Change::ALL.len() {
+                changes[number + 1] = Some(Change::ALL[number]);
+                number += 1;
+            }
+            changes
+        };
+        (ORDERINGS[(self.0 & 0xff) as usize], CHANGES[(self.0 >> 8) as usize])
+    }
+}
+
 impl Change {
     const ALL: [Self; 16] = [
         Self::To(Ordering::Relaxed),

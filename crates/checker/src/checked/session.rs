@@ -13,7 +13,7 @@ use machine::{Ordering, Plain};
 
 use super::arena::ClientMemory;
 use super::engine::Engine;
-use super::mutation::{Accessed, Change, Mutation, Operation};
+use super::mutation::{Accessed, Change, Mutated, Mutation, Operation};
 use super::progress::{Attempt, PolledLoad, Time};
 use super::stacks::{STACK_BYTES, Snapshot, Suspended, wipe};
 use super::{Bound, Search};
@@ -251,7 +251,7 @@ impl State {
     /// How an access is done after the mutation: its ordering, and what else the mutation changes. This is also where
     /// accesses are noted down.
     #[inline]
-    fn mutated(&mut self, access: Accessed) -> (Ordering, Option<Change>) {
+    fn mutated(&mut self, access: Accessed) -> Mutated {
         if let Some(accesses) = &mut self.accesses
             && !accesses.iter().any(|other| other.same(&access))
         {
@@ -259,10 +259,10 @@ impl State {
         }
         match &self.mutation {
             Some(mutation) if mutation.applies(&access) => match mutation.to {
-                Change::To(ordering) => (ordering, None),
-                change => (access.ordering, Some(change)),
+                Change::To(ordering) => Mutated::new(ordering, None),
+                change => Mutated::new(access.ordering, Some(change)),
             },
-            _ => (access.ordering, None),
+            _ => Mutated::new(access.ordering, None),
         }
     }
 
@@ -400,7 +400,7 @@ impl Session {
         site: &'static Site<'static>,
         is_address: bool,
     ) -> (Ordering, Option<Change>) {
-        self.with(|state| state.mutated(Accessed { site, operation, ordering, is_address }))
+        self.with(|state| state.mutated(Accessed { site, operation, ordering, is_address })).unpack()
     }
 
     /// What a mutation changes of something that has no ordering.

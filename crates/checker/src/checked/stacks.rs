@@ -13,12 +13,11 @@ pub(super) const STACK_BYTES: usize = 256 << 10;
 /// Bytes below a suspended thread's last frame that switching may use.
 const SWITCH_BYTES: usize = 512;
 
-/// Bytes below it that are wiped before: as deep as the checker's own calls go on the stack of a thread. Frames that are not
-/// optimised are several times as large.
-pub(super) const WIPED_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 2 << 10 };
+/// Bytes below it that are wiped before.
+pub(super) const WIPED_BYTES: usize = 2048;
 
 /// What a thread uses of its stack at most, with what the last run has left there.
-pub(super) const USED_BYTES: usize = 64 << 10;
+pub(super) const USED_BYTES: usize = 32 << 10;
 
 /// A request: true when it is answered.
 pub(super) type Request = *mut dyn FnMut() -> bool;

@@ -119,29 +119,33 @@ fn every_client_finds_its_mistake() {
     }
 }
 
-/// Whether a process has its own handler for Ctrl-C by now.
+/// Whether a process has its own handlers for Ctrl-C and SIGTERM by now.
 fn listens(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+    caught
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 0x4002 == 0x4002)
 }
 
 #[test]
-fn what_is_finished_is_printed_after_ctrl_c() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let page = directory.path().join("page.md");
-    command.args(["check", "--all", "--mutate", "--output"]).arg(&page);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend runs");
-    while !listens(child.id()) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+fn what_is_finished_is_printed_after_an_interrupt() {
+    for signal in ["-INT", "-TERM"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let page = directory.path().join("page.md");
+        command.args(["check", "--all", "--mutate", "--output"]).arg(&page);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend runs");
+        while !listens(child.id()) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+        let output = child.wait_with_output().expect("it ends");
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {text}");
+        assert!(text.contains("cut short after") && text.contains("explorations were not begun"), "{text}");
+        let page = std::fs::read_to_string(page).expect("the page is written");
+        assert!(page.contains("**cut short**"), "{page}");
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(killed.expect("kill runs").success());
-    let output = child.wait_with_output().expect("it ends");
-    let text = text(&output);
-    assert_eq!(output.status.code(), Some(130), "{text}");
-    assert!(text.contains("cut short after") && text.contains("explorations were not begun"), "{text}");
-    let page = std::fs::read_to_string(page).expect("the page is written");
-    assert!(page.contains("**cut short**"), "{page}");
 }

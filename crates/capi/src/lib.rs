@@ -19,6 +19,7 @@
 //! #[repr(C)]
 //! struct Ticket(u64);
 //!
+//! // SAFETY: the signatures are those of the header.
 //! unsafe extern "C" {
 //!     fn contend_ticket_lock(lock: *mut Ticket) -> c_int;
 //!     fn contend_ticket_trylock(lock: *mut Ticket) -> c_int;

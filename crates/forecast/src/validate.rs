@@ -191,13 +191,22 @@ fn table(
 /// How many cores the whole command uses on one thread, unprofiled: clients of a server on the same machine are part of it, which a
 /// profile of the server does not see.
 fn cores_used(program: &Program, setting: &Setting) -> anyhow::Result<Option<f64>> {
-    let words: Vec<OsString> = program.words(1).into_iter().map(OsString::from).collect();
-    let (name, arguments) = words.split_first().context("the program has no name")?;
-    let mut command = Command::new(name);
-    command.args(arguments);
-    let Ok(trial) = trial::run(command, setting.time_limit) else { return Ok(None) };
+    let words = words(program, 1);
+    let Ok(trial) = trial::run(launch(&words, setting)?.command()?, setting.time_limit) else {
+        return Ok(None);
+    };
     let done = trial.end == lab::compare::rounds::End::Exited(0) && !trial.elapsed.is_zero();
     Ok(done.then(|| trial.cpu.as_secs_f64() / trial.elapsed.as_secs_f64()))
+}
+
+fn words(program: &Program, threads: u32) -> Vec<OsString> {
+    program.words(threads).into_iter().map(OsString::from).collect()
+}
+
+/// The start of a program by these words.
+fn launch<'a>(words: &'a [OsString], setting: &'a Setting) -> anyhow::Result<Launch<'a>> {
+    let (name, arguments) = words.split_first().context("the program has no name")?;
+    Ok(Launch::new(setting.library, name, arguments))
 }
 
 struct Predicted {
@@ -324,10 +333,9 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
     let runs = measure(&labels, setting.runs as usize, &metric, |number, _| {
         let (lock, threads) = &cases[number];
         steps.begin(&format!("{}, {}", program.name, labels[number]));
-        let words: Vec<OsString> = program.words(*threads).into_iter().map(OsString::from).collect();
-        let (name, arguments) = words.split_first().context("the program has no name")?;
+        let words = words(program, *threads);
         let swaps = swaps(lock).map_err(anyhow::Error::msg)?;
-        let launch = Launch::new(setting.library, name, arguments).swaps(swaps.clone());
+        let launch = launch(&words, setting)?.swaps(swaps.clone());
         let trial = if swaps.is_empty() {
             trial::run(launch.command()?, setting.time_limit)?
         } else {

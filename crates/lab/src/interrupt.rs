@@ -1,4 +1,4 @@
-//! Interrupts of commands that take long: what is finished is printed, marked as cut short.
+//! Interrupts of commands that take long, by Ctrl-C or SIGTERM: what is finished is printed, marked as cut short.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,10 @@ use crate::signals;
 static KEPT: AtomicBool = AtomicBool::new(false);
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// Keeps the first interrupt (Ctrl-C) from ending the command: [`came`] tells of it. A second one ends the command.
+/// The signals that interrupt.
+const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Keeps the first interrupt from ending the command: [`came`] tells of it. A second one ends the command.
 pub fn keep() {
     extern "C" fn note(signal: libc::c_int) {
         if !take(signal) {
@@ -17,13 +20,15 @@ pub fn keep() {
         }
     }
     KEPT.store(true, Ordering::Relaxed);
-    // SAFETY: the handler is a plain function that does what handlers may do.
-    unsafe { signals::handle(libc::SIGINT, note) };
+    for signal in SIGNALS {
+        // SAFETY: the handler is a plain function that does what handlers may do.
+        unsafe { signals::handle(signal, note) };
+    }
 }
 
 /// Takes a signal for noted, in a handler: whether it was the first interrupt of a command that keeps it.
 pub fn take(signal: libc::c_int) -> bool {
-    signal == libc::SIGINT && KEPT.load(Ordering::Relaxed) && !CAME.swap(true, Ordering::Relaxed)
+    SIGNALS.contains(&signal) && KEPT.load(Ordering::Relaxed) && !CAME.swap(true, Ordering::Relaxed)
 }
 
 /// Whether the command was interrupted.

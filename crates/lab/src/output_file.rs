@@ -1,5 +1,5 @@
 //! A file whose contents take minutes to make. Whether it can be written is told before, and what stood in its place stays
-//! there until the new one is whole: a full disk loses neither.
+//! there until the new one is whole: a full disk loses neither. Nothing lies beside it meanwhile, whatever ends the command.
 
 use anyhow::Context;
 use std::fs::Permissions;
@@ -12,8 +12,8 @@ use tempfile::NamedTempFile;
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Beside the path; none where something stands that is no file, such as a terminal.
-    fresh: Option<NamedTempFile>,
+    /// Something stands there that is no file, such as a terminal.
+    is_special: bool,
 }
 
 impl OutputFile {
@@ -23,16 +23,19 @@ impl OutputFile {
     ///
     /// It cannot be written there.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
-        let fresh = (path.is_file() || !path.exists()).then(|| {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            // As any other file, as far as the user's mask lets it.
-            let mut builder = tempfile::Builder::new();
-            builder
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(directory.unwrap_or(Path::new(".")))
-        });
-        let fresh = fresh.transpose().with_context(|| cannot(path))?;
-        Ok(Self { path: path.to_owned(), fresh })
+        let file = Self { path: path.to_owned(), is_special: path.exists() && !path.is_file() };
+        if !file.is_special {
+            drop(file.fresh().with_context(|| cannot(path))?);
+        }
+        Ok(file)
+    }
+
+    /// A file beside the path, to take its place.
+    fn fresh(&self) -> std::io::Result<NamedTempFile> {
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // As any other file, as far as the user's mask lets it.
+        let mut builder = tempfile::Builder::new();
+        builder.permissions(Permissions::from_mode(0o666)).tempfile_in(directory.unwrap_or(Path::new(".")))
     }
 
     /// Writes the file. What stood there is still there after an error.
@@ -41,15 +44,16 @@ impl OutputFile {
     ///
     /// The disk is full, or the like.
     pub fn write(self, text: &str) -> anyhow::Result<()> {
-        let Self { path, fresh } = self;
-        let written = match fresh {
-            None => std::fs::write(&path, text),
-            Some(mut file) => file
-                .write_all(text.as_bytes())
-                .and_then(|()| file.as_file().sync_all())
-                .and_then(|()| file.persist(&path).map(drop).map_err(|failed| failed.error)),
+        let written = if self.is_special {
+            std::fs::write(&self.path, text)
+        } else {
+            self.fresh().and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.as_file().sync_all()?;
+                file.persist(&self.path).map(drop).map_err(|failed| failed.error)
+            })
         };
-        written.with_context(|| cannot(&path))
+        written.with_context(|| cannot(&self.path))
     }
 }
 
@@ -68,6 +72,7 @@ mod tests {
         std::fs::write(&path, "old").expect("a file");
         drop(OutputFile::at(&path).expect("a place"));
         let page = OutputFile::at(&path).expect("a place");
+        assert_eq!(directory.path().read_dir().expect("a directory").count(), 1, "nothing lies beside it");
         assert_eq!(std::fs::read_to_string(&path).expect("the page"), "old");
         page.write("new").expect("space on the disk");
         assert_eq!(std::fs::read_to_string(&path).expect("the page"), "new");

@@ -34,7 +34,6 @@ use crate::recorder::{self, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Initialisation, Owner, Tag};
 use crate::thread::{self, Thread};
-use crate::time::Time;
 use crate::{misuse, real};
 
 /// A mutex, ours or glibc's.
@@ -592,16 +591,9 @@ pub(crate) unsafe extern "C-unwind" fn clocklock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    if time.is_null() {
-        // SAFETY: passed on. glibc checks the time only when it has to wait, and then waits for ever.
-        return unsafe { lock(mutex, caller) };
-    }
     // SAFETY: see above.
-    let (mutex, time) = unsafe { (Mutex::at(mutex), Time::new(clock, time)) };
-    match time {
-        Ok(time) => mutex.lock(Patience::Until(time), caller),
-        Err(error) => error,
-    }
+    let (mutex, patience) = unsafe { (Mutex::at(mutex), Patience::until(clock, time)) };
+    patience.map_or_else(|error| error, |patience| mutex.lock(patience, caller))
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(mutex: *mut pthread_mutex_t) -> c_int {

@@ -45,7 +45,6 @@ use crate::recorder::{self, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
-use crate::time::Time;
 use crate::{misuse, real, site};
 
 /// A reader-writer lock, ours or glibc's.
@@ -514,8 +513,9 @@ pub(crate) unsafe extern "C-unwind" fn clockrdlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: passed on.
-    unsafe { until(lock, Mode::Shared, clock, time, caller) }
+    // SAFETY: see above.
+    let (lock, patience) = unsafe { (Rwlock::at(lock), Patience::until(clock, time)) };
+    patience.map_or_else(|error| error, |patience| lock.lock(Mode::Shared, patience, caller))
 }
 
 pub(crate) unsafe extern "C-unwind" fn clockwrlock(
@@ -524,32 +524,9 @@ pub(crate) unsafe extern "C-unwind" fn clockwrlock(
     time: *const timespec,
     caller: usize,
 ) -> c_int {
-    // SAFETY: passed on.
-    unsafe { until(lock, Mode::Exclusive, clock, time, caller) }
-}
-
-/// Takes the lock in a mode by a time of the caller's.
-///
-/// # Safety
-/// As POSIX says; no time is for ever, as with glibc.
-#[inline(always)]
-unsafe fn until(
-    lock: *mut pthread_rwlock_t,
-    mode: Mode,
-    clock: clockid_t,
-    time: *const timespec,
-    caller: usize,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let lock = unsafe { Rwlock::at(lock) };
-    if time.is_null() {
-        return lock.lock(mode, Patience::Wait, caller);
-    }
-    // SAFETY: as above.
-    match unsafe { Time::new(clock, time) } {
-        Ok(time) => lock.lock(mode, Patience::Until(time), caller),
-        Err(error) => error,
-    }
+    // SAFETY: see above.
+    let (lock, patience) = unsafe { (Rwlock::at(lock), Patience::until(clock, time)) };
+    patience.map_or_else(|error| error, |patience| lock.lock(Mode::Exclusive, patience, caller))
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {

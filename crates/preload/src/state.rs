@@ -11,6 +11,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
+use libc::{clockid_t, timespec};
 use machine::{Deadline, Patient};
 use pthread::object::ObjectKind;
 
@@ -31,6 +32,24 @@ pub(crate) enum Patience {
     Try,
     /// Until this time.
     Until(Time),
+}
+
+impl Patience {
+    /// Until a time of the caller's; no time is for ever, as with glibc, which looks at the time only when it has to wait.
+    ///
+    /// # Errors
+    /// `EINVAL` for a clock that waits cannot use.
+    ///
+    /// # Safety
+    /// The time can be read, if there is one.
+    #[inline(always)]
+    pub(crate) unsafe fn until(clock: clockid_t, time: *const timespec) -> Result<Self, c_int> {
+        if time.is_null() {
+            return Ok(Self::Wait);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Time::new(clock, time) }.map(Self::Until)
+    }
 }
 
 /// What an acquisition came to: the stamp at which waiting began, if it had to and this is recorded; or an error number.

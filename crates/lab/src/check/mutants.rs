@@ -151,7 +151,7 @@ fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
 const PASSES: [(Search, u64); 4] = [
     (Search::Executions, 300),
     (Search::States, 3_000),
-    (Search::Executions, 10_000),
+    (Search::Executions, 30_000),
     (Search::States, 300_000),
 ];
 

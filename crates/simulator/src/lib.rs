@@ -36,6 +36,7 @@ mod locks;
 mod memory;
 mod nodes;
 pub mod report;
+mod run_queue;
 mod scheduler;
 mod simulated;
 mod simulation;

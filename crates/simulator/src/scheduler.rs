@@ -6,18 +6,12 @@ use std::rc::Rc;
 use crate::clock::{Clock, Event};
 use crate::hardware::Hardware;
 use crate::memory::Memory;
-use crate::{NOBODY, Time};
+use crate::run_queue::{Left, RunQueue};
+use crate::{NOBODY, PS_PER_NS, Time};
 
-/// A simulated core.
-struct Core {
-    /// The thread that has the core.
-    running: u32,
-    /// Threads that wait for it.
-    ready: VecDeque<u32>,
-    slice_end: Time,
-    /// Tells time slices apart.
-    slice: u32,
-}
+/// A thread that ran a shorter time ago is not taken over by another core: its data may still be where it ran. It is what Linux
+/// assumes (`sched_migration_cost`).
+const HOT: Time = 500_000 * PS_PER_NS;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +30,16 @@ pub(crate) enum Activity {
 pub(crate) struct Thread {
     pub(crate) core: u32,
     pub(crate) activity: Activity,
+    /// What it was short of the average of its core's threads when it went to sleep.
+    lag: i64,
     /// Tells waits apart.
     wait: u32,
+    /// When it was last given a core.
+    pub(crate) runs_since: Time,
+    /// When the delay ends that it is in; never, if it is in none.
+    delay_ends: Time,
+    /// What was left of a delay when the thread lost its core.
+    pub(crate) delay_left: Time,
     /// The timeout of a sleep was reached.
     pub(crate) timed_out: bool,
     /// Where it sleeps.
@@ -50,7 +52,9 @@ pub(crate) struct Scheduler {
     hardware: Rc<Hardware>,
     /// See [`crate::Options::threads_move`].
     threads_move: bool,
-    cores: Vec<Core>,
+    /// Some core has several threads, or may have.
+    share_cores: bool,
+    cores: Vec<RunQueue>,
     threads: Vec<Thread>,
     /// Threads that wait for a core, of all cores. Mostly none do, and then nobody looks at the cores.
     ready: usize,
@@ -69,10 +73,11 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     pub(crate) fn new(hardware: &Rc<Hardware>, threads_move: bool) -> Self {
-        let core = |_| Core { running: NOBODY, ready: VecDeque::new(), slice_end: Time::MAX, slice: 0 };
+        let core = |_| RunQueue::new(hardware.time_slice, hardware.tick);
         Self {
             hardware: Rc::clone(hardware),
             threads_move,
+            share_cores: false,
             cores: (0..hardware.cores()).map(core).collect(),
             threads: Vec::new(),
             ready: 0,
@@ -87,9 +92,17 @@ impl Scheduler {
 
     /// Adds a thread of a core, which is not ready yet.
     pub(crate) fn add(&mut self, core: u32) {
+        self.share_cores |= match self.threads_move {
+            true => self.threads.len() >= self.cores.len(),
+            false => self.threads.iter().any(|thread| thread.core == core),
+        };
         self.threads.push(Thread {
             core,
             activity: Activity::Ready,
+            lag: 0,
+            runs_since: 0,
+            delay_ends: Time::MAX,
+            delay_left: 0,
             wait: 0,
             timed_out: false,
             asleep_at: 0,
@@ -100,11 +113,9 @@ impl Scheduler {
     /// Ends a run: every core is idle, and no thread is left. Gives what the threads were.
     pub(crate) fn clear(&mut self) -> Vec<Thread> {
         self.stand_aside();
-        for core in &mut self.cores {
-            core.running = NOBODY;
-            core.ready.clear();
-        }
+        self.cores.iter_mut().for_each(RunQueue::clear);
         self.ready = 0;
+        self.share_cores = false;
         self.sleepers.clear();
         std::mem::take(&mut self.threads)
     }
@@ -138,20 +149,35 @@ impl Scheduler {
         if self.ready == 0 {
             return Time::MAX;
         }
-        match self.cores.get(self.current_core as usize) {
-            Some(core) if !core.ready.is_empty() => core.slice_end,
-            _ => Time::MAX,
-        }
+        self.cores.get(self.current_core as usize).map_or(Time::MAX, |core| core.slice().1)
     }
 
-    /// The core that a thread would run on if it became ready now: its own, or an idle one if its own is taken.
+    /// Whether a thread may lose its core to one that is not ready yet.
+    #[inline]
+    pub(crate) fn share_cores(&self) -> bool {
+        self.share_cores
+    }
+
+    /// The core that a thread would run on if it became ready now: its own, or an idle one if its own is taken; and where
+    /// none is idle the waker's, if fewer threads want that.
     fn destination(&self, thread: u32) -> u32 {
         let own = self.threads[thread as usize].core;
-        if !self.threads_move || self.cores[own as usize].running == NOBODY {
+        if !self.threads_move || self.is_idle(own) {
             return own;
         }
-        let idle = self.cores.iter().position(|core| core.running == NOBODY);
-        idle.map_or(own, |idle| idle as u32)
+        let cores = 0..self.cores.len() as u32;
+        if let Some(idle) = cores.into_iter().find(|&core| self.is_idle(core)) {
+            return idle;
+        }
+        if self.current == NOBODY {
+            return own;
+        }
+        let load = |core: u32| self.cores[core as usize].load();
+        if load(self.current_core) < load(own) { self.current_core } else { own }
+    }
+
+    fn is_idle(&self, core: u32) -> bool {
+        self.cores[core as usize].running() == NOBODY
     }
 
     /// Moves a thread that is not running to another core.
@@ -165,77 +191,138 @@ impl Scheduler {
         }
     }
 
-    /// A thread can run now, if its core is idle.
+    /// A thread can run now.
     pub(crate) fn make_ready(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
-        let core = self.destination(thread);
-        self.move_to(memory, thread, core);
-        self.threads[thread as usize].activity = Activity::Ready;
-        if self.cores[core as usize].running == NOBODY {
-            self.give_core(clock, core, thread, clock.now);
-            return;
+        self.awake(clock, memory, thread);
+    }
+
+    /// A thread that is not running can run: on an idle core once that is awake, else it waits in a core's queue. Gives what the
+    /// waker's system call takes longer.
+    fn awake(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> Time {
+        let own = self.threads[thread as usize].core;
+        let woken = self.cores[own as usize].wake(thread, clock.now);
+        if let Some(leaves) = woken {
+            return self.waits(clock, memory, own, thread, leaves);
         }
-        self.queue(core, thread);
-        if memory.is_watched(core) {
+        let (core, lag) = (self.destination(thread), self.threads[thread as usize].lag);
+        self.move_to(memory, thread, core);
+        if self.is_idle(core) {
+            // Whoever starts has not slept.
+            let sleeps = self.threads[thread as usize].activity == Activity::Asleep;
+            let at = clock.now + if sleeps { self.hardware.wake } else { 0 };
+            self.cores[core as usize].start(thread, lag, at);
+            self.runs(clock, core, thread, at);
+            return if core == self.current_core { 0 } else { self.hardware.wake_call };
+        }
+        let leaves = self.cores[core as usize].add(thread, lag, clock.now);
+        self.waits(clock, memory, core, thread, leaves)
+    }
+
+    /// A thread has come to a core's queue; `leaves` says whether the one that runs has to leave. An interrupt tells another core.
+    fn waits(
+        &mut self,
+        clock: &mut Clock,
+        memory: &mut Memory,
+        core: u32,
+        thread: u32,
+        leaves: bool,
+    ) -> Time {
+        self.threads[thread as usize].activity = Activity::Ready;
+        self.ready += 1;
+        if memory.is_watched(core) || self.delays(core) {
             self.time_slice(clock, core);
         }
         if core == self.current_core {
-            clock.limit_horizon(self.cores[core as usize].slice_end);
+            clock.limit_horizon(self.cores[core as usize].slice().1);
+        }
+        if leaves && core != self.current_core { self.hardware.wake_call } else { 0 }
+    }
+
+    /// Whether the thread that has a core passes time.
+    fn delays(&self, core: u32) -> bool {
+        let running = self.threads.get(self.cores[core as usize].running() as usize);
+        running.is_some_and(|running| running.delay_ends != Time::MAX)
+    }
+
+    /// The running thread passes time up to an end, unless it loses its core before.
+    pub(crate) fn begin_delay(&mut self, clock: &mut Clock, end: Time) {
+        self.threads[self.current as usize].delay_ends = end;
+        self.begin_wait(clock, Some(end));
+        self.time_slice(clock, self.current_core);
+    }
+
+    /// Ends a thread's delay; what is left of it counts from when it has a core again.
+    fn end_delay(&mut self, thread: u32, now: Time) {
+        let delaying = &mut self.threads[thread as usize];
+        if delaying.delay_ends != Time::MAX {
+            delaying.delay_left = delaying.delay_ends.saturating_sub(now);
+            delaying.delay_ends = Time::MAX;
+            delaying.wait = delaying.wait.wrapping_add(1);
         }
     }
 
-    /// Lets a thread wait for a core.
-    fn queue(&mut self, core: u32, thread: u32) {
-        self.cores[core as usize].ready.push_back(thread);
-        self.ready += 1;
-    }
-
-    /// Lets an event take the core from the thread that watches there, once its slice is over and if others wait.
+    /// Lets an event take the core from the thread that watches or passes time there, once its slice is over and if others wait.
     pub(crate) fn time_slice(&self, clock: &mut Clock, core: u32) {
-        let this = &self.cores[core as usize];
-        if !this.ready.is_empty() {
-            clock.push(this.slice_end.max(clock.now), Event::SliceEnd(core, this.slice));
+        let (number, end) = self.cores[core as usize].slice();
+        if end != Time::MAX {
+            clock.push(end.max(clock.now), Event::SliceEnd(core, number));
         }
     }
 
-    fn give_core(&mut self, clock: &mut Clock, core: u32, thread: u32, at: Time) {
-        let slice_end = at + self.hardware.time_slice;
-        let this = &mut self.cores[core as usize];
-        this.running = thread;
-        this.slice = this.slice.wrapping_add(1);
-        this.slice_end = slice_end;
-        self.threads[thread as usize].activity = Activity::Running;
+    /// A thread has a core from a time on.
+    fn runs(&mut self, clock: &mut Clock, core: u32, thread: u32, at: Time) {
+        let running = &mut self.threads[thread as usize];
+        (running.core, running.activity, running.runs_since) = (core, Activity::Running, at);
         clock.push(at, Event::Resume(thread));
     }
 
-    /// The thread that has the core leaves it to the next one, which runs after the switch; if there is none, to one that waits
-    /// for another core.
+    /// The core is nobody's: the next thread runs after the switch; if there is none, one that has long waited for
+    /// another core.
     fn leave_core(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32) {
-        self.cores[core as usize].running = NOBODY;
-        let mut next = self.cores[core as usize].ready.pop_front();
-        // A thread that has lost its core may have left stores behind in its buffer.
-        if next.is_none() && self.threads_move && self.hardware.store_buffer == 0 {
-            let longest = self.cores.iter_mut().max_by_key(|core| core.ready.len());
-            next = longest.and_then(|core| core.ready.pop_front());
-            if let Some(thread) = next {
-                self.move_to(memory, thread, core);
-            }
-        }
-        if let Some(next) = next {
+        let at = clock.now + self.hardware.context_switch;
+        if let Some(next) = self.cores[core as usize].next(clock.now, at) {
             self.ready -= 1;
             self.context_switches += 1;
-            self.give_core(clock, core, next, clock.now + self.hardware.context_switch);
+            self.runs(clock, core, next, at);
+            return;
+        }
+        self.take_over(clock, memory, core, at);
+    }
+
+    /// An idle core takes a thread that has long waited for another.
+    fn take_over(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32, at: Time) {
+        // A thread that has lost its core may have left stores behind in its buffer.
+        if !self.threads_move || self.ready == 0 || self.hardware.store_buffer > 0 {
+            return;
+        }
+        let cold = clock.now.saturating_sub(HOT);
+        let longest = self.cores.iter_mut().max_by_key(|core| core.ready());
+        if let Some((thread, lag)) = longest.and_then(|from| from.take_idle_since(cold, clock.now)) {
+            self.move_to(memory, thread, core);
+            self.ready -= 1;
+            self.context_switches += 1;
+            self.cores[core as usize].start(thread, lag, at);
+            self.runs(clock, core, thread, at);
         }
     }
 
-    /// A thread has used up its slice: it goes to the end of its core's queue.
-    pub(crate) fn preempt(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
+    /// The running thread has used up its slice. Says whether it has lost its core.
+    pub(crate) fn preempt(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> bool {
         let core = self.threads[thread as usize].core;
+        if let Some(idle) = (0..self.cores.len() as u32).find(|&core| self.is_idle(core)) {
+            let at = clock.now + self.hardware.wake;
+            self.take_over(clock, memory, idle, at);
+        }
+        if !self.cores[core as usize].lapse(clock.now) {
+            return false;
+        }
         self.threads[thread as usize].activity = Activity::Ready;
-        self.queue(core, thread);
+        self.ready += 1;
         self.leave_core(clock, memory, core);
+        true
     }
 
-    /// A core's time slice is over; gives the thread that watched there and loses the core.
+    /// A core's time slice is over; gives the thread that watched or passed time there and loses the core.
     pub(crate) fn slice_ended(
         &mut self,
         clock: &mut Clock,
@@ -243,16 +330,18 @@ impl Scheduler {
         core: u32,
         slice: u32,
     ) -> Option<u32> {
-        let this = &self.cores[core as usize];
-        if this.slice != slice || this.running == NOBODY || this.ready.is_empty() {
+        let (number, end) = self.cores[core as usize].slice();
+        if number != slice || end > clock.now || !memory.is_watched(core) && !self.delays(core) {
             return None;
         }
-        let running = this.running;
-        if !memory.end_watch(core) {
+        let running = self.cores[core as usize].running();
+        if !self.preempt(clock, memory, running) {
+            self.time_slice(clock, core);
             return None;
         }
         // It polls its lines again when it has the core again.
-        self.preempt(clock, memory, running);
+        memory.end_watch(core);
+        self.end_delay(running, clock.now);
         Some(running)
     }
 
@@ -262,6 +351,7 @@ impl Scheduler {
         ending.activity = Activity::Done;
         ending.ended = clock.now;
         let core = ending.core;
+        self.cores[core as usize].end(clock.now);
         self.leave_core(clock, memory, core);
     }
 
@@ -281,6 +371,10 @@ impl Scheduler {
             return;
         }
         match waiting.activity {
+            Activity::Running if waiting.delay_ends != Time::MAX => {
+                self.end_delay(thread, clock.now);
+                clock.push(clock.now, Event::Resume(thread));
+            }
             Activity::Running if memory.end_watch(waiting.core) => {
                 waiting.wait += 1;
                 memory.wake_watcher(clock, thread, clock.now);
@@ -291,8 +385,7 @@ impl Scheduler {
                 if let Some(sleepers) = self.sleepers.get_mut(&waiting.asleep_at) {
                     sleepers.retain(|&sleeper| sleeper != thread);
                 }
-                let at = clock.now + self.latency(thread);
-                clock.push(at, Event::Ready(thread));
+                self.awake(clock, memory, thread);
             }
             _ => {}
         }
@@ -308,27 +401,21 @@ impl Scheduler {
         sleeping.asleep_at = address;
         sleeping.timed_out = false;
         self.begin_wait(clock, at);
+        self.threads[current as usize].lag = match self.cores[core as usize].sleep(clock.now) {
+            Left::With(lag) => lag,
+            Left::Lingers => 0,
+        };
         self.leave_core(clock, memory, core);
     }
 
-    /// From the end of a sleep until the thread can run: an idle core has to wake up first, a busy one only queues it.
-    fn latency(&self, thread: u32) -> Time {
-        let core = self.destination(thread);
-        if self.cores[core as usize].running == NOBODY { self.hardware.wake } else { 0 }
-    }
-
-    /// Wakes sleepers of an address, which takes the caller time for each one on another core; says how many.
-    pub(crate) fn wake(&mut self, clock: &mut Clock, address: u32, count: u32) -> u32 {
+    /// Wakes sleepers of an address, which takes the caller time for each that an interrupt tells another core of; says how many.
+    pub(crate) fn wake(&mut self, clock: &mut Clock, memory: &mut Memory, address: u32, count: u32) -> u32 {
         let mut woken = 0;
         while woken < count {
             let Some(thread) = self.sleepers.get_mut(&address).and_then(VecDeque::pop_front) else { break };
             woken += 1;
             self.threads[thread as usize].wait += 1;
-            let at = clock.now + self.latency(thread);
-            clock.push(at, Event::Ready(thread));
-            if self.destination(thread) != self.current_core {
-                clock.now += self.hardware.wake_call;
-            }
+            clock.now += self.awake(clock, memory, thread);
         }
         self.wakes += u64::from(woken);
         woken

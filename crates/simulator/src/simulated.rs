@@ -50,9 +50,9 @@ fn reached(timeout: &Timeout<'_, Simulated>) -> bool {
     cancelled || timeout.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
 }
 
-/// Watches the words at these addresses until it is time to poll again; true if the first, on whose line all are, has been
-/// polled.
-fn watch(addresses: &[usize], timeout: &Timeout<'_, Simulated>) -> bool {
+/// Watches the words at these addresses, the first of which was polled at a time, until it is time to poll again; true if
+/// the first, on whose line all are, has been polled.
+fn watch(addresses: &[usize], polled_at: Time, timeout: &Timeout<'_, Simulated>) -> bool {
     let engine = current();
     let mut lines = [0; 3];
     let mut count = 0;
@@ -67,7 +67,7 @@ fn watch(addresses: &[usize], timeout: &Timeout<'_, Simulated>) -> bool {
     let polls = addresses.len() + usize::from(cancel.is_some());
     let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.
-    unsafe { wait_for_lines(engine, &lines[..count], polls, deadline) }
+    unsafe { wait_for_lines(engine, &lines[..count], polls, polled_at, deadline) }
 }
 
 // SAFETY: the threads of a simulation run one at a time, each access as a whole; nodes and allocated memory lie in the
@@ -110,6 +110,7 @@ unsafe impl Machine for Simulated {
     ) -> Result<W::Value, GaveUp> {
         let address = std::ptr::from_ref(word) as usize;
         let timed = timeout.cancel.is_some() || timeout.deadline.is_some();
+        let mut polled_at = engine!().clock.now;
         let mut value = word.load(ordering);
         if ready(value) {
             return Ok(value);
@@ -128,7 +129,9 @@ unsafe impl Machine for Simulated {
             if reached(&timeout) {
                 return Err(GaveUp);
             }
-            value = if watch(&[address], &timeout) { peek(word) } else { word.load(ordering) };
+            let polled = watch(&[address], polled_at, &timeout);
+            polled_at = engine!().clock.now;
+            value = if polled { peek(word) } else { word.load(ordering) };
             if ready(value) {
                 return Ok(value);
             }
@@ -145,6 +148,7 @@ unsafe impl Machine for Simulated {
         let share_line = engine!().line_of(addresses[0]) == engine!().line_of(addresses[1]);
         let mut polled = false;
         loop {
+            let polled_at = engine!().clock.now;
             let value = if polled { peek(first) } else { first.load(first_ordering) };
             if first_ready(value) {
                 return Ok(Which::First(value));
@@ -162,7 +166,7 @@ unsafe impl Machine for Simulated {
                 advance(engine!().hardware.pause);
                 polled = false;
             } else {
-                polled = watch(&addresses, &timeout);
+                polled = watch(&addresses, polled_at, &timeout);
             }
         }
     }
@@ -271,7 +275,7 @@ unsafe impl Machine for Simulated {
         settle();
         let engine = engine!();
         let address = engine.offset_of(word as usize);
-        let woken = engine.scheduler.wake(&mut engine.clock, address, count);
+        let woken = engine.scheduler.wake(&mut engine.clock, &mut engine.memory, address, count);
         engine.record(engine.current(), What::Wakes { address, count: woken });
         advance(way);
         woken

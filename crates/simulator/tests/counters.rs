@@ -227,3 +227,53 @@ fn a_wake_up_costs_the_waker_and_a_busy_core_need_not_wake_first() {
     let expected = ns(hardware.wake - hardware.context_switch);
     assert!(sooner.abs_diff(expected) < 1_000, "{sooner} ns sooner, not {expected}");
 }
+
+/// A thread that mostly sleeps and one that computes, on one core: each wake-up gives the sleeper the core at once, and not at the
+/// end of the other's slice.
+#[test]
+fn who_mostly_sleeps_takes_the_core_when_it_is_woken() {
+    let hardware = with_slices();
+    const ROUNDS: u32 = 20;
+    let latest_ns = AtomicU64::new(0);
+    let run = || {
+        let [asked, told] = [0, 1].map(|_| Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0)));
+        let own = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+        let asked_ns = AtomicU64::new(0);
+        let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+        M::run(&plan, &|thread| match thread {
+            0 => {
+                for round in 0..ROUNDS {
+                    while asked.load(Relaxed) == round {
+                        M::sleep_while(&asked, round, machine::Timeout::NONE);
+                    }
+                    let late_ns = M::clock_ns(Clock::Monotonic) - asked_ns.load(Relaxed);
+                    // At first it has to wait for its turn.
+                    if round > 1 {
+                        latest_ns.fetch_max(late_ns, Relaxed);
+                    }
+                    told.fetch_add(1, Relaxed);
+                }
+            }
+            1 => {
+                for round in 0..ROUNDS {
+                    M::delay(30_000);
+                    asked_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
+                    asked.fetch_add(1, Relaxed);
+                    M::wake(&*asked, 1);
+                    while told.load(Relaxed) == round {
+                        M::delay(100);
+                    }
+                }
+            }
+            _ => {
+                while told.load(Relaxed) < ROUNDS {
+                    M::delay(500_000);
+                    own.load(Relaxed);
+                }
+            }
+        });
+    };
+    Simulation::new(&hardware).run(run).unwrap();
+    let most_ns = (2 * hardware.context_switch + hardware.system_call + hardware.wake_call) / PS_PER_NS;
+    assert!(latest_ns.load(Relaxed) < most_ns, "{latest_ns:?} ns, not {most_ns}");
+}

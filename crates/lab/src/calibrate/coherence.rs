@@ -9,12 +9,28 @@ use topology::machine_file::{Coherence, Figure, FigureUnit};
 const READ_SHARE: f64 = 0.5;
 const SERIAL_SHARE: f64 = 0.1;
 const HOME_OCCUPANCY_NS: f64 = 2.0;
-const TIME_SLICE_NS: f64 = 3_000_000.0;
+
+/// Linux's `base_slice_ns` since 6.6 for one core; a time slice is that for each doubling of up to eight cores.
+const BASE_SLICE_NS: f64 = 700_000.0;
+
+fn time_slice_ns(cores: u32) -> f64 {
+    BASE_SLICE_NS * f64::from(1 + cores.clamp(1, 8).ilog2())
+}
+
+fn exactly(value: f64) -> Spread {
+    Spread { low: value, median: value, high: value }
+}
+
+/// What the kernel's clock ticks at: its coarse clocks change then.
+fn tick_ns() -> f64 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    tick.tv_sec as f64 * 1e9 + tick.tv_nsec as f64
+}
 
 impl Calibration {
     /// The section, complete: every cost that the simulator takes but those that follow from the transfers between
     /// dies and sockets. Protocol and switches are the defaults; no timing tells them.
-    pub(super) fn coherence(&self) -> Coherence {
+    pub(super) fn coherence(&self, cores: u32) -> Coherence {
         let transfer = self.nearest_transfer();
         let nanoseconds =
             |spread: Spread, what: &str| Some(self.figure(spread, FigureUnit::Nanoseconds, what));
@@ -34,7 +50,11 @@ impl Calibration {
                 "it shows where one node serves many lines only",
             )),
             memory: nanoseconds(self.memory_ns, "a walk through memory larger than most caches"),
-            time_slice: Some(assumed(TIME_SLICE_NS, "a usual time slice of the kernel")),
+            time_slice: Some(assumed(
+                time_slice_ns(cores),
+                "Linux since 6.6: 0.7 ms for each doubling of up to eight cores",
+            )),
+            tick: nanoseconds(exactly(tick_ns()), "the resolution of CLOCK_MONOTONIC_COARSE"),
             context_switch: nanoseconds(self.context_switch_ns, "a context switch by futex on one core"),
             system_call: nanoseconds(self.system_call_ns, "a futex call that wakes nobody"),
             wake_call: nanoseconds(
@@ -61,10 +81,8 @@ impl Calibration {
                 )
             });
         };
-        let slope = cost / 2.0;
-        let spread = Spread { low: slope, median: slope, high: slope };
         Some(self.figure(
-            spread,
+            exactly(cost / 2.0),
             FigureUnit::Nanoseconds,
             "slope of a ticket lock's acquisitions with the cores",
         ))

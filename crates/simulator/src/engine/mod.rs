@@ -175,11 +175,16 @@ impl Engine {
     /// Whether the running thread has to let others go first: its slice is over, or there are events before its time.
     /// An event will go on with it then.
     fn gives_way(&mut self) -> bool {
-        let (current, slice_end) = (self.scheduler.current, self.scheduler.slice_end());
+        let current = self.scheduler.current;
+        let mut slice_end = self.scheduler.slice_end();
         if self.clock.now >= slice_end {
-            self.record(current, What::Preempted);
-            self.scheduler.preempt(&mut self.clock, &mut self.memory, current);
-        } else if self.clock.event_is_due() {
+            if self.scheduler.preempt(&mut self.clock, &mut self.memory, current) {
+                self.record(current, What::Preempted);
+                return true;
+            }
+            slice_end = self.scheduler.slice_end();
+        }
+        if self.clock.event_is_due() {
             // When this event comes it is the thread's turn: what others do at the same time later comes later.
             self.clock.push(self.clock.now, Event::Resume(current));
         } else {

@@ -1,6 +1,6 @@
 //! Time that passes on a thread, and waits that its coroutine polls for itself.
 
-use super::{Engine, catch_up, drained_of, suspend};
+use super::{Engine, drained_of, suspend};
 use crate::memory::Watched;
 use crate::{NOBODY, Time};
 
@@ -13,25 +13,28 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
     unsafe {
         loop {
             let this = &mut *engine;
-            let slice_end = this.scheduler.slice_end();
-            if this.scheduler.current == NOBODY || slice_end == Time::MAX {
-                // Should another thread come meanwhile, it waits for the end of this delay.
-                this.clock.now += time;
+            let end = this.clock.now + time;
+            // Nobody takes the core before the end.
+            if this.scheduler.current == NOBODY
+                || !this.scheduler.share_cores()
+                || this.clock.is_free_until(end)
+            {
+                this.clock.now = end;
                 return;
             }
-            let step = time.min(slice_end.saturating_sub(this.clock.now));
-            this.clock.now += step;
-            time -= step;
+            this.scheduler.begin_delay(&mut this.clock, end);
+            let current = this.scheduler.current;
+            suspend(engine);
+            time = (*engine).scheduler.thread(current).delay_left;
             if time == 0 {
                 return;
             }
-            catch_up(engine);
         }
     }
 }
 
 /// Between two rounds of so many polls, each of a word on one of the lines: returns when the first poll of a single line has
-/// been made, or when it is time to poll several. Says whether the poll has been made.
+/// been made, or when it is time to poll several. Says whether the poll has been made. The round before began at `polled_at`.
 ///
 /// # Safety
 /// As for [`suspend`].
@@ -39,6 +42,7 @@ pub(crate) unsafe fn wait_for_lines(
     engine: *mut Engine,
     lines: &[u32],
     polls: usize,
+    polled_at: Time,
     deadline: Option<Time>,
 ) -> bool {
     // SAFETY: as in `pass`.
@@ -48,7 +52,9 @@ pub(crate) unsafe fn wait_for_lines(
         let (current, core) = (this.scheduler.current, this.scheduler.current_core);
         let next_poll = this.clock.now + this.hardware.pause;
         let all_here = lines.iter().all(|&line| this.memory.has(core, line));
-        if this.options.really_poll || !all_here {
+        // Another thread of the core may have changed what was polled.
+        let lost_core = this.scheduler.thread(current).runs_since > polled_at;
+        if this.options.really_poll || lost_core || !all_here {
             pass(engine, this.hardware.pause);
             return false;
         }

@@ -121,6 +121,8 @@ coherence! {
     minimum_stay,
     /// How long a thread runs while others wait for its core.
     time_slice,
+    /// How often the kernel looks whether a time slice is over; at once if `time_slice` is given and this is not.
+    tick,
     /// From one thread of a core to another.
     context_switch,
     /// Asking the kernel to sleep or to wake somebody.

@@ -3,7 +3,7 @@
 //! The profile gives each hot lock's section, on the same core and after another one, with its spread; how the think time
 //! is spread; the share of reads; and in which ratio the locks are taken. What it does not give is the order of the locks in an
 //! operation and which are nested: one operation is one acquisition of the lock in question, and the others come evenly
-//! between. A section grows on another core by what its lines cost, so that the difference of the two times, over the cost of
+//! between, or evenly within its section where only that leaves time for them. A section grows on another core by what its lines cost, so that the difference of the two times, over the cost of
 //! a transfer where the profile was taken, is the number of lines that the twin's section touches.
 //!
 //! With more threads than cores the locks wait as the preload library has them wait: they sleep after a bound.
@@ -164,7 +164,7 @@ impl Stage {
             ends: plan.ends,
         };
         let profiled_on = Hardware::new(profiled_on)?;
-        let program = blueprint.program(&stage.own, 0.0, &profiled_on, End::Likely);
+        let program = blueprint.program(&stage.own, 0.0, 1, &profiled_on, End::Likely);
         let load = Load {
             cores: &[0],
             seed: plan.seed,
@@ -218,7 +218,8 @@ impl Stage {
             End::Likely => &self.hardware[1],
             End::Pessimistic => &self.hardware[2],
         };
-        let program = blueprint.program(locks, self.overhead_ns * blueprint.batch, hardware, draw.end);
+        let program =
+            blueprint.program(locks, self.overhead_ns * blueprint.batch, threads, hardware, draw.end);
         let alone = threads == 1;
         let timed = match alone && draw.end == End::Likely {
             true => BASE_OPERATIONS,
@@ -233,7 +234,8 @@ impl Stage {
             timed,
         };
         let done = simulate(&program, hardware, &load)?;
-        let cores_give = blueprint.cpu_ns.map_or(f64::INFINITY, |cpu_ns| hardware.cores() as f64 / cpu_ns);
+        let cores = if alone { 1.0 } else { hardware.cores() as f64 * blueprint.together };
+        let cores_give = blueprint.cpu_ns.map_or(f64::INFINITY, |cpu_ns| cores.max(1.0) / cpu_ns);
         Ok(Done { rate: (done.rate * blueprint.batch).min(cores_give), ..done })
     }
 
@@ -699,8 +701,7 @@ mod tests {
             LockRow { name: "other".into(), exclusive, ..one.clone() }
         };
         // A section of 600 cycles, think time of 6,000.
-        for (section_ns, locks, nests) in [(0.5 * parameters.same_ns.likely, 2, false), (20_000.0, 1, false)]
-        {
+        for (section_ns, locks) in [(0.5 * parameters.same_ns.likely, 2), (20_000.0, 1)] {
             let blueprint = Blueprint::new(
                 &[&one, &other(section_ns)].map(Group::of_one),
                 true,
@@ -708,13 +709,16 @@ mod tests {
                 &parameters,
                 transfer,
             );
-            assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (locks, nests), "{section_ns} ns");
+            assert_eq!(blueprint.locks.len(), locks, "{section_ns} ns");
+            assert!(blueprint.locks.iter().all(|hot| !hot.nested), "{section_ns} ns");
         }
         let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
         let inside = other(0.5 * parameters.same_ns.likely);
         let blueprint =
             Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);
-        assert_eq!((blueprint.locks.len(), blueprint.locks[0].nests), (1, true));
+        assert_eq!(blueprint.locks.iter().map(|hot| hot.nested).collect::<Vec<_>>(), [false, true]);
+        let [first, nested] = [0, 1].map(|lock| blueprint.locks[lock].mean_same_ns());
+        assert!((first + nested - parameters.same_ns.likely).abs() < 1.0, "{first} and {nested} ns");
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct Hot {
     pub(crate) waits: Option<(f64, f64)>,
     /// Into so many the lock is split.
     pub copies: u32,
-    /// Other locks are taken within its sections: they change data even where they only read what this lock guards.
-    pub(crate) nests: bool,
+    /// It is taken within the sections of the first lock.
+    pub(crate) nested: bool,
 }
 
 /// Critical sections of one mode.
@@ -56,6 +56,8 @@ pub struct Blueprint {
     pub(crate) batch: f64,
     /// Time on cores of the whole program for one acquisition, ns, where contention is no part of it.
     pub(crate) cpu_ns: Option<f64>,
+    /// How fast a core works while others do, relative to alone: less than one where cores share what they compute with.
+    pub(crate) together: f64,
     /// What the blueprint leaves out, in words.
     pub doubts: Vec<String>,
 }
@@ -65,6 +67,9 @@ const LEAST_SHARE: f64 = 0.01;
 
 /// So many locks are put into one program.
 const MOST_LOCKS: usize = 6;
+
+/// Other locks leave some of the think time.
+const MOST_OF: f64 = 0.9;
 
 /// An operation takes so many steps at most; the rest of a lock's visits stay think time.
 const MOST_STEPS: f64 = 64.0;
@@ -96,41 +101,47 @@ impl Blueprint {
         let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
         let acquisitions = row.acquisitions().max(1) as f64;
-        let inside: f64 = groups[1..].iter().map(|other| other.row.held_ns() / acquisitions).sum();
-        let others = if inside > think_ns.likely && row.held_ns() / acquisitions >= inside {
-            // There is no time for them but in the sections, whose time holds theirs already.
-            doubts.push(format!(
-                "other locks are taken within the sections of {}, and no section waits for them",
-                row.name
-            ));
-            locks[0].nests = true;
-            &[]
-        } else {
-            &groups[1..]
-        };
-        for Group { row: other, copies } in others {
+        // What the first lock's sections and the think time have left for other locks.
+        let mut section_ns = row.held_ns() / acquisitions;
+        let others_ns: f64 = groups[1..].iter().map(|other| other.row.held_ns() / acquisitions).sum();
+        let all_nested = others_ns > think_ns.likely && others_ns <= section_ns;
+        for Group { row: other, copies } in &groups[1..] {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
             let lock = observed(other, ran_together);
             let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
             let visits = other.acquisitions() as f64 / acquisitions;
-            let hot = Hot { copies: *copies, ..Hot::new(other, visits, &parameters) };
-            let inside_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
+            let mut hot = Hot { copies: *copies, ..Hot::new(other, visits, &parameters) };
+            let taken_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
             let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
             if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
                 continue;
             }
-            if inside_ns > 0.9 * think_ns.likely {
+            if taken_ns <= MOST_OF * think_ns.likely && !all_nested {
+                think_ns = think_ns.scaled(1.0 - taken_ns / think_ns.likely);
+            } else if taken_ns <= section_ns {
+                hot.nested = true;
+                section_ns -= taken_ns;
+            } else {
                 doubts.push(format!(
                     "{} was held longer than {} leaves time for: other threads take it, and it is left out",
                     other.name, row.name
                 ));
                 continue;
             }
-            let left = 1.0 - inside_ns / think_ns.likely;
-            think_ns = think_ns.scaled(left);
             locks.push(hot);
+        }
+        if let Some(nested) = locks.iter().find(|hot| hot.nested) {
+            doubts.push(format!(
+                "{} is taken to be acquired within the sections of {}, since there is no other time for it",
+                nested.name, row.name
+            ));
+            let left = section_ns * acquisitions / row.held_ns().max(f64::MIN_POSITIVE);
+            let first = &mut locks[0];
+            for held in [&mut first.exclusive, &mut first.shared] {
+                held.same_ns = held.same_ns.scaled(left);
+            }
         }
         if let Some((share, mean_ns)) = locks[0].waits {
             doubts.push(format!(
@@ -146,13 +157,14 @@ impl Blueprint {
             times_off: first.spread,
             batch: 1.0,
             cpu_ns: None,
+            together: 1.0,
             doubts,
         }
     }
 
     /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
-    /// never touch the lock included: however well the lock does, the target's cores give no more. Nothing is taken from a
-    /// profile in which contention for the lock may have taken much of that time. `cores` is how many cores the program was
+    /// never touch the lock included: however well the lock does, the target's cores give no more. What contention for the lock may
+    /// have taken of that time is no part of it. `cores` is how many cores the program was
     /// found to use without being profiled, with the processes that a profile does not see.
     #[must_use]
     pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader, cores: Option<f64>) -> Self {
@@ -168,11 +180,12 @@ impl Blueprint {
     }
 
     /// The program for a machine: `locks` are names of the catalogue, one for each lock, and `overhead_ns` is what of the
-    /// profiled think time is the lock's own work, which the machine adds again.
+    /// profiled think time is the lock's own work, which the machine adds again. `threads` run it.
     pub(crate) fn program(
         &self,
         locks: &[&'static str],
         overhead_ns: f64,
+        threads: u32,
         hardware: &Hardware,
         end: End,
     ) -> Program {
@@ -197,22 +210,24 @@ impl Blueprint {
             exclusive: section(&hot.exclusive),
             shared: section(&hot.shared),
             waits: hot.waits,
-            readers_write: hot.nests,
         });
-        let think_ns = (end.opposite().of(self.think_ns) - overhead_ns).max(0.0);
+        // Who holds a lock that others wait for has the core to itself; in the think time others work, too.
+        let together = if threads > 1 { self.together } else { 1.0 };
+        let think_ns = (end.opposite().of(self.think_ns) - overhead_ns).max(0.0) / together;
         Program {
             guards: guards.collect(),
-            steps: self.steps(),
+            steps: self.steps(false),
+            nested: self.steps(true),
             think_cycles: think_ns * cycles_per_ns,
             think: self.think.clone(),
             reads_first,
         }
     }
 
-    /// The visits of an operation, those of each lock spread over it.
-    fn steps(&self) -> Vec<Step> {
+    /// The visits of an operation, or of the first lock's section, those of each lock spread over it.
+    fn steps(&self, nested: bool) -> Vec<Step> {
         let mut placed: Vec<(f64, Step)> = Vec::new();
-        for (guard, hot) in self.locks.iter().enumerate() {
+        for (guard, hot) in self.locks.iter().enumerate().filter(|(_, hot)| hot.nested == nested) {
             let whole = hot.visits.floor() as usize;
             let rest = hot.visits - whole as f64;
             let count = whole + usize::from(rest > 0.0);
@@ -259,7 +274,7 @@ impl Hot {
             shared: held(&row.shared),
             waits: waits.filter(|&(share, _)| share >= LEAST_SHARE),
             copies: 1,
-            nests: false,
+            nested: false,
         }
     }
 
@@ -269,14 +284,12 @@ impl Hot {
     }
 }
 
-/// Time on cores for one acquisition, unless contention took much of it.
+/// Time on cores for one acquisition, less what contention may have taken of it.
 fn on_cores_ns(cpu_ns: f64, contended: u64, acquisitions: u64) -> Option<f64> {
     /// What a contended acquisition takes on cores at most: two system calls, a wake-up and two context switches.
     const CONTENDED_NS: f64 = 20_000.0;
-    /// So much of the time on cores is left out of account.
-    const HARDLY: f64 = 0.05;
-    let known = cpu_ns > 0.0 && CONTENDED_NS * contended as f64 <= HARDLY * cpu_ns;
-    known.then(|| cpu_ns / acquisitions.max(1) as f64)
+    let least_ns = cpu_ns - CONTENDED_NS * contended as f64;
+    (least_ns > 0.0).then(|| least_ns / acquisitions.max(1) as f64)
 }
 
 fn both(row: &LockRow, of: fn(&Usage) -> &Times) -> Times {
@@ -338,10 +351,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_on_cores_is_known_where_contention_took_little_of_it() {
+    fn contention_is_no_part_of_the_time_on_cores() {
         assert_eq!(on_cores_ns(1e9, 0, 1_000), Some(1e6));
-        // Half of the acquisitions contended, in a hundredth of the time.
-        assert_eq!(on_cores_ns(1e9, 500, 1_000), Some(1e6));
+        // A tenth of the time may be contention.
+        assert_eq!(on_cores_ns(1e9, 5_000, 1_000), Some(0.9e6));
+        // All of it may be.
         assert_eq!(on_cores_ns(1e9, 50_000, 100_000), None);
         assert_eq!(on_cores_ns(0.0, 0, 1_000), None);
     }

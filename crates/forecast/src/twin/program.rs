@@ -32,8 +32,6 @@ pub(crate) struct Guard {
     pub(crate) shared: Section,
     /// How many sections end in a condition wait, and its mean in nanoseconds.
     pub(crate) waits: Option<(f64, f64)>,
-    /// Sections that read change their lines, too: those of data that other locks guard.
-    pub(crate) readers_write: bool,
 }
 
 /// A visit of a lock in an operation.
@@ -50,6 +48,8 @@ pub(crate) struct Step {
 pub(crate) struct Program {
     pub(crate) guards: Vec<Guard>,
     pub(crate) steps: Vec<Step>,
+    /// Visits within each section of the first guard, in the middle of its work.
+    pub(crate) nested: Vec<Step>,
     /// Mean think time of one operation, cycles.
     pub(crate) think_cycles: f64,
     pub(crate) think: Durations,
@@ -153,7 +153,6 @@ impl<M: Machine> Visitor<M> for Maker {
 /// A lock and the lines that it guards.
 struct GuardedLines<M: Machine> {
     lock: Box<dyn AnyLock>,
-    readers_write: bool,
     lines: Vec<Placed<M::Cell<u64>, M>>,
 }
 
@@ -161,15 +160,18 @@ impl<M: Machine> GuardedLines<M> {
     fn new(guard: &Guard) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
         let lines = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
-        Self {
-            lock,
-            readers_write: guard.readers_write,
-            lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect(),
-        }
+        Self { lock, lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect() }
     }
 
-    /// One section, announced to the machine.
-    fn section(&self, section: &Section, reads: bool, reads_first: bool, random: &mut Random) {
+    /// One section, announced to the machine, with `within` in the middle of its work.
+    fn section(
+        &self,
+        section: &Section,
+        reads: bool,
+        reads_first: bool,
+        random: &mut Random,
+        within: &mut dyn FnMut(&mut Random),
+    ) {
         let touched = (section.lines + even(random)) as usize;
         let work = section.spread.draw(random, section.work_cycles);
         let address = self.lock.address();
@@ -180,11 +182,13 @@ impl<M: Machine> GuardedLines<M> {
                 if reads || reads_first {
                     std::hint::black_box(line.get());
                 }
-                if !reads || self.readers_write {
+                if !reads {
                     line.set(1);
                 }
             }
-            M::delay(work);
+            M::delay(work / 2);
+            within(random);
+            M::delay(work - work / 2);
             M::note(Event::Releasing { lock: address, shared: reads });
         };
         if reads { self.lock.shared(&mut body) } else { self.lock.exclusive(&mut body) }
@@ -241,29 +245,52 @@ impl Program {
         never_written: &Placed<M::U32, M>,
     ) {
         let think = self.think.draw(random, self.think_cycles);
-        let taken: Vec<&Step> =
-            self.steps.iter().filter(|step| step.chance >= 1.0 || even(random) < step.chance).collect();
+        let taken: Vec<&Step> = self.steps.iter().filter(|step| step.is_taken(random)).collect();
         if taken.is_empty() {
             return M::delay(think);
         }
         let part = think / taken.len() as u64;
         for step in &taken {
-            let guard = &self.guards[step.guard];
-            let copies = &guarded[step.guard];
-            let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
-            let reads = guard.reads > 0.0 && even(random) < guard.reads;
-            let section = if reads { &guard.shared } else { &guard.exclusive };
-            copies[copy].section(section, reads, self.reads_first, random);
-            if let Some((chance, mean_ns)) = guard.waits
-                && even(random) < chance
-            {
-                let ns = Durations::Exponential.draw(random, mean_ns);
-                let deadline = Deadline::after_ns::<M>(ns);
-                let _ = M::sleep_while(never_written, 0, Timeout::at(deadline));
-                copies[copy].section(section, reads, self.reads_first, random);
-            }
+            self.visit(step.guard, guarded, random, never_written);
             M::delay(part);
         }
         M::delay(think - part * taken.len() as u64);
+    }
+
+    /// A section of a guard, with those within it, and another one after a condition wait.
+    fn visit<M: Machine>(
+        &self,
+        number: usize,
+        guarded: &[Vec<GuardedLines<M>>],
+        random: &mut Random,
+        never_written: &Placed<M::U32, M>,
+    ) {
+        let guard = &self.guards[number];
+        let copies = &guarded[number];
+        let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
+        let reads = guard.reads > 0.0 && even(random) < guard.reads;
+        let section = if reads { &guard.shared } else { &guard.exclusive };
+        copies[copy].section(section, reads, self.reads_first, random, &mut |random| {
+            let nested = if number == 0 { &self.nested[..] } else { &[] };
+            for step in nested {
+                if step.is_taken(random) {
+                    self.visit(step.guard, guarded, random, never_written);
+                }
+            }
+        });
+        if let Some((chance, mean_ns)) = guard.waits
+            && even(random) < chance
+        {
+            let ns = Durations::Exponential.draw(random, mean_ns);
+            let deadline = Deadline::after_ns::<M>(ns);
+            let _ = M::sleep_while(never_written, 0, Timeout::at(deadline));
+            copies[copy].section(section, reads, self.reads_first, random, &mut |_| ());
+        }
+    }
+}
+
+impl Step {
+    fn is_taken(self, random: &mut Random) -> bool {
+        self.chance >= 1.0 || even(random) < self.chance
     }
 }

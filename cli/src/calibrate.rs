@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         write(&path, &file)?;
     }
-    let warnings = noise.warnings();
+    let warnings: Vec<_> = noise.warnings().into_iter().chain(measured.warnings()).collect();
     if json {
         print_json(&path, &machine, &measured, noise, &warnings)?;
     } else if !to_stdout {

@@ -15,6 +15,7 @@ use crate::twin::{self, Blueprint, Plan, Stage};
 use crate::{Alternative, profiled};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
+use lab::calibrate::{Cores, Placement};
 use lab::compare::rounds::{LockRuns, measure};
 use lab::compare::{swaps, trial};
 use lab::launch::{GLIBC, Launch, Library, Swapped};
@@ -95,6 +96,10 @@ pub struct Validated {
     pub doubts: Vec<String>,
     /// What disturbed the measurement.
     pub noise: Vec<String>,
+    /// One way of a line between two cores during the measurement, ns.
+    pub transfer_ns: Option<f64>,
+    /// How fast a core computed while another did, relative to alone.
+    pub together: Option<f64>,
     /// Verdict and order, predicted against measured.
     pub judgement: Judgement,
 }
@@ -109,6 +114,8 @@ impl Validated {
             rows: Vec::new(),
             doubts: Vec::new(),
             noise: Vec::new(),
+            transfer_ns: None,
+            together: None,
             judgement: Judgement::default(),
         }
     }
@@ -141,14 +148,16 @@ fn profiled_and_measured(
     };
     let two = if setting.two { table(program, setting, directory, 2)?.ok() } else { None };
     let cores = cores_used(program, setting)?;
-    let predicted = match predict(program, setting, &one, two.as_ref(), cores, progress) {
-        Ok(predicted) => predicted,
-        Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
-    };
     let measured = measured(program, setting, progress)?;
     if let Some(why) = measured.failed {
         return Ok(Validated::failed(program, why));
     }
+    // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
+    let predicted = match predict(program, setting, &one, two.as_ref(), cores, &measured.placement, progress)
+    {
+        Ok(predicted) => predicted,
+        Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
+    };
     let mut rows = predicted.rows;
     rows.retain(|row| !measured.untouched.contains(&row.lock));
     for row in &mut rows {
@@ -162,7 +171,9 @@ fn profiled_and_measured(
         site: predicted.site,
         rows,
         doubts: predicted.doubts,
-        noise: measured.noise.disturbances(),
+        noise: measured.noise.disturbances().into_iter().chain(measured.placement.moved()).collect(),
+        transfer_ns: measured.placement.transfer_ns().map(|spread| spread.median),
+        together: measured.placement.together().map(|spread| spread.median),
         judgement,
     })
 }
@@ -222,11 +233,13 @@ fn predict(
     one: &LockTable,
     two: Option<&LockTable>,
     cores: Option<f64>,
+    placement: &Placement,
     progress: &dyn Progress,
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
     let mut groups = Group::all(&profiled::by_cost(table), &table.header);
-    let costs = setting.machine.costs();
+    let machine = placement.applied(&setting.machine);
+    let costs = machine.costs();
     let transfer_ns = costs.transfer_ns(2);
     // A lock that is hardly ever taken may be held longest, and tells nothing.
     let tells = |group: &Group| {
@@ -248,7 +261,8 @@ fn predict(
     }
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
     let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
-    let blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, cores);
+    let mut blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, cores);
+    blueprint.together = placement.together().map_or(1.0, |share| share.median);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {
         threads: setting.threads.clone(),
@@ -257,10 +271,10 @@ fn predict(
         ends: true,
         everywhere: true,
     };
-    let stage = Stage::new(&blueprint, &setting.machine, &setting.machine, &plan)?;
-    let twin = twin::run(&blueprint, &alternatives, &setting.machine, &stage, &plan, progress)?;
+    let stage = Stage::new(&blueprint, &machine, &machine, &plan)?;
+    let twin = twin::run(&blueprint, &alternatives, &machine, &stage, &plan, progress)?;
     let share = program.locked_share(row, &one.header);
-    let cores = setting.machine.topology.cores();
+    let cores = machine.topology.cores();
     let mut found = Vec::new();
     for run in &twin.runs {
         let lock = if run.as_it_is { GLIBC } else { run.name.as_str() };
@@ -310,6 +324,7 @@ struct MeasuredAll {
     /// Locks that stood in for nothing.
     untouched: BTreeSet<String>,
     noise: Noise,
+    placement: Placement,
 }
 
 impl MeasuredAll {
@@ -330,9 +345,11 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
         progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (setting.runs as usize + 1));
     let mut touched: BTreeSet<String> = [GLIBC.to_owned()].into();
     let watch = Watch::start();
+    let mut placement = Placement::of(&Cores::usable()?);
     let runs = measure(&labels, setting.runs as usize, &metric, |number, _| {
         let (lock, threads) = &cases[number];
         steps.begin(&format!("{}, {}", program.name, labels[number]));
+        placement.sample();
         let words = words(program, *threads);
         let swaps = swaps(lock).map_err(anyhow::Error::msg)?;
         let launch = launch(&words, setting)?.swaps(swaps.clone());
@@ -365,14 +382,20 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
             Some((failure, _)) => format!("it failed on one thread: {failure:?} {}", runs[0].output_tail),
             None => "it was not run to its end".to_owned(),
         };
-        return Ok(MeasuredAll { failed: Some(why), points: Vec::new(), untouched: BTreeSet::new(), noise });
+        return Ok(MeasuredAll {
+            failed: Some(why),
+            points: Vec::new(),
+            untouched: BTreeSet::new(),
+            noise,
+            placement,
+        });
     }
     let points = cases.iter().zip(&runs).filter_map(|((lock, threads), runs)| {
         let relative: Vec<_> = values(runs, *threads).iter().map(|value| value / base).collect();
         Some((lock.clone(), Point::of_runs(*threads, &relative)?))
     });
     let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
-    Ok(MeasuredAll { failed: None, points: points.collect(), untouched, noise })
+    Ok(MeasuredAll { failed: None, points: points.collect(), untouched, noise, placement })
 }
 
 /// The curves of a lock's rows: predicted with its ends, and measured with its ends, optimistic end first.

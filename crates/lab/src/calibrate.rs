@@ -1,7 +1,10 @@
 //! What handing a lock over costs on this machine, measured, and the machine file that it makes.
 
 mod coherence;
+mod placement;
 pub mod time;
+
+pub use placement::Placement;
 
 use crate::host::{allowed_cores, processor_name, today};
 use crate::progress::{Progress, Work};
@@ -145,6 +148,8 @@ pub struct Calibration {
     cached_load_ns: Spread,
     memory_ns: Spread,
     system_call_ns: Spread,
+    /// That the cores did not stay where they are, in words.
+    moved: Option<String>,
 }
 
 impl Calibration {
@@ -163,6 +168,8 @@ impl Calibration {
                 format!("{what} could not be timed: the cores never ran together; stop other programs and try again")
             })
         };
+        let mut placement = Placement::of(cores);
+        placement.sample();
         let first = cores.places[0].core;
         let tier = |name, pairs: Vec<[u32; 2]>| {
             progress.done();
@@ -184,7 +191,7 @@ impl Calibration {
         });
         let contended_ns = contended_ns.collect::<anyhow::Result<_>>()?;
         let wake_ups = time::wake_ups(neighbours);
-        let measured = Self {
+        let mut measured = Self {
             source: Source::cited(format!(
                 "measured by contend calibrate on {} on {}",
                 today(),
@@ -202,8 +209,25 @@ impl Calibration {
             cached_load_ns: take("a load in the own cache", time::cached_load_ns(first))?,
             memory_ns: take("memory", time::memory_ns(first))?,
             system_call_ns: take("a system call", time::system_call_ns(first))?,
+            moved: None,
         };
+        placement.sample();
+        measured.moved = placement.moved();
+        if let (Some(_), Some(seen)) = (&measured.moved, placement.transfer_ns())
+            && let Some(nearest) = measured.tiers.iter_mut().find_map(|tier| tier.transfer_ns.as_mut())
+        {
+            (nearest.low, nearest.high) = (nearest.low.min(seen.low), nearest.high.max(seen.high));
+        }
         Ok(measured)
+    }
+
+    /// What was wrong with the machine meanwhile, in words.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.moved
+            .iter()
+            .map(|moved| format!("{moved}; calibrate again before a prediction matters"))
+            .collect()
     }
 
     fn figure(&self, spread: Spread, unit: FigureUnit, what: &str) -> Figure {
@@ -230,6 +254,7 @@ impl Calibration {
             source: Source::assumed("common settings of exponential back-off"),
         };
         let topology = cores.topology.clone();
+        let coherence = self.coherence(topology.cores());
         Ok(MachineFile {
             name: name.into(),
             description: format!("{}, {} cores", processor_name(), topology.cores()),
@@ -246,7 +271,7 @@ impl Calibration {
                 wake: self.figure(self.wake_ns, FigureUnit::Nanoseconds, "a futex wake-up of another core"),
                 back_off_delay,
             },
-            coherence: Some(self.coherence()),
+            coherence: Some(coherence),
         })
     }
 
@@ -387,6 +412,7 @@ mod tests {
             cached_load_ns: spread(1.5),
             memory_ns: spread(90.0),
             system_call_ns: spread(200.0),
+            moved: None,
         }
     }
 
@@ -488,6 +514,7 @@ mod tests {
             cached_load_ns: spread(1.2),
             memory_ns: spread(85.0),
             system_call_ns: spread(120.0),
+            moved: None,
         };
         insta::assert_snapshot!(every_screen(&[], |screen| measured.table().terminal(screen)));
     }

@@ -53,6 +53,12 @@ impl Validated {
             let right = if order { "right" } else { "wrong" };
             lines.push(format!("order of the best three locks: {right}"));
         }
+        if let (Some(transfer_ns), Some(together)) = (self.transfer_ns, self.together) {
+            lines.push(format!(
+                "cores meanwhile: {transfer_ns:.0} ns for a line from one to the other; {:.0} % of its speed each where both compute",
+                100.0 * together
+            ));
+        }
         lines.extend(self.doubts.iter().map(|doubt| format!("in doubt: {}", text::printable(doubt))));
         lines.extend(self.noise.iter().map(|noise| format!("disturbed: {noise}")));
         lines
@@ -71,8 +77,9 @@ pub fn page(all: &[Validated], machine: &MachineFile, runs: u32, made_by: &str) 
     let mut page = format!(
         "# Predictions against measurements\n\n\
          Made by `{made_by}` on {}. Each program was profiled on one thread; the twin predicted it on more threads under each \
-         lock; then it was measured, {runs} runs of every lock and number of threads, interleaved. All figures are throughput \
-         relative to one thread with the program's own lock: median (least to greatest). No number of contend is fitted to \
+         lock; then it was measured, {runs} runs of every lock and number of threads, interleaved. The line transfer that the twin \
+         takes, and how fast a core computes beside another, were timed between these runs: a hypervisor moves the cores. \
+         All figures are throughput relative to one thread with the program's own lock: median (least to greatest). No number of contend is fitted to \
          these programs.\n\n",
         text::printable(&machine.description)
     );

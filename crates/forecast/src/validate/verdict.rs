@@ -178,6 +178,8 @@ pub(super) mod tests {
             rows,
             doubts: Vec::new(),
             noise: Vec::new(),
+            transfer_ns: None,
+            together: None,
             judgement,
         }
     }

@@ -143,6 +143,36 @@ fn walk_ns(core: u32, pairs: usize) -> Vec<f64> {
     })
 }
 
+/// How fast a core computes while another one does, relative to alone: one if nothing is shared, about 0.6 for two hardware
+/// threads of a core.
+pub fn together(cores: [u32; 2]) -> Option<f64> {
+    const STEPS: u64 = 400_000;
+    let mixed = |thread: u64| {
+        let start_ns = now_ns();
+        // Independent chains of multiplications and additions, which keep a core's units busy.
+        let mut chains = [thread, 1, 2, 3];
+        for step in 0..STEPS {
+            for chain in &mut chains {
+                *chain = chain.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) ^ (*chain >> 29);
+            }
+        }
+        std::hint::black_box(chains);
+        (now_ns() - start_ns) as f64
+    };
+    let took = |cores: &[u32]| {
+        let sample = Mutex::new(Vec::new());
+        let threads = cores.len();
+        Native::run(&Plan { threads, cores, duration_ns: None }, &|thread| {
+            // The first round starts both, and the last may see the other end.
+            let rounds: Vec<_> = (0..5).map(|_| mixed(thread as u64)).collect();
+            sample.lock().expect("no holder panics").extend_from_slice(&rounds[1..4]);
+        });
+        middle(&sample.into_inner().expect("no holder panics")).map(|spread| spread.median)
+    };
+    let (alone, both) = (took(&cores[..1])?, took(&cores)?);
+    Some((alone / both).clamp(0.25, 1.0))
+}
+
 /// Nanoseconds for each of the operations that `batch` says it has done, on one core.
 fn batches(core: u32, batch: impl Fn() -> u32 + Sync) -> Vec<f64> {
     const BATCHES: usize = 40;
@@ -348,6 +378,7 @@ mod tests {
             for sample in [transfer_ns(cores), latency_ns, call_ns] {
                 assert!(!sample.is_empty() && sample.iter().all(|ns| *ns >= 0.0));
             }
+            assert!(together(cores).is_some_and(|share| share > 0.0));
             // Empty where the two never run together.
             assert!(contended_ticket_ns(&cores).iter().all(|ns| *ns > 0.0));
         }

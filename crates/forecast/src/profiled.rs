@@ -74,6 +74,15 @@ impl Group {
         }
         let mut row = (*first).clone();
         for other in others {
+            if let Some(within) = &other.within {
+                match &mut row.within {
+                    Some(all) if (&all.site, all.shared) == (&within.site, within.shared) => {
+                        all.acquisitions += within.acquisitions;
+                    }
+                    Some(_) => {}
+                    none => *none = Some(within.clone()),
+                }
+            }
             add(&mut row.exclusive, &other.exclusive);
             add(&mut row.shared, &other.shared);
             row.threads = row.threads.max(other.threads);
@@ -280,6 +289,7 @@ mod tests {
             merged: false,
             exclusive,
             shared: Usage::default(),
+            within: None,
             acquisitions_per_operation: 0.0,
             critical_section_ns: 100.0,
             threads_ns: 0.0,

@@ -2,9 +2,10 @@
 //!
 //! The profile gives each hot lock's section, on the same core and after another one, with its spread; how the think time
 //! is spread; the share of reads; and in which ratio the locks are taken. What it does not give is the order of the locks in an
-//! operation and which are nested: one operation is one acquisition of the lock in question, and the others come evenly
-//! between, or evenly within its section where only that leaves time for them. A section grows on another core by what its lines cost, so that the difference of the two times, over the cost of
-//! a transfer where the profile was taken, is the number of lines that the twin's section touches.
+//! operation: one operation is one acquisition of the lock in question, and the others come evenly between, or
+//! evenly within its sections where the profile has seen them acquired there, or only they leave time for them. A section
+//! grows on another core by what its lines cost, so that the difference of the two times, over the cost of a transfer where
+//! the profile was taken, is the number of lines that the twin's section touches.
 //!
 //! With more threads than cores the locks wait as the preload library has them wait: they sleep after a bound.
 //!
@@ -619,6 +620,7 @@ mod tests {
                 merged: false,
                 exclusive,
                 shared: Usage::default(),
+                within: None,
                 acquisitions_per_operation: 0.0,
                 critical_section_ns: 0.0,
                 threads_ns: all_ns,
@@ -710,13 +712,13 @@ mod tests {
                 transfer,
             );
             assert_eq!(blueprint.locks.len(), locks, "{section_ns} ns");
-            assert!(blueprint.locks.iter().all(|hot| !hot.nested), "{section_ns} ns");
+            assert!(blueprint.locks.iter().all(|hot| hot.nested.is_none()), "{section_ns} ns");
         }
         let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
         let inside = other(0.5 * parameters.same_ns.likely);
         let blueprint =
             Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);
-        assert_eq!(blueprint.locks.iter().map(|hot| hot.nested).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(blueprint.locks.iter().map(|hot| hot.nested.is_some()).collect::<Vec<_>>(), [false, true]);
         let [first, nested] = [0, 1].map(|lock| blueprint.locks[lock].mean_same_ns());
         assert!((first + nested - parameters.same_ns.likely).abs() < 1.0, "{first} and {nested} ns");
     }

@@ -368,8 +368,14 @@ pub struct Histograms {
     pub pair: AtomicU64,
     /// How many values are noted.
     pub noted: AtomicU64,
+    /// Key of the lock in whose timed holds most of the next were, by a majority vote (Boyer and Moore 1981).
+    pub within: AtomicU64,
+    /// Acquisitions within timed holds of other locks, where those were within none themselves.
+    pub within_count: AtomicU64,
+    /// Live: by how many votes that lock leads.
+    pub within_votes: AtomicU64,
     /// Not used.
-    pub reserved: [AtomicU64; 5],
+    pub reserved: [AtomicU64; 2],
     /// Noted values: ticks shifted left by [`NOTE_SHIFT`], and the [`Quantity`] in the low bits.
     pub notes: [AtomicU64; NOTED],
     /// Bucket counts by [`Quantity`].

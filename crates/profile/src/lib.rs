@@ -23,4 +23,6 @@ pub mod tally;
 #[cfg(feature = "read")]
 pub use pthread::object::ObjectKind;
 #[cfg(feature = "read")]
-pub use read::{Diff, Error, LockKind, LockRow, LockTable, Options, Profile, TableHeader, Times, Usage};
+pub use read::{
+    Diff, Error, LockKind, LockRow, LockTable, Options, Profile, TableHeader, Times, Usage, Within,
+};

@@ -27,7 +27,7 @@ pub use export::to_pprof;
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};
-pub use table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+pub use table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage, Within};
 pub use times::{Bucket, Times};
 
 use crate::format::{HeaderValues, RunValues, TaskValues};

@@ -135,8 +135,9 @@ const READ_HOLD: u64 = 1 << 8;
 
 const _: () = assert!(size_of::<Trace>() == 16);
 
+/// What a pair is found by: the lock's number, and the mode in the lowest bit.
 #[inline]
-fn key_of(lock: u32, mode: Mode) -> u64 {
+pub(crate) fn key_of(lock: u32, mode: Mode) -> u64 {
     u64::from(lock) << 1 | mode as u64
 }
 
@@ -401,6 +402,10 @@ impl<H: Host> Recorder<H> {
                 }
             }
         }
+        let section = t.section.get();
+        if section != 0 {
+            self.within(t, pair, section);
+        }
         let place = trace.place.load(Relaxed);
         let owner = (place >> 32) as u16;
         add(&pair.owner_changes, u64::from((owner != 0) & (owner != t.number.get() as u16)));
@@ -415,13 +420,34 @@ impl<H: Host> Recorder<H> {
         if !drawn && released_in.released.load(Relaxed) == 0 && wait_started.is_none() {
             return pair.hold_started.store(0, Relaxed);
         }
-        self.begin_timed(trace, pair, drawn, place, released_in, wait_started);
+        self.begin_timed(t, trace, pair, drawn, place, released_in, wait_started);
+    }
+
+    /// A lock was acquired in a timed section.
+    #[cold]
+    #[inline(never)]
+    fn within(&self, t: &PerThread, pair: &Pair, section: u64) {
+        if pair.key.load(Relaxed) == section {
+            // Another thread had released it.
+            return t.section.set(0);
+        }
+        if let Some(histograms) = self.histograms(pair) {
+            add(&histograms.within_count, 1);
+            let votes = histograms.within_votes.load(Relaxed);
+            if votes == 0 {
+                histograms.within.store(section, Relaxed);
+            }
+            let agrees = histograms.within.load(Relaxed) == section;
+            histograms.within_votes.store(if agrees { votes + 1 } else { votes - 1 }, Relaxed);
+        }
     }
 
     /// The think time that ends here is counted for the mode of the release that it began with.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "all of it is in registers on the only way here")]
     fn begin_timed(
         &self,
+        t: &PerThread,
         trace: &Trace,
         pair: &Pair,
         drawn: bool,
@@ -450,6 +476,9 @@ impl<H: Host> Recorder<H> {
         }
         let moved = u64::from((place >> 48) as u32 != H::core());
         pair.state.store(state & !MOVED | moved, Relaxed);
+        if drawn && t.section.get() == 0 {
+            t.section.set(pair.key.load(Relaxed));
+        }
         pair.hold_started.store(if drawn { now } else { 0 }, Relaxed);
     }
 
@@ -472,11 +501,7 @@ impl<H: Host> Recorder<H> {
     fn measured(&self, pair: &Pair, quantity: Quantity, count: &AtomicU64, sum: &AtomicU64, ticks: u64) {
         add(count, 1);
         add(sum, ticks);
-        let histograms = pair.histograms.load(Relaxed);
-        if histograms != 0 {
-            let start = self.arena.base().wrapping_add((histograms.wrapping_mul(UNIT)) as usize);
-            // SAFETY: a pair's position of histograms is that of a record which was given to it alone.
-            let histograms = unsafe { &*start.cast::<Histograms>() };
+        if let Some(histograms) = self.histograms(pair) {
             note(histograms, quantity, ticks);
         }
     }
@@ -528,6 +553,9 @@ impl<H: Host> Recorder<H> {
             self.measured(pair, Quantity::HoldOther, &pair.hold_other_count, &pair.hold_other_ticks, ticks);
         }
         pair.hold_started.store(0, Relaxed);
+        if t.section.get() == pair.key.load(Relaxed) {
+            t.section.set(0);
+        }
         pair.released.store(now, Relaxed);
         trace.released.store(now, Relaxed);
     }

@@ -137,6 +137,51 @@ fn think_time_ends_at_the_next_acquisition_in_either_mode() {
 }
 
 #[test]
+fn a_lock_is_seen_within_another_ones_sections() {
+    let file = File::new(4 * MIB, 1);
+    let t = PerThread::new();
+    let [outer, inner, beside] = [(); 3].map(|()| Trace::new());
+    let acquire = |lock: &Trace, kind, mode, address| {
+        file.recorder.acquired(&t, lock, kind, mode, address, None);
+        pass(10);
+    };
+    let release = |lock: &Trace, mode| file.recorder.releasing(&t, lock, mode);
+    let mutex = (ObjectKind::Mutex, Mode::Exclusive);
+    const ROUNDS: u64 = 2_000;
+    for round in 0..ROUNDS {
+        // Readers take the inner lock, writers do not; every fourth reader lets go of the outer lock first.
+        let mode = if round % 2 == 0 { Mode::Shared } else { Mode::Exclusive };
+        acquire(&outer, ObjectKind::Rwlock, mode, 0x1000);
+        if mode == Mode::Shared {
+            acquire(&inner, mutex.0, mutex.1, 0x2000);
+        }
+        let early = round % 8 == 0;
+        if early {
+            release(&outer, mode);
+        }
+        if mode == Mode::Shared {
+            release(&inner, mutex.1);
+        }
+        if !early {
+            release(&outer, mode);
+        }
+        acquire(&beside, mutex.0, mutex.1, 0x3000);
+        release(&beside, mutex.1);
+    }
+    // Once, at the end, a writer does.
+    acquire(&outer, ObjectKind::Rwlock, Mode::Exclusive, 0x1000);
+    acquire(&inner, mutex.0, mutex.1, 0x2000);
+    release(&inner, mutex.1);
+    release(&outer, Mode::Exclusive);
+    let table = table(&file);
+    let within = row(&table, 0x2000).within.clone().expect("it is acquired within the other one's sections");
+    assert_eq!((&within.site, within.shared), (&row(&table, 0x1000).site, true));
+    // Not before both locks have distributions.
+    assert!((0.7..=1.0).contains(&within.acquisitions), "{within:?}");
+    assert_eq!((&row(&table, 0x1000).within, &row(&table, 0x3000).within), (&None, &None));
+}
+
+#[test]
 fn a_read_lock_given_up_by_another_thread_nests_nothing() {
     let file = File::new(MIB, 1);
     let (taker, giver, lock) = (PerThread::new(), PerThread::new(), Trace::new());

@@ -318,6 +318,7 @@ mod tests {
             merged: false,
             exclusive,
             shared,
+            within: None,
             acquisitions_per_operation: 2.0,
             critical_section_ns: 150.0,
             threads_ns: 1.5e10,

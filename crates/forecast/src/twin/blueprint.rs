@@ -26,8 +26,26 @@ pub struct Hot {
     pub(crate) waits: Option<(f64, f64)>,
     /// Into so many the lock is split.
     pub copies: u32,
-    /// It is taken within the sections of the first lock.
-    pub(crate) nested: bool,
+    /// It is taken within these sections of the first lock.
+    pub(crate) nested: Option<Sections>,
+}
+
+/// Sections of a lock, by their mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sections {
+    Exclusive,
+    Shared,
+    Any,
+}
+
+impl Sections {
+    pub(crate) fn have(self, reads: bool) -> bool {
+        match self {
+            Self::Exclusive => !reads,
+            Self::Shared => reads,
+            Self::Any => true,
+        }
+    }
 }
 
 /// Critical sections of one mode.
@@ -101,10 +119,6 @@ impl Blueprint {
         let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
         let acquisitions = row.acquisitions().max(1) as f64;
-        // What the first lock's sections and the think time have left for other locks.
-        let mut section_ns = row.held_ns() / acquisitions;
-        let others_ns: f64 = groups[1..].iter().map(|other| other.row.held_ns() / acquisitions).sum();
-        let all_nested = others_ns > think_ns.likely && others_ns <= section_ns;
         for Group { row: other, copies } in &groups[1..] {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
@@ -118,11 +132,18 @@ impl Blueprint {
             if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
                 continue;
             }
-            if taken_ns <= MOST_OF * think_ns.likely && !all_nested {
+            let within = other.within.as_ref().filter(|within| within.site == row.site);
+            let sections = match within {
+                Some(within) if within.shared => Sections::Shared,
+                Some(_) => Sections::Exclusive,
+                None => Sections::Any,
+            };
+            // The profile counts what it has seen within; sections that look too short for it were timed on other occasions.
+            let seen = within.is_some_and(|within| within.acquisitions > 0.5 * visits);
+            if !seen && taken_ns <= MOST_OF * think_ns.likely {
                 think_ns = think_ns.scaled(1.0 - taken_ns / think_ns.likely);
-            } else if taken_ns <= section_ns {
-                hot.nested = true;
-                section_ns -= taken_ns;
+            } else if locks[0].leaves(sections, taken_ns, seen) {
+                hot.nested = Some(sections);
             } else {
                 doubts.push(format!(
                     "{} was held longer than {} leaves time for: other threads take it, and it is left out",
@@ -132,16 +153,11 @@ impl Blueprint {
             }
             locks.push(hot);
         }
-        if let Some(nested) = locks.iter().find(|hot| hot.nested) {
+        if let Some(nested) = locks.iter().find(|hot| hot.nested == Some(Sections::Any)) {
             doubts.push(format!(
                 "{} is taken to be acquired within the sections of {}, since there is no other time for it",
                 nested.name, row.name
             ));
-            let left = section_ns * acquisitions / row.held_ns().max(f64::MIN_POSITIVE);
-            let first = &mut locks[0];
-            for held in [&mut first.exclusive, &mut first.shared] {
-                held.same_ns = held.same_ns.scaled(left);
-            }
         }
         if let Some((share, mean_ns)) = locks[0].waits {
             doubts.push(format!(
@@ -216,20 +232,28 @@ impl Blueprint {
         let think_ns = (end.opposite().of(self.think_ns) - overhead_ns).max(0.0) / together;
         Program {
             guards: guards.collect(),
-            steps: self.steps(false),
-            nested: self.steps(true),
+            steps: self.steps(None),
+            nested: [Sections::Exclusive, Sections::Shared].map(|sections| self.steps(Some(sections))),
             think_cycles: think_ns * cycles_per_ns,
             think: self.think.clone(),
             reads_first,
         }
     }
 
-    /// The visits of an operation, or of the first lock's section, those of each lock spread over it.
-    fn steps(&self, nested: bool) -> Vec<Step> {
+    /// The visits of an operation, or of the first lock's sections of one mode, those of each lock spread over it.
+    fn steps(&self, within: Option<Sections>) -> Vec<Step> {
+        let reads = within.map(|sections| sections == Sections::Shared);
         let mut placed: Vec<(f64, Step)> = Vec::new();
-        for (guard, hot) in self.locks.iter().enumerate().filter(|(_, hot)| hot.nested == nested) {
-            let whole = hot.visits.floor() as usize;
-            let rest = hot.visits - whole as f64;
+        for (guard, hot) in self.locks.iter().enumerate() {
+            let visits = match (hot.nested, reads) {
+                (None, None) => hot.visits,
+                (Some(sections), Some(reads)) if sections.have(reads) => {
+                    hot.visits / self.locks[0].share_of(sections).max(LEAST_SHARE)
+                }
+                _ => continue,
+            };
+            let whole = visits.floor() as usize;
+            let rest = visits - whole as f64;
             let count = whole + usize::from(rest > 0.0);
             for number in 0..count {
                 let chance = if number < whole { 1.0 } else { rest };
@@ -274,8 +298,39 @@ impl Hot {
             shared: held(&row.shared),
             waits: waits.filter(|&(share, _)| share >= LEAST_SHARE),
             copies: 1,
-            nested: false,
+            nested: None,
         }
+    }
+
+    /// Which part of the acquisitions begins such sections.
+    fn share_of(&self, sections: Sections) -> f64 {
+        match sections {
+            Sections::Exclusive => 1.0 - self.reads,
+            Sections::Shared => self.reads,
+            Sections::Any => 1.0,
+        }
+    }
+
+    /// Takes so much time, of the mean acquisition, out of the sections of a mode: what other locks take there. False if they
+    /// have not got it; `seen` takes nearly all of it then.
+    fn leaves(&mut self, sections: Sections, taken_ns: f64, seen: bool) -> bool {
+        let mean_ns: f64 = [(false, &self.exclusive), (true, &self.shared)]
+            .map(|(reads, held)| {
+                let share = if reads { self.reads } else { 1.0 - self.reads };
+                if sections.have(reads) { share * held.same_ns.likely } else { 0.0 }
+            })
+            .iter()
+            .sum();
+        if mean_ns <= 0.0 || taken_ns > mean_ns && !seen {
+            return false;
+        }
+        let left = (1.0 - taken_ns / mean_ns).max(1.0 - MOST_OF);
+        for (reads, held) in [(false, &mut self.exclusive), (true, &mut self.shared)] {
+            if sections.have(reads) {
+                held.same_ns = held.same_ns.scaled(left);
+            }
+        }
+        true
     }
 
     /// The mean section of a core alone, ns.

@@ -48,8 +48,8 @@ pub(crate) struct Step {
 pub(crate) struct Program {
     pub(crate) guards: Vec<Guard>,
     pub(crate) steps: Vec<Step>,
-    /// Visits within each section of the first guard, in the middle of its work.
-    pub(crate) nested: Vec<Step>,
+    /// Visits within each section of the first guard, in the middle of its work: of its exclusive sections, then of its shared.
+    pub(crate) nested: [Vec<Step>; 2],
     /// Mean think time of one operation, cycles.
     pub(crate) think_cycles: f64,
     pub(crate) think: Durations,
@@ -271,7 +271,7 @@ impl Program {
         let reads = guard.reads > 0.0 && even(random) < guard.reads;
         let section = if reads { &guard.shared } else { &guard.exclusive };
         copies[copy].section(section, reads, self.reads_first, random, &mut |random| {
-            let nested = if number == 0 { &self.nested[..] } else { &[] };
+            let nested = if number == 0 { &self.nested[usize::from(reads)][..] } else { &[] };
             for step in nested {
                 if step.is_taken(random) {
                     self.visit(step.guard, guarded, random, never_written);

@@ -65,7 +65,15 @@ pub struct PairRecord {
     /// The counts.
     pub values: PairValues,
     /// Distributions, if the pair turned warm.
-    histograms: Vec<Counted>,
+    histograms: Warm,
+}
+
+/// What is kept of a pair that turned warm.
+#[derive(Clone, Debug, Default)]
+struct Warm {
+    buckets: Vec<Counted>,
+    /// The key of another lock, and acquisitions within timed holds of such.
+    within: (u64, u64),
 }
 
 /// A bucket that is not empty: its index among those of all quantities, and its count.
@@ -91,7 +99,12 @@ impl PairRecord {
                 .filter(|&bucket| bucket < BUCKETS)
                 .map(|bucket| (bucket, count))
         };
-        self.histograms.iter().filter_map(inside)
+        self.histograms.buckets.iter().filter_map(inside)
+    }
+
+    /// The key of another lock, and how often this one was acquired within timed holds of such.
+    pub fn within(&self) -> Option<(u64, u64)> {
+        Some(self.histograms.within).filter(|&(_, count)| count > 0)
     }
 }
 
@@ -236,7 +249,7 @@ struct Parser<'p> {
     /// By number.
     sections: BTreeMap<u64, (Section, Begun)>,
     /// By position of the pair.
-    histograms: HashMap<u64, Vec<Counted>>,
+    histograms: HashMap<u64, Warm>,
     run: Option<RunValues>,
     tasks: Vec<TaskValues>,
     /// The records of the present block.
@@ -410,7 +423,7 @@ impl<'p> Parser<'p> {
             section.locks.insert(number, parse_lock(record));
         } else if is(Type::Pair) {
             let values = PairValues { head: position, ..PairValues::decode(record) };
-            section.pairs.push(PairRecord { thread: block.thread, values, histograms: Vec::new() });
+            section.pairs.push(PairRecord { thread: block.thread, values, histograms: Warm::default() });
         } else if is(Type::Histograms) {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
         }
@@ -434,7 +447,7 @@ fn parse_lock(record: &[u8]) -> LockRecord {
     LockRecord { values, frames }
 }
 
-fn parse_histograms(record: &[u8]) -> Vec<Counted> {
+fn parse_histograms(record: &[u8]) -> Warm {
     let notes_start = offset_of!(Histograms, notes);
     let buckets_start = offset_of!(Histograms, buckets);
     let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
@@ -457,7 +470,9 @@ fn parse_histograms(record: &[u8]) -> Vec<Counted> {
             add(quantity * BUCKETS + bucket(note >> NOTE_SHIFT), 1);
         }
     }
-    counted.into_iter().collect()
+    let within = [offset_of!(Histograms, within), offset_of!(Histograms, within_count)];
+    let [key, count] = within.map(|at| word(record, at));
+    Warm { buckets: counted.into_iter().collect(), within: (key, count) }
 }
 
 /// The length of a record in the first version of the file, for those of which there may be many: what a reader makes of one

@@ -238,6 +238,7 @@ mod tests {
             merged: false,
             exclusive: usage,
             shared: crate::Usage::default(),
+            within: None,
             acquisitions_per_operation: 0.0,
             critical_section_ns: 0.0,
             threads_ns: 0.0,

@@ -7,12 +7,15 @@ use pthread::site::Stack;
 
 use super::container::{LockRecord, Section};
 use super::symbols::{Function, Symbols};
-use super::table::LockRow;
+use super::table::{LockRow, Within};
 
 /// A row whose name has only its first part.
 pub(super) struct Unnamed {
     pub(super) row: LockRow,
     pub(super) section: u64,
+    pub(super) number: u32,
+    /// The key of the lock in whose sections it is acquired, and how often in one.
+    pub(super) within: Option<(u64, f64)>,
     pub(super) stack: Option<Stack>,
     /// The name alone is none that `--only` would find the lock by.
     pub(super) by_stack: bool,
@@ -33,6 +36,14 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
         if *by_stack || stacks[&row.name].len() > 1 {
             row.name.clone_from(&row.site);
         }
+    }
+    let sites: HashMap<_, _> =
+        rows.iter().map(|unnamed| ((unnamed.section, unnamed.number), unnamed.row.site.clone())).collect();
+    for Unnamed { row, section, within, .. } in &mut rows {
+        row.within = within.and_then(|(key, acquisitions)| {
+            let site = sites.get(&(*section, (key >> 1) as u32))?.clone();
+            Some(Within { site, shared: key & 1 != 0, acquisitions })
+        });
     }
     let order = |unnamed: &Unnamed| (unnamed.ordinal, unnamed.row.address);
     rows.sort_by(|a, b| {

@@ -15,7 +15,7 @@ use super::table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, 
 use super::times::Ticks;
 use super::warnings::{judge_concurrency, warnings};
 use crate::format::{HeaderValues, ProcessValues, Quantity};
-use crate::record::MERGED;
+use crate::record::{MERGED, Mode, key_of};
 
 /// Ticks of one mode of one lock, on their way to [`Usage`].
 struct UsageTicks {
@@ -56,6 +56,11 @@ impl UsageTicks {
         }
     }
 
+    fn timed_holds(&self) -> u64 {
+        let count = |quantity: Quantity| self.quantities[quantity as usize].count();
+        count(Quantity::HoldSame) + count(Quantity::HoldOther)
+    }
+
     fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
         let own = |cost: u64| cost as f64 / 1024.0;
         // Holds after a holder here and elsewhere have the same recorder in them, and so the same subtracted.
@@ -85,6 +90,8 @@ struct RowTicks {
     exclusive: UsageTicks,
     shared: UsageTicks,
     threads: HashSet<u64>,
+    /// Acquisitions within timed holds, by the key of the other lock.
+    within: BTreeMap<u64, u64>,
 }
 
 pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
@@ -114,6 +121,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
                 exclusive: UsageTicks::new(),
                 shared: UsageTicks::new(),
                 threads: HashSet::new(),
+                within: BTreeMap::new(),
             });
             if pair.shared() {
                 row.shared.add(pair);
@@ -121,6 +129,10 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
                 row.exclusive.add(pair);
             }
             row.threads.insert(pair.thread);
+            if let Some((key, within)) = pair.within() {
+                let count = row.within.entry(key).or_default();
+                *count = count.saturating_add(within);
+            }
         }
         rows.extend(rows_of_section(
             &homes,
@@ -161,7 +173,19 @@ fn rows_of_section<'p>(
     stacks: &mut Option<Stacks<'p>>,
 ) -> Vec<Unnamed> {
     let mut rows = Vec::with_capacity(by_lock.len());
+    let timed: BTreeMap<u64, u64> = by_lock
+        .iter()
+        .flat_map(|(&number, ticks)| {
+            [(Mode::Exclusive, &ticks.exclusive), (Mode::Shared, &ticks.shared)]
+                .map(|(mode, usage)| (key_of(number, mode), usage.timed_holds()))
+        })
+        .collect();
     for (number, ticks) in by_lock {
+        let within = ticks.within.iter().max_by_key(|&(_, &count)| count);
+        let within = within.and_then(|(&key, &count)| {
+            let sections = timed.get(&key).copied().filter(|&sections| sections > 0)?;
+            Some((key, count as f64 / sections as f64))
+        });
         let found = homes.get(&number).copied();
         let named = match found {
             Some((home, lock)) => name_lock(home, lock, symbols),
@@ -189,13 +213,14 @@ fn rows_of_section<'p>(
             threads_ns: ticks.threads.iter().map(|&thread| threads.age_ns(thread)).sum(),
             exclusive: ticks.exclusive.finish(ns_per_tick, &section.process),
             shared: ticks.shared.finish(ns_per_tick, &section.process),
+            within: None,
             acquisitions_per_operation: 0.0,
             critical_section_ns: 0.0,
             share: 0.0,
         };
         let (stack, by_stack) = (named.stack, named.by_stack);
         let ordinal = lock.origin >> 32;
-        rows.push(Unnamed { row, section: section.number, stack, by_stack, ordinal });
+        rows.push(Unnamed { row, section: section.number, number, within, stack, by_stack, ordinal });
     }
     rows
 }

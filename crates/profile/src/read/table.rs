@@ -203,6 +203,8 @@ pub struct LockRow {
     pub exclusive: Usage,
     /// Shared acquisitions: readers.
     pub shared: Usage,
+    /// The lock in whose sections it is acquired, if it is.
+    pub within: Option<Within>,
     /// Acquisitions for one operation; for one second if operations were not counted.
     pub acquisitions_per_operation: f64,
     /// Mean critical section, ns; 0 if none was timed.
@@ -212,6 +214,17 @@ pub struct LockRow {
     pub threads_ns: f64,
     /// The part of `threads_ns` in which they held it, 0 to 1.
     pub share: f64,
+}
+
+/// That a lock is acquired in the sections of another one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Within {
+    /// The other lock's site.
+    pub site: String,
+    /// Whether those sections are shared ones.
+    pub shared: bool,
+    /// How often it is acquired in one of them, on average.
+    pub acquisitions: f64,
 }
 
 /// What was done with a lock in one mode.

@@ -194,18 +194,20 @@ impl<H: Host> Recorder<H> {
             word.store(0, Relaxed);
         }
         if let Some(histograms) = self.histograms(from) {
-            histograms.noted.store(0, Relaxed);
-            for word in histograms.buckets.iter().flatten() {
+            let counts =
+                [&histograms.noted, &histograms.within, &histograms.within_count, &histograms.within_votes];
+            for word in counts.into_iter().chain(histograms.buckets.iter().flatten()) {
                 word.store(0, Relaxed);
             }
         }
     }
 
-    fn histograms(&self, pair: &Pair) -> Option<&Histograms> {
+    #[inline]
+    pub(super) fn histograms(&self, pair: &Pair) -> Option<&Histograms> {
         let position = pair.histograms.load(Relaxed);
-        // SAFETY: see `measured`.
-        (position != 0)
-            .then(|| unsafe { &*self.arena.base().add((position * UNIT) as usize).cast::<Histograms>() })
+        let start = self.arena.base().wrapping_add(position.wrapping_mul(UNIT) as usize);
+        // SAFETY: a pair's position of histograms is that of a record which was given to it alone.
+        (position != 0).then(|| unsafe { &*start.cast::<Histograms>() })
     }
 
     /// Considers a pair for histograms. The more space they have taken, the more acquisitions it needs.

@@ -27,6 +27,8 @@ pub struct PerThread {
     refused: Cell<bool>,
     /// Set while the thread has a record for its joins alone.
     only_joined: Cell<bool>,
+    /// Key of the outermost timed hold, or 0: what is acquired meanwhile is acquired within it.
+    pub(super) section: Cell<u64>,
     /// See [`Recorder::only_count`].
     counted: Cell<u64>,
 }
@@ -66,6 +68,7 @@ impl PerThread {
             busy: Cell::new(false),
             refused: Cell::new(false),
             only_joined: Cell::new(false),
+            section: Cell::new(0),
             counted: Cell::new(0),
         }
     }
@@ -100,6 +103,7 @@ impl PerThread {
         self.busy.set(false);
         self.refused.set(false);
         self.only_joined.set(false);
+        self.section.set(0);
     }
 
     #[inline]

@@ -254,6 +254,12 @@ unsafe impl Machine for Simulated {
             advance(way);
             return Slept::GaveUp;
         }
+        // From here on nobody comes between: a waker would find no sleeper yet, and this one not look at the word again.
+        settle();
+        if peek(word) != expected {
+            advance(way);
+            return Slept::Changed;
+        }
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
         let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
         let timed_out = sleep(address, deadline, timeout.cancel.is_some());
@@ -402,11 +408,11 @@ fn settle() {
     }
 }
 
-/// Sleeps on an address until woken or the deadline; says whether it was the deadline.
+/// Sleeps on an address until woken or the deadline; says whether it was the deadline. The caller has let everything happen that
+/// comes before.
 fn sleep(address: u32, deadline: Option<Time>, cancellable: bool) -> bool {
     /// How often a sleeper with a cancel word polls it: nothing wakes it when the word is set.
     const CANCEL_CHECK: Time = 50_000 * PS_PER_NS;
-    settle();
     let engine = engine!();
     let current_thread = engine.current();
     engine.record(current_thread, What::Sleeps { address });

@@ -277,3 +277,32 @@ fn who_mostly_sleeps_takes_the_core_when_it_is_woken() {
     let most_ns = (2 * hardware.context_switch + hardware.system_call + hardware.wake_call) / PS_PER_NS;
     assert!(latest_ns.load(Relaxed) < most_ns, "{latest_ns:?} ns, not {most_ns}");
 }
+
+/// A thread that loses its core on its way into the kernel's sleep is not missed by whoever wakes it meanwhile.
+#[test]
+fn no_wake_up_is_lost_to_one_that_loses_its_core_before_it_sleeps() {
+    let hardware = with_slices();
+    // It sleeps about when its first slice ends, and is woken while the core's other thread runs.
+    for offset in 0..2_000 {
+        let run = || {
+            let word = Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0));
+            let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+            M::run(&plan, &|thread| match thread {
+                0 => {
+                    M::delay(39_000 + offset);
+                    while word.load(Relaxed) == 0 {
+                        M::sleep_while(&word, 0, machine::Timeout::NONE);
+                    }
+                }
+                1 => {
+                    M::delay(60_000);
+                    word.store(1, Relaxed);
+                    M::wake(&*word, 1);
+                }
+                _ => M::delay(200_000),
+            });
+        };
+        let done = Simulation::new(&hardware).run(run);
+        assert!(done.is_ok(), "{offset}: {}", done.unwrap_err());
+    }
+}

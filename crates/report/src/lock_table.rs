@@ -3,7 +3,7 @@
 use crate::text::{grouped, printable, short};
 use crate::{Cell, Column, Screen, Table};
 use profile::read::Blocked;
-use profile::{LockRow, LockTable, Times, Usage};
+use profile::{LockRow, LockTable, Times, Usage, Within};
 use std::fmt::Write as _;
 
 /// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
@@ -151,6 +151,7 @@ pub fn rows(table: &LockTable, top: usize) -> Table {
         Column::number("try_failures", "try failures").detail(),
         Column::number("timeouts", "timeouts").detail(),
         Column::number("nested", "nested").detail(),
+        Column::text("within", "acquired within").detail(),
     ]);
     for row in table.rows.iter().take(top) {
         let name = row.kind.name();
@@ -201,7 +202,13 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         usage.try_failures.into(),
         usage.timeouts.into(),
         usage.nested.into(),
+        row.within.as_ref().map(within).into(),
     ]
+}
+
+fn within(within: &Within) -> String {
+    let sections = if within.shared { "read section" } else { "section" };
+    format!("{}: {:.2} a {sections}", within.site, within.acquisitions)
 }
 
 #[cfg(test)]

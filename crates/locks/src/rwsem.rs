@@ -49,7 +49,7 @@
 
 use core::ptr::null_mut;
 
-use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Clock, GaveUp, Integer, Machine, Node, Patient, PlainCell, Runs, Slept, Timeout, Word};
 
 use crate::{DowngradeLock, Osq, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
@@ -248,8 +248,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                     if hold != 0 {
                         return self.let_readers_in(first, hold);
                     }
-                    // [1] from a writer's release. From now on no writer gets in.
-                    if self.count.compare_exchange(state, state + READER, Acquire, Relaxed).is_ok() {
+                    // From now on no writer gets in.
+                    if self.count.compare_exchange(state, state + READER, Relaxed, Relaxed).is_ok() {
                         return self.let_readers_in(first, READER);
                     }
                 }
@@ -287,8 +287,9 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let mut state = self.count.load(Relaxed);
         loop {
             let counted = state.wrapping_sub(hold) + count * READER;
-            // [1], [2] to those who come by the word, [3] to whoever has the list next
-            match self.count.compare_exchange(state, self.without_list(counted) & !HANDOFF, Release, Relaxed) {
+            let counted = self.without_list(counted) & !HANDOFF;
+            // [1] from a writer's release; [1], [2] to those who come by the word, [3] to whoever has the list next
+            match self.count.compare_exchange(state, counted, AcqRel, Relaxed) {
                 Ok(_) => break,
                 Err(now) => state = now,
             }

@@ -373,6 +373,7 @@ impl<const TWICE: bool, const TO_LEAVERS: bool> HandedOver<TWICE, TO_LEAVERS> {
                 if leaves {
                     return Err(GaveUp);
                 }
+                Checked::spin_until(&self.let_in[me], Acquire, |let_in| let_in == 1); // it is on its way
             }
         }
         Ok(())
@@ -465,7 +466,9 @@ fn a_reader_counted_twice_by_the_wake_up_of_all_is_found() {
     assert!(shared::<HandedOver<false, false>>(Model::Sc).is_verified());
     for model in Model::ALL {
         let report = shared::<HandedOver<true, false>>(model);
-        assert_eq!(violation(&report).name(), "endless wait", "{model}");
+        // One that is left behind sleeps for ever, or the client does that looks whether the lock is free at the end.
+        let name = violation(&report).name();
+        assert!(["endless wait", "panic"].contains(&name), "{model}: {name}");
     }
 }
 

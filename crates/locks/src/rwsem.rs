@@ -127,6 +127,11 @@ const fn is_free(state: u32) -> bool {
     state & (WRITER | READERS) == 0
 }
 
+/// The word when the list is given back.
+const fn without_list(state: u32, is_empty: bool) -> u32 {
+    if is_empty { state & !(LIST | WAITERS | HANDOFF) } else { state & !LIST | WAITERS }
+}
+
 /// What keeps a reader out at first.
 #[inline]
 const fn barred(reads_already: bool) -> u32 {
@@ -177,14 +182,19 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
 
     /// Puts the node at the end of the list, or in front of all.
     fn enter_list(&self, node: &'static RwsemNode<M>, in_front: bool) {
-        let first = self.first().unwrap_or(node);
-        let last = if self.is_first(first) { first.before.get() } else { node.address() };
+        let Some(first) = self.first() else {
+            node.next.set(node.address());
+            node.before.set(node.address());
+            self.first.set(node.address());
+            return;
+        };
+        let last = first.before.get();
         node.next.set(first.address());
         node.before.set(last);
         first.before.set(node.address());
-        // SAFETY: the node itself, or as `first`.
+        // SAFETY: as `first`.
         unsafe { &*last }.next.set(node.address());
-        if in_front || first.address() == node.address() {
+        if in_front {
             self.first.set(node.address());
         }
     }
@@ -232,19 +242,15 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         (last, count)
     }
 
-    /// What is left in a word of what concerns the list when that is given back.
-    fn without_list(&self, state: u32) -> u32 {
-        if self.first.get().is_null() { state & !(LIST | WAITERS | HANDOFF) } else { state & !LIST | WAITERS }
-    }
-
     /// Gives the list back, and with it `hold`, what the caller counts in the word. Lets in who is due, or wakes the first.
     fn pass_on(&self, hold: u32) {
+        let first = self.first();
         loop {
             let state = self.count.load(Relaxed);
             let left = state.wrapping_sub(hold);
-            let given_back = self.without_list(left);
-            match self.first() {
-                Some(first) if first.reads() && left & WRITER == 0 => {
+            let given_back = without_list(left, first.is_none());
+            match first {
+                Some(first) if left & WRITER == 0 && first.reads() => {
                     if hold != 0 {
                         return self.let_readers_in(first, hold);
                     }
@@ -282,12 +288,13 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     /// Gives the list back and lets in readers from it, the first of which is this one. No writer can get in before.
     fn let_readers_in(&self, first: &'static RwsemNode<M>, hold: u32) {
         let (last, count) = self.take_readers(first);
-        let goes_on = self.first().is_some_and(RwsemNode::reads);
+        let next = self.first();
+        let goes_on = next.is_some_and(RwsemNode::reads);
         self.owner.store(READERS_OWN, Relaxed);
         let mut state = self.count.load(Relaxed);
         loop {
             let counted = state.wrapping_sub(hold) + count * READER;
-            let counted = self.without_list(counted) & !HANDOFF;
+            let counted = without_list(counted, next.is_none()) & !HANDOFF;
             // [1] from a writer's release; [1], [2] to those who come by the word, [3] to whoever has the list next
             match self.count.compare_exchange(state, counted, AcqRel, Relaxed) {
                 Ok(_) => break,
@@ -508,7 +515,9 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 self.pass_on(0);
                 return Err(GaveUp);
             }
-            let asks = self.is_first(node) && (state & HANDOFF != 0 || Self::is_overdue(since_ns));
+            let asks = FORM != FIFO
+                && self.is_first(node)
+                && (state & HANDOFF != 0 || M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS);
             if asks && state & HANDOFF == 0 {
                 self.count.fetch_or(HANDOFF, Relaxed);
             }
@@ -527,10 +536,6 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 return Ok(());
             }
         }
-    }
-
-    fn is_overdue(since_ns: u64) -> bool {
-        FORM != FIFO && M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS
     }
 
     /// Takes the lock for a writer in the list if it is free, and gives the list back then.

@@ -1,7 +1,9 @@
 //! Reader-writer locks whose holders change sides: writers that become readers, and readers that become the writer.
 
 use contend_checker::{Checked, Exploration, Model, Report, explore};
-use locks::{DowngradeLock, Rw, RwNaive, RwQueued, Rwsem, RwsemNoSpin, Tas, TryLock, Upgradable, UpgradableLock};
+use locks::{
+    DowngradeLock, Rw, RwNaive, RwQueued, Rwsem, RwsemNoSpin, Tas, TryLock, Upgradable, UpgradableLock,
+};
 use machine::{Event, Home, Machine, Placed, PlainCell, Plan};
 
 struct Guarded<L> {

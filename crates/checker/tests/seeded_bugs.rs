@@ -348,7 +348,12 @@ impl<const TWICE: bool, const TO_LEAVERS: bool> HandedOver<TWICE, TO_LEAVERS> {
         true
     }
 
-    fn acquire_as(&self, wanted: u32, passes_waiters: bool, timeout: Timeout<'_, Checked>) -> Result<(), GaveUp> {
+    fn acquire_as(
+        &self,
+        wanted: u32,
+        passes_waiters: bool,
+        timeout: Timeout<'_, Checked>,
+    ) -> Result<(), GaveUp> {
         let me = Checked::thread() as usize % PLACES; // the client's own thread finds the lock free
         let is_in = self.guarded(|| {
             let is_in = self.takes(wanted, passes_waiters);

@@ -8,8 +8,9 @@ use machine::Machine;
 use crate::{
     Anderson, Clh, ClhTimed, DowngradeLock, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
     GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
-    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
-    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
+    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket,
+    Ticket4, TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas,
+    TtasBackoff,
 };
 
 pub use families::Family;

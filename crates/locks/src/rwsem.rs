@@ -436,7 +436,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             return state & HANDOFF == 0; // else the lock is somebody else's next
         }
         if state & WRITER == 0 {
-            return owner & NOT_WORTH_SPINNING == 0 && self.spin_on_readers(state, timeout, while_readers_own);
+            return owner & NOT_WORTH_SPINNING == 0
+                && self.spin_on_readers(state, timeout, while_readers_own);
         }
         *while_readers_own = None;
         let has_changed = |now| now != owner;
@@ -468,12 +469,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let spun = M::spin_until_or(&self.count, Relaxed, bounded, is_over);
         if spun.is_err() && bounded.deadline != timeout.deadline {
             // A writer that has come meanwhile writes over it, or has.
-            let _: Result<u32, u32> = self.owner.compare_exchange(
-                READERS_OWN,
-                READERS_OWN | NOT_WORTH_SPINNING,
-                Relaxed,
-                Relaxed,
-            );
+            let _: Result<u32, u32> =
+                self.owner.compare_exchange(READERS_OWN, READERS_OWN | NOT_WORTH_SPINNING, Relaxed, Relaxed);
         }
         spun.is_ok()
     }
@@ -517,7 +514,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             }
             let asks = FORM != FIFO
                 && self.is_first(node)
-                && (state & HANDOFF != 0 || M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS);
+                && (state & HANDOFF != 0
+                    || M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS);
             if asks && state & HANDOFF == 0 {
                 self.count.fetch_or(HANDOFF, Relaxed);
             }
@@ -618,7 +616,11 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     }
 
     /// Waits in the list and leaves it.
-    fn wait_in_list_shared(&self, node: &'static RwsemNode<M>, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+    fn wait_in_list_shared(
+        &self,
+        node: &'static RwsemNode<M>,
+        timeout: Timeout<'_, M>,
+    ) -> Result<(), GaveUp> {
         while !Self::is_let_in(node) {
             if Self::sleep(node, timeout) == Slept::GaveUp {
                 self.lock_list();

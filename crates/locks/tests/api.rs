@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime};
 
 use contend_locks::api::{Api, Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use contend_locks::{
-    ClhTimed, DowngradeLock, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, Ticket, TryLock, Upgradable,
-    UpgradableLock, spinning,
+    ClhTimed, DowngradeLock, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, Ticket, TryLock,
+    Upgradable, UpgradableLock, spinning,
 };
 use machine::{Clock, Deadline, Machine, Patient, Plan};
 

@@ -38,9 +38,8 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
     let all = CORES[CORES.len() - 1];
     let ratio = |faster: &str, slower: &str, workload: &str| {
         let of = |lock: &str| {
-            let run = measured
-                .iter()
-                .find(|one| one.lock == lock && one.workload == workload && one.cores == all);
+            let run =
+                measured.iter().find(|one| one.lock == lock && one.workload == workload && one.cores == all);
             run.map_or(f64::NAN, SimulatedRun::acquisition_rate)
         };
         of(faster) / of(slower)

@@ -161,12 +161,13 @@ impl<M: Machine> RwsemNode<M> {
 
 /// The list: `LIST` is set by the caller.
 impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
-    fn lock_list(&self) {
+    /// Takes the list. Gives the word as it is then.
+    fn lock_list(&self) -> u32 {
         loop {
             let state = M::spin_until(&self.count, Relaxed, |state| state & LIST == 0);
             // [3] from whoever had the list
             if self.count.compare_exchange(state, state | LIST, Acquire, Relaxed).is_ok() {
-                return;
+                return state | LIST;
             }
         }
     }
@@ -243,55 +244,57 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     }
 
     /// Gives the list back, and with it `hold`, what the caller counts in the word. Lets in who is due, or wakes the first.
-    fn pass_on(&self, hold: u32) {
+    /// `state` is the word as the caller has seen it.
+    fn pass_on(&self, hold: u32, mut state: u32) {
         let first = self.first();
         loop {
-            let state = self.count.load(Relaxed);
             let left = state.wrapping_sub(hold);
             let given_back = without_list(left, first.is_none());
-            match first {
+            state = match first {
                 Some(first) if left & WRITER == 0 && first.reads() => {
                     if hold != 0 {
-                        return self.let_readers_in(first, hold);
+                        return self.let_readers_in(first, hold, state);
                     }
                     // From now on no writer gets in.
-                    if self.count.compare_exchange(state, state + READER, Relaxed, Relaxed).is_ok() {
-                        return self.let_readers_in(first, READER);
+                    match self.count.compare_exchange(state, state + READER, Relaxed, Relaxed) {
+                        Ok(_) => return self.let_readers_in(first, READER, state + READER),
+                        Err(now) => now,
                     }
                 }
                 Some(first) if is_free(left) && Self::hands_over(state) => {
                     // [1], [2] from the releases
-                    if self.count.compare_exchange(state, left | WRITER, Acquire, Relaxed).is_ok() {
-                        return self.hand_over(first);
+                    match self.count.compare_exchange(state, left | WRITER, Acquire, Relaxed) {
+                        Ok(_) => return self.hand_over(first),
+                        Err(now) => now,
                     }
                 }
                 Some(first) if is_free(left) => {
                     let told = &raw const first.told;
                     first.told.store(TRY_AGAIN, Relaxed); // before the write that lets its owner go
                     // [1], [2] to the next one in, [3] to whoever has the list next
-                    if self.count.compare_exchange(state, given_back, Release, Relaxed).is_ok() {
-                        M::wake(told, 1);
-                        return;
+                    match self.count.compare_exchange(state, given_back, Release, Relaxed) {
+                        Ok(_) => {
+                            M::wake(told, 1);
+                            return;
+                        }
+                        Err(now) => now,
                     }
                 }
-                // Held, so that a release follows; or nobody waits.
-                _ => {
-                    // [1], [2], [3] as above
-                    if self.count.compare_exchange(state, given_back, Release, Relaxed).is_ok() {
-                        return;
-                    }
-                }
-            }
+                // Held, so that a release follows; or nobody waits. [1], [2], [3] as above
+                _ => match self.count.compare_exchange(state, given_back, Release, Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => now,
+                },
+            };
         }
     }
 
     /// Gives the list back and lets in readers from it, the first of which is this one. No writer can get in before.
-    fn let_readers_in(&self, first: &'static RwsemNode<M>, hold: u32) {
+    fn let_readers_in(&self, first: &'static RwsemNode<M>, hold: u32, mut state: u32) {
         let (last, count) = self.take_readers(first);
         let next = self.first();
         let goes_on = next.is_some_and(RwsemNode::reads);
         self.owner.store(READERS_OWN, Relaxed);
-        let mut state = self.count.load(Relaxed);
         loop {
             let counted = state.wrapping_sub(hold) + count * READER;
             let counted = without_list(counted, next.is_none()) & !HANDOFF;
@@ -332,21 +335,21 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         state & HANDOFF != 0 || FORM == FIFO && state & WAITERS != 0
     }
 
-    /// Takes a free lock, past those that wait.
+    /// Takes a free lock, past those that wait. Else the state that is in its way.
     #[inline]
-    fn steal(&self, me: u32) -> bool {
+    fn steal(&self, me: u32) -> Result<(), u32> {
         let mut state = self.count.load(Relaxed);
         while is_free(state) && !Self::hands_over(state) {
             // [1], [2] from the last releases
             match self.count.compare_exchange(state, state | WRITER, Acquire, Relaxed) {
                 Ok(_) => {
                     self.owner.store(me, Relaxed);
-                    return true;
+                    return Ok(());
                 }
                 Err(now) => state = now,
             }
         }
-        false
+        Err(state)
     }
 
     /// Gives up `hold`: a writer, a reader, or what is between the two. If that leaves the lock to somebody in the list, it is passed
@@ -370,7 +373,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                     if hold == READER && self.owner.load(Relaxed) & NOT_WORTH_SPINNING != 0 {
                         self.owner.store(READERS_OWN, Relaxed);
                     }
-                    return self.pass_on(hold);
+                    return self.pass_on(hold, state | LIST);
                 }
                 Ok(_) => return,
                 Err(now) => state = now,
@@ -411,10 +414,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         // Readers that follow each other, with no writer between, are watched once.
         let mut while_readers_own = None;
         let taken = loop {
-            if self.steal(me) {
-                break true;
-            }
-            if !self.spin_on_owner(me, timeout, &mut while_readers_own) {
+            let Err(state) = self.steal(me) else { break true };
+            if !self.spin_on_owner(me, state, timeout, &mut while_readers_own) {
                 break false;
             }
         };
@@ -423,18 +424,18 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         taken
     }
 
-    /// Watches the lock until its owner has changed. False when that is no use any more.
+    /// Watches a held lock until its owner has changed. False when that is no use any more.
     fn spin_on_owner<'a>(
         &self,
         me: u32,
+        state: u32,
         timeout: Timeout<'a, M>,
         while_readers_own: &mut Option<Timeout<'a, M>>,
     ) -> bool {
-        let state = self.count.load(Relaxed);
-        let owner = self.owner.load(Relaxed);
-        if is_free(state) || state & HANDOFF != 0 {
-            return state & HANDOFF == 0; // else the lock is somebody else's next
+        if state & HANDOFF != 0 {
+            return false; // the lock is somebody else's next
         }
+        let owner = self.owner.load(Relaxed);
         if state & WRITER == 0 {
             return owner & NOT_WORTH_SPINNING == 0
                 && self.spin_on_readers(state, timeout, while_readers_own);
@@ -484,9 +485,9 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         }
         let node = M::allocate_node::<RwsemNode<M>>().node;
         node.writer.set(me);
-        self.lock_list();
+        let state = self.lock_list();
         self.enter_list(node, false);
-        let waited = self.wait_in_list(node, me, timeout);
+        let waited = self.wait_in_list(node, me, state, timeout);
         // SAFETY: taken out of the list.
         unsafe { M::free_node(node) };
         waited
@@ -497,19 +498,23 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         &self,
         node: &'static RwsemNode<M>,
         me: u32,
+        mut state: u32,
         timeout: Timeout<'_, M>,
     ) -> Result<(), GaveUp> {
         let since_ns = if FORM == FIFO { 0 } else { M::clock_ns(Clock::Monotonic) };
         let (mut has_asked, mut gives_up) = (false, false);
         loop {
             node.told.store(0, Relaxed);
-            let Err(state) = self.claim(node, me) else { return Ok(()) };
+            match self.claim(node, me, state) {
+                Ok(()) => return Ok(()),
+                Err(now) => state = now,
+            }
             if gives_up {
                 self.leave_list(node);
                 if has_asked {
-                    self.count.fetch_and(!HANDOFF, Relaxed); // was for the caller
+                    state = self.count.fetch_and(!HANDOFF, Relaxed) & !HANDOFF; // was for the caller
                 }
-                self.pass_on(0);
+                self.pass_on(0, state);
                 return Err(GaveUp);
             }
             let asks = FORM != FIFO
@@ -517,19 +522,19 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 && (state & HANDOFF != 0
                     || M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS);
             if asks && state & HANDOFF == 0 {
-                self.count.fetch_or(HANDOFF, Relaxed);
+                state = self.count.fetch_or(HANDOFF, Relaxed) | HANDOFF;
             }
             has_asked |= asks;
-            self.pass_on(0);
+            self.pass_on(0, state);
             if !(FORM == SPINNING && asks && self.spin_until_told(node, timeout)) {
                 gives_up = Self::sleep(node, timeout) == Slept::GaveUp;
             }
             if Self::is_let_in(node) {
                 return Ok(());
             }
-            self.lock_list();
+            state = self.lock_list();
             if !node.is_queued() {
-                self.pass_on(0);
+                self.pass_on(0, state);
                 Self::await_word(node);
                 return Ok(());
             }
@@ -537,8 +542,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     }
 
     /// Takes the lock for a writer in the list if it is free, and gives the list back then.
-    fn claim(&self, node: &'static RwsemNode<M>, me: u32) -> Result<(), u32> {
-        let mut state = self.count.load(Relaxed);
+    fn claim(&self, node: &'static RwsemNode<M>, me: u32, mut state: u32) -> Result<(), u32> {
         loop {
             if !is_free(state) || Self::hands_over(state) && !self.is_first(node) {
                 return Err(state);
@@ -606,9 +610,9 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let node = M::allocate_node::<RwsemNode<M>>().node;
         node.writer.set(0);
         node.told.store(0, Relaxed);
-        self.lock_list();
+        let state = self.lock_list();
         self.enter_list(node, reads_already);
-        self.pass_on(READER);
+        self.pass_on(READER, state);
         let waited = self.wait_in_list_shared(node, timeout);
         // SAFETY: taken out of the list.
         unsafe { M::free_node(node) };
@@ -623,12 +627,12 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     ) -> Result<(), GaveUp> {
         while !Self::is_let_in(node) {
             if Self::sleep(node, timeout) == Slept::GaveUp {
-                self.lock_list();
+                let state = self.lock_list();
                 let is_left = node.is_queued();
                 if is_left {
                     self.leave_list(node);
                 }
-                self.pass_on(0);
+                self.pass_on(0, state);
                 if is_left {
                     return Err(GaveUp);
                 }
@@ -636,8 +640,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             }
         }
         if node.told.load(Relaxed) == LET_IN_TO_WAKE {
-            self.lock_list();
-            self.pass_on(0);
+            let state = self.lock_list();
+            self.pass_on(0, state);
         }
         Ok(())
     }
@@ -671,7 +675,7 @@ unsafe impl<M: Machine, const FORM: u8> RawLock<M> for Rwsem<M, FORM> {
 unsafe impl<M: Machine, const FORM: u8> TryLock<M> for Rwsem<M, FORM> {
     #[inline]
     fn try_acquire(&self) -> bool {
-        self.steal(myself::<M>())
+        self.steal(myself::<M>()).is_ok()
     }
 }
 

@@ -249,7 +249,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let first = self.first();
         loop {
             let left = state.wrapping_sub(hold);
-            let given_back = without_list(left, first.is_none());
+            let unlocked = without_list(left, first.is_none());
             state = match first {
                 Some(first) if left & WRITER == 0 && first.reads() => {
                     if hold != 0 {
@@ -272,7 +272,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                     let told = &raw const first.told;
                     first.told.store(TRY_AGAIN, Relaxed); // before the write that lets its owner go
                     // [1], [2] to the next one in, [3] to whoever has the list next
-                    match self.count.compare_exchange(state, given_back, Release, Relaxed) {
+                    match self.count.compare_exchange(state, unlocked, Release, Relaxed) {
                         Ok(_) => {
                             M::wake(told, 1);
                             return;
@@ -281,7 +281,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                     }
                 }
                 // Held, so that a release follows; or nobody waits. [1], [2], [3] as above
-                _ => match self.count.compare_exchange(state, given_back, Release, Relaxed) {
+                _ => match self.count.compare_exchange(state, unlocked, Release, Relaxed) {
                     Ok(_) => return,
                     Err(now) => now,
                 },
@@ -318,12 +318,12 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     fn hand_over(&self, first: &'static RwsemNode<M>) {
         self.leave_list(first);
         self.owner.store(first.writer.get(), Relaxed);
-        self.give_list_back();
+        self.unlock_list();
         first.tell(LET_IN);
     }
 
     /// Gives the list back for a writer that has come in from it.
-    fn give_list_back(&self) {
+    fn unlock_list(&self) {
         let done = if self.first.get().is_null() { LIST | HANDOFF | WAITERS } else { LIST | HANDOFF };
         self.count.fetch_and(!done, Release); // [3] to whoever has the list next
     }
@@ -555,7 +555,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         }
         self.owner.store(me, Relaxed);
         self.leave_list(node);
-        self.give_list_back();
+        self.unlock_list();
         Ok(())
     }
 

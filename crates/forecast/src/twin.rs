@@ -235,8 +235,10 @@ impl Stage {
             timed,
         };
         let done = simulate(&program, hardware, &load)?;
-        let cores = if alone { 1.0 } else { hardware.cores() as f64 * blueprint.together };
-        let cores_give = blueprint.cpu_ns.map_or(f64::INFINITY, |cpu_ns| cores.max(1.0) / cpu_ns);
+        // A program of one such thread may use several cores, too.
+        let together = if alone { 1.0 } else { blueprint.together };
+        let cores = (hardware.cores() as f64 * together).max(1.0);
+        let cores_give = blueprint.cpu_ns.map_or(f64::INFINITY, |cpu_ns| cores / cpu_ns);
         Ok(Done { rate: (done.rate * blueprint.batch).min(cores_give), ..done })
     }
 

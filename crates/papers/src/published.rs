@@ -89,16 +89,6 @@ pub(crate) struct Retries {
     pub(crate) users_400: f64,
 }
 
-/// How much more a program does with one form of a lock than with another.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct RwsemForm {
-    pub(crate) faster: String,
-    pub(crate) slower: String,
-    pub(crate) program: String,
-    pub(crate) ratio: f64,
-    pub(crate) source: String,
-}
-
 /// One point of a program's curve under one lock.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LockStudy {
@@ -137,11 +127,6 @@ pub(crate) fn core_to_core() -> anyhow::Result<Vec<CoreToCore>> {
 /// Re-issued coherence transactions, ticket against MCS.
 pub(crate) fn coherency_retries() -> anyhow::Result<Vec<Retries>> {
     rows("coherency_retries.csv", include_str!("../published/coherency_retries.csv"))
-}
-
-/// Forms of the rw_semaphore against each other.
-pub(crate) fn rwsem_forms() -> anyhow::Result<Vec<RwsemForm>> {
-    rows("rwsem_forms.csv", include_str!("../published/rwsem_forms.csv"))
 }
 
 /// The contention tables: two files.
@@ -202,9 +187,6 @@ impl Fault {
                 "One socket with its lock's memory on another shows no penalty: a constraint on any model of coherence."
             }
             15 => "new_dbase with back-off, 96000, looks like a slip for 960000.",
-            16 => {
-                "Neither machine nor programs of the talk's two factors for the rw_semaphore are named; the commit says 20 % on 80 cores."
-            }
             _ => "See data/published/README.md.",
         }
     }
@@ -230,7 +212,6 @@ mod tests {
         assert_eq!(claims().unwrap().len(), 41);
         assert_eq!(core_to_core().unwrap().len(), 19);
         assert_eq!(cacheline_contention().unwrap().len(), 32 + 12);
-        assert_eq!(rwsem_forms().unwrap().len(), 8);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Calibration {
                 format!("{what} could not be timed: the cores never ran together; stop other programs and try again")
             })
         };
-        let mut placement = Placement::of(cores);
+        let mut placement = Placement::of(Some(cores));
         placement.sample();
         let first = cores.places[0].core;
         let tier = |name, pairs: Vec<[u32; 2]>| {
@@ -214,7 +214,7 @@ impl Calibration {
         placement.sample();
         measured.moved = placement.moved();
         if let (Some(_), Some(seen)) = (&measured.moved, placement.transfer_ns())
-            && let Some(nearest) = measured.tiers.iter_mut().find_map(|tier| tier.transfer_ns.as_mut())
+            && let Some(nearest) = measured.tiers[1..].iter_mut().find_map(|tier| tier.transfer_ns.as_mut())
         {
             (nearest.low, nearest.high) = (nearest.low.min(seen.low), nearest.high.max(seen.high));
         }

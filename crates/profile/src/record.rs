@@ -437,8 +437,10 @@ impl<H: Host> Recorder<H> {
             if votes == 0 {
                 histograms.within.store(section, Relaxed);
             }
+            // A signal handler may have voted in between.
             let agrees = histograms.within.load(Relaxed) == section;
-            histograms.within_votes.store(if agrees { votes + 1 } else { votes - 1 }, Relaxed);
+            let votes = if agrees { votes.saturating_add(1) } else { votes.saturating_sub(1) };
+            histograms.within_votes.store(votes, Relaxed);
         }
     }
 

@@ -182,6 +182,28 @@ fn a_lock_is_seen_within_another_ones_sections() {
 }
 
 #[test]
+fn nothing_is_within_the_sections_of_a_lock_that_other_threads_release() {
+    let file = File::new(4 * MIB, 1);
+    let [t, other] = [(); 2].map(|()| PerThread::new());
+    let [baton, lock] = [(); 2].map(|()| Trace::new());
+    let acquire = |lock: &Trace, address| {
+        file.recorder.acquired(&t, lock, ObjectKind::Mutex, Mode::Exclusive, address, None);
+        pass(10);
+    };
+    acquire(&baton, 0x1000);
+    file.recorder.releasing(&t, &baton, Mode::Exclusive);
+    for _ in 0..5 {
+        acquire(&baton, 0x1000);
+        file.recorder.releasing(&other, &baton, Mode::Exclusive);
+        for _ in 0..400 {
+            acquire(&lock, 0x2000);
+            file.recorder.releasing(&t, &lock, Mode::Exclusive);
+        }
+    }
+    assert_eq!(row(&table(&file), 0x2000).within, None);
+}
+
+#[test]
 fn a_read_lock_given_up_by_another_thread_nests_nothing() {
     let file = File::new(MIB, 1);
     let (taker, giver, lock) = (PerThread::new(), PerThread::new(), Trace::new());

@@ -165,8 +165,7 @@ impl Scheduler {
         if !self.threads_move || self.is_idle(own) {
             return own;
         }
-        let cores = 0..self.cores.len() as u32;
-        if let Some(idle) = cores.into_iter().find(|&core| self.is_idle(core)) {
+        if let Some(idle) = self.idle_core() {
             return idle;
         }
         if self.current == NOBODY {
@@ -174,6 +173,10 @@ impl Scheduler {
         }
         let load = |core: u32| self.cores[core as usize].load();
         if load(self.current_core) < load(own) { self.current_core } else { own }
+    }
+
+    fn idle_core(&self) -> Option<u32> {
+        (0..self.cores.len() as u32).find(|&core| self.is_idle(core))
     }
 
     fn is_idle(&self, core: u32) -> bool {
@@ -191,14 +194,9 @@ impl Scheduler {
         }
     }
 
-    /// A thread can run now.
-    pub(crate) fn make_ready(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
-        self.awake(clock, memory, thread);
-    }
-
     /// A thread that is not running can run: on an idle core once that is awake, else it waits in a core's queue. Gives what the
     /// waker's system call takes longer.
-    fn awake(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> Time {
+    pub(crate) fn make_ready(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> Time {
         let own = self.threads[thread as usize].core;
         let woken = self.cores[own as usize].wake(thread, clock.now);
         if let Some(leaves) = woken {
@@ -309,7 +307,7 @@ impl Scheduler {
     /// The running thread has used up its slice. Says whether it has lost its core.
     pub(crate) fn preempt(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> bool {
         let core = self.threads[thread as usize].core;
-        if let Some(idle) = (0..self.cores.len() as u32).find(|&core| self.is_idle(core)) {
+        if let Some(idle) = self.idle_core() {
             let at = clock.now + self.hardware.wake;
             self.take_over(clock, memory, idle, at);
         }
@@ -385,7 +383,7 @@ impl Scheduler {
                 if let Some(sleepers) = self.sleepers.get_mut(&waiting.asleep_at) {
                     sleepers.retain(|&sleeper| sleeper != thread);
                 }
-                self.awake(clock, memory, thread);
+                self.make_ready(clock, memory, thread);
             }
             _ => {}
         }
@@ -415,7 +413,7 @@ impl Scheduler {
             let Some(thread) = self.sleepers.get_mut(&address).and_then(VecDeque::pop_front) else { break };
             woken += 1;
             self.threads[thread as usize].wait += 1;
-            clock.now += self.awake(clock, memory, thread);
+            clock.now += self.make_ready(clock, memory, thread);
         }
         self.wakes += u64::from(woken);
         woken

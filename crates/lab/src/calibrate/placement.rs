@@ -15,23 +15,25 @@ const MOVED: f64 = 1.5;
 /// Samples of one pair of cores, taken while something else is measured.
 #[derive(Debug)]
 pub struct Placement {
-    pair: [u32; 2],
+    pair: Option<[u32; 2]>,
     transfers_ns: Vec<f64>,
     shares: Vec<f64>,
 }
 
 impl Placement {
-    /// Of the machine's first two cores.
+    /// Of the machine's first two cores; without cores nothing is known.
     #[must_use]
-    pub fn of(cores: &Cores) -> Self {
-        let pair = [cores.places[0].core, cores.places[1].core];
+    pub fn of(cores: Option<&Cores>) -> Self {
+        let pair = cores.map(|cores| [cores.places[0].core, cores.places[1].core]);
         Self { pair, transfers_ns: Vec::new(), shares: Vec::new() }
     }
 
     /// Takes a sample: some milliseconds.
     pub fn sample(&mut self) {
-        self.transfers_ns.extend(middle(&transfer_ns(self.pair)).map(|spread| spread.median));
-        self.shares.extend(together(self.pair));
+        if let Some(pair) = self.pair {
+            self.transfers_ns.extend(middle(&transfer_ns(pair)).map(|spread| spread.median));
+            self.shares.extend(together(pair));
+        }
     }
 
     /// One way of a line between the cores, ns.
@@ -55,7 +57,7 @@ impl Placement {
         );
         (most > MOVED * least).then(|| {
             format!(
-                "a line took {least:.0} to {most:.0} ns between the cores: the hypervisor moves them, or lends them to others"
+                "a line took {least:.0} to {most:.0} ns between the cores: a hypervisor moves them, or others use them"
             )
         })
     }
@@ -99,7 +101,7 @@ mod tests {
     use topology::carried;
 
     fn placement(transfers_ns: &[f64]) -> Placement {
-        Placement { pair: [0, 1], transfers_ns: transfers_ns.to_vec(), shares: vec![1.0] }
+        Placement { pair: None, transfers_ns: transfers_ns.to_vec(), shares: vec![1.0] }
     }
 
     #[test]

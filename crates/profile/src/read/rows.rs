@@ -58,7 +58,7 @@ impl UsageTicks {
 
     fn timed_holds(&self) -> u64 {
         let count = |quantity: Quantity| self.quantities[quantity as usize].count();
-        count(Quantity::HoldSame) + count(Quantity::HoldOther)
+        count(Quantity::HoldSame).saturating_add(count(Quantity::HoldOther))
     }
 
     fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
@@ -173,18 +173,22 @@ fn rows_of_section<'p>(
     stacks: &mut Option<Stacks<'p>>,
 ) -> Vec<Unnamed> {
     let mut rows = Vec::with_capacity(by_lock.len());
-    let timed: BTreeMap<u64, u64> = by_lock
+    let sections: BTreeMap<u64, (u64, u64)> = by_lock
         .iter()
         .flat_map(|(&number, ticks)| {
             [(Mode::Exclusive, &ticks.exclusive), (Mode::Shared, &ticks.shared)]
-                .map(|(mode, usage)| (key_of(number, mode), usage.timed_holds()))
+                .map(|(mode, usage)| (key_of(number, mode), (usage.timed_holds(), usage.counts.acquisitions)))
         })
         .collect();
     for (number, ticks) in by_lock {
         let within = ticks.within.iter().max_by_key(|&(_, &count)| count);
+        let acquisitions =
+            ticks.exclusive.counts.acquisitions.saturating_add(ticks.shared.counts.acquisitions);
         let within = within.and_then(|(&key, &count)| {
-            let sections = timed.get(&key).copied().filter(|&sections| sections > 0)?;
-            Some((key, count as f64 / sections as f64))
+            let (timed, all) = sections.get(&key).copied().filter(|&(timed, _)| timed > 0)?;
+            let in_one = count as f64 / timed as f64;
+            // More than there were: that lock is released by other threads than take it, so that its sections seemed to last.
+            (in_one * all as f64 <= 2.0 * acquisitions as f64).then_some((key, in_one))
         });
         let found = homes.get(&number).copied();
         let named = match found {

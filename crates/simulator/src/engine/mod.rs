@@ -455,7 +455,8 @@ impl Engine {
                 None => return Some(thread),
                 Some((thread, request)) => self.line_for_buffer(thread, request),
             },
-            Event::Ready(thread) => scheduler.make_ready(clock, memory, thread),
+            // Who starts was woken by nobody.
+            Event::Ready(thread) => _ = scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {
                 if let Some(done) = memory.issue(clock, thread) {
                     clock.push(done, Event::Resume(thread));

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 /// A list has the name of one element with `,…` behind it.
 const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("acquisitions", None, &["N"], "acquisitions of each thread"),
+    ("again", None, &["DIR"], "what was measured before"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("alone", None, &["PROFILE"], "a profile of one thread"),
     ("client", None, &["CLIENT"], "a client of the checker"),
@@ -24,6 +25,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("host-times", None, &[], "add what differs from run to run"),
     ("iterations", None, &["N"], "iterations on the processor"),
     ("json", None, &[], "print everything as JSON"),
+    ("keep", None, &["DIR"], "what was measured stays"),
     ("list", None, &[], "list what there is"),
     ("lock", None, &["LOCK"], "locks by name"),
     ("lower-is-better", None, &[], "the metric is a time"),

@@ -6,7 +6,10 @@ use crate::compare::parse_metric;
 use crate::machines;
 use crate::progress::BARS;
 use anyhow::Context as _;
-use forecast::validate::{Program, Setting, Throughput, Validated, goals, page, read_list, validate};
+use forecast::validate::{
+    Evidence, Program, Setting, Throughput, Validated, goals, keep_machine, machine_file, page, read_list,
+    validate,
+};
 use lab::compare::statistics::Better;
 use lab::ensure_usage;
 use regex::Regex;
@@ -14,6 +17,7 @@ use report::{Screen, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use topology::MachineFile;
 
 /// Predict a program on more threads from a profile of one, measure it, and compare.
 ///
@@ -28,6 +32,8 @@ use std::time::Duration;
   contend validate --metric 'events per second: +([0-9.]+)' -- sysbench threads --threads={threads} run
   contend validate --two --lock mcs,futex -- ./mine --threads {threads}
   contend validate --programs tests/real-programs.toml -o docs/predictions.md
+  contend validate --programs mine.toml --keep measured   # once, then with each new version:
+  contend validate --programs mine.toml --again measured
 
 A list is TOML with a table for each program:
   [[program]]
@@ -78,6 +84,12 @@ pub(crate) struct Args {
     /// Decides everything random in the twin
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Keep profiles and measurements in this folder, for --again
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Run no program: predict from the profiles that --keep left, beside what was measured then
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "runs", "time_limit"])]
+    again: Option<PathBuf>,
     /// Also write the page of all programs, as Markdown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -99,10 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     threads.push(1);
     threads.sort_unstable();
     threads.dedup();
-    let machine = match &args.machine {
-        Some(name) => machines::load(name)?,
-        None => machines::this_or_assumed()?,
-    };
+    let (machine, evidence) = machine_and_evidence(args)?;
     let setting = Setting {
         library: PRELOAD,
         contend: std::env::current_exe().context("cannot find the command itself")?,
@@ -113,6 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         two: args.two,
         time_limit: args.time_limit,
         seed: args.seed,
+        evidence,
     };
     lab::interrupt::keep();
     let screen = Screen::stdout();
@@ -130,7 +140,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goals = goals(&all);
     if let Some(file) = &args.output {
         let made_by = std::env::args().skip(1).fold("contend".to_owned(), |line, word| line + " " + &word);
-        std::fs::write(file, page(&all, &setting.machine, args.runs, &text::printable(&made_by)))
+        std::fs::write(file, page(&all, &setting.machine, &text::printable(&made_by)))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
@@ -143,6 +153,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if goals.programs == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The machine that the twin is run on, which stays with what is measured on it, and where that is.
+fn machine_and_evidence(args: &Args) -> anyhow::Result<(MachineFile, Evidence)> {
+    let evidence = match (&args.keep, &args.again) {
+        (Some(folder), _) => Evidence::KeptIn(folder.clone()),
+        (None, Some(folder)) => Evidence::From(folder.clone()),
+        (None, None) => Evidence::Measured,
+    };
+    let machine = match (&args.machine, &evidence) {
+        (Some(name), _) => machines::load(name)?,
+        (None, Evidence::From(folder)) => machines::load(&machine_file(folder).to_string_lossy())?,
+        (None, _) => machines::this_or_assumed()?,
+    };
+    if let Evidence::KeptIn(folder) = &evidence {
+        keep_machine(folder, &machine)?;
+    }
+    Ok((machine, evidence))
 }
 
 fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
@@ -199,6 +227,7 @@ mod tests {
             (&[], "after `--`"),
             (&["--lock", "nosuch", "--", "a{threads}"], "no lock `nosuch`"),
             (&["--programs", "no/such.toml"], "no/such.toml"),
+            (&["--again", "no/such", "--", "a{threads}"], "no/such/machine.toml"),
         ] {
             let error = format!("{:#}", run(&parse(words)).unwrap_err());
             assert!(error.contains(remedy), "{words:?}: {error}");

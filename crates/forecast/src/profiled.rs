@@ -166,6 +166,17 @@ pub fn choose<'a>(rows: &[&'a LockRow], site: Option<&str>, path: &Path) -> anyh
     })
 }
 
+/// Of a run's time, the part in which some thread goes round between this lock and its work: without what comes before the first
+/// acquisition and after the last.
+pub(crate) fn share_in_use(row: &LockRow, elapsed_ns: f64) -> f64 {
+    if elapsed_ns <= 0.0 {
+        return 1.0;
+    }
+    let think = row.exclusive.think.and(&row.shared.think);
+    let round_ns = think.mean_ns().unwrap_or(0.0) + row.critical_section_ns;
+    (round_ns * row.acquisitions() as f64 / elapsed_ns).clamp(0.0, 1.0)
+}
+
 /// What the model needs of a row of the lock table.
 ///
 /// The program is taken to have run on the C library's locks: a sleeping mutex and reader-writer lock, a spin lock
@@ -295,6 +306,16 @@ mod tests {
             threads_ns: 0.0,
             share: 0.0,
         }
+    }
+
+    #[test]
+    fn a_lock_is_in_use_from_its_first_acquisition_to_its_last() {
+        // 1,000 rounds of 500 ns in a millisecond.
+        let row = row("a", 1, 1_000, 400.0);
+        let share = |elapsed_ns| share_in_use(&row, elapsed_ns);
+        assert!((share(1e6) - 0.5).abs() < 1e-9, "{}", share(1e6));
+        assert_eq!(share(1e5), 1.0, "several threads go round at a time");
+        assert_eq!(share(0.0), 1.0);
     }
 
     #[test]

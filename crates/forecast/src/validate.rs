@@ -2,10 +2,12 @@
 //!
 //! Nothing here knows any program. What is compared is throughput relative to one thread with the program's own lock.
 
+mod kept;
 mod list;
 mod page;
 mod verdict;
 
+pub use kept::{Evidence, keep_machine, machine_file};
 pub use list::{Program, Throughput, read_list};
 pub use page::page;
 pub use verdict::{Goals, Judgement, goals};
@@ -15,6 +17,7 @@ use crate::twin::{self, Blueprint, Plan, Stage};
 use crate::{Alternative, profiled};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
+use kept::{Measured, profile_file};
 use lab::calibrate::{Cores, Placement};
 use lab::compare::rounds::{LockRuns, measure};
 use lab::compare::{swaps, trial};
@@ -53,6 +56,8 @@ pub struct Setting {
     pub time_limit: Duration,
     /// Decides everything random in the twin.
     pub seed: u64,
+    /// Where what is measured comes from, and whether it stays.
+    pub evidence: Evidence,
 }
 
 /// A lock at a number of threads.
@@ -100,6 +105,8 @@ pub struct Validated {
     pub transfer_ns: Option<f64>,
     /// How fast a core computed while another did, relative to alone.
     pub together: Option<f64>,
+    /// Runs of each lock at each number of threads.
+    pub runs: u32,
     /// Verdict and order, predicted against measured.
     pub judgement: Judgement,
 }
@@ -116,45 +123,73 @@ impl Validated {
             noise: Vec::new(),
             transfer_ns: None,
             together: None,
+            runs: 0,
             judgement: Judgement::default(),
         }
     }
 }
 
-/// Profiles, predicts and measures a program. What a program does wrong is in the answer.
+/// Profiles, measures and predicts a program. What a program does wrong is in the answer.
 ///
 /// # Errors
 ///
 /// Something that is not the program's fault.
 pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<Validated> {
-    let directory = tempfile::tempdir().context("cannot make a directory for profiles")?;
-    if let Some(why) = program.set_up(setting.time_limit)? {
-        return Ok(Validated::failed(program, why));
+    let (folder, _temporary) = setting.folder(program)?;
+    let measured = match &setting.evidence {
+        Evidence::From(_) => Measured::read(&folder),
+        Evidence::Measured | Evidence::KeptIn(_) => {
+            let measured = profile_and_measure(program, setting, &folder, progress)?;
+            if let (Evidence::KeptIn(_), Ok(measured)) = (&setting.evidence, &measured) {
+                measured.write(&folder)?;
+            }
+            measured
+        }
+    };
+    match measured {
+        Ok(measured) => held_against(program, setting, &folder, &measured, progress),
+        Err(why) => Ok(Validated::failed(program, why)),
     }
-    let validated = profiled_and_measured(program, setting, directory.path(), progress);
-    program.clear_up(setting.time_limit)?;
-    validated
 }
 
-fn profiled_and_measured(
+/// Leaves profiles in the folder. Gives what was measured; why there is nothing, where the program failed.
+fn profile_and_measure(
     program: &Program,
     setting: &Setting,
-    directory: &Path,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> anyhow::Result<Result<Measured, String>> {
+    if let Some(why) = program.set_up(setting.time_limit)? {
+        return Ok(Err(why));
+    }
+    let measured = match record(program, setting, folder, 1)? {
+        Some(why) => Err(why),
+        None => {
+            if setting.two {
+                record(program, setting, folder, 2)?;
+            }
+            measured(program, setting, cores_used(program, setting)?, progress)?
+        }
+    };
+    program.clear_up(setting.time_limit)?;
+    Ok(measured)
+}
+
+/// What the profiles predict, beside what was measured.
+fn held_against(
+    program: &Program,
+    setting: &Setting,
+    folder: &Path,
+    measured: &Measured,
     progress: &dyn Progress,
 ) -> anyhow::Result<Validated> {
-    let one = match table(program, setting, directory, 1)? {
-        Ok(table) => table,
-        Err(why) => return Ok(Validated::failed(program, why)),
+    let tables = || {
+        let one = table(folder, 1)?;
+        let two = if setting.two { table(folder, 2).ok() } else { None };
+        // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
+        predict(program, setting, &one, two.as_ref(), measured, progress)
     };
-    let two = if setting.two { table(program, setting, directory, 2)?.ok() } else { None };
-    let cores = cores_used(program, setting)?;
-    let measured = measured(program, setting, progress)?;
-    if let Some(why) = measured.failed {
-        return Ok(Validated::failed(program, why));
-    }
-    // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
-    let predicted = match predict(program, setting, &one, two.as_ref(), cores, &measured.placement, progress)
-    {
+    let predicted = match tables() {
         Ok(predicted) => predicted,
         Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
     };
@@ -164,6 +199,7 @@ fn profiled_and_measured(
         row.measured = measured.at(&row.lock, row.threads);
     }
     let judgement = Judgement::of(&rows);
+    let placement = &measured.placement;
     Ok(Validated {
         program: program.name.clone(),
         command: program.command.join(" "),
@@ -171,32 +207,38 @@ fn profiled_and_measured(
         site: predicted.site,
         rows,
         doubts: predicted.doubts,
-        noise: measured.noise.disturbances().into_iter().chain(measured.placement.moved()).collect(),
-        transfer_ns: measured.placement.transfer_ns().map(|spread| spread.median),
-        together: measured.placement.together().map(|spread| spread.median),
+        noise: measured.noise.disturbances().into_iter().chain(placement.moved()).collect(),
+        transfer_ns: placement.transfer_ns().map(|spread| spread.median),
+        together: placement.together().map(|spread| spread.median),
+        runs: measured.runs,
         judgement,
     })
 }
 
-/// The lock table of a run on so many threads; why there is none, where the program failed or took no lock.
-fn table(
+/// Profiles a run on so many threads. Gives why there is no profile, where the program failed.
+fn record(
     program: &Program,
     setting: &Setting,
-    directory: &Path,
+    folder: &Path,
     threads: u32,
-) -> anyhow::Result<Result<LockTable, String>> {
-    let file = directory.join(format!("{threads}.contend"));
+) -> anyhow::Result<Option<String>> {
+    let file = profile_file(folder, threads);
     let mut command = Command::new(&setting.contend);
     command.args(["profile", "--quiet", "--output"]).arg(&file).arg("--").args(program.words(threads));
     let trial = trial::run(command, setting.time_limit)?;
     if trial.end != lab::compare::rounds::End::Exited(0) {
         let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Ok(Err(format!("it failed while it was profiled ({:?}): {}", trial.end, last.trim())));
+        return Ok(Some(format!("it failed while it was profiled ({:?}): {}", trial.end, last.trim())));
     }
-    match Profile::open(&file) {
-        Ok(profile) => Ok(Ok(profile.table(&profile::Options::default()))),
-        Err(error) => Ok(Err(format!("it left no profile: {error}"))),
-    }
+    Ok((!file.exists()).then(|| "it left no profile".to_owned()))
+}
+
+/// The lock table of the profile on so many threads.
+fn table(folder: &Path, threads: u32) -> anyhow::Result<LockTable> {
+    let file = profile_file(folder, threads);
+    let profile =
+        Profile::open(&file).with_context(|| format!("no profile of it can be read: {}", file.display()))?;
+    Ok(profile.table(&profile::Options::default()))
 }
 
 /// How many cores the whole command uses on one thread, unprofiled: clients of a server on the same machine are part of it, which a
@@ -226,19 +268,19 @@ struct Predicted {
     doubts: Vec<String>,
 }
 
-/// What the twin and the chain say of every lock at every number of threads. `cores` is how many the whole command uses on one.
+/// What the twin and the chain say of every lock at every number of threads. Of what was measured, only the machine and how many
+/// cores the whole command uses on one thread are looked at.
 fn predict(
     program: &Program,
     setting: &Setting,
     one: &LockTable,
     two: Option<&LockTable>,
-    cores: Option<f64>,
-    placement: &Placement,
+    measured: &Measured,
     progress: &dyn Progress,
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
     let mut groups = Group::all(&profiled::by_cost(table), &table.header);
-    let machine = placement.applied(&setting.machine);
+    let machine = measured.placement.applied(&setting.machine);
     let costs = machine.costs();
     let transfer_ns = costs.transfer_ns(2);
     // A lock that is hardly ever taken may be held longest, and tells nothing.
@@ -261,8 +303,8 @@ fn predict(
     }
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
     let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
-    let mut blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, cores);
-    blueprint.together = placement.together().map_or(1.0, |share| share.median);
+    let mut blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, measured.cores);
+    blueprint.together = measured.placement.together().map_or(1.0, |share| share.median);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {
         threads: setting.threads.clone(),
@@ -317,25 +359,14 @@ fn whole(speedup: f64, share: f64, program: &Program, threads: u32) -> f64 {
     work / ((1.0 - share) + share * work / speedup.max(f64::MIN_POSITIVE))
 }
 
-struct MeasuredAll {
-    failed: Option<String>,
-    /// By lock and threads: relative throughput.
-    points: Vec<(String, Point)>,
-    /// Locks that stood in for nothing.
-    untouched: BTreeSet<String>,
-    noise: Noise,
-    placement: Placement,
-}
-
-impl MeasuredAll {
-    fn at(&self, lock: &str, threads: u32) -> Option<Point> {
-        let found = |(name, point): &&(String, Point)| name == lock && point.cores == threads;
-        self.points.iter().find(found).map(|(_, point)| *point)
-    }
-}
-
 /// Runs the program under every lock on every number of threads, all interleaved.
-fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<MeasuredAll> {
+/// Gives why there is nothing to compare with, where the program failed.
+fn measured(
+    program: &Program,
+    setting: &Setting,
+    cores: Option<f64>,
+    progress: &dyn Progress,
+) -> anyhow::Result<Result<Measured, String>> {
     let locks = [GLIBC.to_owned()].into_iter().chain(setting.locks.iter().cloned());
     let cases: Vec<(String, u32)> =
         locks.flat_map(|lock| setting.threads.iter().map(move |&threads| (lock.clone(), threads))).collect();
@@ -383,20 +414,15 @@ fn measured(program: &Program, setting: &Setting, progress: &dyn Progress) -> an
             Some((failure, _)) => format!("it failed on one thread: {failure:?} {}", runs[0].output_tail),
             None => "it was not run to its end".to_owned(),
         };
-        return Ok(MeasuredAll {
-            failed: Some(why),
-            points: Vec::new(),
-            untouched: BTreeSet::new(),
-            noise,
-            placement,
-        });
+        return Ok(Err(why));
     }
     let points = cases.iter().zip(&runs).filter_map(|((lock, threads), runs)| {
         let relative: Vec<_> = values(runs, *threads).iter().map(|value| value / base).collect();
         Some((lock.clone(), Point::of_runs(*threads, &relative)?))
     });
     let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
-    Ok(MeasuredAll { failed: None, points: points.collect(), untouched, noise, placement })
+    let points = points.collect();
+    Ok(Ok(Measured { runs: setting.runs, cores, points, untouched, noise, placement }))
 }
 
 /// The curves of a lock's rows: predicted with its ends, and measured with its ends, optimistic end first.

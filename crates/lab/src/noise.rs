@@ -71,7 +71,7 @@ impl Watch {
 }
 
 /// What else the machine did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Noise {
     /// Load average of the minute before.
     pub load_before: Option<f64>,

@@ -28,6 +28,7 @@
 //! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |
 //! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
 //! | waiting is rare, and the lock has to be small                | `Mutex<T, Ticket4>` or [`Ttas`] |
+//! | threads wait for something else than a lock                  | a [`WaitTable`]: they sleep until whoever changes it wakes them |
 //!
 //! [`GlibcMutex`] and its kin are what programs have without contend, for simulation and comparison.
 //! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
@@ -109,6 +110,7 @@ mod tp_futex;
 mod ttas;
 mod ttas_backoff;
 mod upgradable;
+mod wait_table;
 
 pub use anderson::Anderson;
 pub use clh::Clh;
@@ -143,6 +145,7 @@ pub use tp_futex::TpFutex;
 pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 pub use upgradable::Upgradable;
+pub use wait_table::{Spacing, WaitKey, WaitTable};
 
 pub use machine::{Clock, Deadline, GaveUp, Machine, Native, Patient, Timeout};
 

@@ -7,6 +7,7 @@ mod against_model;
 mod claims;
 mod contention;
 mod figures;
+mod futex_hash;
 mod lock_study;
 mod paper;
 pub mod published;
@@ -33,7 +34,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 15] = [
+pub static FIGURES: [Figure; 16] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -98,6 +99,11 @@ pub static FIGURES: [Figure; 15] = [
         name: "end-to-end",
         summary: "A prediction for 48 simulated cores from a profile of two",
         compute: |_, progress| against_model::end_to_end(progress),
+    },
+    Figure {
+        name: "futex-hash",
+        summary: "Waits and wake-ups in tables of few and of many buckets, simulated",
+        compute: |_, progress| futex_hash::futex_hash(progress),
     },
     Figure {
         name: "lock-study",

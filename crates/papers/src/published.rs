@@ -89,6 +89,27 @@ pub(crate) struct Retries {
     pub(crate) users_400: f64,
 }
 
+/// A gain that the 2014 talk states in numbers.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Improvement {
+    change: String,
+    pub(crate) before: f64,
+    pub(crate) after: f64,
+}
+
+impl Improvement {
+    pub(crate) fn ratio(&self) -> f64 {
+        self.after / self.before
+    }
+}
+
+/// A figure of the talk's sample output of `perf bench futex`.
+#[derive(Debug, Clone, Deserialize)]
+struct BenchFutex {
+    benchmark: String,
+    value: f64,
+}
+
 /// One point of a program's curve under one lock.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LockStudy {
@@ -106,6 +127,22 @@ pub(crate) struct LockStudy {
 /// The curves of the study of locks under programs.
 pub(crate) fn lock_study() -> anyhow::Result<Vec<LockStudy>> {
     rows("lock_study_curves.csv", include_str!("../published/lock_study_curves.csv"))
+}
+
+/// The gain by one change to the kernel.
+pub(crate) fn improvement(change: &str) -> anyhow::Result<Improvement> {
+    let all: Vec<Improvement> =
+        rows("kernel_improvements.csv", include_str!("../published/kernel_improvements.csv"))?;
+    let found = all.into_iter().find(|row| row.change == change);
+    found.with_context(|| format!("kernel_improvements.csv has no row {change}"))
+}
+
+/// What one wait on a word that holds something else takes in `perf bench futex hash`, in nanoseconds.
+pub(crate) fn futex_operation_ns() -> anyhow::Result<u64> {
+    let all: Vec<BenchFutex> =
+        rows("perf_bench_futex.csv", include_str!("../published/perf_bench_futex.csv"))?;
+    let hash = all.iter().find(|row| row.benchmark == "hash").context("perf_bench_futex.csv has no hash")?;
+    Ok((1e9 / hash.value).round() as u64)
 }
 
 /// Fig. 3.
@@ -186,6 +223,7 @@ impl Fault {
             13 => {
                 "One socket with its lock's memory on another shows no penalty: a constraint on any model of coherence."
             }
+            14 => "\"1024 * 32 futexes\" counts futexes: 1,024 of each of 32 threads.",
             15 => "new_dbase with back-off, 96000, looks like a slip for 960000.",
             _ => "See data/published/README.md.",
         }
@@ -212,6 +250,8 @@ mod tests {
         assert_eq!(claims().unwrap().len(), 41);
         assert_eq!(core_to_core().unwrap().len(), 19);
         assert_eq!(cacheline_contention().unwrap().len(), 32 + 12);
+        assert_eq!(improvement("futex_hash_1024x512").unwrap().ratio(), 9.0);
+        assert_eq!(futex_operation_ns().unwrap(), 279);
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
 }
 
 /// A machine with fewer sockets and cores.
-fn cut(name: &str, sockets: u32, cores_per_die: u32) -> anyhow::Result<Hardware> {
+pub(crate) fn cut(name: &str, sockets: u32, cores_per_die: u32) -> anyhow::Result<Hardware> {
     let mut file = carried::machine(name);
     file.name = format!("{name} cut to {sockets} x {cores_per_die}");
     file.topology.sockets = sockets;

@@ -2,7 +2,7 @@
 
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
-use crate::profiled::{Group, observed};
+use crate::profiled::{Group, observed, share_in_use};
 use locks::catalogue;
 use model::{End, Family, Parameters};
 use profile::{LockKind, LockRow, ObjectKind, TableHeader, Times, Usage};
@@ -180,13 +180,14 @@ impl Blueprint {
 
     /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
     /// never touch the lock included: however well the lock does, the target's cores give no more. What contention for the lock may
-    /// have taken of that time is no part of it. `cores` is how many cores the program was
-    /// found to use without being profiled, with the processes that a profile does not see.
+    /// have taken of that time is no part of it, nor is what the program does before it takes the lock and afterwards. `cores` is how
+    /// many cores the program was found to use without being profiled, with the processes that a profile does not see.
     #[must_use]
     pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader, cores: Option<f64>) -> Self {
         let profiled_ns = header.cpu_ns - header.own_cost.total_ns;
         let all_ns = cores.map_or(0.0, |cores| cores * (header.elapsed_ns - header.own_cost.total_ns));
-        self.cpu_ns = on_cores_ns(profiled_ns.max(all_ns), row.contended(), row.acquisitions());
+        let cpu_ns = profiled_ns.max(all_ns) * share_in_use(row, header.elapsed_ns);
+        self.cpu_ns = on_cores_ns(cpu_ns, row.contended(), row.acquisitions());
         self
     }
 

@@ -1,6 +1,7 @@
 //! Lists of programs to validate predictions on.
 
-use anyhow::{Context as _, ensure};
+use crate::profiled::share_in_use;
+use anyhow::{Context as _, bail, ensure};
 use lab::compare::rounds::{End, Metric};
 use lab::compare::statistics::Better;
 use lab::compare::trial;
@@ -8,6 +9,7 @@ use profile::LockRow;
 use profile::read::TableHeader;
 use regex::Regex;
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -105,12 +107,7 @@ impl Program {
     /// Of one thread's time, the part in which it goes round between this lock and its work: all of it where the program times
     /// itself, else without what comes before the first acquisition and after the last.
     pub(super) fn locked_share(&self, row: &LockRow, header: &TableHeader) -> f64 {
-        if !self.throughput.is_wall_time() || header.elapsed_ns <= 0.0 {
-            return 1.0;
-        }
-        let usage = row.exclusive.think.and(&row.shared.think);
-        let round_ns = usage.mean_ns().unwrap_or(0.0) + row.critical_section_ns;
-        (round_ns * row.acquisitions() as f64 / header.elapsed_ns).clamp(0.0, 1.0)
+        if self.throughput.is_wall_time() { share_in_use(row, header.elapsed_ns) } else { 1.0 }
     }
 }
 
@@ -169,7 +166,14 @@ fn parse_list(text: &str) -> anyhow::Result<Vec<Program>> {
         let program = Program::new(entry.name, entry.command, throughput, entry.per_thread)?;
         Ok(Program { set_up: entry.set_up, clear_up: entry.clear_up, ..program })
     });
-    programs.collect()
+    let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut folders = HashMap::new();
+    for program in &programs {
+        if let Some(other) = folders.insert(program.folder(), &program.name) {
+            bail!("{other} and {} are called alike: give one of them another name", program.name);
+        }
+    }
+    Ok(programs)
 }
 
 #[cfg(test)]
@@ -188,6 +192,11 @@ mod tests {
             ("[[program]]\nname = \"a\"\n", "command"),
             ("[[program]]\nname = 1\ncommand = []\n", "string"),
             ("name = \"a\"", "unknown field"),
+            (
+                "[[program]]\nname = \"a b\"\ncommand = [\"{threads}\"]\n\
+                 [[program]]\nname = \"a, b\"\ncommand = [\"{threads}\"]\n",
+                "another name",
+            ),
         ] {
             let error = format!("{:#}", parse_list(text).unwrap_err());
             assert!(error.contains(remedy), "{text}: {error}");

@@ -72,8 +72,9 @@ fn percent(error: f64) -> String {
 /// The page: what was predicted and measured of every program, what came true, and which goals are missed. `made_by` is the
 /// command that makes it.
 #[must_use]
-pub fn page(all: &[Validated], machine: &MachineFile, runs: u32, made_by: &str) -> String {
+pub fn page(all: &[Validated], machine: &MachineFile, made_by: &str) -> String {
     let found = goals(all);
+    let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
     let mut page = format!(
         "# Predictions against measurements\n\n\
          Made by `{made_by}` on {}. Each program was profiled on one thread; the twin predicted it on more threads under each \
@@ -141,7 +142,7 @@ mod tests {
         let rows = vec![row("glibc", 1, 1.0, 1.0), row("glibc", 2, 1.9, 0.5), row("mcs", 2, 1.0, 1.0)];
         let validated = Validated { program: "a|b<script>".into(), ..validated(rows) };
         let not = Validated { failed: Some("it is not installed".into()), ..validated.clone() };
-        let page = page(&[validated, not], &carried::machine("typical"), 5, "contend validate");
+        let page = page(&[validated, not], &carried::machine("typical"), "contend validate");
         assert!(
             page.contains("| glibc | 2 | 1.90 (1.86 to 1.94) | 0.50 (0.49 to 0.51) | +280 % |"),
             "{page}"

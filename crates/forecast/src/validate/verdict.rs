@@ -180,6 +180,7 @@ pub(super) mod tests {
             noise: Vec::new(),
             transfer_ns: None,
             together: None,
+            runs: 5,
             judgement,
         }
     }

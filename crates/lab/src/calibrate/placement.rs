@@ -6,6 +6,7 @@
 use super::Cores;
 use super::time::{middle, together, transfer_ns};
 use report::Spread;
+use serde::{Deserialize, Serialize};
 use topology::MachineFile;
 use topology::machine_file::Figure;
 
@@ -13,8 +14,9 @@ use topology::machine_file::Figure;
 const MOVED: f64 = 1.5;
 
 /// Samples of one pair of cores, taken while something else is measured.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Placement {
+    #[serde(skip)]
     pair: Option<[u32; 2]>,
     transfers_ns: Vec<f64>,
     shares: Vec<f64>,

@@ -305,6 +305,63 @@ int contend_tp_futex_timedlock(contend_tp_futex_t *lock, const struct timespec *
 int contend_tp_futex_clocklock(contend_tp_futex_t *lock, int clock, const struct timespec *at);
 int contend_tp_futex_unlock(contend_tp_futex_t *lock);
 
+/* rwsem: a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
+   Long 2019; Linux 6.1. Fairness: none, but the first waiter is bypassed for at most 4 ms, or until it is woken next. */
+typedef struct contend_rwsem {
+    uint64_t contend_private[3];
+} contend_rwsem_t;
+int contend_rwsem_wrlock(contend_rwsem_t *lock);
+int contend_rwsem_trywrlock(contend_rwsem_t *lock);
+int contend_rwsem_timedwrlock(contend_rwsem_t *lock, const struct timespec *at);
+int contend_rwsem_clockwrlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_wrunlock(contend_rwsem_t *lock);
+int contend_rwsem_rdlock(contend_rwsem_t *lock);
+int contend_rwsem_tryrdlock(contend_rwsem_t *lock);
+int contend_rwsem_timedrdlock(contend_rwsem_t *lock, const struct timespec *at);
+int contend_rwsem_clockrdlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_rdunlock(contend_rwsem_t *lock);
+int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
+int contend_rwsem_unlock(contend_rwsem_t *lock);
+int contend_rwsem_downgrade(contend_rwsem_t *lock);
+
+/* rwsem_no_spin: rwsem as it was before writers spun: whoever finds it free takes it, all others sleep.
+   Linux 3.10. Fairness: none, but the first waiter is bypassed for at most 4 ms, or until it is woken next. */
+typedef struct contend_rwsem_no_spin {
+    uint64_t contend_private[3];
+} contend_rwsem_no_spin_t;
+int contend_rwsem_no_spin_wrlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_trywrlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_timedwrlock(contend_rwsem_no_spin_t *lock, const struct timespec *at);
+int contend_rwsem_no_spin_clockwrlock(contend_rwsem_no_spin_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_no_spin_wrunlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_rdlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_tryrdlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_timedrdlock(contend_rwsem_no_spin_t *lock, const struct timespec *at);
+int contend_rwsem_no_spin_clockrdlock(contend_rwsem_no_spin_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_no_spin_rdunlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_rdlock_again(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_unlock(contend_rwsem_no_spin_t *lock);
+int contend_rwsem_no_spin_downgrade(contend_rwsem_no_spin_t *lock);
+
+/* rwsem_fifo: rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival.
+   Linux before 3.10. Fairness: first in, first out; readers in a row enter together. */
+typedef struct contend_rwsem_fifo {
+    uint64_t contend_private[3];
+} contend_rwsem_fifo_t;
+int contend_rwsem_fifo_wrlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_trywrlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_timedwrlock(contend_rwsem_fifo_t *lock, const struct timespec *at);
+int contend_rwsem_fifo_clockwrlock(contend_rwsem_fifo_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_fifo_wrunlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_rdlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_tryrdlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_timedrdlock(contend_rwsem_fifo_t *lock, const struct timespec *at);
+int contend_rwsem_fifo_clockrdlock(contend_rwsem_fifo_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_fifo_rdunlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_rdlock_again(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_unlock(contend_rwsem_fifo_t *lock);
+int contend_rwsem_fifo_downgrade(contend_rwsem_fifo_t *lock);
+
 /* glibc_mutex: glibc's default mutex: sleeps at once while the lock is held.
    Drepper 2011; glibc 2.36. Fairness: none. */
 typedef struct contend_glibc_mutex {

@@ -184,6 +184,15 @@ using mutex = detail::timed<contend_mutex_t, contend_mutex_lock, contend_mutex_u
 /// taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
 using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
 
+/// a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
+using rwsem = detail::timed_shared<contend_rwsem_t, contend_rwsem_wrlock, contend_rwsem_wrunlock, contend_rwsem_trywrlock, contend_rwsem_rdlock, contend_rwsem_rdunlock, contend_rwsem_tryrdlock, contend_rwsem_downgrade, contend_rwsem_clockwrlock, contend_rwsem_clockrdlock>;
+
+/// rwsem as it was before writers spun: whoever finds it free takes it, all others sleep.
+using rwsem_no_spin = detail::timed_shared<contend_rwsem_no_spin_t, contend_rwsem_no_spin_wrlock, contend_rwsem_no_spin_wrunlock, contend_rwsem_no_spin_trywrlock, contend_rwsem_no_spin_rdlock, contend_rwsem_no_spin_rdunlock, contend_rwsem_no_spin_tryrdlock, contend_rwsem_no_spin_downgrade, contend_rwsem_no_spin_clockwrlock, contend_rwsem_no_spin_clockrdlock>;
+
+/// rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival.
+using rwsem_fifo = detail::timed_shared<contend_rwsem_fifo_t, contend_rwsem_fifo_wrlock, contend_rwsem_fifo_wrunlock, contend_rwsem_fifo_trywrlock, contend_rwsem_fifo_rdlock, contend_rwsem_fifo_rdunlock, contend_rwsem_fifo_tryrdlock, contend_rwsem_fifo_downgrade, contend_rwsem_fifo_clockwrlock, contend_rwsem_fifo_clockrdlock>;
+
 /// glibc's default mutex: sleeps at once while the lock is held.
 using glibc_mutex = detail::timed<contend_glibc_mutex_t, contend_glibc_mutex_lock, contend_glibc_mutex_unlock, contend_glibc_mutex_trylock, contend_glibc_mutex_clocklock>;
 

@@ -31,10 +31,11 @@
 SIDES(rw)
 SIDES(rw_naive)
 SIDES(rw_queued)
+SIDES(rwsem)
 
 int main(void)
 {
-    if (rw_sides() || rw_naive_sides() || rw_queued_sides())
+    if (rw_sides() || rw_naive_sides() || rw_queued_sides() || rwsem_sides())
         return 1;
     puts("either side");
     return 0;

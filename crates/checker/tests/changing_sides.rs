@@ -1,7 +1,9 @@
 //! Reader-writer locks whose holders change sides: writers that become readers, and readers that become the writer.
 
 use contend_checker::{Checked, Exploration, Model, Report, explore};
-use locks::{DowngradeLock, Rw, RwNaive, RwQueued, Tas, TryLock, Upgradable, UpgradableLock};
+use locks::{
+    DowngradeLock, Rw, RwNaive, RwQueued, Rwsem, RwsemNoSpin, Tas, TryLock, Upgradable, UpgradableLock,
+};
 use machine::{Event, Home, Machine, Placed, PlainCell, Plan};
 
 struct Guarded<L> {
@@ -123,6 +125,7 @@ fn a_writer_may_become_a_reader() {
     downgrades::<RwNaive<Checked>>(3);
     downgrades::<RwQueued<Checked>>(3);
     downgrades::<Rw<Checked>>(2);
+    downgrades::<Rwsem<Checked>>(2);
 }
 
 fn upgrades<L: UpgradableLock<Checked> + TryLock<Checked>>() {
@@ -147,4 +150,5 @@ fn a_reader_may_become_the_writer() {
     upgrades::<Upgradable<RwNaive<Checked>, Tas<Checked>>>();
     upgrades::<Upgradable<RwQueued<Checked>, Tas<Checked>>>();
     upgrades::<Upgradable<Rw<Checked>, Tas<Checked>>>();
+    upgrades::<Upgradable<RwsemNoSpin<Checked>, Tas<Checked>>>();
 }

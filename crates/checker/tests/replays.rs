@@ -3,9 +3,12 @@
 
 use contend_checker::checked::Accessed;
 use contend_checker::{
-    Checked, Counterexample, Exploration, Model, Mutation, ReplayTrace, Search, explore, replay, shorten,
+    Checked, Counterexample, Exploration, MAX_STEPS, Model, Mutation, ReplayTrace, Search, explore, replay,
+    shorten,
 };
 use locks::catalogue::LOCKS;
+use machine::Ordering::Relaxed;
+use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Word};
 use workloads::client::{self, ClientKind, Shape};
 
 /// Of the mistakes of logic, which are many, each client has one in so many tried.
@@ -113,6 +116,38 @@ fn every_counterexample_of_a_wrong_lock_runs_again_and_not_on_the_lock_as_it_is(
     assert!(found > 400, "{found} found");
     assert!(of_logic > 200, "{of_logic} mistakes of logic found");
     assert!(parted > 50, "{parted} parted");
+}
+
+/// One thread goes on past the steps that a thread may take; the last of these makes the other one go wrong.
+#[test]
+fn a_thread_that_takes_all_its_steps_holds_nobody_up() {
+    // Two steps come before, and an addition is two.
+    const LAST: u32 = (MAX_STEPS / 2 - 1) as u32;
+    let client = || {
+        let word = Placed::<_, Checked>::new(<Checked as Machine>::U32::ZERO, Home::FirstTouch);
+        let cell = Placed::<<Checked as Machine>::Cell<u32>, Checked>::new(PlainCell::ZERO, Home::FirstTouch);
+        Checked::run(&Plan::threads(2), &|thread| {
+            if thread == 0 {
+                if word.load(Relaxed) == LAST {
+                    cell.set(1);
+                }
+                return;
+            }
+            cell.set(2);
+            word.load(Relaxed);
+            for _ in 0..=LAST {
+                word.fetch_add(1, Relaxed);
+            }
+        });
+        Ok(())
+    };
+    let exploration = Exploration { search: Search::Executions, ..Exploration::of(Model::Ra) };
+    let found = explore(&exploration, &client).counterexample.expect("a race with the first step");
+    let text = found.trace.to_string();
+    assert!(text.contains(&format!("1/{MAX_STEPS}")), "{text}");
+    let trace = text.parse().expect("a trace reads back what it writes");
+    let again = replay(Model::Ra, trace, None, &client).expect("it is an execution of this code");
+    assert_eq!(again.counterexample.expect("the race again").violation, found.violation);
 }
 
 /// A wrong execution of a ticket lock that publishes nothing, and its text.

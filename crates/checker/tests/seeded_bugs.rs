@@ -2,9 +2,9 @@
 //! verifies.
 
 use contend_checker::{Checked, Exploration, Model, Report, Violation, explore, replay};
-use locks::{RawLock, RawRwLock, TryLock};
+use locks::{RawLock, RawRwLock, TimedLock, TryLock};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Node, PlainCell, Timeout, Word};
+use machine::{GaveUp, Integer, Machine, Node, PlainCell, Slept, Timeout, Word};
 use workloads::client::{self, Shape};
 
 type U32 = <Checked as Machine>::U32;
@@ -309,5 +309,182 @@ fn a_reader_count_that_overflows_is_found() {
         assert!(shared::<Counting<16>>(model).is_verified(), "{model}");
         let report = shared::<Counting<2>>(model);
         assert!(report.counterexample.is_some(), "{model}: two nested reads of one thread look like none");
+    }
+}
+
+/// Threads of the clients of [`HandedOver`].
+const PLACES: usize = 3;
+
+const READS: u32 = 1;
+const WRITES: u32 = 2;
+
+/// A reader-writer lock whose release lets in who waits: all readers together, or else a writer. With `TWICE` it counts one
+/// reader too many; with `TO_LEAVERS` it also hands over to a writer that has given up.
+struct HandedOver<const TWICE: bool, const TO_LEAVERS: bool> {
+    /// Guards what follows.
+    guard: U32,
+    has_writer: Cell<u32>,
+    readers: Cell<u32>,
+    /// What each thread waits for.
+    wants: [Cell<u32>; PLACES],
+    let_in: [U32; PLACES],
+}
+
+impl<const TWICE: bool, const TO_LEAVERS: bool> HandedOver<TWICE, TO_LEAVERS> {
+    fn guarded<T>(&self, body: impl FnOnce() -> T) -> T {
+        Checked::spin_rmw(&self.guard, |guard| guard.swap(1, Acquire) == 0);
+        let result = body();
+        self.guard.store(0, Release);
+        result
+    }
+
+    fn takes(&self, wanted: u32, passes_waiters: bool) -> bool {
+        let waits = !passes_waiters && self.wants.iter().any(|wants| wants.get() != 0);
+        if waits || self.has_writer.get() != 0 || wanted == WRITES && self.readers.get() != 0 {
+            return false;
+        }
+        let held = if wanted == WRITES { &self.has_writer } else { &self.readers };
+        held.set(held.get() + 1);
+        true
+    }
+
+    fn acquire_as(
+        &self,
+        wanted: u32,
+        passes_waiters: bool,
+        timeout: Timeout<'_, Checked>,
+    ) -> Result<(), GaveUp> {
+        let me = Checked::thread() as usize % PLACES; // the client's own thread finds the lock free
+        let is_in = self.guarded(|| {
+            let is_in = self.takes(wanted, passes_waiters);
+            if !is_in {
+                self.wants[me].set(wanted);
+                self.let_in[me].store(0, Relaxed);
+            }
+            is_in
+        });
+        if is_in {
+            return Ok(());
+        }
+        while self.let_in[me].load(Acquire) == 0 {
+            if Checked::sleep_while(&self.let_in[me], 0, timeout) == Slept::GaveUp {
+                let leaves = self.guarded(|| {
+                    let leaves = self.wants[me].get() != 0;
+                    if !(TO_LEAVERS && wanted == WRITES) {
+                        self.wants[me].set(0);
+                    }
+                    leaves
+                });
+                if leaves {
+                    return Err(GaveUp);
+                }
+                Checked::spin_until(&self.let_in[me], Acquire, |let_in| let_in == 1); // it is on its way
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&self, held: &Cell<u32>) {
+        let told = self.guarded(|| {
+            held.set(held.get() - 1);
+            let mut told = Vec::new();
+            for wanted in [READS, WRITES] {
+                let asked = self.wants.iter().enumerate().filter(|(_, wants)| wants.get() == wanted);
+                let most = if wanted == READS { PLACES } else { 1 };
+                for (place, wants) in asked.take(most) {
+                    if self.takes(wanted, true) {
+                        wants.set(0);
+                        told.push(place);
+                    }
+                }
+            }
+            if TWICE && self.has_writer.get() == 0 && told.len() > 1 {
+                self.readers.set(self.readers.get() + 1);
+            }
+            told
+        });
+        for place in told {
+            self.let_in[place].store(1, Release);
+            Checked::wake(&raw const self.let_in[place], 1);
+        }
+    }
+}
+
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const TWICE: bool, const TO_LEAVERS: bool> RawLock<Checked> for HandedOver<TWICE, TO_LEAVERS> {
+    const NEW: Self = Self {
+        guard: U32::ZERO,
+        has_writer: Cell::ZERO,
+        readers: Cell::ZERO,
+        wants: [const { Cell::ZERO }; PLACES],
+        let_in: [const { U32::ZERO }; PLACES],
+    };
+
+    fn acquire(&self) {
+        let _: Result<(), GaveUp> = self.acquire_as(WRITES, false, Timeout::NONE);
+    }
+
+    unsafe fn release(&self) {
+        self.leave(&self.has_writer);
+    }
+}
+
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const TWICE: bool, const TO_LEAVERS: bool> TryLock<Checked> for HandedOver<TWICE, TO_LEAVERS> {
+    fn try_acquire(&self) -> bool {
+        self.guarded(|| self.takes(WRITES, false))
+    }
+}
+
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const TWICE: bool, const TO_LEAVERS: bool> TimedLock<Checked> for HandedOver<TWICE, TO_LEAVERS> {
+    fn acquire_or(&self, timeout: Timeout<'_, Checked>) -> Result<(), GaveUp> {
+        self.acquire_as(WRITES, false, timeout)
+    }
+}
+
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
+unsafe impl<const TWICE: bool, const TO_LEAVERS: bool> RawRwLock<Checked> for HandedOver<TWICE, TO_LEAVERS> {
+    fn acquire_shared(&self, reads_already: bool) {
+        let _: Result<(), GaveUp> = self.acquire_as(READS, reads_already, Timeout::NONE);
+    }
+
+    fn try_acquire_shared(&self, reads_already: bool) -> bool {
+        self.guarded(|| self.takes(READS, reads_already))
+    }
+
+    unsafe fn release_shared(&self) {
+        self.leave(&self.readers);
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.guarded(|| self.has_writer.get() != 0)
+    }
+}
+
+#[test]
+fn a_reader_counted_twice_by_the_wake_up_of_all_is_found() {
+    fn shared<L: RawRwLock<Checked>>(model: Model) -> Report {
+        let shape = Shape { threads: 3, acquisitions: 1 };
+        explored(model, &|| outcome(client::shared::<L, Checked>(shape)))
+    }
+    assert!(shared::<HandedOver<false, false>>(Model::Sc).is_verified());
+    for model in Model::ALL {
+        let report = shared::<HandedOver<true, false>>(model);
+        // One that is left behind sleeps for ever, or the client does that looks whether the lock is free at the end.
+        let name = violation(&report).name();
+        assert!(["endless wait", "panic"].contains(&name), "{model}: {name}");
+    }
+}
+
+#[test]
+fn a_hand_off_to_a_writer_that_timed_out_is_found() {
+    fn timed<L: TimedLock<Checked>>(model: Model) -> Report {
+        let shape = Shape { threads: 2, acquisitions: 1 };
+        explored(model, &|| outcome(client::timed::<L, Checked>(shape)))
+    }
+    for model in Model::ALL {
+        assert!(timed::<HandedOver<false, false>>(model).is_verified(), "{model}");
+        assert!(timed::<HandedOver<false, true>>(model).counterexample.is_some(), "{model}");
     }
 }

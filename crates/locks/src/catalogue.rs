@@ -8,8 +8,9 @@ use machine::Machine;
 use crate::{
     Anderson, Clh, ClhTimed, DowngradeLock, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
     GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
-    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
-    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
+    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket,
+    Ticket4, TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas,
+    TtasBackoff,
 };
 
 pub use families::Family;
@@ -394,6 +395,30 @@ catalogue! {
         family: Blocking,
         fairness: "none, but the first waiter is bypassed for at most 5 ms, or until it is woken next",
         per_thread: "a node for each lock waited for, from the thread's pool",
+        nested: "any number",
+    }
+    "rwsem": timed_shared Rwsem {
+        summary: "a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms",
+        source: "Long 2019; Linux 6.1",
+        family: Blocking,
+        fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
+        per_thread: "two nodes for each lock waited for, from the thread's pool; a thread may say that it reads already",
+        nested: "any number",
+    }
+    "rwsem-no-spin": timed_shared RwsemNoSpin {
+        summary: "rwsem as it was before writers spun: whoever finds it free takes it, all others sleep",
+        source: "Linux 3.10",
+        family: Blocking,
+        fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
+        per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
+        nested: "any number",
+    }
+    "rwsem-fifo": timed_shared RwsemFifo {
+        summary: "rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival",
+        source: "Linux before 3.10",
+        family: Blocking,
+        fairness: "first in, first out; readers in a row enter together",
+        per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
         nested: "any number",
     }
     "glibc-mutex": timed GlibcMutex {

@@ -98,6 +98,7 @@ mod refused;
 mod rw;
 mod rw_naive;
 mod rw_queued;
+mod rwsem;
 pub mod source;
 pub mod spinning;
 mod tas;
@@ -135,6 +136,7 @@ pub use qspin::Qspin;
 pub use rw::Rw;
 pub use rw_naive::RwNaive;
 pub use rw_queued::RwQueued;
+pub use rwsem::{FIFO, Rwsem, RwsemFifo, RwsemNoSpin, SPINNING, STEALING};
 pub use tas::Tas;
 pub use tas_backoff::TasBackoff;
 pub use ticket::Ticket;
@@ -379,6 +381,7 @@ macro_rules! of_each_lock {
             Rw,
             RwNaive,
             RwQueued,
+            Rwsem<FORM: u8>,
             Tas,
             TasBackoff,
             Ticket,

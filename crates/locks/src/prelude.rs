@@ -13,6 +13,6 @@ pub use crate::api::{
 pub use crate::{
     Anderson, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock, GlibcRwlockNonrecursive,
     GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq, Qspin, Rw, RwNaive,
-    RwQueued, Tas, TasBackoff, Ticket, Ticket4, TicketProportional, TicketSelfTuning, TpFutex, Ttas,
-    TtasBackoff, Upgradable,
+    RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
+    TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
 };

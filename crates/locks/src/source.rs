@@ -28,6 +28,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("rw.rs", include_str!("rw.rs")),
     ("rw_naive.rs", include_str!("rw_naive.rs")),
     ("rw_queued.rs", include_str!("rw_queued.rs")),
+    ("rwsem.rs", include_str!("rwsem.rs")),
     ("tas.rs", include_str!("tas.rs")),
     ("tas_backoff.rs", include_str!("tas_backoff.rs")),
     ("ticket.rs", include_str!("ticket.rs")),

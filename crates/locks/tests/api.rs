@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime};
 
 use contend_locks::api::{Api, Mutex, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use contend_locks::{
-    ClhTimed, DowngradeLock, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Ticket, TryLock, Upgradable,
-    UpgradableLock, spinning,
+    ClhTimed, DowngradeLock, Futex, K42, Mcs, Osq, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, Ticket, TryLock,
+    Upgradable, UpgradableLock, spinning,
 };
 use machine::{Clock, Deadline, Machine, Patient, Plan};
 
@@ -171,6 +171,8 @@ fn reader_writer_locks_downgrade() {
     downgrades::<Rw>();
     downgrades::<RwNaive>();
     downgrades::<RwQueued>();
+    downgrades::<Rwsem>();
+    downgrades::<RwsemFifo>();
     downgrades::<Upgradable>();
 }
 
@@ -224,6 +226,7 @@ fn upgrades<L: UpgradableLock<Patient> + TryLock<Patient>>() {
 fn any_reader_writer_lock_can_be_made_upgradable() {
     upgrades::<Upgradable>();
     upgrades::<Upgradable<RwQueued, Mcs>>();
+    upgrades::<Upgradable<Rwsem, Mcs>>();
     upgrades::<Upgradable<RwNaive, Ticket>>();
 }
 

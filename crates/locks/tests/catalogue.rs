@@ -3,8 +3,9 @@
 use contend_locks as locks;
 
 use locks::catalogue::{LOCKS, Lock, Visitor, visit};
-use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Deadline, Home, Machine, Native, Patient, Placed, PlainCell, Plan, Timeout};
+use locks::{RawLock, RawRwLock, Rwsem, TimedLock, TimedRwLock, TryLock};
+use machine::Ordering::Relaxed;
+use machine::{Deadline, Home, Integer, Machine, Native, Patient, Placed, PlainCell, Plan, Timeout, Word};
 
 /// A lock and what it protects.
 struct Counter<L, M: Machine> {
@@ -86,8 +87,8 @@ fn times_out<L: TimedLock<M>, M: Machine>() {
     guarded.lock.acquire();
     assert!(guarded.lock.acquire_or(past).is_err());
     assert!(guarded.lock.acquire_or(Timeout::at(Deadline::after_ns::<M>(2_000_000))).is_err());
-    let cancel = Placed::<M::U32, M>::new(machine::Word::ZERO, Home::FirstTouch);
-    machine::Word::store(&*cancel, 1, machine::Ordering::Relaxed);
+    let cancel = Placed::<M::U32, M>::new(Word::ZERO, Home::FirstTouch);
+    Word::store(&*cancel, 1, Relaxed);
     assert!(guarded.lock.acquire_or(Timeout::cancelled_by(&*cancel)).is_err());
     // SAFETY: acquired above.
     unsafe { guarded.lock.release() };
@@ -268,4 +269,32 @@ fn every_lock_excludes_while_spinning() {
     for lock in LOCKS {
         visit::<Native, _>(lock.name, TwoSpinning).expect("the catalogue names it");
     }
+}
+
+/// More readers than a release lets in at once queue up behind a writer, and stay inside until all of them are.
+#[test]
+#[cfg_attr(miri, ignore = "too many threads")]
+fn readers_that_queue_up_meet_however_many_they_are() {
+    const READERS: u32 = 600;
+    let lock = Rwsem::<Patient>::NEW;
+    let [came, met] = [(); 2].map(|()| <Patient as Machine>::U32::ZERO);
+    Patient::run(&Plan::threads(READERS as usize + 1), &|thread| {
+        if thread == 0 {
+            lock.acquire();
+            came.fetch_add(1, Relaxed);
+            Patient::spin_until(&came, Relaxed, |came| came > READERS);
+            Patient::delay(30_000_000); // most have fallen asleep by then
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+            return;
+        }
+        Patient::spin_until(&came, Relaxed, |came| came > 0);
+        came.fetch_add(1, Relaxed);
+        lock.acquire_shared(thread.is_multiple_of(2));
+        met.fetch_add(1, Relaxed);
+        Patient::spin_until(&met, Relaxed, |met| met == READERS);
+        // SAFETY: acquired above.
+        unsafe { lock.release_shared() };
+    });
+    assert!(RawLock::<Patient>::is_idle(&lock));
 }

@@ -12,6 +12,7 @@ mod lock_study;
 mod paper;
 pub mod published;
 mod simulated;
+mod sleeping;
 mod stability;
 
 use curve::Series;
@@ -34,7 +35,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 16] = [
+pub static FIGURES: [Figure; 17] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -94,6 +95,11 @@ pub static FIGURES: [Figure; 16] = [
         name: "instability",
         summary: "Short and long runs near the collapse, simulated",
         compute: |_, progress| stability::instability(progress),
+    },
+    Figure {
+        name: "sleeping",
+        summary: "Linux's rw_semaphore without and with stealing and spinning, and a mutex in its place, simulated",
+        compute: |_, progress| sleeping::sleeping(progress),
     },
     Figure {
         name: "end-to-end",

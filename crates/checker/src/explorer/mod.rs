@@ -227,7 +227,9 @@ impl Explorer {
             self.over = true;
             return Err(Stop::Ended);
         }
-        if step >= MAX_STEPS {
+        // A trace holds up a thread that has come to its end, so that the others come to theirs.
+        let is_held_up = self.trace.as_ref().is_some_and(|trace| trace.steps(thread) <= step);
+        if step >= MAX_STEPS && !is_held_up {
             self.cut_off = true;
             self.over = true;
             return Err(Stop::Ended);

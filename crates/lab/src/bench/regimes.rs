@@ -24,6 +24,7 @@ use crate::noise::{Noise, Watch};
 use crate::usage::UsageError;
 use ::report::Table;
 use regime::{Measured, NEAR_HEADING, Regime, counted};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use workloads::mix::WaitObserver;
 
@@ -55,8 +56,8 @@ struct Plan {
     chosen: Vec<Contender>,
     /// Locks that nobody named take part in regimes with reads only if readers share them, or if they were best without.
     named: bool,
-    /// Locks that were not built, with the reason.
-    missing: Vec<String>,
+    /// Locks that were not built, with the reasons.
+    missing: String,
 }
 
 impl Plan {
@@ -81,19 +82,16 @@ impl Plan {
         };
         let (missing, chosen): (Vec<_>, Vec<_>) =
             all.into_iter().filter(takes_part).partition(|contender| contender.missing().is_some());
-        let reason = |contender: &Contender| {
-            format!("{} ({})", contender.name(), contender.missing().unwrap_or_default())
-        };
+        let missing = names_by_reason(&missing);
         ensure_usage!(
             !chosen.is_empty(),
-            "none of the named locks was built: {}",
-            missing.iter().map(reason).collect::<Vec<_>>().join(", ")
+            "none of the named locks was built: {missing}; `contend locks` lists those that always are"
         );
         let regimes = match machines {
             Some(machines) => machines.regimes(options)?,
-            None => hardware::regimes(bench, options),
+            None => hardware::regimes(bench, options)?,
         };
-        Ok(Self { regimes, chosen, named, missing: missing.iter().map(reason).collect() })
+        Ok(Self { regimes, chosen, named, missing })
     }
 
     /// The locks of regimes with reads, when those without are measured.
@@ -129,6 +127,16 @@ impl Plan {
         let round: u64 = regimes.map(|regime| regime.load.duration_ns).sum();
         Duration::from_nanos(round) * locks.len() as u32 * (runs + 1)
     }
+}
+
+/// Locks that are missing, those with the same reason together.
+fn names_by_reason(missing: &[Contender]) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for contender in missing {
+        by_reason.entry(contender.missing().unwrap_or_default()).or_default().push(contender.name());
+    }
+    let shown = by_reason.into_iter().map(|(reason, names)| format!("{} ({reason})", names.join(", ")));
+    shown.collect::<Vec<_>>().join("; ")
 }
 
 /// What will be measured, in a line, before it is.
@@ -254,7 +262,7 @@ mod tests {
             regimes: Vec::new(),
             chosen: ["mcs", "ticket", "rw"].map(|name| contenders::find(name).unwrap()).to_vec(),
             named,
-            missing: Vec::new(),
+            missing: String::new(),
         };
         let names = |locks: Vec<Contender>| locks.iter().map(Contender::name).collect::<Vec<_>>();
         let measured = [measured(0, vec![figures("mcs", 9.0), figures("ticket", 10.0), figures("rw", 1.0)])];

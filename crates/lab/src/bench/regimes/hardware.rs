@@ -6,6 +6,7 @@ use crate::bench::contenders::Contender;
 use crate::bench::limited;
 use crate::bench::throughput::{Load, Options, duration_ns, loads_of, observed};
 use crate::bench::timing::{Bench, interleaved, shown_ns};
+use crate::ensure_usage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,19 +25,30 @@ pub(super) fn lasting(load: Load, asked: Duration, cores: usize, turn_ns: u64) -
     Load { duration_ns: duration_ns(asked, load.threads, cores, turn_ns).max(ROUNDS * round_ns), ..load }
 }
 
-pub(super) fn regimes(bench: &Bench, options: &Options) -> Vec<Regime> {
+/// # Errors
+///
+/// A run that would be ended before it is over.
+pub(super) fn regimes(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Regime>> {
     let cores = bench.cores();
     let threads = options.threads.iter().map(|&threads| usize::from(threads));
-    let loads = loads_of(options, threads);
     let regime =
         |load| Regime { machine: None, cores, load: lasting(load, options.duration, cores, TURN_NS) };
-    loads.map(regime).collect()
+    let regimes: Vec<Regime> = loads_of(options, threads).map(regime).collect();
+    for regime in &regimes {
+        let lasts_ns = regime.load.duration_ns;
+        ensure_usage!(
+            Duration::from_nanos(lasts_ns) < options.common.limit,
+            "a run with {regime} lasts {}, and --time-limit ends it after {:?}: give a longer limit",
+            shown_ns(lasts_ns),
+            options.common.limit
+        );
+    }
+    Ok(regimes)
 }
 
 /// How it was measured, for readers of tables.
-pub(super) fn how(bench: &Bench, options: &Options, missing: &[String]) -> String {
-    let missing =
-        if missing.is_empty() { String::new() } else { format!(" Not measured: {}.", missing.join(", ")) };
+pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
+    let missing = if missing.is_empty() { String::new() } else { format!(" Not measured: {missing}.") };
     format!(
         "On {} cores, {} a run, at least {} for each thread of a shared core and {ROUNDS} rounds of section and think time, {} \
          runs of each after a warm-up in which waits are timed, in turn. A run that takes longer than {:?} is ended. A \
@@ -122,7 +134,10 @@ pub(super) fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Common;
     use crate::bench::throughput::Section;
+    use crate::progress::Unwatched;
+    use machine::Topology;
 
     #[test]
     fn a_run_has_time_for_turns_and_rounds() {
@@ -139,5 +154,22 @@ mod tests {
         assert_eq!(lasts(2, 0), 4_000_000);
         assert_eq!(lasts(64, 0), 32_000_000);
         assert_eq!(lasts(2, 99_000), 10_000_000);
+    }
+
+    #[test]
+    fn a_limit_that_no_run_can_keep_is_refused() {
+        let bench =
+            Bench { ghz: 1.0, topology: Topology::default(), later: Duration::ZERO, progress: &Unwatched };
+        let options = |limit| Options {
+            common: Common { lock: Vec::new(), runs: 1, limit: Duration::from_millis(limit) },
+            threads: vec![1],
+            section: vec![Section::Lines(0)],
+            think_ns: vec![1_000_000],
+            reads: vec![0],
+            duration: Duration::from_millis(4),
+        };
+        assert_eq!(regimes(&bench, &options(200)).expect("time enough").len(), 1);
+        let error = regimes(&bench, &options(100)).expect_err("100 rounds of 1 ms take 100 ms").to_string();
+        assert!(error.contains("1 thread on 1 core") && error.contains("--time-limit"), "{error}");
     }
 }

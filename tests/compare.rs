@@ -291,6 +291,17 @@ fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
 }
 
 #[test]
+fn interrupted_regimes_are_printed_as_far_as_they_got() {
+    let page = tempfile::tempdir().expect("a directory");
+    let path = page.path().join("regimes.md");
+    let path = path.to_str().expect("a plain path");
+    let all = json(&interrupted(&["bench", "regimes", "--json", "--runs", "1000", "-o", path]));
+    assert!(all["tables"]["cells"].is_array(), "{all}");
+    let written = std::fs::read_to_string(path).expect("the page is written");
+    assert!(written.contains("**Cut short**"), "{written}");
+}
+
+#[test]
 fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
     let child = Command::new(env!("CARGO_BIN_EXE_contend"))
         .args(["simulate", "counter", "--lock", "mcs", "--duration", "10s", "--cores", "1,48", "--json"])

@@ -158,8 +158,8 @@ impl Throughput {
 /// if you name locks, all of them. All regimes on this machine take about 10 minutes with two cores.
 ///
 /// With --simulated the locks' own code runs on simulated machines, where the same seed gives the same result: with the
-/// sections empty, 4-lines and 1us, the think times 0, 1us and 10us, and the reads 0 and 90 %, which takes about
-/// 20 minutes on two cores.
+/// sections empty, 4-lines and 1us, the think times 0, 1us and 10us, and the reads 0 and 90 %, which takes
+/// less than 20 minutes on two cores.
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("runs", |runs| runs.default_value("3").default_value_if("simulated", "true", "1")
@@ -175,9 +175,9 @@ impl Throughput {
     mut_arg("think", |think| think.default_value("0,1us,10us,100us")
         .default_value_if("simulated", "true", "0,1us,10us")),
     mut_arg("reads", |reads| reads.default_value("0,50,90,99,100").default_value_if("simulated", "true", "0,90")),
-    mut_arg("duration", |duration| duration.value_parser(duration_between("1us", "60s")).default_value("4ms").default_value_if("simulated", "true", "500us")
+    mut_arg("duration", |duration| duration.value_parser(duration_between("1us", "60s")).default_value("4ms").default_value_if("simulated", "true", "2ms")
         .help("How long each run lasts; longer where threads share cores, and where section and think time are long \
-               [with --simulated: 500us]")),
+               [with --simulated: 2ms]")),
     after_help = "Examples:
   contend bench regimes --svg regimes.svg
   contend bench regimes --threads 1,2,8 --section empty,1us --think 0,10us --reads 0,90

@@ -1,6 +1,7 @@
 //! Which lock to start with in each coarse situation.
 
 use super::regime::{CONTENDED, LINE_NS, Measured, Ratios, SHORT_LINES, Situation, locks};
+use crate::compare::statistics::SMALLEST_DIFFERENCE;
 use report::{Cell, Column, Table};
 
 /// The lock of a situation, and the next one.
@@ -15,7 +16,8 @@ struct Decision {
 pub(super) fn rule() -> String {
     format!(
         "Of the locks that took part in all regimes of a situation the table names the one whose ratios to the best have the \
-         greatest geometric mean (which one failure makes 0), with its worst ratio, and the next. `one a core` \
+         greatest geometric mean (which one failure makes 0), with its worst ratio, and the next; `alike` counts the others whose mean is less than 1 % below, \
+         and `slowest` is the least part of the mean thread's acquisitions that the slowest thread got. `one a core` \
          is as many threads as cores or fewer. A section is short up to \
          {SHORT_LINES} lines or {} ns. A lock is asked for often where the other threads that run at a time want it for more \
          than {:.0} % of the time, each for its section and {LINE_NS} ns of a hand-over in every round of section and think \
@@ -32,13 +34,21 @@ fn decisions(measured: &[Measured]) -> Vec<Decision> {
     let decision = |situation| {
         let here: Vec<&Measured> =
             measured.iter().filter(|one| one.regime.situation() == situation).collect();
-        let everywhere = |ratios: &Ratios| ratios.regimes == here.len();
+        // A lock that failed once has the mean 0.
+        let everywhere = |ratios: &Ratios| ratios.regimes == here.len() && ratios.geometric_mean > 0.0;
         let ratios = |lock: &'static str| Some((lock, Ratios::of(lock, &here).filter(everywhere)?));
         let mut ranked: Vec<_> = locks(&here).iter().filter_map(|lock| ratios(lock.name())).collect();
         ranked.sort_by(|(_, a), (_, b)| b.geometric_mean.total_cmp(&a.geometric_mean));
         Decision { situation, regimes: here.len(), locks: ranked }
     };
     situations.into_iter().map(decision).collect()
+}
+
+/// How many more locks come so near to the first that the layout of memory may be why they do not come first.
+fn alike(locks: &[(&str, Ratios)]) -> usize {
+    let Some(((_, first), others)) = locks.split_first() else { return 0 };
+    let bound = first.geometric_mean * (1.0 - SMALLEST_DIFFERENCE);
+    others.iter().filter(|(_, ratios)| ratios.geometric_mean >= bound).count()
 }
 
 /// A row for each situation that occurs.
@@ -54,6 +64,8 @@ pub(super) fn table(measured: &[Measured]) -> Table {
         Column::text("worst_where", "where").detail(),
         Column::text("next_lock", "next").detail(),
         Column::number("next_geometric_mean", "its mean").detail(),
+        Column::number("alike", "alike").detail(),
+        Column::number("slowest_share", "slowest").detail(),
         Column::number("regimes", "regimes").detail(),
     ]);
     for Decision { situation, regimes, locks } in decisions(measured) {
@@ -70,6 +82,8 @@ pub(super) fn table(measured: &[Measured]) -> Table {
             first.map(|(_, ratios)| ratios.worst_where.as_str()).into(),
             next.map(|(lock, _)| *lock).into(),
             next.map(|(_, ratios)| ratios.geometric_mean).into(),
+            alike(&locks).into(),
+            first.and_then(|(_, ratios)| ratios.least_slowest_share).into(),
             regimes.into(),
         ]);
     }
@@ -97,7 +111,14 @@ mod tests {
         let json = table(&all).json();
         assert_eq!(json.as_array().map(Vec::len), Some(1), "one situation: {json}");
         assert_eq!((json[0]["lock"].as_str(), json[0]["next_lock"].as_str()), (Some("clh"), Some("mcs")));
+        assert_eq!(json[0]["alike"].as_u64(), Some(0));
         assert!((json[0]["worst_ratio"].as_f64().unwrap() - 0.8).abs() < 1e-12, "{json}");
+    }
+
+    #[test]
+    fn locks_within_a_hundredth_of_the_first_are_counted() {
+        let all = [measured(0, vec![figures("mcs", 100.0), figures("clh", 99.2), figures("tas", 98.0)])];
+        assert_eq!(table(&all).json()[0]["alike"].as_u64(), Some(1));
     }
 
     #[test]
@@ -107,6 +128,9 @@ mod tests {
             measured(0, vec![failed("mcs"), figures("tas", 1.0)]),
         ];
         assert_eq!(table(&all).json()[0]["lock"].as_str(), Some("tas"));
+        let all = [&all[..], &[measured(0, vec![figures("mcs", 1.0), failed("tas")])]].concat();
+        let json = table(&all).json();
+        assert!(json[0]["lock"].is_null() && json[0]["regimes"] == 3, "{json}");
     }
 
     #[test]

@@ -170,6 +170,10 @@ pub(super) struct Ratios {
     pub(super) worst: f64,
     /// The first regime with the worst ratio, and why it has no figures if it has none.
     pub(super) worst_where: String,
+    /// The least share of a slowest thread.
+    pub(super) least_slowest_share: Option<f64>,
+    /// The longest wait of any thread.
+    pub(super) longest_wait_ns: Option<f64>,
 }
 
 impl Ratios {
@@ -189,6 +193,8 @@ impl Ratios {
             geometric_mean: (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / regimes as f64).exp(),
             worst: spread.low,
             worst_where: format!("{}{why}", worst_one.regime),
+            least_slowest_share: of_lock().filter_map(|(_, figures)| figures.slowest_share).reduce(f64::min),
+            longest_wait_ns: of_lock().filter_map(|(_, figures)| figures.longest_wait_ns).reduce(f64::max),
         })
     }
 }
@@ -294,6 +300,7 @@ pub(super) mod tests {
     fn shares_and_ratios_are_those_of_the_medians() {
         let mut slow = measured(0, vec![figures("ticket", 10.0), figures("mcs", 40.0)]);
         slow.regime.load.threads = 8;
+        slow.locks[0].longest_wait_ns = Some(2_000.0);
         let all = [
             measured(0, vec![figures("ticket", 100.0), figures("mcs", 90.0)]),
             measured(0, vec![figures("ticket", 100.0), figures("mcs", 89.0)]),
@@ -303,6 +310,7 @@ pub(super) mod tests {
         assert_eq!((ticket.regimes, ticket.median, ticket.worst), (3, 1.0, 0.25));
         assert!((ticket.near - 2.0 / 3.0).abs() < 1e-12, "{ticket:?}");
         assert_eq!(ticket.worst_where, "8 threads on 2 cores, section empty, think 0");
+        assert_eq!((ticket.least_slowest_share, ticket.longest_wait_ns), (Some(0.5), Some(2_000.0)));
         let mcs = ratios("mcs", &all);
         assert!((mcs.near - 2.0 / 3.0).abs() < 1e-12, "0.9 is near, 0.89 is not: {mcs:?}");
         assert!((mcs.geometric_mean - (0.9_f64 * 0.89).cbrt()).abs() < 1e-12, "{mcs:?}");

@@ -22,7 +22,6 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
         .collect();
     rows.sort_by(|(_, a), (_, b)| b.near.total_cmp(&a.near).then(b.median.total_cmp(&a.median)));
     for (lock, ratios) in rows {
-        let figures = || measured.iter().filter_map(|one| one.of(lock.name()));
         table.row([
             Cell::from(lock.name()),
             lock.library().into(),
@@ -31,8 +30,8 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
             ratios.median.into(),
             ratios.worst.into(),
             ratios.worst_where.into(),
-            figures().filter_map(|one| one.slowest_share).reduce(f64::min).into(),
-            figures().filter_map(|one| one.longest_wait_ns).reduce(f64::max).into(),
+            ratios.least_slowest_share.into(),
+            ratios.longest_wait_ns.into(),
         ]);
     }
     table

@@ -295,7 +295,7 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
     let page = tempfile::tempdir().expect("a directory");
     let path = page.path().join("regimes.md");
     let path = path.to_str().expect("a plain path");
-    let all = json(&interrupted(&["bench", "regimes", "--json", "--runs", "1000", "-o", path]));
+    let all = json(&interrupted(&["bench", "regimes", "--json", "-o", path]));
     assert!(all["tables"]["cells"].is_array(), "{all}");
     let written = std::fs::read_to_string(path).expect("the page is written");
     assert!(written.contains("**Cut short**"), "{written}");

@@ -7,6 +7,7 @@ use crate::bench::limited;
 use crate::bench::throughput::{Load, Options, duration_ns, loads_of, observed};
 use crate::bench::timing::{Bench, interleaved, shown_ns};
 use crate::ensure_usage;
+use crate::interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -100,7 +101,7 @@ pub(super) fn measure(
     let runs = options.common.runs;
     let bench = &Bench { later, ..bench.clone() };
     let progress = bench.start(regimes.len() * locks.len() * (runs as usize + 1));
-    let measured = regimes.iter().map(|regime| {
+    let measured = regimes.iter().take_while(|_| !interrupt::came()).map(|regime| {
         // The warm-up is the run whose waits are timed, and its figures are not among the rounds'.
         let mut longest_waits: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         let rows = interleaved(locks, runs, &*progress, |contender| {

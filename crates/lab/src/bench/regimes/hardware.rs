@@ -1,7 +1,7 @@
 //! Regimes on this machine.
 
 use super::Longest;
-use super::regime::{Figures, Measured, Regime};
+use super::regime::{Figures, Measured, Regime, counted};
 use crate::bench::contenders::Contender;
 use crate::bench::limited;
 use crate::bench::throughput::{Load, Options, duration_ns, loads_of, observed};
@@ -52,7 +52,7 @@ pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
     let missing = if missing.is_empty() { String::new() } else { format!(" Not measured: {missing}.") };
     format!(
         "On {} cores, {} a run, at least {} for each thread of a shared core and {ROUNDS} rounds of section and think time, {} \
-         runs of each after a warm-up in which waits are timed, in turn. A run that takes longer than {:?} is ended. A \
+         of each after a warm-up in which waits are timed, in turn. A run that takes longer than {:?} is ended. A \
          section also changes a counter beside the lock, which must add up. Locks of contend that spin yield and sleep \
          after a bound where there are more threads than cores; others wait as they were made. In regimes with reads the \
          locks take part that readers share, and those others that were best in some regime without reads, acquired as \
@@ -60,7 +60,7 @@ pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
         bench.cores(),
         shown_ns(options.duration.as_nanos() as u64),
         shown_ns(TURN_NS),
-        options.common.runs,
+        counted(options.common.runs as usize, "run"),
         options.common.limit,
     )
 }

@@ -131,6 +131,8 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["bench", "pair", "--lock", "mc"], "`mcs`"),
         (&["bench", "throughput", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "semaphore", "--lock", "tikcet"], "`ticket`"),
+        (&["bench", "regimes", "--lock", "tikcet"], "`ticket`"),
+        (&["bench", "regimes", "--simulated", "--machine", "dl58"], "`dl580`"),
         (&["predict", "/dev/null", "--lock", "quue"], "`queue`"),
         (&["check", "mcss"], "'mcs'"),
     ] {
@@ -181,6 +183,11 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
         (2, &["predict", profile, "--site", "nosuch"]),
         (2, &["predict", profile, "--machine", "nosuch"]),
         (2, &["simulate", "counter", "--cores", "49"]),
+        (2, &["bench", "regimes", "--simulated", "--cores", "49..60", "--machine", "opteron-8x6"]),
+        (2, &["bench", "regimes", "--simulated", "--section", "500cycles"]),
+        (2, &["bench", "regimes", "--simulated", "--lock", "posix-mutex"]),
+        (2, &["bench", "regimes", "--cores", "2"]),
+        (1, &["bench", "regimes", "-o", &inside]),
         (1, &["extrapolate", nowhere]),
         (1, &["litmus", "--expect", nowhere, env!("CARGO_MANIFEST_DIR")]),
     ] {
@@ -191,6 +198,40 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
     let printed = contend(&["predict", profile, "--site", "nosuch"]).stderr;
     let printed = String::from_utf8_lossy(&printed);
     assert!(printed.contains("holds no lock of the site `nosuch`; holds `"), "{printed}");
+}
+
+/// `contend bench regimes` with few regimes on a simulated machine, and what else it is asked for.
+fn simulated_regimes(more: &[&str]) -> Output {
+    let few =
+        ["--simulated", "--machine", "opteron-8x6", "--cores", "2", "--section", "empty", "--think", "0"];
+    let brief = ["--lock", "ticket,mcs,rw", "--duration", "20us"];
+    contend(&[&["bench", "regimes"], &few[..], &brief, more].concat())
+}
+
+#[test]
+fn simulated_regimes_are_the_same_each_time_and_every_cell_is_in_the_json() {
+    let line = ["--json", "--reads", "0,90"];
+    let tables = || json(&simulated_regimes(&line))["tables"].take();
+    let first = tables();
+    assert_eq!(first, tables());
+    assert_eq!(first["cells"].as_array().map(Vec::len), Some(2 * 2 * 3), "threads, reads, locks: {first}");
+    assert!(first["exclusion"].is_array() && first["reads"].is_array(), "{first}");
+    assert_ne!(
+        first["cells"],
+        json(&simulated_regimes(&[&line[..], &["--seed", "2"]].concat()))["tables"]["cells"]
+    );
+}
+
+#[test]
+fn a_page_of_regimes_has_its_map_beside_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("regimes.md");
+    let output = simulated_regimes(&["--reads", "0", "-o", page.to_str().expect("a plain path")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&page).expect("the page");
+    assert!(text.contains("](regimes.svg)") && text.contains("### Which lock when"), "{text}");
+    let map = std::fs::read_to_string(directory.path().join("regimes.svg")).expect("the map");
+    assert!(map.starts_with("<svg ") && map.contains("2 cores, 4 threads"), "{map}");
 }
 
 #[test]
@@ -247,6 +288,17 @@ fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
     assert_eq!(all["cut_short"], true);
     let written = std::fs::read_to_string(path).expect("the document is written");
     assert!(written.contains("**Cut short** in benchmark "), "{written}");
+}
+
+#[test]
+fn interrupted_regimes_are_printed_as_far_as_they_got() {
+    let page = tempfile::tempdir().expect("a directory");
+    let path = page.path().join("regimes.md");
+    let path = path.to_str().expect("a plain path");
+    let all = json(&interrupted(&["bench", "regimes", "--json", "-o", path]));
+    assert!(all["tables"]["cells"].is_array(), "{all}");
+    let written = std::fs::read_to_string(path).expect("the page is written");
+    assert!(written.contains("**Cut short**"), "{written}");
 }
 
 #[test]

@@ -5,14 +5,14 @@ mod args;
 use crate::interrupt;
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use args::{Cacheline, Cost, Kernel, Output, Pair, PairProgram, PingPong, Semaphore, Throughput};
+use args::{Cacheline, Cost, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput};
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
-use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, regimes, semaphore, throughput};
 use lab::output_file::OutputFile;
 use lab::usage::UsageError;
-use report::Screen;
+use report::{Screen, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -34,6 +34,7 @@ use std::time::Duration;
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
+  contend bench regimes --svg regimes.svg         # which lock to start with (about 10 minutes)
   contend bench --output docs/benchmarks.md       # all of them into one document (about 10 minutes)
   contend bench --output try.md --quick           # the same with a few locks and short runs (half a minute at most)"
 )]
@@ -63,6 +64,7 @@ pub(crate) struct Args {
 pub(crate) enum Workload {
     Cost(Cost),
     Throughput(Throughput),
+    Regimes(Regimes),
     PingPong(PingPong),
     Cacheline(Cacheline),
     Semaphore(Semaphore),
@@ -93,6 +95,7 @@ impl Workload {
             Self::PairProgram(_) => Output::default(),
             Self::Cost(args) => args.common.output.clone(),
             Self::Throughput(args) => args.common.output.clone(),
+            Self::Regimes(args) => args.common.output.clone(),
             Self::PingPong(args) => args.common.output.clone(),
             Self::Cacheline(args) => args.common.output.clone(),
             Self::Semaphore(args) => args.common.output.clone(),
@@ -106,6 +109,7 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
     match workload {
         Workload::Cost(args) => cost::run(bench, &args.options()),
         Workload::Throughput(args) => throughput::run(bench, &args.options(bench)),
+        Workload::Regimes(args) => Ok(regimes(bench, args)?.findings),
         Workload::PingPong(args) => ping_pong::run(bench, &args.options()),
         Workload::Cacheline(args) => cacheline::run(bench, &args.options()),
         Workload::Semaphore(args) => semaphore::run(bench, &args.options()),
@@ -115,6 +119,27 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Pair(args) => pair::run(bench, &args.options()),
         Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }
+}
+
+/// Runs every lock in every regime, and writes the page if there is to be one.
+fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
+    let (options, machines) = (args.options(bench)?, args.machines()?);
+    let pictured = args.output.as_deref().map(|path| (path, path.with_extension("svg")));
+    let files = pictured
+        .as_ref()
+        .map(|(path, picture)| anyhow::Ok((OutputFile::at(path)?, OutputFile::at(picture)?)))
+        .transpose()?;
+    let plan = regimes::plan(bench, &options, machines.as_ref())?;
+    eprint!("{}", Screen::stderr().fit(&format!("contend: {plan}\n")));
+    let regimes = regimes::run(bench, &options, machines.as_ref())?;
+    if let (Some((page, picture)), Some((path, drawing))) = (files, pictured) {
+        let made_by = std::env::args().skip(1).fold("contend".to_owned(), |line, word| line + " " + &word);
+        let name = drawing.file_name().unwrap_or_default().to_string_lossy();
+        picture.write(&regimes.findings.svg()?)?;
+        page.write(&regimes.page(&text::printable(&made_by), &text::printable(&name)))?;
+        eprintln!("contend: written to {} and {}", path.display(), drawing.display());
+    }
+    Ok(regimes)
 }
 
 /// The benchmarks of a document, each by the words that name it on the command line.
@@ -170,14 +195,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     interrupt::keep();
     let bench = Bench::new(&BARS);
-    let findings = measure(&bench, workload)?;
+    let (findings, cells) = match workload {
+        Workload::Regimes(args) => {
+            let regimes = regimes(&bench, args)?;
+            (regimes.findings, Some(regimes.cells))
+        }
+        other => (measure(&bench, other)?, None),
+    };
     let Output { json, svg } = workload.output();
     if let Some(path) = svg {
         std::fs::write(&path, findings.svg()?)
             .with_context(|| format!("cannot write the plot to {}", path.display()))?;
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings.json())?);
+        let mut all = findings.json();
+        if let Some(cells) = cells {
+            all["tables"]["cells"] = cells.json();
+        }
+        println!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         print!("{}", findings.terminal(Screen::stdout()));
     }

@@ -60,6 +60,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("sample", None, &["RATE"], "the part of pairs that is timed"),
     ("section", None, &["SECTION"], "the critical section"),
     ("seed", None, &["N"], "decides everything random"),
+    ("simulated", None, &[], "on simulated machines"),
     ("site", None, &["SITE"], "a lock as profiles name it"),
     ("size-limit", None, &["SIZE"], "how large a file may become"),
     ("sockets", None, &["SOCKET"], "sockets by number"),

@@ -1,8 +1,11 @@
 //! The arguments of the benchmarks, and what they mean to the lab.
 
 use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, percent};
+use crate::machines;
 use clap::ValueEnum;
-use lab::bench::{Bench, cacheline, cost, kernel, pair, ping_pong, semaphore, throughput};
+use lab::bench::{Bench, cacheline, cost, kernel, pair, ping_pong, regimes, semaphore, throughput};
+use lab::ensure_usage;
+use simulator::Hardware;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,6 +44,48 @@ pub(crate) struct Output {
 impl Common {
     fn options(&self) -> lab::bench::Common {
         lab::bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.time_limit }
+    }
+}
+
+/// What threads do under a lock, and how many there are: lists that are multiplied.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Loads {
+    /// Threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
+        value_parser = Numbers::between(1, 4096))]
+    pub(crate) threads: Vec<Numbers>,
+
+    /// The critical section: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `500cycles`)
+    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = arguments::Section::parse)]
+    pub(crate) section: Vec<arguments::Section>,
+
+    /// Mean think time between a release and the next acquisition (`10us`, `500cycles`), exponentially distributed
+    #[arg(long, value_name = "SPAN,…", value_delimiter = ',', default_value = "0", value_parser = Span::parse)]
+    pub(crate) think: Vec<Span>,
+
+    /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0", value_parser = percent)]
+    pub(crate) reads: Vec<u32>,
+
+    /// How long each run lasts; longer where threads share cores, so that each of them gets its turns
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = duration_between("1ms", "60s"))]
+    pub(crate) duration: Duration,
+}
+
+impl Loads {
+    fn options(&self, common: &Common, bench: &Bench) -> throughput::Options {
+        let section = |&section: &arguments::Section| match section {
+            arguments::Section::Lines(lines) => throughput::Section::Lines(lines),
+            arguments::Section::Span(span) => throughput::Section::Nanoseconds(span.ns(bench.ghz)),
+        };
+        throughput::Options {
+            common: common.options(),
+            threads: Numbers::all(&self.threads),
+            section: self.section.iter().map(section).collect(),
+            think_ns: self.think.iter().map(|think| think.ns(bench.ghz)).collect(),
+            reads: self.reads.clone(),
+            duration: self.duration,
+        }
     }
 }
 
@@ -92,42 +137,119 @@ pub(crate) struct Throughput {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// Threads
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-        value_parser = Numbers::between(1, 4096))]
-    pub(crate) threads: Vec<Numbers>,
-
-    /// The critical section: `empty`, so many shared lines changed (`4-lines`), or so long (`1us`, `500cycles`)
-    #[arg(long, value_name = "SECTION,…", value_delimiter = ',', default_value = "4-lines", value_parser = arguments::Section::parse)]
-    pub(crate) section: Vec<arguments::Section>,
-
-    /// Mean think time between a release and the next acquisition (`10us`, `500cycles`), exponentially distributed
-    #[arg(long, value_name = "SPAN,…", value_delimiter = ',', default_value = "0", value_parser = Span::parse)]
-    pub(crate) think: Vec<Span>,
-
-    /// How many of a hundred sections read; a lock that readers cannot share is acquired as for a write
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0", value_parser = percent)]
-    pub(crate) reads: Vec<u32>,
-
-    /// How long each run lasts; longer where threads share cores, so that each of them gets its turns
-    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = duration_between("1ms", "60s"))]
-    pub(crate) duration: Duration,
+    #[command(flatten)]
+    pub(crate) loads: Loads,
 }
 
 impl Throughput {
     pub(crate) fn options(&self, bench: &Bench) -> throughput::Options {
-        let section = |&section: &arguments::Section| match section {
-            arguments::Section::Lines(lines) => throughput::Section::Lines(lines),
-            arguments::Section::Span(span) => throughput::Section::Nanoseconds(span.ns(bench.ghz)),
-        };
-        throughput::Options {
-            common: self.common.options(),
-            threads: Numbers::all(&self.threads),
-            section: self.section.iter().map(section).collect(),
-            think_ns: self.think.iter().map(|think| think.ns(bench.ghz)).collect(),
-            reads: self.reads.clone(),
-            duration: self.duration,
+        self.loads.options(&self.common, bench)
+    }
+}
+
+/// Which lock to start with: every lock in every regime, compared with the best one there.
+///
+/// A regime is a number of threads, a critical section, a think time and a share of reads on a machine. You see, for each lock,
+/// in which share of the regimes it is within 10 % of the best, its median and its worst ratio to the best, and where that
+/// is; and the lock to take in each coarse situation, by a rule that is printed with it. `--svg` draws the map: a
+/// cell for each regime with the name of its best lock, coloured by that lock's family.
+///
+/// In regimes with reads the locks take part that readers share, and those others that were best in some regime without reads;
+/// if you name locks, all of them. All regimes on this machine take about 10 minutes with two cores.
+///
+/// With --simulated the locks' own code runs on simulated machines, where the same seed gives the same result: with the
+/// sections empty, 4-lines and 1us, the think times 0, 1us and 10us, and the reads 0 and 90 %, which takes
+/// less than 20 minutes on two cores.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("runs", |runs| runs.default_value("3").default_value_if("simulated", "true", "1")
+        .help("Runs of each lock after the warm-up; with --simulated runs with one seed after the other, without a warm-up \
+               [with --simulated: 1]")),
+    mut_arg("time_limit", |limit| limit.default_value("300ms")
+        .help("End a single run of a lock after so long; it then has the ratio 0 there. Simulated runs are not ended")),
+    mut_arg("threads", |threads| threads.default_value("1,2,4,8,64")
+        .default_value_if("simulated", "true", None)
+        .help("Threads [with --simulated: as many as cores, and twice as many]")),
+    mut_arg("section", |section| section.default_value("empty,4-lines,1us,10us")
+        .default_value_if("simulated", "true", "empty,4-lines,1us")),
+    mut_arg("think", |think| think.default_value("0,1us,10us,100us")
+        .default_value_if("simulated", "true", "0,1us,10us")),
+    mut_arg("reads", |reads| reads.default_value("0,50,90,99,100").default_value_if("simulated", "true", "0,90")),
+    mut_arg("duration", |duration| duration.value_parser(duration_between("1us", "60s")).default_value("4ms").default_value_if("simulated", "true", "2ms")
+        .help("How long each run lasts; longer where threads share cores, and where section and think time are long \
+               [with --simulated: 2ms]")),
+    after_help = "Examples:
+  contend bench regimes --svg regimes.svg
+  contend bench regimes --threads 1,2,8 --section empty,1us --think 0,10us --reads 0,90
+  contend bench regimes --lock mcs,futex,posix-mutex,std-mutex --reads 0
+  contend bench regimes --simulated --machine opteron-8x6 --cores 8,48 --lock ticket,mcs,futex
+  contend bench regimes -o regimes.md             # a page, with the map in regimes.svg beside it
+  contend bench regimes --json | jq '.tables.cells[] | select(.standing == \"best\") | {threads, section, think_ns, lock}'")]
+pub(crate) struct Regimes {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(flatten)]
+    pub(crate) loads: Loads,
+
+    /// Run on simulated machines, not on this one
+    #[arg(long)]
+    pub(crate) simulated: bool,
+
+    /// Simulated machines: names of `contend machines`, or machine files
+    #[arg(
+        long,
+        value_name = "MACHINE,…",
+        value_delimiter = ',',
+        requires = "simulated",
+        default_value = "opteron-8x6,dl580,epyc-9654x2"
+    )]
+    pub(crate) machine: Vec<String>,
+
+    /// Cores to run on, on each simulated machine that has as many
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "simulated", default_value = "2,8,24,48,96,192",
+        value_parser = Numbers::between(1, simulator::MAX_CORES as u32))]
+    pub(crate) cores: Vec<Numbers>,
+
+    /// Decides everything random in simulated runs
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "simulated")]
+    pub(crate) seed: u64,
+
+    /// Write a page with decisions, tables and map into this file, and the map beside it as SVG
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl Regimes {
+    /// # Errors
+    ///
+    /// Cycles, where they are not of this machine.
+    pub(crate) fn options(&self, bench: &Bench) -> anyhow::Result<throughput::Options> {
+        let sections = self.loads.section.iter().filter_map(|section| match *section {
+            arguments::Section::Span(span) => Some(span),
+            arguments::Section::Lines(_) => None,
+        });
+        let mut spans = sections.chain(self.loads.think.iter().copied());
+        let cycles = spans.any(|span| matches!(span, Span::Cycles(1..)));
+        ensure_usage!(
+            !(self.simulated && cycles),
+            "cycles are of one machine, and simulated ones differ: write a time, such as 500ns or 1us"
+        );
+        Ok(self.loads.options(&self.common, bench))
+    }
+
+    /// The simulated machines; none without `--simulated`.
+    ///
+    /// # Errors
+    ///
+    /// A machine that there is not, or that cannot be simulated.
+    pub(crate) fn machines(&self) -> anyhow::Result<Option<regimes::Machines>> {
+        if !self.simulated {
+            return Ok(None);
         }
+        let load = |name: &String| Ok(Hardware::new(&machines::load(name)?)?);
+        let hardware = self.machine.iter().map(load).collect::<anyhow::Result<_>>()?;
+        Ok(Some(regimes::Machines { hardware, cores: Numbers::all(&self.cores), seed: self.seed }))
     }
 }
 

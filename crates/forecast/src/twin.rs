@@ -15,7 +15,6 @@
 
 mod blueprint;
 mod durations;
-mod patient;
 mod program;
 
 pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
@@ -25,9 +24,9 @@ use crate::one_lock::words;
 use curve::{Curve, Point, Provenance, Unit};
 use lab::launch::support;
 use lab::progress::{Progress, Work};
+use lab::simulate::patient::{Entered, Patient};
 use locks::catalogue;
 use model::{End, Verdict, predict::judge};
-use patient::{Entered, Patient};
 use profile::{LockKind, ObjectKind};
 use program::{Load, Outcome};
 use rayon::prelude::*;

@@ -13,6 +13,7 @@ pub mod kernel;
 mod limited;
 pub mod pair;
 pub mod ping_pong;
+pub mod regimes;
 pub mod semaphore;
 pub mod throughput;
 pub mod timing;

@@ -2,6 +2,7 @@
 
 pub mod back_off;
 pub mod experiment;
+pub mod patient;
 pub mod sweep;
 
 pub use experiment::{Experiment, run_table, workload_table};

@@ -24,6 +24,7 @@
 pub mod differences;
 pub mod every_screen;
 pub mod lock_table;
+pub mod map;
 pub mod page;
 pub mod plot;
 pub mod ranges;
@@ -32,6 +33,7 @@ pub mod table;
 pub mod text;
 
 pub use every_screen::every_screen;
+pub use map::CellMap;
 pub use page::Page;
 pub use plot::{IncomparableUnits, Plot};
 pub use ranges::{Better, RangePlot};

@@ -52,7 +52,7 @@ impl RangePlot {
     /// An SVG document that needs nothing else, and follows the reader's choice of light or dark.
     pub fn svg(&self) -> String {
         let height = TOP + BOTTOM + ROW_HEIGHT * self.rows.len() as i32;
-        document(&self.title, height as u32, |area| self.draw_on(area))
+        document(&self.title, (WIDTH, height as u32), |area| self.draw_on(area))
     }
 
     fn draw_on(&self, area: &Area<'_>) -> DrawResult {

@@ -58,6 +58,12 @@ impl<W> Outcome<W> {
         self.acquisitions.iter().sum()
     }
 
+    /// Acquisitions of all threads in a second of the machine.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.total() as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+
     /// Acquisitions of the slowest thread, over those of the mean thread: 1 is fair, 0 starves.
     #[must_use]
     pub fn slowest_share(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! Who is measured: our locks and those of other libraries.
 
 use crate::names;
-use locks::catalogue::{self, LOCKS, Lock, Visitor};
+use locks::catalogue::{self, Family, LOCKS, Lock, Visitor};
 use locks::{RawRwLock, TryLock};
 use machine::{Machine, Native, Patient};
 use peers::{PEERS, Peer};
@@ -58,6 +58,15 @@ impl Contender {
         }
     }
 
+    /// How its hand-over grows with the waiters, where that is known: of another library's lock by the lock of ours with the
+    /// same algorithm or use.
+    pub fn family(&self) -> Option<Family> {
+        match self {
+            Self::Own(lock) => Some(lock.family),
+            Self::Peer(peer) => peer.same_as.and_then(catalogue::find).map(|lock| lock.family),
+        }
+    }
+
     /// Whether readers share it.
     pub fn shares(&self) -> bool {
         match self {
@@ -95,9 +104,17 @@ impl Contender {
     /// Measures it; none where it is missing.
     pub fn measure<V: Measure>(&self, wait: Wait, measure: V) -> Option<V::Output> {
         match (self, wait) {
-            (Self::Own(lock), Wait::Pure) => catalogue::visit::<Native, _>(lock.name, Inlined(measure)),
-            (Self::Own(lock), Wait::Patient) => catalogue::visit::<Patient, _>(lock.name, Inlined(measure)),
+            (Self::Own(_), Wait::Pure) => self.measure_on::<Native, V>(measure),
+            (Self::Own(_), Wait::Patient) => self.measure_on::<Patient, V>(measure),
             (Self::Peer(peer), _) => peers::visit(peer.name, Foreign(measure)),
+        }
+    }
+
+    /// Measures a lock of ours on a machine of any kind; none for the others, which know this one alone.
+    pub fn measure_on<M: Machine, V: Measure>(&self, measure: V) -> Option<V::Output> {
+        match self {
+            Self::Own(lock) => catalogue::visit::<M, _>(lock.name, Inlined(measure)),
+            Self::Peer(_) => None,
         }
     }
 

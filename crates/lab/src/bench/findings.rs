@@ -3,7 +3,7 @@
 use crate::compare::statistics::SMALLEST_DIFFERENCE;
 use crate::host::{processor_name, today};
 use crate::noise::Noise;
-use ::report::{Cell, Column, Plot, RangePlot, Screen, Spread, Table};
+use ::report::{Cell, CellMap, Column, Plot, RangePlot, Screen, Spread, Table};
 use curve::Curve;
 use std::fmt::Write as _;
 
@@ -68,6 +68,8 @@ pub enum Drawing {
     Ranges(RangePlot),
     /// Throughput by threads.
     Curves(String, Vec<Curve>),
+    /// The best of several in each cell of a grid.
+    Map(CellMap),
 }
 
 /// What a benchmark found.
@@ -138,6 +140,7 @@ impl Findings {
         Ok(match &self.drawing {
             Drawing::Ranges(plot) => plot.svg(),
             Drawing::Curves(title, curves) => Plot::new(title.as_str(), curves)?.axis("threads").svg(),
+            Drawing::Map(map) => map.svg(),
         })
     }
 

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use machine::{Home, Machine, Plan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
@@ -55,25 +56,27 @@ impl fmt::Display for Section {
 }
 
 /// What the threads do, and how many there are.
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    section: Section,
-    think_ns: u64,
-    reads_percent: u32,
-    threads: usize,
-    duration_ns: u64,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    pub(super) section: Section,
+    pub(super) think_ns: u64,
+    pub(super) reads_percent: u32,
+    pub(super) threads: usize,
+    pub(super) duration_ns: u64,
 }
 
 impl Load {
-    fn mix(&self, bench: &Bench) -> Mix {
+    /// The same for a machine of so many GHz.
+    pub(super) fn mix(&self, ghz: f64) -> Mix {
+        let cycles = |ns: u64| (ns as f64 * ghz).round() as u64;
         let (lines, section_ns) = match self.section {
             Section::Lines(lines) => (lines, 0),
             Section::Nanoseconds(ns) => (0, ns),
         };
         Mix {
             lines,
-            section_cycles: bench.cycles(section_ns),
-            think_cycles: bench.cycles(self.think_ns),
+            section_cycles: cycles(section_ns),
+            think_cycles: cycles(self.think_ns),
             reads_percent: self.reads_percent,
             home: Home::FirstTouch,
         }
@@ -110,48 +113,46 @@ impl WaitObserver for Recorded {
     }
 }
 
-/// Runs the mix, without clocks inside or with every wait timed.
-struct Counted<'a>(&'a Mix, &'a Plan<'a>);
-struct Timed<'a>(&'a Mix, &'a Plan<'a>);
+/// Runs the mix and reports each wait to an observer; without clocks inside where that does not want to know.
+struct Observed<'a, W>(&'a Mix, &'a Plan<'a>, PhantomData<W>);
 
 /// Decides the random times, the same for every lock.
 const SEED: u64 = 1;
 
-impl Measure for Counted<'_> {
-    type Output = Result<Outcome<()>, Wrong>;
+impl<W: WaitObserver> Measure for Observed<'_, W> {
+    type Output = Result<Outcome<W>, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        mix::run::<M, S, ()>(self.0, self.1, SEED)
+        mix::run::<M, S, W>(self.0, self.1, SEED)
     }
 }
 
-impl Measure for Timed<'_> {
-    type Output = Result<Outcome<Recorded>, Wrong>;
-
-    fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        mix::run::<M, S, Recorded>(self.0, self.1, SEED)
-    }
+/// One run of a lock under a load; none where the lock is missing.
+pub(super) fn observed<W: WaitObserver>(
+    contender: &Contender,
+    bench: &Bench,
+    load: &Load,
+) -> Option<Result<Outcome<W>, Wrong>> {
+    let mix = load.mix(bench.ghz);
+    let cores = bench.pinned(load.threads);
+    let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
+    contender.measure(contender.wait(load.threads, bench.cores()), Observed(&mix, &plan, PhantomData))
 }
 
 fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sample, Wrong>> {
-    let wait = contender.wait(load.threads, bench.cores());
-    let mix = load.mix(bench);
-    let cores = bench.pinned(load.threads);
-    let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
     let cpu_before = cpu_of(libc::RUSAGE_SELF);
-    let counted = contender.measure(wait, Counted(&mix, &plan))?;
+    let counted = observed::<()>(contender, bench, load)?;
     let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
-    let timed = contender.measure(wait, Timed(&mix, &plan))?;
+    let timed = observed::<Recorded>(contender, bench, load)?;
     let assemble = || {
         let (counted, timed) = (counted?, timed?);
-        let total = counted.total() as f64;
         let mut all = Recorded::default().0;
         for waits in &timed.waits {
             all.add(&waits.0).expect("the bounds are the same");
         }
         Ok(Sample {
-            per_second: total * 1e9 / counted.elapsed_ns.max(1) as f64,
-            cpu_ns: cpu.as_nanos() as f64 / total.max(1.0),
+            per_second: counted.per_second(),
+            cpu_ns: cpu.as_nanos() as f64 / counted.total().max(1) as f64,
             slowest_share: counted.slowest_share(),
             jain: counted.jain(),
             waits: [
@@ -165,12 +166,13 @@ fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sa
     Some(assemble())
 }
 
-/// How long a run lasts: as asked, but as long as it takes a scheduler to let each thread of a core run.
-fn duration_ns(asked: Duration, threads: usize, cores: usize) -> u64 {
-    /// Linux's time slices are 3 to 4 ms.
-    const TURN_NS: u64 = 5_000_000;
+/// What a thread of a shared core needs to get its turn: Linux's time slices are 3 to 4 ms.
+const TURN_NS: u64 = 5_000_000;
+
+/// How long a run lasts: as asked, but with a turn of so many nanoseconds for each thread of a shared core.
+pub(super) fn duration_ns(asked: Duration, threads: usize, cores: usize, turn_ns: u64) -> u64 {
     let shared_by = threads.div_ceil(cores) as u64;
-    let turns = if shared_by > 1 { shared_by * TURN_NS } else { 0 };
+    let turns = if shared_by > 1 { shared_by * turn_ns } else { 0 };
     turns.max(asked.as_nanos() as u64)
 }
 
@@ -194,23 +196,37 @@ fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32, limit
     measured
 }
 
-/// Every combination of what was asked for.
-fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
+/// Every combination of what was asked for with these numbers of threads.
+pub(super) fn loads_of(
+    options: &Options,
+    threads: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = Load> {
+    let threads: Vec<usize> = threads.collect();
     let mut loads = Vec::new();
     for &section in &options.section {
         for &think_ns in &options.think_ns {
             for &reads_percent in &options.reads {
-                loads.extend(options.threads.iter().map(|&threads| Load {
+                let load = |&threads: &usize| Load {
                     section,
                     think_ns,
                     reads_percent,
-                    threads: threads.into(),
-                    duration_ns: duration_ns(options.duration, threads.into(), bench.cores()),
-                }));
+                    threads,
+                    duration_ns: options.duration.as_nanos() as u64,
+                };
+                loads.extend(threads.iter().map(load));
             }
         }
     }
-    loads
+    loads.into_iter()
+}
+
+/// The same on this machine, with turns for threads that share cores.
+fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
+    let turns = |load: Load| Load {
+        duration_ns: duration_ns(options.duration, load.threads, bench.cores(), TURN_NS),
+        ..load
+    };
+    loads_of(options, options.threads.iter().map(|&threads| threads.into())).map(turns).collect()
 }
 
 /// Measures.
@@ -381,16 +397,14 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_core_get_their_turns() {
-        assert_eq!(duration_ns(Duration::from_millis(50), 2, 2), 50_000_000);
-        assert_eq!(duration_ns(Duration::from_millis(1), 2, 2), 1_000_000);
-        assert_eq!(duration_ns(Duration::from_millis(50), 64, 2), 160_000_000);
+        assert_eq!(duration_ns(Duration::from_millis(50), 2, 2, TURN_NS), 50_000_000);
+        assert_eq!(duration_ns(Duration::from_millis(1), 2, 2, TURN_NS), 1_000_000);
+        assert_eq!(duration_ns(Duration::from_millis(50), 64, 2, TURN_NS), 160_000_000);
     }
 
     #[test]
     fn a_lock_that_does_not_exclude_is_wrong() {
         use crate::bench::contenders::open::{Open, caught};
-        let bench =
-            Bench { ghz: 1.0, topology: Topology::default(), later: Duration::ZERO, progress: &Unwatched };
         let load = |reads_percent| Load {
             section: Section::Lines(4),
             think_ns: 0,
@@ -399,9 +413,11 @@ mod tests {
             duration_ns: 2_000_000,
         };
         let plan = Plan { threads: 3, cores: &[], duration_ns: Some(2_000_000) };
-        for mix in [0, 50].map(|reads| load(reads).mix(&bench)) {
-            caught(|| Counted(&mix, &plan).measure::<machine::Native, Open>().err());
-            caught(|| Timed(&mix, &plan).measure::<machine::Native, Open>().err());
+        for mix in [0, 50].map(|reads| load(reads).mix(1.0)) {
+            caught(|| Observed::<()>(&mix, &plan, PhantomData).measure::<machine::Native, Open>().err());
+            caught(|| {
+                Observed::<Recorded>(&mix, &plan, PhantomData).measure::<machine::Native, Open>().err()
+            });
         }
     }
 

@@ -93,11 +93,6 @@ impl Bench {
         }
     }
 
-    /// Cycles in so many nanoseconds.
-    pub fn cycles(&self, ns: u64) -> u64 {
-        (ns as f64 * self.ghz).round() as u64
-    }
-
     /// Numbers of threads, doubling from one to the cores that there are.
     pub fn up_to_cores(&self) -> Vec<usize> {
         let mut counts: Vec<_> = (0..).map(|power| 1 << power).take_while(|&n| n < self.cores()).collect();
@@ -222,7 +217,6 @@ mod tests {
         assert_eq!(bench(2).up_to_cores(), [1, 2]);
         assert_eq!(bench(12).up_to_cores(), [1, 2, 4, 8, 12]);
         assert_eq!(bench(1).neighbours(), None);
-        assert_eq!(bench(2).cycles(10), 20);
     }
 
     #[derive(Default)]

@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 
-/// Of every document.
+/// Of every document of curves or ranges.
 pub(crate) const WIDTH: u32 = 920;
 /// At least so high; more where the legend needs it.
 const HEIGHT: u32 = 460;
@@ -45,17 +45,17 @@ const STYLE: &str = "<style>.contend-plot{color:#222}.contend-plot .paper{fill:#
 
 pub(super) fn draw(plot: &Plot) -> String {
     let height = HEIGHT.max(60 + LEGEND_STEP * plot.curves.len() as u32);
-    document(&plot.title, height, |area| draw_on(plot, area))
+    document(&plot.title, (WIDTH, height), |area| draw_on(plot, area))
 }
 
-/// A document with a title: shown at the top, and told to readers that cannot see it. Its colours follow the reader's
-/// choice.
-pub(crate) fn document(title: &str, height: u32, draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+/// A document of this width and height with a title: shown at the top, and told to readers that cannot see it. Its colours
+/// follow the reader's choice.
+pub(crate) fn document(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
     let mut drawn = String::new();
     {
-        let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
         let centred = font(19).pos(Pos::new(HPos::Center, VPos::Top));
-        area.draw(&Text::new(printable(title), (WIDTH as i32 / 2, 12), centred))
+        area.draw(&Text::new(printable(title), (size.0 as i32 / 2, 12), centred))
             .and_then(|()| draw(&area))
             .and_then(|()| area.present())
             // A string takes whatever is written; plotters' error type has no other source here.
@@ -77,6 +77,11 @@ pub(crate) type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 /// Letters of this size in the colour of ink.
 pub(crate) fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
+}
+
+/// How many colours there are before they repeat.
+pub(crate) const fn colours() -> usize {
+    COLOURS.len()
 }
 
 /// The colour of the curve with this number.

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 /// The machine of the current simulation, with waits that end in sleep.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patient;
+pub struct Patient;
 
 /// How long a waiter spins: 128 pauses of about 40 ns.
 const SPIN_NS: u64 = 5_000;
@@ -44,10 +44,11 @@ thread_local! {
 }
 
 /// Makes everything ready for a run of so many threads on so many cores; to be dropped inside the simulation.
-pub(crate) struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
+pub struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
 
 impl Entered {
-    pub(crate) fn new(threads: u32, cores: u32) -> Self {
+    /// Starts with nobody asleep.
+    pub fn new(threads: u32, cores: u32) -> Self {
         // Threads are numbered from 1; 0 is who starts them.
         let beds: Vec<_> =
             (0..=threads).map(|_| machine::Placed::new(SimulatedU32::ZERO, Home::Node(0))).collect();
@@ -145,7 +146,7 @@ macro_rules! word {
     ($name:ident $(<$of:ident>)?, $inner:ty, $value:ty) => {
         /// A word of the simulated machine whose writers wake who sleeps on it.
         #[repr(transparent)]
-        pub(crate) struct $name $(<$of: 'static>)? ($inner);
+        pub struct $name $(<$of: 'static>)? ($inner);
 
         impl $(<$of: 'static>)? $name $(<$of>)? {
             #[inline]

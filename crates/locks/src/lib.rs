@@ -41,8 +41,8 @@
 //!
 //! [`api`] has the guards and types under the names of [`lock_api`], which is re-exported, and its features `arc_lock`,
 //! `serde` and `owning_ref` are features here. Deadlines are [`Deadline`]s, which with the feature `std` an
-//! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. There are no
-//! condition variables. With the feature `deadlock_detection` threads that wait for each other are found by
+//! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. A
+//! [`Condvar`] works with every mutex here, and [`Once`], [`Barrier`] and [`Semaphore`] sleep as it does. With the feature `deadlock_detection` threads that wait for each other are found by
 //! `deadlock::check`; guards then stay with their thread, as they do in `parking_lot` without a feature.
 //!
 //! # The algorithms
@@ -69,10 +69,12 @@ pub use lock_api;
 mod anderson;
 pub mod api;
 mod backoff;
+mod barrier;
 mod blocking;
 pub mod catalogue;
 mod clh;
 mod clh_timed;
+mod condvar;
 #[cfg(feature = "deadlock_detection")]
 pub mod deadlock;
 #[cfg(not(feature = "deadlock_detection"))]
@@ -90,6 +92,7 @@ mod mcs;
 mod mcs_queue;
 mod mcs_tp;
 mod mutex;
+mod once;
 mod osq;
 pub mod prelude;
 mod qspin;
@@ -99,6 +102,7 @@ mod rw;
 mod rw_naive;
 mod rw_queued;
 mod rwsem;
+mod semaphore;
 pub mod source;
 pub mod spinning;
 mod tas;
@@ -114,8 +118,10 @@ mod upgradable;
 mod wait_table;
 
 pub use anderson::Anderson;
+pub use barrier::Barrier;
 pub use clh::Clh;
 pub use clh_timed::ClhTimed;
+pub use condvar::{Condvar, WaitTimeoutResult};
 pub use futex::Futex;
 pub use glibc_adaptive::GlibcAdaptive;
 pub use glibc_mutex::GlibcMutex;
@@ -131,12 +137,14 @@ pub use mcs::Mcs;
 pub use mcs_queue::{McsNode, McsQueue};
 pub use mcs_tp::McsTp;
 pub use mutex::LinuxMutex;
+pub use once::Once;
 pub use osq::Osq;
 pub use qspin::Qspin;
 pub use rw::Rw;
 pub use rw_naive::RwNaive;
 pub use rw_queued::RwQueued;
 pub use rwsem::{FIFO, Rwsem, RwsemFifo, RwsemNoSpin, SPINNING, STEALING};
+pub use semaphore::{Permit, Semaphore};
 pub use tas::Tas;
 pub use tas_backoff::TasBackoff;
 pub use ticket::Ticket;

@@ -7,6 +7,8 @@
 //! *JOBS.lock() += 1;
 //! ```
 
+use machine::Patient;
+
 pub use crate::api::{
     Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
@@ -16,3 +18,18 @@ pub use crate::{
     RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
     TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
 };
+
+/// [`crate::Barrier`] on the hardware.
+pub type Barrier = crate::Barrier<Patient>;
+
+/// [`crate::Condvar`] on the hardware.
+pub type Condvar = crate::Condvar<Patient>;
+
+/// [`crate::Once`] on the hardware.
+pub type Once = crate::Once<Patient>;
+
+/// [`crate::Semaphore`] on the hardware.
+pub type Semaphore = crate::Semaphore<Patient>;
+
+/// [`crate::WaitTable`] on the hardware.
+pub type WaitTable = crate::WaitTable<Patient>;

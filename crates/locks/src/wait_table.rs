@@ -155,10 +155,11 @@ pub struct WaitKey(usize);
 /// The table. `LOOKS` is whether a waker looks for waiters before it takes a bucket's lock; Linux does since 3.14.
 ///
 /// ```
-/// use contend_locks::{Timeout, WaitTable};
+/// use contend_locks::Timeout;
+/// use contend_locks::prelude::*;
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
-/// let table: WaitTable = WaitTable::for_threads(2);
+/// let table = WaitTable::for_threads(2);
 /// let ready = AtomicBool::new(false);
 /// let key = table.key(&ready);
 /// std::thread::scope(|scope| {

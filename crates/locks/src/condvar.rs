@@ -1,0 +1,190 @@
+//! A condition variable: threads wait, without a lock that they hold, until another thread has changed what it guards.
+//!
+//! | word      | written by                     | meaning                                             |
+//! |-----------|--------------------------------|-----------------------------------------------------|
+//! | `number`  | whoever notifies               | how often somebody was notified: what waiters sleep on |
+//! | `waiters` | waiters, as they come and leave | how many there are                                  |
+//!
+//! A waiter reads the number and counts itself while it holds the lock. Whoever changes what the lock guards holds it later, so
+//! that its notification finds the waiter counted, and changes a number that the waiter has read. Where nobody waits a
+//! notification is one load.
+//!
+//! Order: the machine's of its sleepers. All that are notified together go for the lock at once.
+//! Source: Drepper 2011 (the number); Rust's `std` 2022 (nothing else in the word).
+
+use core::fmt;
+use core::time::Duration;
+
+use lock_api::MutexGuard;
+use machine::Ordering::Relaxed;
+use machine::{Deadline, GaveUp, Integer, Machine, Patient, Slept, Timeout, Word};
+
+use crate::api::Api;
+use crate::{RawLock, TryLock};
+
+/// The condition variable, 8 bytes, for every mutex of this crate.
+///
+/// A wait may end without a notification: look at the condition again, as [`wait_while`](Condvar::wait_while) does. What the
+/// condition is made of changes while the mutex is held.
+///
+/// ```
+/// use contend_locks::prelude::*;
+///
+/// static JOBS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// static MORE: Condvar = Condvar::new();
+///
+/// let worker = std::thread::spawn(|| {
+///     let mut jobs = JOBS.lock();
+///     MORE.wait_while(&mut jobs, |jobs| jobs.is_empty());
+///     jobs.pop()
+/// });
+/// JOBS.lock().push(7);
+/// MORE.notify_one();
+/// assert_eq!(worker.join().unwrap(), Some(7));
+/// ```
+pub struct Condvar<M: Machine = Patient> {
+    number: M::U32,
+    waiters: M::U32,
+}
+
+const _: () = assert!(size_of::<Condvar>() == 8);
+
+/// Whether a wait ended at its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether it did.
+    #[must_use]
+    pub const fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl<M: Machine> Condvar<M> {
+    /// A condition variable that nobody waits on.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { number: M::U32::ZERO, waiters: M::U32::ZERO }
+    }
+
+    /// Releases the mutex, waits for a notification, and acquires the mutex again.
+    pub fn wait<L: TryLock<M>, T: ?Sized>(&self, guard: &mut MutexGuard<'_, Api<L, M>, T>) {
+        let _: Slept = self.wait_unlocked(guard, Timeout::NONE);
+    }
+
+    /// [`wait`](Self::wait), until the condition does not hold any more.
+    pub fn wait_while<L: TryLock<M>, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(&mut **guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// [`wait`](Self::wait), until the deadline at most.
+    pub fn wait_until<L: TryLock<M>, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        deadline: Deadline,
+    ) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_unlocked(guard, Timeout::at(deadline)) == Slept::GaveUp)
+    }
+
+    /// [`wait`](Self::wait), for so long at most.
+    pub fn wait_for<L: TryLock<M>, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        wait: Duration,
+    ) -> WaitTimeoutResult {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.wait_until(guard, Deadline::after_ns::<M>(wait_ns))
+    }
+
+    /// [`wait_while`](Self::wait_while), for so long at most.
+    pub fn wait_while_for<L: TryLock<M>, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        wait: Duration,
+    ) -> WaitTimeoutResult {
+        let deadline = Deadline::after_ns::<M>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        while condition(&mut **guard) {
+            if self.wait_until(guard, deadline).timed_out() {
+                return WaitTimeoutResult(condition(&mut **guard));
+            }
+        }
+        WaitTimeoutResult(false)
+    }
+
+    fn wait_unlocked<L: TryLock<M>, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        timeout: Timeout<'_, M>,
+    ) -> Slept {
+        let number = self.come();
+        MutexGuard::unlocked(guard, || self.sleep(number, timeout))
+    }
+
+    /// [`wait`](Self::wait) for a lock without a guard.
+    ///
+    /// # Errors
+    /// [`GaveUp`] when `timeout` was reached; the lock is held again.
+    ///
+    /// # Safety
+    /// The lock is held exclusively, and whoever acquired it takes this for its release and its next acquisition.
+    pub unsafe fn wait_raw<L: RawLock<M>>(&self, lock: &L, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        let number = self.come();
+        // SAFETY: by the caller.
+        unsafe { lock.release() };
+        let slept = self.sleep(number, timeout);
+        lock.acquire();
+        if slept == Slept::GaveUp { Err(GaveUp) } else { Ok(()) }
+    }
+
+    /// With the lock: counts the caller, and gives the number that it sleeps on.
+    fn come(&self) -> u32 {
+        self.waiters.fetch_add(1, Relaxed); // the lock publishes it, and the number's order with it
+        self.number.load(Relaxed)
+    }
+
+    /// Without the lock.
+    fn sleep(&self, number: u32, timeout: Timeout<'_, M>) -> Slept {
+        let slept = M::sleep_while(&self.number, number, timeout);
+        self.waiters.fetch_sub(1, Relaxed);
+        slept
+    }
+
+    /// Wakes one of those that wait. Says whether anybody did.
+    pub fn notify_one(&self) -> bool {
+        self.notify(1)
+    }
+
+    /// Wakes all that wait. Says whether anybody did.
+    pub fn notify_all(&self) -> bool {
+        self.notify(u32::MAX)
+    }
+
+    fn notify(&self, most: u32) -> bool {
+        let waited = self.waiters.load(Relaxed) != 0;
+        if waited {
+            self.number.fetch_add(1, Relaxed);
+            M::wake(&raw const self.number, most);
+        }
+        waited
+    }
+}
+
+impl<M: Machine> Default for Condvar<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Machine> fmt::Debug for Condvar<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").field("waiters", &self.waiters.load(Relaxed)).finish()
+    }
+}

@@ -1,5 +1,5 @@
 /* A tour of contend.h: static locks, a try, a deadline, readers and writers, a node in the caller's frame, a reference
-   count.
+   count, and waits for something else than a lock.
 
    cc -std=c11 tour.c $(pkg-config --cflags --libs contend) -pthread */
 #define _POSIX_C_SOURCE 200809L
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 4, ROUNDS = 2000 };
+enum { THREADS = 4, ROUNDS = 2000, TURNS = 50 };
 
 /* Zero is free: no initialiser is needed. */
 static contend_futex_t mutex;
@@ -68,6 +68,67 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* Condition variable, semaphore, barrier and once: threads pass a number round, two at a time in the middle. */
+static contend_futex_t turn_lock;
+static contend_condvar_t turned;
+static int turn;
+static contend_semaphore_t seats = CONTEND_SEMAPHORE_INIT(2);
+static contend_barrier_t all_here = CONTEND_BARRIER_INIT(THREADS);
+static contend_once_t prepared;
+static int preparations, leaders;
+
+static void prepare(void)
+{
+    preparations++;
+}
+
+static void *take_turns(void *number)
+{
+    contend_once_call(&prepared, prepare);
+    for (int round = 0; round < TURNS; round++) {
+        const int mine = round * THREADS + (int)(intptr_t)number;
+        contend_semaphore_wait(&seats);
+        contend_semaphore_post(&seats, 1);
+        contend_futex_lock(&turn_lock);
+        while (turn != mine) {
+            const unsigned int entered = contend_condvar_enter(&turned);
+            contend_futex_unlock(&turn_lock);
+            contend_condvar_sleep(&turned, entered);
+            contend_futex_lock(&turn_lock);
+        }
+        turn++;
+        contend_futex_unlock(&turn_lock);
+        contend_condvar_broadcast(&turned);
+    }
+    if (contend_barrier_wait(&all_here) == CONTEND_BARRIER_LEADER)
+        leaders++;
+    return NULL;
+}
+
+static void waits(void)
+{
+    pthread_t threads[THREADS];
+    for (intptr_t i = 0; i < THREADS; i++)
+        check(pthread_create(&threads[i], NULL, take_turns, (void *)i) == 0, "a thread starts");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    check(turn == THREADS * TURNS, "everybody had its turns");
+    check(preparations == 1, "once is once");
+    check(leaders == 1, "a barrier has one leader");
+
+    contend_semaphore_t none = CONTEND_SEMAPHORE_INIT(0);
+    contend_condvar_t never = CONTEND_INIT;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    check(contend_semaphore_trywait(&none) == EBUSY, "there is no permit");
+    check(contend_semaphore_clockwait(&none, CLOCK_MONOTONIC, &at) == ETIMEDOUT, "none comes");
+    check(contend_semaphore_post(&none, 1u << 31) == EOVERFLOW, "permits are counted");
+    check(contend_condvar_clocksleep(&never, contend_condvar_enter(&never), CLOCK_MONOTONIC, &at) == ETIMEDOUT,
+          "a wait ends at its deadline");
+    check(contend_condvar_clocksleep(&never, contend_condvar_enter(&never), CLOCK_MONOTONIC, NULL) == EINVAL,
+          "no time is none");
+}
+
 int main(void)
 {
     pthread_t threads[THREADS];
@@ -96,6 +157,7 @@ int main(void)
     check(contend_osq_timedlock(&timed, &at) == 0, "a free lock needs no waiting");
     contend_osq_unlock(&timed);
 
+    waits();
     puts("all counts add up");
     return 0;
 }

@@ -4,6 +4,7 @@
 // c++ -std=c++17 tour.cpp $(pkg-config --cflags --libs contend) -pthread
 #include <contend.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -132,6 +133,48 @@ void nodes_in_frames()
     check(count == threads * rounds, "mcs_scope");
 }
 
+/// Two at a time come in, and all wait for each other at the end of each round.
+void permits_and_rounds()
+{
+    constexpr int rounds_of_all = 50;
+    contend::semaphore seats(2);
+    contend::barrier all_here(threads);
+    std::atomic<int> inside{0}, leaders{0};
+    in_parallel([&](int) {
+        for (int i = 0; i < rounds_of_all; i++) {
+            seats.acquire();
+            check(++inside <= 2, "semaphore");
+            --inside;
+            seats.release();
+            leaders += all_here.wait() ? 1 : 0;
+        }
+    });
+    check(leaders == rounds_of_all, "barrier");
+    check(seats.try_acquire() && seats.try_acquire() && !seats.try_acquire(), "all permits came back");
+    check(!seats.try_acquire_until(std::chrono::steady_clock::now()), "none comes");
+}
+
+void conditions()
+{
+    contend::futex lock;
+    contend::condition_variable filled;
+    int filled_to = 0;
+    std::thread producer([&] {
+        for (int i = 1; i <= rounds; i++) {
+            {
+                std::lock_guard held(lock);
+                filled_to = i;
+            }
+            filled.notify_all();
+        }
+    });
+    std::unique_lock held(lock);
+    filled.wait(held, [&] { return filled_to == rounds; });
+    check(!filled.wait_for(held, std::chrono::milliseconds(1), [&] { return filled_to > rounds; }), "wait_for");
+    held.unlock();
+    producer.join();
+}
+
 } // namespace
 
 static_assert(!std::is_copy_constructible_v<contend::qspin>);
@@ -145,5 +188,7 @@ int main()
     readers_and_writers<contend::rw_queued>("rw_queued");
     hand_over();
     nodes_in_frames();
+    permits_and_rounds();
+    conditions();
     std::puts("all counts add up");
 }

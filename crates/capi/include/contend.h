@@ -461,6 +461,41 @@ int contend_mcs_queue_lock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 int contend_mcs_queue_trylock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 
+/* condvar: waits for what a lock guards, with any lock, in three steps: enter while the lock is held, unlock, sleep with what
+   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: nobody waits. */
+typedef struct contend_condvar {
+    uint32_t contend_private[2];
+} contend_condvar_t;
+unsigned int contend_condvar_enter(contend_condvar_t *condvar);
+int contend_condvar_sleep(contend_condvar_t *condvar, unsigned int number);
+int contend_condvar_clocksleep(contend_condvar_t *condvar, unsigned int number, int clock, const struct timespec *at);
+int contend_condvar_signal(contend_condvar_t *condvar);
+int contend_condvar_broadcast(contend_condvar_t *condvar);
+
+/* semaphore: made by CONTEND_SEMAPHORE_INIT(permits). post gives EOVERFLOW when there would be 2^31 permits or more. */
+typedef struct contend_semaphore {
+    uint32_t contend_private[2];
+} contend_semaphore_t;
+#define CONTEND_SEMAPHORE_INIT(permits) {{0, (permits)}}
+int contend_semaphore_wait(contend_semaphore_t *semaphore);
+int contend_semaphore_trywait(contend_semaphore_t *semaphore);
+int contend_semaphore_clockwait(contend_semaphore_t *semaphore, int clock, const struct timespec *at);
+int contend_semaphore_post(contend_semaphore_t *semaphore, unsigned int permits);
+
+/* barrier: made by CONTEND_BARRIER_INIT(threads). wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
+typedef struct contend_barrier {
+    uint32_t contend_private[3];
+} contend_barrier_t;
+#define CONTEND_BARRIER_INIT(threads) {{0, 0, (threads)}}
+#define CONTEND_BARRIER_LEADER (-1)
+int contend_barrier_wait(contend_barrier_t *barrier);
+
+/* once: calls what it is given the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
+typedef struct contend_once {
+    uint32_t contend_private[1];
+} contend_once_t;
+int contend_once_call(contend_once_t *once, void (*what)(void));
+
 #ifdef __cplusplus
 }
 #endif

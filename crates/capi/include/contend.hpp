@@ -5,6 +5,7 @@
 #define CONTEND_HPP
 
 #include <chrono>
+#include <condition_variable>
 
 #include "contend.h"
 
@@ -224,6 +225,93 @@ public:
 private:
     mcs_queue &queue_;
     contend_mcs_node_t node_{};
+};
+
+/// As std::condition_variable_any, for every lock here and any other.
+class condition_variable {
+public:
+    constexpr condition_variable() noexcept = default;
+    condition_variable(const condition_variable &) = delete;
+    condition_variable &operator=(const condition_variable &) = delete;
+
+    void notify_one() noexcept { contend_condvar_signal(&condvar_); }
+    void notify_all() noexcept { contend_condvar_broadcast(&condvar_); }
+
+    template <class Lock>
+    void wait(Lock &lock) {
+        const unsigned int number = contend_condvar_enter(&condvar_);
+        lock.unlock();
+        contend_condvar_sleep(&condvar_, number);
+        lock.lock();
+    }
+    template <class Lock, class Predicate>
+    void wait(Lock &lock, Predicate holds) {
+        while (!holds())
+            wait(lock);
+    }
+    template <class Lock, class Clock, class Duration>
+    std::cv_status wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at) {
+        const unsigned int number = contend_condvar_enter(&condvar_);
+        lock.unlock();
+        const sleeper sleeps{&condvar_, number};
+        const bool in_time = detail::until(&sleeps, sleeper::sleep, at);
+        lock.lock();
+        return in_time ? std::cv_status::no_timeout : std::cv_status::timeout;
+    }
+    template <class Lock, class Clock, class Duration, class Predicate>
+    bool wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at, Predicate holds) {
+        while (!holds())
+            if (wait_until(lock, at) == std::cv_status::timeout)
+                return holds();
+        return true;
+    }
+    template <class Lock, class Rep, class Period, class Predicate>
+    bool wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &wait, Predicate holds) {
+        return wait_until(lock, std::chrono::steady_clock::now() +
+                          std::chrono::ceil<std::chrono::steady_clock::duration>(wait), holds);
+    }
+
+private:
+    struct sleeper {
+        contend_condvar_t *condvar;
+        unsigned int number;
+        static int sleep(const sleeper *self, int clock, const struct timespec *at) {
+            return contend_condvar_clocksleep(self->condvar, self->number, clock, at);
+        }
+    };
+    contend_condvar_t condvar_{};
+};
+
+/// As C++20's std::counting_semaphore.
+class semaphore {
+public:
+    constexpr explicit semaphore(unsigned int permits) noexcept : semaphore_ CONTEND_SEMAPHORE_INIT(permits) {}
+    semaphore(const semaphore &) = delete;
+    semaphore &operator=(const semaphore &) = delete;
+
+    void acquire() noexcept { contend_semaphore_wait(&semaphore_); }
+    bool try_acquire() noexcept { return contend_semaphore_trywait(&semaphore_) == 0; }
+    template <class Clock, class Duration>
+    bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return detail::until(&semaphore_, contend_semaphore_clockwait, at);
+    }
+    void release(unsigned int permits = 1) noexcept { contend_semaphore_post(&semaphore_, permits); }
+
+private:
+    contend_semaphore_t semaphore_;
+};
+
+/// A barrier for a number of threads; wait() is true for one of each round.
+class barrier {
+public:
+    constexpr explicit barrier(unsigned int threads) noexcept : barrier_ CONTEND_BARRIER_INIT(threads) {}
+    barrier(const barrier &) = delete;
+    barrier &operator=(const barrier &) = delete;
+
+    bool wait() noexcept { return contend_barrier_wait(&barrier_) == CONTEND_BARRIER_LEADER; }
+
+private:
+    contend_barrier_t barrier_;
 };
 
 } // namespace contend

@@ -137,6 +137,41 @@ int contend_mcs_queue_lock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 int contend_mcs_queue_trylock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 
+/* condvar: waits for what a lock guards, with any lock, in three steps: enter while the lock is held, unlock, sleep with what
+   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: nobody waits. */
+typedef struct contend_condvar {
+    uint32_t contend_private[2];
+} contend_condvar_t;
+unsigned int contend_condvar_enter(contend_condvar_t *condvar);
+int contend_condvar_sleep(contend_condvar_t *condvar, unsigned int number);
+int contend_condvar_clocksleep(contend_condvar_t *condvar, unsigned int number, int clock, const struct timespec *at);
+int contend_condvar_signal(contend_condvar_t *condvar);
+int contend_condvar_broadcast(contend_condvar_t *condvar);
+
+/* semaphore: made by CONTEND_SEMAPHORE_INIT(permits). post gives EOVERFLOW when there would be 2^31 permits or more. */
+typedef struct contend_semaphore {
+    uint32_t contend_private[2];
+} contend_semaphore_t;
+#define CONTEND_SEMAPHORE_INIT(permits) {{0, (permits)}}
+int contend_semaphore_wait(contend_semaphore_t *semaphore);
+int contend_semaphore_trywait(contend_semaphore_t *semaphore);
+int contend_semaphore_clockwait(contend_semaphore_t *semaphore, int clock, const struct timespec *at);
+int contend_semaphore_post(contend_semaphore_t *semaphore, unsigned int permits);
+
+/* barrier: made by CONTEND_BARRIER_INIT(threads). wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
+typedef struct contend_barrier {
+    uint32_t contend_private[3];
+} contend_barrier_t;
+#define CONTEND_BARRIER_INIT(threads) {{0, 0, (threads)}}
+#define CONTEND_BARRIER_LEADER (-1)
+int contend_barrier_wait(contend_barrier_t *barrier);
+
+/* once: calls what it is given the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
+typedef struct contend_once {
+    uint32_t contend_private[1];
+} contend_once_t;
+int contend_once_call(contend_once_t *once, void (*what)(void));
+
 #ifdef __cplusplus
 }
 #endif
@@ -144,7 +179,9 @@ int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node
 #endif
 ";
 
-// What the header says of the two types that are not in the catalogue.
+// What the header says of the types that are not in the catalogue.
+const _: () = assert!(size_of::<locks::Condvar>() == 8 && size_of::<locks::Semaphore>() == 8);
+const _: () = assert!(size_of::<locks::Barrier>() == 12 && size_of::<locks::Once>() == 4);
 const _: () = assert!(size_of::<locks::McsNode<machine::Patient>>() == 16);
 const _: () = assert!(size_of::<locks::McsQueue<machine::Patient>>() == 8);
 
@@ -183,6 +220,7 @@ const CPP_START: &str = r#"
 #define CONTEND_HPP
 
 #include <chrono>
+#include <condition_variable>
 
 #include "contend.h"
 
@@ -305,6 +343,93 @@ public:
 private:
     mcs_queue &queue_;
     contend_mcs_node_t node_{};
+};
+
+/// As std::condition_variable_any, for every lock here and any other.
+class condition_variable {
+public:
+    constexpr condition_variable() noexcept = default;
+    condition_variable(const condition_variable &) = delete;
+    condition_variable &operator=(const condition_variable &) = delete;
+
+    void notify_one() noexcept { contend_condvar_signal(&condvar_); }
+    void notify_all() noexcept { contend_condvar_broadcast(&condvar_); }
+
+    template <class Lock>
+    void wait(Lock &lock) {
+        const unsigned int number = contend_condvar_enter(&condvar_);
+        lock.unlock();
+        contend_condvar_sleep(&condvar_, number);
+        lock.lock();
+    }
+    template <class Lock, class Predicate>
+    void wait(Lock &lock, Predicate holds) {
+        while (!holds())
+            wait(lock);
+    }
+    template <class Lock, class Clock, class Duration>
+    std::cv_status wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at) {
+        const unsigned int number = contend_condvar_enter(&condvar_);
+        lock.unlock();
+        const sleeper sleeps{&condvar_, number};
+        const bool in_time = detail::until(&sleeps, sleeper::sleep, at);
+        lock.lock();
+        return in_time ? std::cv_status::no_timeout : std::cv_status::timeout;
+    }
+    template <class Lock, class Clock, class Duration, class Predicate>
+    bool wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at, Predicate holds) {
+        while (!holds())
+            if (wait_until(lock, at) == std::cv_status::timeout)
+                return holds();
+        return true;
+    }
+    template <class Lock, class Rep, class Period, class Predicate>
+    bool wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &wait, Predicate holds) {
+        return wait_until(lock, std::chrono::steady_clock::now() +
+                          std::chrono::ceil<std::chrono::steady_clock::duration>(wait), holds);
+    }
+
+private:
+    struct sleeper {
+        contend_condvar_t *condvar;
+        unsigned int number;
+        static int sleep(const sleeper *self, int clock, const struct timespec *at) {
+            return contend_condvar_clocksleep(self->condvar, self->number, clock, at);
+        }
+    };
+    contend_condvar_t condvar_{};
+};
+
+/// As C++20's std::counting_semaphore.
+class semaphore {
+public:
+    constexpr explicit semaphore(unsigned int permits) noexcept : semaphore_ CONTEND_SEMAPHORE_INIT(permits) {}
+    semaphore(const semaphore &) = delete;
+    semaphore &operator=(const semaphore &) = delete;
+
+    void acquire() noexcept { contend_semaphore_wait(&semaphore_); }
+    bool try_acquire() noexcept { return contend_semaphore_trywait(&semaphore_) == 0; }
+    template <class Clock, class Duration>
+    bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return detail::until(&semaphore_, contend_semaphore_clockwait, at);
+    }
+    void release(unsigned int permits = 1) noexcept { contend_semaphore_post(&semaphore_, permits); }
+
+private:
+    contend_semaphore_t semaphore_;
+};
+
+/// A barrier for a number of threads; wait() is true for one of each round.
+class barrier {
+public:
+    constexpr explicit barrier(unsigned int threads) noexcept : barrier_ CONTEND_BARRIER_INIT(threads) {}
+    barrier(const barrier &) = delete;
+    barrier &operator=(const barrier &) = delete;
+
+    bool wait() noexcept { return contend_barrier_wait(&barrier_) == CONTEND_BARRIER_LEADER; }
+
+private:
+    contend_barrier_t barrier_;
 };
 
 } // namespace contend

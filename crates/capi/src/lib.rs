@@ -39,6 +39,7 @@ mod counted;
 pub mod header;
 mod queue;
 mod time;
+mod waiting;
 
 use core::ffi::c_int;
 

@@ -4,7 +4,7 @@ use contend_checker::checked::{Accessed, Operation};
 use contend_checker::{Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};
 use locks::{Barrier, Condvar, Futex, Once, RawLock, Semaphore};
 use machine::Ordering::{Acquire, Relaxed};
-use machine::{Deadline, Home, Integer, Machine, Placed, Plan, PlainCell, Timeout, Word};
+use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Timeout, Word};
 
 type Cell = <Checked as Machine>::Cell<u32>;
 
@@ -202,7 +202,6 @@ fn every_ordering_is_needed() {
 fn whoever_is_not_woken_is_found() {
     let all = accesses();
     let wakes = all.iter().filter(|access| access.operation == Operation::Wake);
-    let lost =
-        wakes.filter(|wake| matches!(found(wake.mutations()[0]), Some(Violation::EndlessWait { .. })));
+    let lost = wakes.filter(|wake| matches!(found(wake.mutations()[0]), Some(Violation::EndlessWait { .. })));
     assert!(lost.count() >= 4, "one of each");
 }

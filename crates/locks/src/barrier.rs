@@ -24,6 +24,7 @@ use machine::{Integer, Machine, Patient, Timeout, Word};
 ///     assert_ne!(barrier.wait(), other.join().unwrap(), "one of them is the leader");
 /// });
 /// ```
+#[repr(C)]
 pub struct Barrier<M: Machine = Patient> {
     arrived: M::U32,
     round: M::U32,
@@ -36,14 +37,14 @@ impl<M: Machine> Barrier<M> {
     /// A barrier for so many threads; for none as for one.
     #[must_use]
     pub const fn new(threads: u32) -> Self {
-        Self { arrived: M::U32::ZERO, round: M::U32::ZERO, threads: if threads == 0 { 1 } else { threads } }
+        Self { arrived: M::U32::ZERO, round: M::U32::ZERO, threads }
     }
 
     /// Waits until as many threads have come. True for one of them, which came last.
     pub fn wait(&self) -> bool {
         let round = self.round.load(Relaxed); // no later one: it needs the caller
         // [1] from those before, to the last; the next round begins behind [2]
-        if self.arrived.fetch_add(1, AcqRel) + 1 == self.threads {
+        if self.arrived.fetch_add(1, AcqRel) + 1 >= self.threads {
             self.arrived.store(0, Relaxed);
             self.round.store(round.wrapping_add(1), Release); // [2] to all
             M::wake(&raw const self.round, u32::MAX);

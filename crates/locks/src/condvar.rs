@@ -124,7 +124,7 @@ impl<M: Machine> Condvar<M> {
         guard: &mut MutexGuard<'_, Api<L, M>, T>,
         timeout: Timeout<'_, M>,
     ) -> Slept {
-        let number = self.come();
+        let number = self.enter();
         MutexGuard::unlocked(guard, || self.sleep(number, timeout))
     }
 
@@ -136,7 +136,7 @@ impl<M: Machine> Condvar<M> {
     /// # Safety
     /// The lock is held exclusively, and whoever acquired it takes this for its release and its next acquisition.
     pub unsafe fn wait_raw<L: RawLock<M>>(&self, lock: &L, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        let number = self.come();
+        let number = self.enter();
         // SAFETY: by the caller.
         unsafe { lock.release() };
         let slept = self.sleep(number, timeout);
@@ -144,17 +144,24 @@ impl<M: Machine> Condvar<M> {
         if slept == Slept::GaveUp { Err(GaveUp) } else { Ok(()) }
     }
 
-    /// With the lock: counts the caller, and gives the number that it sleeps on.
-    fn come(&self) -> u32 {
+    /// The first half of a wait, for locks of any kind: counts the caller, who holds the lock and releases it next. Gives the number
+    /// for [`sleep`](Self::sleep).
+    #[must_use = "whoever enters has to sleep"]
+    pub fn enter(&self) -> u32 {
         self.waiters.fetch_add(1, Relaxed); // the lock publishes it, and the number's order with it
         self.number.load(Relaxed)
     }
 
-    /// Without the lock.
-    fn sleep(&self, number: u32, timeout: Timeout<'_, M>) -> Slept {
+    /// The second half of a wait, without the lock, which the caller acquires again afterwards.
+    pub fn sleep(&self, number: u32, timeout: Timeout<'_, M>) -> Slept {
         let slept = M::sleep_while(&self.number, number, timeout);
-        self.waiters.fetch_sub(1, Relaxed);
+        self.leave();
         slept
+    }
+
+    /// Ends a wait whose second half does not come.
+    pub fn leave(&self) {
+        self.waiters.fetch_sub(1, Relaxed);
     }
 
     /// Wakes one of those that wait. Says whether anybody did.

@@ -33,6 +33,7 @@ const TAKEN: u32 = WAITERS - 1;
 /// assert!(SEATS.try_access().is_some());
 /// # drop(second);
 /// ```
+#[repr(C)]
 pub struct Semaphore<M: Machine = Patient> {
     word: M::U32,
     at_first: u32,
@@ -147,10 +148,17 @@ impl<M: Machine> Semaphore<M> {
     /// # Panics
     /// When there would be 2³¹ permits or more.
     pub fn release(&self, permits: u32) {
+        assert!(self.try_release(permits), "a semaphore counts 2^31 - 1 permits at most");
+    }
+
+    /// Adds permits, if there are not 2³¹ or more then.
+    #[must_use]
+    pub fn try_release(&self, permits: u32) -> bool {
         let mut state = self.word.load(Relaxed);
         loop {
-            let fits = permits <= TAKEN - self.left(state);
-            assert!(fits, "a semaphore counts 2^31 - 1 permits at most");
+            if permits > TAKEN - self.left(state) {
+                return false;
+            }
             let released = state.wrapping_sub(permits) & TAKEN;
             // [1] to whoever takes one
             match self.word.compare_exchange(state, released, Release, Relaxed) {
@@ -161,6 +169,7 @@ impl<M: Machine> Semaphore<M> {
         if state & WAITERS != 0 {
             M::wake(&raw const self.word, permits);
         }
+        true
     }
 }
 

@@ -482,11 +482,11 @@ int contend_semaphore_trywait(contend_semaphore_t *semaphore);
 int contend_semaphore_clockwait(contend_semaphore_t *semaphore, int clock, const struct timespec *at);
 int contend_semaphore_post(contend_semaphore_t *semaphore, unsigned int permits);
 
-/* barrier: made by CONTEND_BARRIER_INIT(threads). wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
+/* barrier: made by CONTEND_BARRIER_INIT(threads), 65,535 at most. wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
 typedef struct contend_barrier {
-    uint32_t contend_private[3];
+    uint32_t contend_private[2];
 } contend_barrier_t;
-#define CONTEND_BARRIER_INIT(threads) {{0, 0, (threads)}}
+#define CONTEND_BARRIER_INIT(threads) {{0, (threads)}}
 #define CONTEND_BARRIER_LEADER (-1)
 int contend_barrier_wait(contend_barrier_t *barrier);
 

@@ -158,11 +158,11 @@ int contend_semaphore_trywait(contend_semaphore_t *semaphore);
 int contend_semaphore_clockwait(contend_semaphore_t *semaphore, int clock, const struct timespec *at);
 int contend_semaphore_post(contend_semaphore_t *semaphore, unsigned int permits);
 
-/* barrier: made by CONTEND_BARRIER_INIT(threads). wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
+/* barrier: made by CONTEND_BARRIER_INIT(threads), 65,535 at most. wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
 typedef struct contend_barrier {
-    uint32_t contend_private[3];
+    uint32_t contend_private[2];
 } contend_barrier_t;
-#define CONTEND_BARRIER_INIT(threads) {{0, 0, (threads)}}
+#define CONTEND_BARRIER_INIT(threads) {{0, (threads)}}
 #define CONTEND_BARRIER_LEADER (-1)
 int contend_barrier_wait(contend_barrier_t *barrier);
 
@@ -181,7 +181,7 @@ int contend_once_call(contend_once_t *once, void (*what)(void));
 
 // What the header says of the types that are not in the catalogue.
 const _: () = assert!(size_of::<locks::Condvar>() == 8 && size_of::<locks::Semaphore>() == 8);
-const _: () = assert!(size_of::<locks::Barrier>() == 12 && size_of::<locks::Once>() == 4);
+const _: () = assert!(size_of::<locks::Barrier>() == 8 && size_of::<locks::Once>() == 4);
 const _: () = assert!(size_of::<locks::McsNode<machine::Patient>>() == 16);
 const _: () = assert!(size_of::<locks::McsQueue<machine::Patient>>() == 8);
 

@@ -122,6 +122,29 @@ fn two_rounds() -> Result<(), String> {
     is(2, leaders.load(Relaxed))
 }
 
+/// Four use a barrier that is for two: they go on in pairs.
+fn more_than_the_barrier_is_for() -> Result<(), String> {
+    let (barrier, rounds) = (placed(Barrier::<Checked>::new(2)), placed(<Checked as Machine>::U32::ZERO));
+    Checked::run(&Plan::threads(4), &|_| {
+        rounds.fetch_add(u32::from(barrier.wait()), Relaxed);
+    });
+    is(2, rounds.load(Relaxed))
+}
+
+/// Nothing is added while one waits, then a permit.
+fn nothing_then_a_permit() -> Result<(), String> {
+    let seats = placed(Semaphore::<Checked>::new(0));
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 0 {
+            seats.acquire();
+        } else {
+            seats.release(0);
+            seats.release(1);
+        }
+    });
+    is(0, seats.permits())
+}
+
 /// Both see what one of them has done.
 fn once() -> Result<(), String> {
     let (once, value) = (placed(Once::<Checked>::new()), cell());
@@ -133,10 +156,11 @@ fn once() -> Result<(), String> {
 }
 
 /// What each is about, and how it goes.
-const CLIENTS: [(&str, &str, Client); 5] = [
+const CLIENTS: [(&str, &str, Client); 6] = [
     ("src/condvar.rs", "one is notified", one_is_notified),
     ("src/semaphore.rs", "one permit", one_permit),
     ("src/semaphore.rs", "one gives up", one_gives_up),
+    ("src/semaphore.rs", "nothing, then a permit", nothing_then_a_permit),
     ("src/barrier.rs", "two rounds", two_rounds),
     ("src/once.rs", "once", once),
 ];
@@ -160,6 +184,7 @@ fn nobody_waits_for_ever_and_nobody_goes_on_too_early() {
     }
     is_right("all are notified", Model::Sc, all_are_notified);
     is_right("permits come", Model::Sc, permits_come);
+    is_right("more than the barrier is for", Model::Sc, more_than_the_barrier_is_for);
 }
 
 /// The accesses of what each client is about.

@@ -1,19 +1,25 @@
 //! A barrier: threads wait for each other.
 //!
-//! | word         | written by                 | meaning                                                     |
-//! |--------------|----------------------------|-------------------------------------------------------------|
-//! | `arrived`    | whoever arrives            | how many have, in this round; whoever is last clears it     |
-//! | `round`      | whoever is last            | how many rounds are over: what those that wait sleep on     |
+//! | bits of `word` | name      | meaning                                                      |
+//! |----------------|-----------|--------------------------------------------------------------|
+//! | 0 to 15        | `ARRIVED` | how many have come in this round                             |
+//! | 16 to 31       | round     | how many rounds are over, modulo 2¹⁶: what waiters sleep on  |
 //!
-//! Order: all that wait go on at once.
+//! Whoever comes last begins the next round in the write in which it arrives. So more threads than the barrier is for may use
+//! it: as many as it is for go on together.
+//!
+//! Order: all that wait go on at once; nobody may be 65,536 rounds late.
 //! Source: Hensgen, Finkel, Manber 1988 (the round in place of a sense).
 
 use core::fmt;
 
-use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Integer, Machine, Patient, Timeout, Word};
+use machine::Ordering::{AcqRel, Acquire, Relaxed};
+use machine::{Machine, Patient, Timeout, Word};
 
-/// The barrier, 12 bytes. It is used again for the next round as it is.
+const ARRIVED: u32 = ROUND - 1;
+const ROUND: u32 = 1 << 16;
+
+/// The barrier, 8 bytes. It is used again for the next round as it is.
 ///
 /// ```
 /// use contend_locks::prelude::*;
@@ -26,35 +32,47 @@ use machine::{Integer, Machine, Patient, Timeout, Word};
 /// ```
 #[repr(C)]
 pub struct Barrier<M: Machine = Patient> {
-    arrived: M::U32,
-    round: M::U32,
+    word: M::U32,
     threads: u32,
 }
 
-const _: () = assert!(size_of::<Barrier>() == 12);
+const _: () = assert!(size_of::<Barrier>() == 8);
 
 impl<M: Machine> Barrier<M> {
     /// A barrier for so many threads; for none as for one.
+    ///
+    /// # Panics
+    /// With 2¹⁶ threads or more.
     #[must_use]
     pub const fn new(threads: u32) -> Self {
-        Self { arrived: M::U32::ZERO, round: M::U32::ZERO, threads }
+        assert!(threads <= ARRIVED, "a barrier counts 2^16 - 1 threads at most");
+        Self { word: M::U32::ZERO, threads }
     }
 
     /// Waits until as many threads have come. True for one of them, which came last.
     pub fn wait(&self) -> bool {
-        let round = self.round.load(Relaxed); // no later one: it needs the caller
-        // [1] from those before, to the last; the next round begins behind [2]
-        if self.arrived.fetch_add(1, AcqRel) + 1 >= self.threads {
-            self.arrived.store(0, Relaxed);
-            self.round.store(round.wrapping_add(1), Release); // [2] to all
-            M::wake(&raw const self.round, u32::MAX);
-            return true;
+        let mut state = self.word.load(Relaxed);
+        loop {
+            let is_last = (state & ARRIVED) + 1 >= self.threads;
+            let arrived = if is_last { (state & !ARRIVED).wrapping_add(ROUND) } else { state + 1 };
+            // [1] from those before, and to those that come later
+            match self.word.compare_exchange(state, arrived, AcqRel, Relaxed) {
+                Ok(_) if is_last => {
+                    M::wake(&raw const self.word, u32::MAX);
+                    return true;
+                }
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
         }
-        // [2] from the last
-        while self.round.load(Acquire) == round {
-            M::sleep_while(&self.round, round, Timeout::NONE);
+        let round = state & !ARRIVED;
+        loop {
+            let state = self.word.load(Acquire); // [1] from the last
+            if state & !ARRIVED != round {
+                return false;
+            }
+            M::sleep_while(&self.word, state, Timeout::NONE);
         }
-        false
     }
 }
 

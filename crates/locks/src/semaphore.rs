@@ -154,6 +154,9 @@ impl<M: Machine> Semaphore<M> {
     /// Adds permits, if there are not 2³¹ or more then.
     #[must_use]
     pub fn try_release(&self, permits: u32) -> bool {
+        if permits == 0 {
+            return true; // the mark of those that sleep stays
+        }
         let mut state = self.word.load(Relaxed);
         loop {
             if permits > TAKEN - self.left(state) {

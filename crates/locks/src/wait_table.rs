@@ -34,7 +34,7 @@ use machine::{Home, Integer, LINE_BYTES, Machine, Node, Patient, Placed, PlainCe
 
 use crate::{Qspin, RawLock};
 
-/// A table doubles at most so often.
+/// A table has so many sizes at most.
 const SIZES: usize = 16;
 
 /// Buckets for each core of a machine that all its threads share.
@@ -139,6 +139,25 @@ impl<M: Machine, L: RawLock<M>> Bucket<M, L> {
     }
 }
 
+/// A waiter with the bucket's lock. It leaves the bucket with its node in the list, or without one, as where the caller panics.
+struct Entering<'a, M: Machine, L: RawLock<M>> {
+    bucket: &'a Bucket<M, L>,
+    node: Option<&'static WaitNode<M>>,
+}
+
+impl<M: Machine, L: RawLock<M>> Drop for Entering<'_, M, L> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node {
+            self.bucket.append(node);
+        }
+        // SAFETY: acquired by whoever made this.
+        unsafe { self.bucket.lock.release() };
+        if self.node.is_none() {
+            self.bucket.waiters.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 /// How buckets lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
@@ -182,12 +201,18 @@ pub struct WaitTable<M: Machine = Patient, L: RawLock<M> = Qspin<M>, const LOOKS
 
 impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     /// A table for all threads of a machine: 256 buckets a core.
+    ///
+    /// # Panics
+    /// As [`with_buckets`](Self::with_buckets).
     #[must_use]
     pub fn for_cores(cores: usize) -> Self {
         Self::with_buckets(FOR_EACH_CORE.saturating_mul(cores), Spacing::Line, Home::FirstTouch)
     }
 
     /// A table for so many threads, at first: [`grow`](Self::grow) says that there are more.
+    ///
+    /// # Panics
+    /// As [`with_buckets`](Self::with_buckets).
     #[must_use]
     pub fn for_threads(threads: usize) -> Self {
         Self::with_buckets(Self::buckets_for(threads), Spacing::Line, Home::FirstTouch)
@@ -200,7 +225,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     /// More buckets than memory can have.
     #[must_use]
     pub fn with_buckets(buckets: usize, spacing: Spacing, home: Home) -> Self {
-        let at_first = buckets.max(1).next_power_of_two();
+        let at_first = buckets.max(1).checked_next_power_of_two().expect("a table is smaller than memory");
         let sizes = Placed::new([const { M::Ptr::ZERO }; SIZES], home);
         let table = Self { sizes, at_first, spacing, home, buckets: PhantomData };
         table.sizes[0].store(table.allocate(0).as_ptr(), Relaxed); // nobody else has the table
@@ -212,6 +237,9 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     }
 
     /// Lets the table grow to what so many threads need. Does nothing if it is as large; waiters stay where they are.
+    ///
+    /// # Panics
+    /// As [`with_buckets`](Self::with_buckets).
     pub fn grow(&self, threads: usize) {
         for size in 1..SIZES {
             if self.at_first << (size - 1) >= Self::buckets_for(threads) {
@@ -265,7 +293,8 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
         self.wait_if(self.key(word), || word.load(Relaxed) == expected, timeout)
     }
 
-    /// [`wait`](Self::wait), if `waits` says so. It is called once, with the bucket's lock: it looks at memory and does nothing else.
+    /// [`wait`](Self::wait), if `waits` says so. It is called once, with the bucket's lock: it looks at memory, and does not
+    /// come back to the table. Nor does a signal handler of a thread that may be in it.
     pub fn wait_if(&self, key: WaitKey, waits: impl FnOnce() -> bool, timeout: Timeout<'_, M>) -> Slept {
         let (size, buckets) = self.grown_sizes().last().expect("the first size is always there");
         // SAFETY: of this size.
@@ -273,18 +302,15 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
         bucket.waiters.fetch_add(1, Relaxed);
         M::fence(SeqCst); // see above: pairs with the one in `wake`
         bucket.lock.acquire();
+        let mut entering = Entering { bucket, node: None };
         if !waits() {
-            // SAFETY: acquired above.
-            unsafe { bucket.lock.release() };
-            bucket.waiters.fetch_sub(1, Relaxed);
             return Slept::Changed;
         }
         let node = M::allocate_node::<WaitNode<M>>().node;
         node.key.set(key.0);
         node.woken.store(0, Relaxed);
-        bucket.append(node);
-        // SAFETY: as above.
-        unsafe { bucket.lock.release() };
+        entering.node = Some(node);
+        drop(entering);
         let slept = Self::sleep(bucket, node, timeout);
         // SAFETY: out of the list, and told or never to be told.
         unsafe { M::free_node(node) };
@@ -292,7 +318,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     }
 
     /// Sleeps until told, and is out of the list afterwards.
-    fn sleep(bucket: &Bucket<M, L>, node: &'static WaitNode<M>, timeout: Timeout<'_, M>) -> Slept {
+    fn sleep(bucket: &Bucket<M, L>, node: &'static WaitNode<M>, mut timeout: Timeout<'_, M>) -> Slept {
         // [2] from the waker
         while node.woken.load(Acquire) == 0 {
             if M::sleep_while(&node.woken, 0, timeout) != Slept::GaveUp {
@@ -306,8 +332,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
                 bucket.waiters.fetch_sub(1, Relaxed);
                 return Slept::GaveUp;
             }
-            // Somebody has taken it out, and is about to tell.
-            M::spin_until(&node.woken, Relaxed, |woken| woken != 0); // then looked at once more
+            timeout = Timeout::NONE; // somebody has taken it out, and is about to tell
         }
         Slept::Woken
     }

@@ -65,6 +65,16 @@ fn a_word_that_holds_something_else_is_not_waited_on_and_a_deadline_ends_a_wait(
     assert_eq!(table.wake(table.key(&word), 1), 0, "who gave up is not counted");
 }
 
+#[test]
+fn a_panic_of_whoever_looks_leaves_the_bucket_free() {
+    let (table, word) =
+        (Table::with_buckets(1, contend_locks::Spacing::Line, Home::FirstTouch), AtomicU32::new(1));
+    let looks = || table.wait_if(table.key(&word), || panic!("on purpose"), Timeout::NONE);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(looks)).is_err());
+    assert_eq!(wait(&table, &word, 0, Timeout::NONE), Slept::Changed);
+    assert_eq!(table.sleepers(), 0);
+}
+
 /// As many as asked for are woken, in the order in which they came.
 #[test]
 fn the_first_that_came_is_woken_first() {

@@ -45,8 +45,8 @@ impl Form {
     /// The table, whose buckets have the kernel's lock of that time.
     fn table<const LOOKS: bool>(self, cores: usize) -> WaitTable<Simulated, Ticket4<Simulated>, LOOKS> {
         match self {
-            Self::Few => WaitTable::with_buckets(FEW, Spacing::Packed, Home::FirstTouch),
-            Self::FewOnLines => WaitTable::with_buckets(FEW, Spacing::Line, Home::FirstTouch),
+            Self::Few => WaitTable::with_buckets(FEW, Spacing::Packed, Home::Node(0)),
+            Self::FewOnLines => WaitTable::with_buckets(FEW, Spacing::Line, Home::Node(0)),
             Self::Many => WaitTable::for_cores(cores),
         }
     }
@@ -66,7 +66,7 @@ enum Load {
     /// Each of the benchmark's threads waits on its words in turn, none of which holds what it expects. Where they are more
     /// than cores, a core does what several of them do.
     Waits { threads: usize, form: Form },
-    /// Each changes a word and wakes those that wait on it: nobody.
+    /// Each wakes those that wait on one word: nobody.
     Wakes { between_ns: u64, looks: bool },
 }
 
@@ -76,7 +76,7 @@ impl Load {
         let simulation = Simulation::new(hardware).options(Options::default());
         let outcome = simulation.run(|| match self {
             Self::Waits { threads, form } => {
-                let (table, words) = (form.table::<true>(cores), words(threads));
+                let (table, words) = (form.table::<true>(hardware.cores()), words(threads));
                 repeat(hardware, cores, rest_ns, |core, number| {
                     let own = (threads - core).div_ceil(cores);
                     let of_thread = &words[core + cores * (number / WORDS % own)];
@@ -95,7 +95,7 @@ impl Load {
     }
 }
 
-/// Wake-ups a nanosecond of cores that all change the same word.
+/// Wake-ups a nanosecond of cores that all wake those that wait on the same word.
 fn wakes<const LOOKS: bool>(
     hardware: &Hardware,
     cores: usize,
@@ -204,7 +204,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
                  threads, bucket included. More threads than cores are one thread a core with the words of all."
             ),
             "Published of wake-ups are samples of a database on 240 cores in 16 sockets, of which nobody says how often it wakes whom; \
-             simulated is one word that all cores change and nobody waits on, at three rates."
+             simulated is one word on which nobody waits, and for which all cores ask for wake-ups, at three rates."
                 .into(),
             "256 packed buckets lie on one memory node, whose directory answers all requests for them. What a request occupies it for is \
              assumed (home_occupancy in the machine file), and the rows that the machine is fitted to, of one line each, do not tell: \

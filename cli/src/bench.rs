@@ -10,6 +10,7 @@ use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, regimes, semaphore, throughput};
+use lab::ensure_usage;
 use lab::output_file::OutputFile;
 use lab::usage::UsageError;
 use report::{Screen, text};
@@ -125,6 +126,10 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
 fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
     let (options, machines) = (args.options(bench)?, args.machines()?);
     let pictured = args.output.as_deref().map(|path| (path, path.with_extension("svg")));
+    ensure_usage!(
+        pictured.as_ref().is_none_or(|(page, picture)| page != picture),
+        "the page would be where its picture is written: name it FILE.md"
+    );
     let files = pictured
         .as_ref()
         .map(|(path, picture)| anyhow::Ok((OutputFile::at(path)?, OutputFile::at(picture)?)))

@@ -7,8 +7,7 @@ use crate::machines;
 use crate::progress::BARS;
 use anyhow::Context as _;
 use forecast::validate::{
-    Evidence, Program, Setting, Throughput, Validated, goals, keep_machine, machine_file, page, read_list,
-    validate,
+    Evidence, Program, Setting, Throughput, Validated, check_folders, goals, page, read_list, validate,
 };
 use lab::compare::statistics::Better;
 use lab::ensure_usage;
@@ -17,7 +16,6 @@ use report::{Screen, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use topology::MachineFile;
 
 /// Predict a program on more threads from a profile of one, measure it, and compare.
 ///
@@ -88,7 +86,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Run no program: predict from the profiles that --keep left, beside what was measured then
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "runs", "time_limit"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "runs", "time_limit", "machine"])]
     again: Option<PathBuf>,
     /// Also write the page of all programs, as Markdown
     #[arg(short, long, value_name = "FILE")]
@@ -111,7 +109,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     threads.push(1);
     threads.sort_unstable();
     threads.dedup();
-    let (machine, evidence) = machine_and_evidence(args)?;
+    let machine = match &args.machine {
+        Some(name) => machines::load(name)?,
+        None => machines::this_or_assumed()?,
+    };
+    let evidence = evidence(args, &programs)?;
     let setting = Setting {
         library: PRELOAD,
         contend: std::env::current_exe().context("cannot find the command itself")?,
@@ -140,11 +142,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goals = goals(&all);
     if let Some(file) = &args.output {
         let made_by = std::env::args().skip(1).fold("contend".to_owned(), |line, word| line + " " + &word);
-        std::fs::write(file, page(&all, &setting.machine, &text::printable(&made_by)))
+        std::fs::write(file, page(&all, &text::printable(&made_by)))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        let out = serde_json::json!({ "machine": setting.machine, "programs": all, "goals": goals });
+        let machine = args.again.is_none().then_some(&setting.machine);
+        let out = serde_json::json!({ "machine": machine, "programs": all, "goals": goals });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         for (goal, found, met) in goals.lines() {
@@ -155,22 +158,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if goals.programs == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The machine that the twin is run on, which stays with what is measured on it, and where that is.
-fn machine_and_evidence(args: &Args) -> anyhow::Result<(MachineFile, Evidence)> {
+/// Where what is measured comes from, and whether it stays.
+fn evidence(args: &Args, programs: &[Program]) -> anyhow::Result<Evidence> {
     let evidence = match (&args.keep, &args.again) {
         (Some(folder), _) => Evidence::KeptIn(folder.clone()),
         (None, Some(folder)) => Evidence::From(folder.clone()),
-        (None, None) => Evidence::Measured,
+        (None, None) => return Ok(Evidence::Measured),
     };
-    let machine = match (&args.machine, &evidence) {
-        (Some(name), _) => machines::load(name)?,
-        (None, Evidence::From(folder)) => machines::load(&machine_file(folder).to_string_lossy())?,
-        (None, _) => machines::this_or_assumed()?,
-    };
-    if let Evidence::KeptIn(folder) = &evidence {
-        keep_machine(folder, &machine)?;
-    }
-    Ok((machine, evidence))
+    check_folders(programs)?;
+    Ok(evidence)
 }
 
 fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
@@ -227,7 +223,7 @@ mod tests {
             (&[], "after `--`"),
             (&["--lock", "nosuch", "--", "a{threads}"], "no lock `nosuch`"),
             (&["--programs", "no/such.toml"], "no/such.toml"),
-            (&["--again", "no/such", "--", "a{threads}"], "no/such/machine.toml"),
+            (&["--keep", "no/such", "--metric", "(x)", "--", "..", "{threads}"], "no letter for a folder"),
         ] {
             let error = format!("{:#}", run(&parse(words)).unwrap_err());
             assert!(error.contains(remedy), "{words:?}: {error}");

@@ -248,7 +248,11 @@ impl Regimes {
             return Ok(None);
         }
         let load = |name: &String| Ok(Hardware::new(&machines::load(name)?)?);
-        let hardware = self.machine.iter().map(load).collect::<anyhow::Result<_>>()?;
+        let hardware = self.machine.iter().map(load).collect::<anyhow::Result<Vec<_>>>()?;
+        for (number, one) in hardware.iter().enumerate() {
+            let again = hardware[..number].iter().any(|other| other.name == one.name);
+            ensure_usage!(!again, "two machines are called {}: give one of the files another name", one.name);
+        }
         Ok(Some(regimes::Machines { hardware, cores: Numbers::all(&self.cores), seed: self.seed }))
     }
 }

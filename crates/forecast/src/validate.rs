@@ -7,7 +7,7 @@ mod list;
 mod page;
 mod verdict;
 
-pub use kept::{Evidence, keep_machine, machine_file};
+pub use kept::{Evidence, check_folders};
 pub use list::{Program, Throughput, read_list};
 pub use page::page;
 pub use verdict::{Goals, Judgement, goals};
@@ -42,7 +42,7 @@ pub struct Setting {
     pub library: Library,
     /// The command itself, which records profiles.
     pub contend: std::path::PathBuf,
-    /// This machine.
+    /// This machine; not looked at where nothing is run.
     pub machine: MachineFile,
     /// Numbers of threads, ascending, the first of them 1.
     pub threads: Vec<u32>,
@@ -105,6 +105,8 @@ pub struct Validated {
     pub transfer_ns: Option<f64>,
     /// How fast a core computed while another did, relative to alone.
     pub together: Option<f64>,
+    /// The machine it was measured on, in a line.
+    pub machine: String,
     /// Runs of each lock at each number of threads.
     pub runs: u32,
     /// Verdict and order, predicted against measured.
@@ -123,6 +125,7 @@ impl Validated {
             noise: Vec::new(),
             transfer_ns: None,
             together: None,
+            machine: String::new(),
             runs: 0,
             judgement: Judgement::default(),
         }
@@ -137,10 +140,13 @@ impl Validated {
 pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<Validated> {
     let (folder, _temporary) = setting.folder(program)?;
     let measured = match &setting.evidence {
-        Evidence::From(_) => Measured::read(&folder),
+        Evidence::From(_) => Measured::read(&folder, program),
         Evidence::Measured | Evidence::KeptIn(_) => {
+            kept::forget(&folder)?;
             let measured = profile_and_measure(program, setting, &folder, progress)?;
-            if let (Evidence::KeptIn(_), Ok(measured)) = (&setting.evidence, &measured) {
+            if let (Evidence::KeptIn(_), Ok(measured), false) =
+                (&setting.evidence, &measured, lab::interrupt::came())
+            {
                 measured.write(&folder)?;
             }
             measured
@@ -210,6 +216,7 @@ fn held_against(
         noise: measured.noise.disturbances().into_iter().chain(placement.moved()).collect(),
         transfer_ns: placement.transfer_ns().map(|spread| spread.median),
         together: placement.together().map(|spread| spread.median),
+        machine: measured.machine.description.clone(),
         runs: measured.runs,
         judgement,
     })
@@ -280,7 +287,7 @@ fn predict(
 ) -> anyhow::Result<Predicted> {
     let table = two.unwrap_or(one);
     let mut groups = Group::all(&profiled::by_cost(table), &table.header);
-    let machine = measured.placement.applied(&setting.machine);
+    let machine = measured.placement.applied(&measured.machine);
     let costs = machine.costs();
     let transfer_ns = costs.transfer_ns(2);
     // A lock that is hardly ever taken may be held longest, and tells nothing.
@@ -422,7 +429,8 @@ fn measured(
     });
     let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
     let points = points.collect();
-    Ok(Ok(Measured { runs: setting.runs, cores, points, untouched, noise, placement }))
+    let (load, machine) = (program.load(), setting.machine.clone());
+    Ok(Ok(Measured { load, machine, runs: setting.runs, cores, points, untouched, noise, placement }))
 }
 
 /// The curves of a lock's rows: predicted with its ends, and measured with its ends, optimistic end first.

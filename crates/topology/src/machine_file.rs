@@ -259,7 +259,12 @@ impl MachineFile {
         figure.range().scaled(1.0 / cycles_per_ns)
     }
 
-    fn check(&self) -> Result<(), MachineFileError> {
+    /// Whether its figures make a machine, as [`parse`](Self::parse) asks.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), MachineFileError> {
         let fail = |field: &str, wrong: String| {
             Err(MachineFileError::Field { machine: self.name.clone(), field: field.to_owned(), wrong })
         };

@@ -186,7 +186,9 @@ impl Blueprint {
     pub fn with_cores_of(mut self, row: &LockRow, header: &TableHeader, cores: Option<f64>) -> Self {
         let profiled_ns = header.cpu_ns - header.own_cost.total_ns;
         let all_ns = cores.map_or(0.0, |cores| cores * (header.elapsed_ns - header.own_cost.total_ns));
-        let cpu_ns = profiled_ns.max(all_ns) * share_in_use(row, header.elapsed_ns);
+        // Rounds of several threads, or at several locks, add up to no time of use.
+        let is_one = row.threads <= 1 && self.locks[0].copies <= 1;
+        let cpu_ns = profiled_ns.max(all_ns) * if is_one { share_in_use(row, header) } else { 1.0 };
         self.cpu_ns = on_cores_ns(cpu_ns, row.contended(), row.acquisitions());
         self
     }

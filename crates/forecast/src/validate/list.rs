@@ -1,7 +1,7 @@
 //! Lists of programs to validate predictions on.
 
 use crate::profiled::share_in_use;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use lab::compare::rounds::{End, Metric};
 use lab::compare::statistics::Better;
 use lab::compare::trial;
@@ -9,7 +9,6 @@ use profile::LockRow;
 use profile::read::TableHeader;
 use regex::Regex;
 use serde::Deserialize;
-use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -107,7 +106,7 @@ impl Program {
     /// Of one thread's time, the part in which it goes round between this lock and its work: all of it where the program times
     /// itself, else without what comes before the first acquisition and after the last.
     pub(super) fn locked_share(&self, row: &LockRow, header: &TableHeader) -> f64 {
-        if self.throughput.is_wall_time() { share_in_use(row, header.elapsed_ns) } else { 1.0 }
+        if self.throughput.is_wall_time() { share_in_use(row, header) } else { 1.0 }
     }
 }
 
@@ -166,14 +165,7 @@ fn parse_list(text: &str) -> anyhow::Result<Vec<Program>> {
         let program = Program::new(entry.name, entry.command, throughput, entry.per_thread)?;
         Ok(Program { set_up: entry.set_up, clear_up: entry.clear_up, ..program })
     });
-    let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
-    let mut folders = HashMap::new();
-    for program in &programs {
-        if let Some(other) = folders.insert(program.folder(), &program.name) {
-            bail!("{other} and {} are called alike: give one of them another name", program.name);
-        }
-    }
-    Ok(programs)
+    programs.collect()
 }
 
 #[cfg(test)]
@@ -192,11 +184,6 @@ mod tests {
             ("[[program]]\nname = \"a\"\n", "command"),
             ("[[program]]\nname = 1\ncommand = []\n", "string"),
             ("name = \"a\"", "unknown field"),
-            (
-                "[[program]]\nname = \"a b\"\ncommand = [\"{threads}\"]\n\
-                 [[program]]\nname = \"a, b\"\ncommand = [\"{threads}\"]\n",
-                "another name",
-            ),
         ] {
             let error = format!("{:#}", parse_list(text).unwrap_err());
             assert!(error.contains(remedy), "{text}: {error}");

@@ -5,7 +5,6 @@ use super::{Validated, Validation};
 use curve::Point;
 use report::{Cell, Column, Spread, Table, text};
 use std::fmt::Write as _;
-use topology::MachineFile;
 
 impl Validated {
     /// Every lock at every number of threads.
@@ -72,8 +71,10 @@ fn percent(error: f64) -> String {
 /// The page: what was predicted and measured of every program, what came true, and which goals are missed. `made_by` is the
 /// command that makes it.
 #[must_use]
-pub fn page(all: &[Validated], machine: &MachineFile, made_by: &str) -> String {
+pub fn page(all: &[Validated], made_by: &str) -> String {
     let found = goals(all);
+    let machine =
+        all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
     let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
     let mut page = format!(
         "# Predictions against measurements\n\n\
@@ -82,7 +83,7 @@ pub fn page(all: &[Validated], machine: &MachineFile, made_by: &str) -> String {
          takes, and how fast a core computes beside another, were timed between these runs: a hypervisor moves the cores. \
          All figures are throughput relative to one thread with the program's own lock: median (least to greatest). No number of contend is fitted to \
          these programs.\n\n",
-        text::printable(&machine.description)
+        text::printable(machine)
     );
     page += "| goal | came to | |\n|---|--:|---|\n";
     for (goal, found, met) in found.lines() {
@@ -135,14 +136,13 @@ fn ranged(point: Option<Point>) -> String {
 mod tests {
     use super::super::verdict::tests::{row, validated};
     use super::*;
-    use topology::carried;
 
     #[test]
     fn losing_rows_and_missed_goals_are_on_the_page() {
         let rows = vec![row("glibc", 1, 1.0, 1.0), row("glibc", 2, 1.9, 0.5), row("mcs", 2, 1.0, 1.0)];
         let validated = Validated { program: "a|b<script>".into(), ..validated(rows) };
         let not = Validated { failed: Some("it is not installed".into()), ..validated.clone() };
-        let page = page(&[validated, not], &carried::machine("typical"), "contend validate");
+        let page = page(&[validated, not], "contend validate");
         assert!(
             page.contains("| glibc | 2 | 1.90 (1.86 to 1.94) | 0.50 (0.49 to 0.51) | +280 % |"),
             "{page}"

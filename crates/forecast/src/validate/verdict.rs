@@ -180,6 +180,7 @@ pub(super) mod tests {
             noise: Vec::new(),
             transfer_ns: None,
             together: None,
+            machine: "a machine".into(),
             runs: 5,
             judgement,
         }

@@ -38,6 +38,21 @@ impl Placement {
         }
     }
 
+    /// Whether all samples are such as can be measured, which those that were read from a file may not be.
+    ///
+    /// # Errors
+    ///
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(ns) = self.transfers_ns.iter().find(|ns| !(0.1..1e6).contains(*ns)) {
+            return Err(format!("{ns} is no time of a line between cores in ns"));
+        }
+        match self.shares.iter().find(|share| !(0.01..100.0).contains(*share)) {
+            Some(share) => Err(format!("{share} is no share of a core's speed")),
+            None => Ok(()),
+        }
+    }
+
     /// One way of a line between the cores, ns.
     #[must_use]
     pub fn transfer_ns(&self) -> Option<Spread> {

@@ -75,7 +75,7 @@ impl Machines {
     /// How it was simulated, for readers of tables.
     pub(super) fn how(&self, runs: u32) -> String {
         let names: Vec<_> = self.hardware.iter().map(|hardware| hardware.name.as_str()).collect();
-        let last = self.seed + u64::from(runs) - 1;
+        let last = self.seed.wrapping_add(u64::from(runs) - 1);
         let seeds =
             if last == self.seed { format!("seed {last}") } else { format!("seeds {} to {last}", self.seed) };
         format!(
@@ -100,7 +100,9 @@ impl Machines {
         let jobs: Vec<_> = regimes
             .iter()
             .flat_map(|regime| locks.iter().map(move |lock| (regime, lock)))
-            .flat_map(|(regime, lock)| (0..runs).map(move |run| (regime, lock, self.seed + u64::from(run))))
+            .flat_map(|(regime, lock)| {
+                (0..runs).map(move |run| (regime, lock, self.seed.wrapping_add(u64::from(run))))
+            })
             .collect();
         let steps = progress.start(Work::Simulations, jobs.len());
         let given: Vec<Result<Sample, String>> = jobs

@@ -3,6 +3,7 @@
 mod args;
 
 use crate::interrupt;
+use crate::output::{own_command_line, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{Cacheline, Cost, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput};
@@ -138,10 +139,9 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
     eprint!("{}", Screen::stderr().fit(&format!("contend: {plan}\n")));
     let regimes = regimes::run(bench, &options, machines.as_ref())?;
     if let (Some((page, picture)), Some((path, drawing))) = (files, pictured) {
-        let made_by = std::env::args().skip(1).fold("contend".to_owned(), |line, word| line + " " + &word);
         let name = drawing.file_name().unwrap_or_default().to_string_lossy();
+        write_page(page, &regimes.page(&own_command_line(), &text::printable(&name)))?;
         picture.write(&regimes.findings.svg()?)?;
-        page.write(&regimes.page(&text::printable(&made_by), &text::printable(&name)))?;
         eprintln!("contend: written to {} and {}", path.display(), drawing.display());
     }
     Ok(regimes)
@@ -171,8 +171,7 @@ fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
     let file = OutputFile::at(plan.path)?;
     interrupt::keep();
     let document = document::measure(plan, &BARS, &ByWords);
-    // What took minutes to measure is not lost.
-    file.write(&document.text).inspect_err(|_| print!("{}", document.text))?;
+    write_page(file, &document.text)?;
     eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(document.took));
     Ok(document)
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod program;
 
+use crate::output::command_line;
 use anyhow::{Context as _, ensure};
 use curve::{Curve, Point, Provenance, Unit};
 use forecast::story::{Later, MeasuredSwap, Story, reader_writer_lock, row, thread_counts, values};
@@ -232,15 +233,6 @@ impl Contend {
         words.extend(["--duration", duration].map(OsString::from));
         words
     }
-}
-
-/// A command line as a user would type it.
-fn command_line(args: &[OsString]) -> String {
-    let quoted = args.iter().map(|word| {
-        let word = text::printable(&word.to_string_lossy());
-        if word.contains([' ', '(', '*', '$']) { format!("'{word}'") } else { word }
-    });
-    format!("contend {}", quoted.collect::<Vec<_>>().join(" "))
 }
 
 fn measure(contend: &Contend, args: &Args) -> anyhow::Result<MeasuredSwap> {

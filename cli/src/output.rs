@@ -1,7 +1,10 @@
 //! Standard output, which may be a full disk.
 
 use anyhow::Context as _;
+use lab::output_file::OutputFile;
+use report::text::printable;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};
 
 /// Writes to standard output. `print!` would panic where that cannot be.
@@ -23,4 +26,41 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut output = BufWriter::new(std::io::stdout().lock());
     serde_json::to_writer_pretty(&mut output, value).context("cannot write the output")?;
     output.write_all(b"\n").and_then(|()| output.flush()).context("cannot write the output")
+}
+
+/// Writes a page that took minutes to make. It comes out on standard output where its file cannot be written after all.
+///
+/// # Errors
+///
+/// The disk is full, or the like.
+pub(crate) fn write_page(file: OutputFile, page: &str) -> anyhow::Result<()> {
+    file.write(page).inspect_err(|_| drop(print(page)))
+}
+
+/// The command as it was given, for pages that say what made them.
+pub(crate) fn own_command_line() -> String {
+    command_line(&std::env::args_os().skip(1).collect::<Vec<_>>())
+}
+
+/// A command line of these arguments, as a user would type it: a shell reads them back.
+pub(crate) fn command_line(args: &[OsString]) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./,:=+@%".contains(letter);
+    let quoted = args.iter().map(|word| {
+        let word = printable(&word.to_string_lossy());
+        let plain = !word.is_empty() && word.chars().all(is_plain);
+        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    format!("contend {}", quoted.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_given_again_as_it_is_printed() {
+        let words = ["validate", "--metric", "it's ([0-9.]+)", "", "--", "./mine", "-t{threads}"];
+        let line = command_line(&words.map(OsString::from));
+        assert_eq!(line, r"contend validate --metric 'it'\''s ([0-9.]+)' '' -- ./mine '-t{threads}'");
+    }
 }

@@ -4,6 +4,7 @@ use crate::PRELOAD;
 use crate::arguments::{self, Numbers};
 use crate::compare::parse_metric;
 use crate::machines;
+use crate::output::{own_command_line, write_page};
 use crate::progress::BARS;
 use anyhow::Context as _;
 use forecast::validate::{
@@ -11,6 +12,7 @@ use forecast::validate::{
 };
 use lab::compare::statistics::Better;
 use lab::ensure_usage;
+use lab::output_file::OutputFile;
 use regex::Regex;
 use report::{Screen, text};
 use std::path::PathBuf;
@@ -114,6 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => machines::this_or_assumed()?,
     };
     let evidence = evidence(args, &programs)?;
+    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
     let setting = Setting {
         library: PRELOAD,
         contend: std::env::current_exe().context("cannot find the command itself")?,
@@ -140,16 +143,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         all.push(one);
     }
     let goals = goals(&all);
-    if let Some(file) = &args.output {
-        let made_by = std::env::args().skip(1).fold("contend".to_owned(), |line, word| line + " " + &word);
-        std::fs::write(file, page(&all, &text::printable(&made_by)))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+    if let Some(file) = output {
+        write_page(file, &page(&all, &own_command_line()))?;
     }
     if args.json {
         let machine = args.again.is_none().then_some(&setting.machine);
         let out = serde_json::json!({ "machine": machine, "programs": all, "goals": goals });
         println!("{}", serde_json::to_string_pretty(&out)?);
-    } else {
+    } else if goals.programs > 0 {
         for (goal, found, met) in goals.lines() {
             let met = if met { "met" } else { "missed" };
             println!("{}", screen.fit(&format!("Goal: {goal}: {found}, {met}.")));

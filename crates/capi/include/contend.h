@@ -490,7 +490,7 @@ typedef struct contend_barrier {
 #define CONTEND_BARRIER_LEADER (-1)
 int contend_barrier_wait(contend_barrier_t *barrier);
 
-/* once: calls what it is given the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
+/* once: calls what it is given, which must not throw, the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
 typedef struct contend_once {
     uint32_t contend_private[1];
 } contend_once_t;

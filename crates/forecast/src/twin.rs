@@ -24,7 +24,7 @@ use crate::one_lock::words;
 use curve::{Curve, Point, Provenance, Unit};
 use lab::launch::support;
 use lab::progress::{Progress, Work};
-use lab::simulate::patient::{Entered, Patient};
+use lab::simulate::patient::{Patient, with_beds};
 use locks::catalogue;
 use model::{End, Verdict, predict::judge};
 use profile::{LockKind, ObjectKind};
@@ -474,8 +474,7 @@ fn simulate(program: &program::Program, hardware: &Hardware, load: &Load<'_>) ->
         if threads <= cores || own {
             return program.run::<Simulated>(load);
         }
-        let _entered = Entered::new(threads, cores);
-        program.run::<Patient>(load)
+        with_beds(threads, cores, || program.run::<Patient>(load))
     });
     let (outcome, report) = outcome.map_err(|stopped| {
         anyhow::anyhow!(

@@ -242,9 +242,7 @@ fn record(
 
 /// The lock table of the profile on so many threads.
 fn table(folder: &Path, threads: u32) -> anyhow::Result<LockTable> {
-    let file = profile_file(folder, threads);
-    let profile =
-        Profile::open(&file).with_context(|| format!("no profile of it can be read: {}", file.display()))?;
+    let profile = Profile::open(profile_file(folder, threads)).context("no profile of it can be read")?;
     Ok(profile.table(&profile::Options::default()))
 }
 

@@ -105,11 +105,6 @@ impl<L: fmt::Debug, M> fmt::Debug for Api<L, M> {
     }
 }
 
-#[inline]
-fn after<M: Machine>(wait: Duration) -> Deadline {
-    Deadline::after_ns::<M>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
-}
-
 // SAFETY: a `RawLock` excludes.
 unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
@@ -150,7 +145,7 @@ unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
     type Instant = Deadline;
 
     fn try_lock_for(&self, wait: Duration) -> bool {
-        self.try_lock_until(after::<M>(wait))
+        self.try_lock_until(Deadline::after::<M>(wait))
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> bool {
@@ -285,7 +280,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     type Instant = Deadline;
 
     fn try_lock_shared_for(&self, wait: Duration) -> bool {
-        lock_api::RawRwLockTimed::try_lock_shared_until(self, after::<M>(wait))
+        lock_api::RawRwLockTimed::try_lock_shared_until(self, Deadline::after::<M>(wait))
     }
 
     fn try_lock_shared_until(&self, deadline: Deadline) -> bool {
@@ -294,7 +289,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
     }
 
     fn try_lock_exclusive_for(&self, wait: Duration) -> bool {
-        lock_api::RawRwLockTimed::try_lock_exclusive_until(self, after::<M>(wait))
+        lock_api::RawRwLockTimed::try_lock_exclusive_until(self, Deadline::after::<M>(wait))
     }
 
     fn try_lock_exclusive_until(&self, deadline: Deadline) -> bool {
@@ -305,7 +300,7 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
 // SAFETY: by the safety of `TimedUpgradableLock`.
 unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTimed for Api<L, M> {
     fn try_lock_upgradable_for(&self, wait: Duration) -> bool {
-        self.try_lock_upgradable_until(after::<M>(wait))
+        self.try_lock_upgradable_until(Deadline::after::<M>(wait))
     }
 
     fn try_lock_upgradable_until(&self, deadline: Deadline) -> bool {
@@ -315,7 +310,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
 
     unsafe fn try_upgrade_for(&self, wait: Duration) -> bool {
         // SAFETY: by the caller.
-        unsafe { self.try_upgrade_until(after::<M>(wait)) }
+        unsafe { self.try_upgrade_until(Deadline::after::<M>(wait)) }
     }
 
     unsafe fn try_upgrade_until(&self, deadline: Deadline) -> bool {
@@ -331,7 +326,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
 // SAFETY: as the two above.
 unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockRecursiveTimed for Api<L, M> {
     fn try_lock_shared_recursive_for(&self, wait: Duration) -> bool {
-        self.try_lock_shared_recursive_until(after::<M>(wait))
+        self.try_lock_shared_recursive_until(Deadline::after::<M>(wait))
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Deadline) -> bool {

@@ -25,7 +25,7 @@ use crate::{RawLock, TryLock};
 /// The condition variable, 8 bytes, for every mutex of this crate.
 ///
 /// A wait may end without a notification: look at the condition again, as [`wait_while`](Condvar::wait_while) does. What the
-/// condition is made of changes while the mutex is held.
+/// condition is made of changes while the mutex is held, which is the same one for all that wait at a time.
 ///
 /// ```
 /// use contend_locks::prelude::*;
@@ -99,8 +99,7 @@ impl<M: Machine> Condvar<M> {
         guard: &mut MutexGuard<'_, Api<L, M>, T>,
         wait: Duration,
     ) -> WaitTimeoutResult {
-        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        self.wait_until(guard, Deadline::after_ns::<M>(wait_ns))
+        self.wait_until(guard, Deadline::after::<M>(wait))
     }
 
     /// [`wait_while`](Self::wait_while), for so long at most.
@@ -110,7 +109,7 @@ impl<M: Machine> Condvar<M> {
         mut condition: impl FnMut(&mut T) -> bool,
         wait: Duration,
     ) -> WaitTimeoutResult {
-        let deadline = Deadline::after_ns::<M>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        let deadline = Deadline::after::<M>(wait);
         while condition(&mut **guard) {
             if self.wait_until(guard, deadline).timed_out() {
                 return WaitTimeoutResult(condition(&mut **guard));

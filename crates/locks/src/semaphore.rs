@@ -85,9 +85,7 @@ impl<M: Machine> Semaphore<M> {
 
     /// [`access`](Self::access), if a permit comes within this time.
     pub fn access_for(&self, wait: Duration) -> Option<Permit<'_, M>> {
-        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        let timeout = Timeout::at(Deadline::after_ns::<M>(wait_ns));
-        self.acquire_or(timeout).ok().map(|()| Permit(self))
+        self.acquire_or(Timeout::at(Deadline::after::<M>(wait))).ok().map(|()| Permit(self))
     }
 
     /// Waits for a permit and takes it.

@@ -50,7 +50,7 @@ impl From<std::time::Instant> for crate::Deadline {
     fn from(at: std::time::Instant) -> Self {
         // The other clock is read second, so that what passes between the two makes the deadline later.
         let wait = at.saturating_duration_since(std::time::Instant::now());
-        Self::after_ns::<Native>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+        Self::after::<Native>(wait)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Timeouts of waits, and what a wait ends with.
 
+use core::time::Duration;
+
 use crate::Machine;
 
 /// The clock of a deadline.
@@ -26,6 +28,12 @@ impl Deadline {
     pub fn after_ns<M: Machine>(wait_ns: u64) -> Self {
         let clock = Clock::Monotonic;
         Self { clock, at_ns: M::clock_ns(clock).saturating_add(wait_ns) }
+    }
+
+    /// So long from now on the monotonic clock of `M`.
+    #[must_use]
+    pub fn after<M: Machine>(wait: Duration) -> Self {
+        Self::after_ns::<M>(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Whether it has passed on `M`.

@@ -117,9 +117,6 @@ impl Plan {
         let sharing = self.with_reads(&measured);
         measured.extend(measure(&reading, &sharing, Duration::ZERO));
         measured.retain(|one| !one.cut_short());
-        if interrupt::came() {
-            measured.pop(); // has fewer runs of some locks than of others
-        }
         measured
     }
 

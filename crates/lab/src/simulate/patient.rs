@@ -43,12 +43,18 @@ thread_local! {
     static SLEEPERS: RefCell<Sleepers> = RefCell::default();
 }
 
-/// Makes everything ready for a run of so many threads on so many cores; to be dropped inside the simulation.
-pub struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
+/// Inside a simulation: does something by so many threads of this machine on so many cores.
+pub fn with_beds<R>(threads: u32, cores: u32, run: impl FnOnce() -> R) -> R {
+    let _entered = Entered::new(threads, cores);
+    run()
+}
+
+/// The beds, while threads may lie in them.
+struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
 
 impl Entered {
     /// Starts with nobody asleep.
-    pub fn new(threads: u32, cores: u32) -> Self {
+    fn new(threads: u32, cores: u32) -> Self {
         // Threads are numbered from 1; 0 is who starts them.
         let beds: Vec<_> =
             (0..=threads).map(|_| machine::Placed::new(SimulatedU32::ZERO, Home::Node(0))).collect();

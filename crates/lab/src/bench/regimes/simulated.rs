@@ -11,7 +11,7 @@ use crate::ensure_usage;
 use crate::interrupt;
 use crate::placement::Placement;
 use crate::progress::{Progress, Work};
-use crate::simulate::patient::{Entered, Patient};
+use crate::simulate::patient::{Patient, with_beds};
 use machine::{Event, Home, Machine, Plan, Topology};
 use rayon::prelude::*;
 use simulator::{Hardware, Simulated, Simulation};
@@ -143,8 +143,8 @@ impl Machines {
         let ran = Simulation::new(hardware).seed(seed).run(|| match lock.wait(load.threads, cores) {
             Wait::Pure => lock.measure_on::<Simulated, _>(in_simulation),
             Wait::Patient => {
-                let _entered = Entered::new(load.threads as u32, cores as u32);
-                lock.measure_on::<Patient, _>(in_simulation)
+                let run = || lock.measure_on::<Patient, _>(in_simulation);
+                with_beds(load.threads as u32, cores as u32, run)
             }
         });
         let (outcome, _) = ran.map_err(|stopped| format!("stopped: {}", stopped.reason))?;

@@ -1,28 +1,18 @@
 //! Profiles of real programs, held against what the programs know of themselves and against an independent count.
 
+#[path = "common/command_line.rs"]
+mod command_line;
 mod common;
 #[path = "profile/hostile.rs"]
 mod hostile;
 
-use common::{CONTEND, HANG, Source, run};
+use command_line::{contend, json};
+use common::{HANG, Source, run};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn contend(arguments: &[&str]) -> Command {
-    let mut command = Command::new(CONTEND);
-    command.args(arguments);
-    command
-}
-
-/// The JSON that a command line of contend prints.
-fn json(arguments: &[&str]) -> Value {
-    let outcome = run(contend(arguments), HANG);
-    assert!(outcome.succeeded(), "contend {}: {outcome}", arguments.join(" "));
-    serde_json::from_str(&outcome.stdout).expect("the command prints JSON")
-}
 
 /// Profiles a command line, the last words of `arguments`; gives what the program printed and the report.
 fn profile(file: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Value, Value) {

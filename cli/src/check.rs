@@ -12,7 +12,7 @@ use lab::check::{CheckedLock, Options, page, verification};
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
 use lab::usage::UsageError;
-use locks::catalogue::{self, LOCKS, Lock};
+use locks::catalogue::{self, ELIDED, LOCKS, Lock};
 use rayon::prelude::*;
 use report::Screen;
 use std::path::PathBuf;
@@ -104,6 +104,7 @@ off some client of the size that was asked for, 130 when Ctrl-C cut the command 
 Examples:
   contend check mcs                                  # all clients, all models
   contend check ticket --threads 3 --acquisitions 2 --model tso
+  contend check elided:ticket                        # its sections as transactions
   contend check mcs --mutate                         # break each access: is it missed?
   contend check mcs --weaken McsQueue::acquire.swap=acquire --client exclusive --threads 2 --acquisitions 1 --model ra
   contend check --all --mutate --time-limit 20m --output docs/verification.md";
@@ -115,8 +116,8 @@ const USAGE: u8 = 2;
 const BOUND: u8 = 3;
 
 fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {
-    let names = PossibleValuesParser::new(LOCKS.iter().map(|lock| lock.name));
-    names.map(|name| catalogue::find(&name).expect("one of the names"))
+    let names = PossibleValuesParser::new(LOCKS.iter().chain(ELIDED).map(|lock| lock.name));
+    names.map(|name| catalogue::find_in_any_form(&name).expect("one of the names"))
 }
 
 fn model_names() -> impl TypedValueParser<Value = Model> {
@@ -133,13 +134,17 @@ fn client_names() -> impl TypedValueParser<Value = Client> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let options = args.options();
-    let locks = args.lock.map_or_else(|| LOCKS.iter().collect(), |lock| vec![lock]);
+    let locks = args.lock.map_or_else(|| LOCKS.iter().chain(ELIDED).collect(), |lock| vec![lock]);
     let mutation = args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose()?;
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
     let file = args.output.as_deref().map(OutputFile::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
+    ensure_usage!(
+        !tasks.is_empty() || !locks.iter().all(|lock| lock.is_elided()) || options.model != [Model::Ra],
+        "transactions are explored under sc, tso and pso, not under ra"
+    );
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
     interrupt::keep();
     let bar = progress::bar(tasks.len(), "{elapsed}  {wide_msg}");

@@ -11,6 +11,9 @@ use std::process::ExitCode;
 /// Take one profile with few threads and one with many, or one of each version. A lock costs what it makes threads
 /// wait and what they do while they hold it; rows are in order of how much that grew. If both profiles counted
 /// operations, figures are for one operation, so that a longer run is no difference; otherwise for one second.
+///
+/// If both profiles have the kernel's locks (contend profile --kernel), those follow, in order of how much the part of the threads'
+/// time grew that went into waits for them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend profile -o one.contend --ops 100000 -- ./server --threads 1

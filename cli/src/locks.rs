@@ -1,7 +1,7 @@
 //! `contend locks`: what there is, one line each, the name first.
 
 use lab::launch::{GLIBC, support};
-use locks::catalogue::{LOCKS, Lock};
+use locks::catalogue::{ELIDED, LOCKS, Lock};
 use pthread::object::ObjectKind;
 use pthread::support::Ability;
 use report::{Cell, Column, Screen, Table};
@@ -32,7 +32,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", table(LOCKS).terminal(Screen::stdout()));
+    let screen = Screen::stdout();
+    print!("{}", table(LOCKS).terminal(screen));
+    // A pipe has a line for each lock, and nothing else.
+    if screen.columns().is_some() {
+        let elided = ELIDED.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ");
+        let text = format!("For simulate and check, whose machines have transactions, too: {elided}.\n");
+        print!("\n{}", screen.fit(&text));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -23,6 +23,7 @@ mod report;
 mod reproduce;
 mod run;
 mod simulate;
+mod top;
 mod validate;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +47,7 @@ struct Command {
 enum Subcommands {
     Demo(demo::Args),
     Profile(profile::Args),
+    Top(top::Args),
     Report(report::Args),
     Diff(diff::Args),
     Predict(predict::Args),
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(&args),
+        Subcommands::Top(args) => top::run(&args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(args),

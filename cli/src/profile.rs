@@ -2,7 +2,7 @@
 
 use crate::PRELOAD;
 use crate::arguments::size_between;
-use lab::launch::record::{Record, Recorded};
+use lab::launch::record::{KernelScope, Record, Recorded};
 use lab::launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
 use profile::session::Overwrite;
@@ -17,7 +17,8 @@ use std::process::ExitCode;
 ///
 /// The program's lock calls are counted, all of them, and timed: every pair of acquire and release, or some at random
 /// (--sample). Its locks stay the C library's. Processes that it starts are recorded too, each in a section of its
-/// own. The profile can be read while the program runs, and after it was killed.
+/// own. The profile can be read while the program runs, and after it was killed. With --kernel waits for the kernel's own
+/// locks are recorded beside them.
 ///
 /// Exits as the program does.
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,7 @@ use std::process::ExitCode;
   contend profile -- ./server --threads 4
   contend profile -o p.contend --ops-regex 'events: (\\d+)' -- sysbench mutex run
   contend profile -o p.contend --sample 1/64 -- ./hot-loop     # costs less than half as much
+  contend profile --kernel -- ./server --threads 4             # as root: which locks of the kernel it waits for
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
     /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
@@ -50,6 +52,15 @@ pub(crate) struct Args {
     /// The profile may grow to so much; past that the locks used least share one row
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_between("1M", "1024G"))]
     size_limit: u64,
+
+    /// Record waits for the kernel's locks too: those of the program and of all that it starts. Needs Linux 5.19, tracefs, and
+    /// root or CAP_PERFMON; without them the program's own locks are recorded all the same
+    #[arg(long)]
+    kernel: bool,
+
+    /// With --kernel: count the waits of all processes on the machine
+    #[arg(short, long, requires = "kernel")]
+    all_processes: bool,
 
     /// Do not print the table
     #[arg(short, long)]
@@ -99,6 +110,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         sample_period: args.sample,
         operations: args.ops,
         operations_regex: args.ops_regex.as_ref(),
+        kernel: args.kernel.then_some(if args.all_processes {
+            KernelScope::Machine
+        } else {
+            KernelScope::Program
+        }),
     };
     let Recorded { recording, status, used, remarks } = record.run()?;
     let mut text = remarks.iter().map(|remark| format!("contend: {remark}\n")).collect::<String>();

@@ -17,6 +17,8 @@ use std::process::ExitCode;
 ///
 /// "same core" and "other core" are the critical section after a holder on the same core and on another one: the
 /// difference is the cost of moving its data, which is what grows with cores.
+///
+/// Where the profile has the kernel's locks (contend profile --kernel), a second table has those that threads waited for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend report p.contend                    # the locks that cost most
@@ -66,7 +68,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if json {
         output::print_json(&table)?;
     } else if csv {
-        output::print(&lock_table::rows(&table, usize::MAX).csv())?;
+        output::print(&lock_table::csv(&table))?;
     } else {
         output::print(&lock_table::text(&table, top, Screen::stdout()))?;
     }

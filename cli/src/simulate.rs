@@ -5,12 +5,16 @@ use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
 use lab::names;
-use lab::simulate::{Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, workload_table};
+use lab::simulate::{
+    Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
+};
+use locks::catalogue::Lock;
 use report::{Plot, Screen};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use topology::carried;
 use workloads::{Variation, Workload};
 
 /// Run a workload and the shipped locks on a simulated machine of up to 1,024 cores.
@@ -72,6 +76,9 @@ pub(crate) struct Args {
     /// Memory node of the lock
     #[arg(long, value_name = "NODE", default_value_t = 0)]
     memory_node: u32,
+    /// Give the machine the transactional memory of xeon-e5-2680v4x2, if it has none
+    #[arg(long)]
+    transactions: bool,
     /// Poll for real where a waiter would be parked: slower, with the same outcome
     #[arg(long)]
     really_poll: bool,
@@ -107,7 +114,7 @@ fn workload(name: &str) -> Result<&'static Workload, String> {
 }
 
 fn lock(name: &str) -> Result<&'static str, String> {
-    names::lock(name).map(|lock| lock.name)
+    names::simulated_lock(name).map(|lock| lock.name)
 }
 
 /// Reads the work of a section. What lines it touches is the workload's own.
@@ -131,7 +138,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let hardware = Hardware::new(&machines::load(&args.machine)?)?;
+    let mut machine = machines::load(&args.machine)?;
+    if args.transactions {
+        machine.transactions.get_or_insert_with(carried::transactions);
+    }
+    let hardware = Hardware::new(&machine)?;
+    let is_elided = |name: &str| names::simulated_lock(name).is_ok_and(Lock::is_elided);
+    if hardware.transactions.is_none() && args.lock.iter().any(|name| is_elided(name)) {
+        eprintln!(
+            "contend: {} has no transactions, so that an elided lock is the lock itself there; --transactions lends it some",
+            hardware.name
+        );
+    }
     let ghz = hardware.mhz as f64 / 1e3;
     let template = Setup {
         duration_ns: args.duration.as_nanos() as u64,
@@ -196,6 +214,9 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
         let screen = Screen::stdout();
         println!("{}", screen.fit(&format!("{title}, seed {}: {}\n", args.seed, workload.summary)));
         print!("{}", run_table(measured).terminal(screen));
+        if let Some(table) = transaction_table(measured) {
+            print!("\n{}", table.terminal(screen));
+        }
         if curves.iter().any(|curve| curve.points().len() > 1) {
             let plot = Plot::new(&*title, &curves)?.log_cores(false);
             print!("\n{}", plot.terminal(screen, 20));

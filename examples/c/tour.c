@@ -1,5 +1,5 @@
 /* A tour of contend.h: static locks, a try, a deadline, readers and writers, a node in the caller's frame, a reference
-   count, and waits for something else than a lock.
+   count, waits for something else than a lock, and several locks in any order.
 
    cc -std=c11 tour.c $(pkg-config --cflags --libs contend) -pthread */
 #define _POSIX_C_SOURCE 200809L
@@ -129,6 +129,101 @@ static void waits(void)
           "no time is none");
 }
 
+/* Wound/wait mutexes: transfers between accounts, whose locks are taken in any order. */
+enum { ACCOUNTS = 3 };
+static contend_ww_class_t account_class = CONTEND_WW_WOUND_WAIT;
+static contend_ww_t account_locks[ACCOUNTS] = {
+    CONTEND_WW_INIT(&account_class), CONTEND_WW_INIT(&account_class), CONTEND_WW_INIT(&account_class)};
+static long balances[ACCOUNTS];
+
+/* By hand: whoever is refused unlocks what it has, waits for the lock that it did not get, and goes on from there. */
+static void transfer(int from, int to)
+{
+    contend_ww_context_t context;
+    contend_ww_context_init(&context, &account_class);
+    contend_ww_t *first = &account_locks[from], *second = &account_locks[to];
+    int error = contend_ww_lock(first, &context);
+    while (error == 0 && (error = contend_ww_lock(second, &context)) == EDEADLK) {
+        contend_ww_unlock(first);
+        error = contend_ww_lock_slow(second, &context);
+        contend_ww_t *const held = second;
+        second = first;
+        first = held;
+    }
+    check(error == 0, "both are locked");
+    contend_ww_context_done(&context); /* it takes no more */
+    balances[from]--;
+    balances[to]++;
+    contend_ww_unlock(&account_locks[from]);
+    contend_ww_unlock(&account_locks[to]);
+}
+
+static void *transfers(void *argument)
+{
+    const int number = (int)(intptr_t)argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int from = (number + round) % ACCOUNTS, to = (from + 1 + round / ACCOUNTS % 2) % ACCOUNTS;
+        transfer(from, to);
+        if (round % 8 == 0) { /* all at once */
+            contend_ww_t *const both[] = {&account_locks[to], &account_locks[from]};
+            contend_ww_context_t context;
+            contend_ww_context_init(&context, &account_class);
+            check(contend_ww_lock_all(both, 2, &context) == 0, "both are locked");
+            balances[to] -= 2;
+            balances[from] += 2;
+            contend_ww_unlock(both[1]);
+            contend_ww_unlock(both[0]);
+            contend_ww_context_done(&context);
+        } else if (round % 8 == 1) { /* one alone, as any mutex */
+            if (contend_ww_trylock(&account_locks[to], NULL) == EBUSY)
+                contend_ww_lock(&account_locks[to], NULL);
+            balances[to]++;
+            balances[to]--;
+            contend_ww_unlock(&account_locks[to]);
+        }
+    }
+    return NULL;
+}
+
+static void transactions(void)
+{
+    pthread_t threads[THREADS];
+    for (intptr_t i = 0; i < THREADS; i++)
+        check(pthread_create(&threads[i], NULL, transfers, (void *)i) == 0, "a thread starts");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    check(balances[0] + balances[1] + balances[2] == 0, "nothing is lost");
+
+    contend_ww_class_t other_class = CONTEND_WW_WAIT_DIE;
+    contend_ww_t *const one = &account_locks[0], *const other = &account_locks[1];
+    contend_ww_t *const twice[] = {one, other, one};
+    contend_ww_context_t context, stranger;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    contend_ww_context_init(&context, &account_class);
+    contend_ww_context_init(&stranger, &other_class);
+    check(contend_ww_lock_all(twice, 3, &context) == EALREADY, "one is there twice");
+    check(contend_ww_lock_all(NULL, 0, &context) == 0, "no mutexes are locked at once");
+    check(contend_ww_lock_all(twice, 2, NULL) == EINVAL, "which is for a context");
+    check(contend_ww_lock_slow(one, NULL) == EINVAL, "which is, too");
+    check(contend_ww_lock(one, &stranger) == EINVAL, "a context of another class");
+    check(contend_ww_trylock(one, &stranger) == EINVAL, "a context of another class");
+    check(contend_ww_lock(one, &context) == 0, "it is free");
+    check(contend_ww_lock(one, &context) == EALREADY, "the context has it");
+    check(contend_ww_trylock(one, &context) == EBUSY, "nor is it free");
+    check(contend_ww_lock_slow(other, &context) == EINVAL, "which is for who holds nothing");
+    check(contend_ww_lock_all(twice + 1, 1, &context) == EINVAL, "which is for who holds nothing, too");
+    check(contend_ww_clocklock(one, NULL, CLOCK_MONOTONIC, &at) == ETIMEDOUT, "a deadline passes");
+    check(contend_ww_clocklock(other, &context, CLOCK_MONOTONIC, NULL) == EINVAL, "no time is none");
+    contend_ww_lock(other, NULL);
+    check(contend_ww_clocklock(other, &context, CLOCK_MONOTONIC, &at) == ETIMEDOUT, "in a context, too");
+    contend_ww_unlock(other);
+    contend_ww_context_done(&context);
+    check(contend_ww_lock(other, &context) == EINVAL, "it is done");
+    contend_ww_unlock(one);
+    contend_ww_context_done(&stranger);
+}
+
 int main(void)
 {
     pthread_t threads[THREADS];
@@ -158,6 +253,7 @@ int main(void)
     contend_osq_unlock(&timed);
 
     waits();
+    transactions();
     puts("all counts add up");
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <queue>
 #include <shared_mutex>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -93,6 +94,58 @@ void readers_and_writers(const char *name)
         }
     });
     check(first == threads * rounds / 4, name);
+}
+
+/// Locks in whatever order they come: the younger of two transactions that would wait for each other begins again.
+void transactions(contend::ww_algorithm algorithm)
+{
+    contend::ww_class accounts(algorithm);
+    struct account {
+        contend::ww_mutex lock;
+        long balance = 0;
+    };
+    account all[3] = {{contend::ww_mutex(accounts)}, {contend::ww_mutex(accounts)}, {contend::ww_mutex(accounts)}};
+    in_parallel([&](int thread) {
+        for (int i = 0; i < rounds; i++) {
+            account &from = all[(thread + i) % 3], &to = all[(thread + i + 1 + i / 3 % 2) % 3];
+            const bool moved = accounts.transaction([&](contend::ww_transaction &taken) {
+                const auto first = taken.lock(from.lock);
+                const auto second = taken.lock(to.lock);
+                from.balance--;
+                to.balance++;
+                return true;
+            });
+            check(moved, "transaction");
+            const std::lock_guard alone(from.lock);
+            from.balance++;
+        }
+    });
+    check(all[0].balance + all[1].balance + all[2].balance == threads * rounds, "ww_mutex");
+
+    contend::ww_class others(algorithm);
+    contend::ww_mutex stranger(others);
+    for (contend::ww_mutex *wrong : {&stranger, &all[0].lock}) {
+        try {
+            accounts.transaction([&](contend::ww_transaction &taken) {
+                const auto held = taken.lock(all[0].lock);
+                const auto refused = taken.lock(*wrong);
+                check(false, "a mutex of another class, or twice");
+            });
+        } catch (const std::logic_error &) {
+        }
+        check(all[0].lock.try_lock(), "what was taken is released");
+        all[0].lock.unlock();
+    }
+
+    const bool passed = accounts.transaction([&](contend::ww_transaction &outer) {
+        try {
+            accounts.transaction([&](contend::ww_transaction &) { throw contend::ww_deadlock{&outer}; });
+        } catch (const contend::ww_deadlock &) {
+            return true;
+        }
+        return false;
+    });
+    check(passed, "a refusal is for the transaction that was refused");
 }
 
 void hand_over()
@@ -190,5 +243,7 @@ int main()
     nodes_in_frames();
     permits_and_rounds();
     conditions();
+    transactions(contend::ww_algorithm::wait_die);
+    transactions(contend::ww_algorithm::wound_wait);
     std::puts("all counts add up");
 }

@@ -1,5 +1,5 @@
 //! A tour of `contend-locks`: guards, a try, a deadline, readers and writers, an upgradable reader, a node in the caller's
-//! frame, a lock that spins.
+//! frame, a lock that spins, several mutexes in any order.
 //!
 //! cargo run -p contend-locks --example tour
 
@@ -25,6 +25,20 @@ static TABLE: RwLock<[u64; 2]> = RwLock::new([0; 2]);
 /// A reader of this one may become its writer.
 static SQUARES: RwLock<BTreeMap<u64, u64>, Upgradable> = RwLock::new(BTreeMap::new());
 static QUEUE: McsQueue = McsQueue::NEW;
+/// Mutexes of a class are taken in any order, in a transaction.
+static ACCOUNTS: WwClass = WwClass::wound_wait();
+static SAVINGS: WwMutex<i64> = WwMutex::new(&ACCOUNTS, 0);
+static WALLET: WwMutex<i64> = WwMutex::new(&ACCOUNTS, 0);
+
+fn transfer(from: &WwMutex<i64>, to: &WwMutex<i64>) {
+    ACCOUNTS.transaction(|accounts| {
+        let mut from = accounts.lock(from)?; // refused, it begins again when it may have what it did not get
+        let mut to = accounts.lock(to)?;
+        *from -= 1;
+        *to += 1;
+        Ok(())
+    });
+}
 
 fn square(of: u64) -> u64 {
     if let Some(&known) = SQUARES.read().get(&of) {
@@ -60,6 +74,9 @@ fn work(object: &LockRef) {
             assert_eq!(reads[0], reads[1], "a reader met a writer");
         }
 
+        let (from, to) = if round % 3 == 0 { (&SAVINGS, &WALLET) } else { (&WALLET, &SAVINGS) };
+        transfer(from, to);
+
         assert_eq!(square(round % 10), (round % 10).pow(2));
         QUEUE.critical(|| object.get()); // with the queue's node in this frame
         assert!(object.put_not_last(), "main has a reference");
@@ -80,5 +97,7 @@ fn main() {
     assert_eq!(*BY_QUEUE.lock(), THREADS * ROUNDS);
     assert_eq!(*WITHOUT_SLEEP.lock(), THREADS);
     assert_eq!(object.count(), 1);
+    let [savings, wallet] = ACCOUNTS.lock_all([&SAVINGS, &WALLET]);
+    assert_eq!(*savings + *wallet, 0);
     println!("{} writes, {} squares; all is right", TABLE.read()[0], SQUARES.read().len());
 }

@@ -4,6 +4,7 @@
 #ifndef CONTEND_H
 #define CONTEND_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -12,9 +13,9 @@
 
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
-   Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. `unlock` of a
-   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the check. `downgrade` makes a
-   reader of the writer, with nobody writing in between. */
+   Any thread may unlock, but for contend_rt, and contend_ww when it is locked in a context. `rdlock_again` is for a thread that
+   reads already: no waiting writer keeps it out. `unlock` of a reader-writer lock ends whichever hold the caller has; `wrunlock`
+   and `rdunlock` save it the check. `downgrade` makes a reader of the writer, with nobody writing in between. */
 
 #ifdef __cplusplus
 #define CONTEND_INIT {}
@@ -28,6 +29,25 @@ extern "C" {
 /* Every wait spins for so many pauses, then yields, then sleeps. UINT_MAX spins for ever: only for programs that have
    a core for every thread. */
 void contend_set_spin_bound(unsigned int pauses);
+
+/* best: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
+   composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
+typedef struct contend_best {
+    uint32_t contend_private[5];
+} contend_best_t;
+int contend_best_wrlock(contend_best_t *lock);
+int contend_best_trywrlock(contend_best_t *lock);
+int contend_best_timedwrlock(contend_best_t *lock, const struct timespec *at);
+int contend_best_clockwrlock(contend_best_t *lock, int clock, const struct timespec *at);
+int contend_best_wrunlock(contend_best_t *lock);
+int contend_best_rdlock(contend_best_t *lock);
+int contend_best_tryrdlock(contend_best_t *lock);
+int contend_best_timedrdlock(contend_best_t *lock, const struct timespec *at);
+int contend_best_clockrdlock(contend_best_t *lock, int clock, const struct timespec *at);
+int contend_best_rdunlock(contend_best_t *lock);
+int contend_best_rdlock_again(contend_best_t *lock);
+int contend_best_unlock(contend_best_t *lock);
+int contend_best_downgrade(contend_best_t *lock);
 
 /* tas: swap until the word was free; every attempt takes the line.
    Anderson 1990. Fairness: none. */
@@ -254,7 +274,7 @@ int contend_rw_queued_unlock(contend_rw_queued_t *lock);
 int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
 
 /* futex: a mutex that backs off while the lock is hot, then sleeps.
-   Drepper 2011; Go sync.Mutex 2016. Fairness: bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
+   Drepper 2011; Go sync.Mutex 2016. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
 typedef struct contend_futex {
     uint32_t contend_private[1];
 } contend_futex_t;
@@ -265,7 +285,7 @@ int contend_futex_clocklock(contend_futex_t *lock, int clock, const struct times
 int contend_futex_unlock(contend_futex_t *lock);
 
 /* rw: a reader-writer lock that sleeps; fair to writers, lets a reader read again.
-   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers. */
+   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers. */
 typedef struct contend_rw {
     uint32_t contend_private[1];
 } contend_rw_t;
@@ -450,6 +470,135 @@ int contend_glibc_rwlock_nonrecursive_rdlock_again(contend_glibc_rwlock_nonrecur
 int contend_glibc_rwlock_nonrecursive_unlock(contend_glibc_rwlock_nonrecursive_t *lock);
 int contend_glibc_rwlock_nonrecursive_downgrade(contend_glibc_rwlock_nonrecursive_t *lock);
 
+/* elided_tas: sections are transactions, and tas where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_tas {
+    uint64_t contend_private[1];
+} contend_elided_tas_t;
+int contend_elided_tas_lock(contend_elided_tas_t *lock);
+int contend_elided_tas_trylock(contend_elided_tas_t *lock);
+int contend_elided_tas_timedlock(contend_elided_tas_t *lock, const struct timespec *at);
+int contend_elided_tas_clocklock(contend_elided_tas_t *lock, int clock, const struct timespec *at);
+int contend_elided_tas_unlock(contend_elided_tas_t *lock);
+
+/* elided_ticket: sections are transactions, and ticket where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_ticket {
+    uint32_t contend_private[3];
+} contend_elided_ticket_t;
+int contend_elided_ticket_lock(contend_elided_ticket_t *lock);
+int contend_elided_ticket_trylock(contend_elided_ticket_t *lock);
+int contend_elided_ticket_unlock(contend_elided_ticket_t *lock);
+
+/* elided_mcs: sections are transactions, and mcs where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_mcs {
+    uint64_t contend_private[3];
+} contend_elided_mcs_t;
+int contend_elided_mcs_lock(contend_elided_mcs_t *lock);
+int contend_elided_mcs_trylock(contend_elided_mcs_t *lock);
+int contend_elided_mcs_unlock(contend_elided_mcs_t *lock);
+
+/* elided_glibc_mutex: sections are transactions, and glibc-mutex where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_glibc_mutex {
+    uint64_t contend_private[1];
+} contend_elided_glibc_mutex_t;
+int contend_elided_glibc_mutex_lock(contend_elided_glibc_mutex_t *lock);
+int contend_elided_glibc_mutex_trylock(contend_elided_glibc_mutex_t *lock);
+int contend_elided_glibc_mutex_timedlock(contend_elided_glibc_mutex_t *lock, const struct timespec *at);
+int contend_elided_glibc_mutex_clocklock(contend_elided_glibc_mutex_t *lock, int clock, const struct timespec *at);
+int contend_elided_glibc_mutex_unlock(contend_elided_glibc_mutex_t *lock);
+
+/* elided_futex: sections are transactions, and futex where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_futex {
+    uint64_t contend_private[1];
+} contend_elided_futex_t;
+int contend_elided_futex_lock(contend_elided_futex_t *lock);
+int contend_elided_futex_trylock(contend_elided_futex_t *lock);
+int contend_elided_futex_timedlock(contend_elided_futex_t *lock, const struct timespec *at);
+int contend_elided_futex_clocklock(contend_elided_futex_t *lock, int clock, const struct timespec *at);
+int contend_elided_futex_unlock(contend_elided_futex_t *lock);
+
+/* elided_best: sections are transactions, and best where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_best {
+    uint64_t contend_private[3];
+} contend_elided_best_t;
+int contend_elided_best_wrlock(contend_elided_best_t *lock);
+int contend_elided_best_trywrlock(contend_elided_best_t *lock);
+int contend_elided_best_timedwrlock(contend_elided_best_t *lock, const struct timespec *at);
+int contend_elided_best_clockwrlock(contend_elided_best_t *lock, int clock, const struct timespec *at);
+int contend_elided_best_wrunlock(contend_elided_best_t *lock);
+int contend_elided_best_rdlock(contend_elided_best_t *lock);
+int contend_elided_best_tryrdlock(contend_elided_best_t *lock);
+int contend_elided_best_timedrdlock(contend_elided_best_t *lock, const struct timespec *at);
+int contend_elided_best_clockrdlock(contend_elided_best_t *lock, int clock, const struct timespec *at);
+int contend_elided_best_rdunlock(contend_elided_best_t *lock);
+int contend_elided_best_rdlock_again(contend_elided_best_t *lock);
+int contend_elided_best_unlock(contend_elided_best_t *lock);
+int contend_elided_best_downgrade(contend_elided_best_t *lock);
+
+/* elided_rw: sections are transactions, and rw where they abort; RetryThenSkip.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_rw {
+    uint64_t contend_private[1];
+} contend_elided_rw_t;
+int contend_elided_rw_wrlock(contend_elided_rw_t *lock);
+int contend_elided_rw_trywrlock(contend_elided_rw_t *lock);
+int contend_elided_rw_timedwrlock(contend_elided_rw_t *lock, const struct timespec *at);
+int contend_elided_rw_clockwrlock(contend_elided_rw_t *lock, int clock, const struct timespec *at);
+int contend_elided_rw_wrunlock(contend_elided_rw_t *lock);
+int contend_elided_rw_rdlock(contend_elided_rw_t *lock);
+int contend_elided_rw_tryrdlock(contend_elided_rw_t *lock);
+int contend_elided_rw_timedrdlock(contend_elided_rw_t *lock, const struct timespec *at);
+int contend_elided_rw_clockrdlock(contend_elided_rw_t *lock, int clock, const struct timespec *at);
+int contend_elided_rw_rdunlock(contend_elided_rw_t *lock);
+int contend_elided_rw_rdlock_again(contend_elided_rw_t *lock);
+int contend_elided_rw_unlock(contend_elided_rw_t *lock);
+int contend_elided_rw_downgrade(contend_elided_rw_t *lock);
+
+/* elided_when_free_ticket: sections are transactions, and ticket where they abort; RetryWhenFree.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_when_free_ticket {
+    uint64_t contend_private[1];
+} contend_elided_when_free_ticket_t;
+int contend_elided_when_free_ticket_lock(contend_elided_when_free_ticket_t *lock);
+int contend_elided_when_free_ticket_trylock(contend_elided_when_free_ticket_t *lock);
+int contend_elided_when_free_ticket_unlock(contend_elided_when_free_ticket_t *lock);
+
+/* elided_one_by_one_ticket: sections are transactions, and ticket where they abort; RetryOneByOne.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_one_by_one_ticket {
+    uint32_t contend_private[5];
+} contend_elided_one_by_one_ticket_t;
+int contend_elided_one_by_one_ticket_lock(contend_elided_one_by_one_ticket_t *lock);
+int contend_elided_one_by_one_ticket_trylock(contend_elided_one_by_one_ticket_t *lock);
+int contend_elided_one_by_one_ticket_unlock(contend_elided_one_by_one_ticket_t *lock);
+
+/* elided_less_often_ticket: sections are transactions, and ticket where they abort; RetryLessOften.
+   Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
+typedef struct contend_elided_less_often_ticket {
+    uint32_t contend_private[3];
+} contend_elided_less_often_ticket_t;
+int contend_elided_less_often_ticket_lock(contend_elided_less_often_ticket_t *lock);
+int contend_elided_less_often_ticket_trylock(contend_elided_less_often_ticket_t *lock);
+int contend_elided_less_often_ticket_unlock(contend_elided_less_often_ticket_t *lock);
+
+/* rt: the owner runs with the highest priority of the threads that wait, by the kernel's priority-inheriting futexes. The thread that
+   locked unlocks. EDEADLK: the caller would wait for itself, directly or by way of other threads, even if the wait of one of those
+   would end at a deadline. ENOTRECOVERABLE: the owner has ended without unlocking; trylock gives EBUSY then, too. Sha,
+   Rajkumar and Lehoczky 1990; Linux rt_mutex. */
+typedef struct contend_rt {
+    uint32_t contend_private[1];
+} contend_rt_t;
+int contend_rt_lock(contend_rt_t *lock);
+int contend_rt_trylock(contend_rt_t *lock);
+int contend_rt_timedlock(contend_rt_t *lock, const struct timespec *at);
+int contend_rt_clocklock(contend_rt_t *lock, int clock, const struct timespec *at);
+int contend_rt_unlock(contend_rt_t *lock);
+
 /* mcs_queue: MCS whose nodes are the caller's. A node is passed to lock and unlock, and stays where it is between. */
 typedef struct contend_mcs_node {
     uint64_t contend_private[2];
@@ -495,6 +644,42 @@ typedef struct contend_once {
     uint32_t contend_private[1];
 } contend_once_t;
 int contend_once_call(contend_once_t *once, void (*what)(void));
+
+/* ww: Linux's wound/wait mutexes. A thread takes several of a class in any order, in a context: of two contexts that would wait for each
+   other the younger one is refused. A class is made by CONTEND_WW_WAIT_DIE or CONTEND_WW_WOUND_WAIT, a mutex by CONTEND_WW_INIT(its class).
+   lock gives EDEADLK when the context has to give way: it unlocks all that it holds, takes this mutex by lock_slow, and goes on;
+   EALREADY when the context holds the mutex; EINVAL for a context of another class, or one that is done. lock_slow gives EINVAL while
+   the context holds a mutex, and never EDEADLK. lock_all does all of it for a context that holds none, and then it holds all of them or,
+   with EALREADY, since one is there twice, none. A NULL context is none: the mutex is like any other; lock_slow and lock_all
+   give EINVAL then.
+   A context is used, and what it holds unlocked, by the thread that made it. After done it takes no more, and it ends when it holds
+   nothing; every context comes to that. Each transaction has a new context: one that is used again stays as old as it is, so that younger
+   ones may be refused again and again.
+   What refuses a context is what it holds itself. A thread that locks in a context, or by lock_all, while it holds a mutex of the class
+   in another context or in none takes part in a deadlock as with any mutex.
+   trylock never says EDEADLK: a context that holds a mutex and repeats trylock until it succeeds may keep an older one waiting for
+   ever. */
+typedef struct contend_ww_class {
+    uint64_t contend_private[2];
+} contend_ww_class_t;
+typedef struct contend_ww_context {
+    uint64_t contend_private[2];
+} contend_ww_context_t;
+typedef struct contend_ww {
+    uint64_t contend_private[2];
+    const contend_ww_class_t *contend_class;
+} contend_ww_t;
+#define CONTEND_WW_WAIT_DIE {{0, 0}}
+#define CONTEND_WW_WOUND_WAIT {{0, 1}}
+#define CONTEND_WW_INIT(its_class) {{0, 0}, (its_class)}
+int contend_ww_context_init(contend_ww_context_t *context, contend_ww_class_t *its_class);
+int contend_ww_context_done(contend_ww_context_t *context);
+int contend_ww_lock(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_lock_slow(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_lock_all(contend_ww_t *const *locks, size_t count, contend_ww_context_t *context);
+int contend_ww_trylock(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_clocklock(contend_ww_t *lock, contend_ww_context_t *context, int clock, const struct timespec *at);
+int contend_ww_unlock(contend_ww_t *lock);
 
 #ifdef __cplusplus
 }

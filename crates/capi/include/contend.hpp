@@ -4,8 +4,12 @@
 #ifndef CONTEND_HPP
 #define CONTEND_HPP
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
 
 #include "contend.h"
 
@@ -111,7 +115,13 @@ public:
     }
 };
 
+/// What contend_ww_lock gives a context that has to give way.
+constexpr int ww_gives_way = EDEADLK;
+
 } // namespace detail
+
+/// the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
+using best = detail::timed_shared<contend_best_t, contend_best_wrlock, contend_best_wrunlock, contend_best_trywrlock, contend_best_rdlock, contend_best_rdunlock, contend_best_tryrdlock, contend_best_downgrade, contend_best_clockwrlock, contend_best_clockrdlock>;
 
 /// swap until the word was free; every attempt takes the line.
 using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
@@ -211,6 +221,56 @@ using glibc_rwlock_writer = detail::timed_shared<contend_glibc_rwlock_writer_t, 
 
 /// glibc's reader-writer lock whose new readers let waiting writers go first.
 using glibc_rwlock_nonrecursive = detail::timed_shared<contend_glibc_rwlock_nonrecursive_t, contend_glibc_rwlock_nonrecursive_wrlock, contend_glibc_rwlock_nonrecursive_wrunlock, contend_glibc_rwlock_nonrecursive_trywrlock, contend_glibc_rwlock_nonrecursive_rdlock, contend_glibc_rwlock_nonrecursive_rdunlock, contend_glibc_rwlock_nonrecursive_tryrdlock, contend_glibc_rwlock_nonrecursive_downgrade, contend_glibc_rwlock_nonrecursive_clockwrlock, contend_glibc_rwlock_nonrecursive_clockrdlock>;
+
+/// sections are transactions, and tas where they abort; RetryThenSkip.
+using elided_tas = detail::timed<contend_elided_tas_t, contend_elided_tas_lock, contend_elided_tas_unlock, contend_elided_tas_trylock, contend_elided_tas_clocklock>;
+
+/// sections are transactions, and ticket where they abort; RetryThenSkip.
+using elided_ticket = detail::tried<contend_elided_ticket_t, contend_elided_ticket_lock, contend_elided_ticket_unlock, contend_elided_ticket_trylock>;
+
+/// sections are transactions, and mcs where they abort; RetryThenSkip.
+using elided_mcs = detail::tried<contend_elided_mcs_t, contend_elided_mcs_lock, contend_elided_mcs_unlock, contend_elided_mcs_trylock>;
+
+/// sections are transactions, and glibc-mutex where they abort; RetryThenSkip.
+using elided_glibc_mutex = detail::timed<contend_elided_glibc_mutex_t, contend_elided_glibc_mutex_lock, contend_elided_glibc_mutex_unlock, contend_elided_glibc_mutex_trylock, contend_elided_glibc_mutex_clocklock>;
+
+/// sections are transactions, and futex where they abort; RetryThenSkip.
+using elided_futex = detail::timed<contend_elided_futex_t, contend_elided_futex_lock, contend_elided_futex_unlock, contend_elided_futex_trylock, contend_elided_futex_clocklock>;
+
+/// sections are transactions, and best where they abort; RetryThenSkip.
+using elided_best = detail::timed_shared<contend_elided_best_t, contend_elided_best_wrlock, contend_elided_best_wrunlock, contend_elided_best_trywrlock, contend_elided_best_rdlock, contend_elided_best_rdunlock, contend_elided_best_tryrdlock, contend_elided_best_downgrade, contend_elided_best_clockwrlock, contend_elided_best_clockrdlock>;
+
+/// sections are transactions, and rw where they abort; RetryThenSkip.
+using elided_rw = detail::timed_shared<contend_elided_rw_t, contend_elided_rw_wrlock, contend_elided_rw_wrunlock, contend_elided_rw_trywrlock, contend_elided_rw_rdlock, contend_elided_rw_rdunlock, contend_elided_rw_tryrdlock, contend_elided_rw_downgrade, contend_elided_rw_clockwrlock, contend_elided_rw_clockrdlock>;
+
+/// sections are transactions, and ticket where they abort; RetryWhenFree.
+using elided_when_free_ticket = detail::tried<contend_elided_when_free_ticket_t, contend_elided_when_free_ticket_lock, contend_elided_when_free_ticket_unlock, contend_elided_when_free_ticket_trylock>;
+
+/// sections are transactions, and ticket where they abort; RetryOneByOne.
+using elided_one_by_one_ticket = detail::tried<contend_elided_one_by_one_ticket_t, contend_elided_one_by_one_ticket_lock, contend_elided_one_by_one_ticket_unlock, contend_elided_one_by_one_ticket_trylock>;
+
+/// sections are transactions, and ticket where they abort; RetryLessOften.
+using elided_less_often_ticket = detail::tried<contend_elided_less_often_ticket_t, contend_elided_less_often_ticket_lock, contend_elided_less_often_ticket_unlock, contend_elided_less_often_ticket_trylock>;
+
+/// The mutex whose owner runs with the highest priority of the threads that wait. The thread that locked unlocks.
+class rt : detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock> {
+    // Not public: its own lock() drops errors.
+    using base = detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock>;
+
+public:
+    using base::native_handle;
+    using base::try_lock;
+    using base::try_lock_for;
+    using base::try_lock_until;
+    using base::unlock;
+    using typename base::native_handle_type;
+
+    /// Throws std::system_error where the thread would wait for itself, or the owner has ended without unlocking.
+    void lock() {
+        if (const int error = contend_rt_lock(&lock_))
+            throw std::system_error(error, std::generic_category(), "contend::rt");
+    }
+};
 
 /// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
 using mcs_queue = contend_mcs_queue_t;
@@ -313,6 +373,130 @@ public:
 private:
     contend_barrier_t barrier_;
 };
+
+/// Which of two transactions that would wait for each other gives way: the younger one, when it comes to wait, or when the
+/// older one does.
+enum class ww_algorithm { wait_die, wound_wait };
+
+class ww_mutex;
+class ww_transaction;
+
+/// A class of wound/wait mutexes, which are taken together.
+class ww_class {
+public:
+    constexpr explicit ww_class(ww_algorithm algorithm) noexcept
+        : class_{{0, algorithm == ww_algorithm::wound_wait ? 1u : 0u}} {}
+    ww_class(const ww_class &) = delete;
+    ww_class &operator=(const ww_class &) = delete;
+
+    /// Calls `body` with a ww_transaction, by which it takes mutexes in any order, and gives what it gives. A transaction that
+    /// has to give way leaves `body` by an exception, which passes on, and calls it again from its start: `body` changes
+    /// nothing before it has its last mutex, and keeps its guards to itself.
+    ///
+    /// When `body` is called again, the transaction holds the mutex that it did not get, without a guard: `body` takes it by the
+    /// ww_transaction, since ww_mutex::lock would wait for ever. A transaction that begins while its thread holds other mutexes
+    /// of the class, be it inside of another one, takes part in a deadlock as with any mutex.
+    template <class Body>
+    auto transaction(Body body);
+
+private:
+    friend class ww_mutex;
+    friend class ww_transaction;
+    contend_ww_class_t class_;
+};
+
+/// Lockable, as any mutex, and taken with others of its class in a transaction. A guard is std::unique_lock<ww_mutex>. That of a
+/// transaction stays with its thread. After guard.unlock(), guard.lock() takes the mutex alone, outside of the transaction, which may
+/// deadlock: ww_transaction::lock takes it again.
+class ww_mutex {
+public:
+    explicit constexpr ww_mutex(ww_class &its_class) noexcept : lock_ CONTEND_WW_INIT(&its_class.class_) {}
+    ww_mutex(const ww_mutex &) = delete;
+    ww_mutex &operator=(const ww_mutex &) = delete;
+
+    void lock() noexcept { contend_ww_lock(&lock_, nullptr); }
+    bool try_lock() noexcept { return contend_ww_trylock(&lock_, nullptr) == 0; }
+    void unlock() noexcept { contend_ww_unlock(&lock_); }
+
+    using native_handle_type = contend_ww_t *;
+    native_handle_type native_handle() noexcept { return &lock_; }
+
+private:
+    friend class ww_transaction;
+    contend_ww_t lock_;
+};
+
+/// This transaction has to give way: what leaves the body of its ww_class::transaction. One that it is nested in, or that is nested in
+/// it, lets it pass.
+struct ww_deadlock {
+    const ww_transaction *transaction;
+};
+
+/// What takes mutexes for the body of ww_class::transaction.
+class ww_transaction {
+public:
+    ww_transaction(const ww_transaction &) = delete;
+    ww_transaction &operator=(const ww_transaction &) = delete;
+
+    /// Waits for the mutex. Throws ww_deadlock if the transaction has to give way, and std::logic_error if it has the mutex, or
+    /// the mutex is of another class.
+    [[nodiscard]] std::unique_lock<ww_mutex> lock(ww_mutex &wanted) {
+        if (reserved_ == &wanted) {
+            reserved_ = nullptr;
+        } else if (const int error = contend_ww_lock(&wanted.lock_, &context_)) {
+            if (error != detail::ww_gives_way)
+                throw std::logic_error("contend::ww_transaction: held already, or of another class");
+            if (contended_ == nullptr)
+                contended_ = &wanted;
+            throw ww_deadlock{this};
+        }
+        return std::unique_lock<ww_mutex>(wanted, std::adopt_lock);
+    }
+
+private:
+    friend class ww_class;
+
+    explicit ww_transaction(ww_class &its_class) noexcept {
+        contend_ww_context_init(&context_, &its_class.class_);
+    }
+    ~ww_transaction() {
+        release_reserved();
+        contend_ww_context_done(&context_);
+    }
+
+    void release_reserved() noexcept {
+        if (reserved_ != nullptr)
+            reserved_->unlock();
+        reserved_ = nullptr;
+    }
+
+    /// Waits for the mutex that it did not get, with nothing held.
+    void give_way() {
+        release_reserved();
+        if (contended_ == nullptr || contend_ww_lock_slow(&contended_->lock_, &context_) != 0)
+            throw std::logic_error("contend::ww_transaction: a guard or a refusal outlives the body");
+        reserved_ = contended_;
+        contended_ = nullptr;
+    }
+
+    contend_ww_context_t context_;
+    ww_mutex *contended_ = nullptr;
+    ww_mutex *reserved_ = nullptr; // held, without a guard
+};
+
+template <class Body>
+auto ww_class::transaction(Body body) {
+    ww_transaction transaction(*this);
+    for (;;) {
+        try {
+            return body(transaction);
+        } catch (const ww_deadlock &refusal) {
+            if (refusal.transaction != &transaction)
+                throw;
+        }
+        transaction.give_way();
+    }
+}
 
 } // namespace contend
 

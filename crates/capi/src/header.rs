@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use locks::catalogue::{LOCKS, Lock};
+use locks::catalogue::{ELIDED, LOCKS, Lock};
 
 const LICENCE: &str = "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n";
 const REMEDY: &str = "/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */\n";
@@ -17,7 +17,7 @@ const REMEDY: &str = "/* Made from the catalogue of locks by `CONTEND_WRITE_HEAD
 /// ```
 #[must_use]
 pub fn c_name(lock: &Lock) -> String {
-    lock.name.replace('-', "_")
+    lock.name.replace(['-', ':'], "_")
 }
 
 /// What the lock can do, as [`EXPORTED`](crate::EXPORTED) says it.
@@ -35,7 +35,7 @@ pub fn ability(lock: &Lock) -> &'static str {
 #[must_use]
 pub fn c() -> String {
     let mut text = format!("{LICENCE}{REMEDY}{C_START}");
-    for lock in LOCKS {
+    for lock in LOCKS.iter().chain(ELIDED) {
         c_lock(&mut text, lock);
     }
     text + C_END
@@ -85,6 +85,7 @@ const C_START: &str = r#"
 #ifndef CONTEND_H
 #define CONTEND_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -93,9 +94,9 @@ const C_START: &str = r#"
 
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
-   Any thread may unlock. `rdlock_again` is for a thread that reads already: no waiting writer keeps it out. `unlock` of a
-   reader-writer lock ends whichever hold the caller has; `wrunlock` and `rdunlock` save it the check. `downgrade` makes a
-   reader of the writer, with nobody writing in between. */
+   Any thread may unlock, but for contend_rt, and contend_ww when it is locked in a context. `rdlock_again` is for a thread that
+   reads already: no waiting writer keeps it out. `unlock` of a reader-writer lock ends whichever hold the caller has; `wrunlock`
+   and `rdunlock` save it the check. `downgrade` makes a reader of the writer, with nobody writing in between. */
 
 #ifdef __cplusplus
 #define CONTEND_INIT {}
@@ -126,6 +127,19 @@ int contend_lockref_add_locked(contend_lockref_t *lock, int references);
 ";
 
 const C_END: &str = r"
+/* rt: the owner runs with the highest priority of the threads that wait, by the kernel's priority-inheriting futexes. The thread that
+   locked unlocks. EDEADLK: the caller would wait for itself, directly or by way of other threads, even if the wait of one of those
+   would end at a deadline. ENOTRECOVERABLE: the owner has ended without unlocking; trylock gives EBUSY then, too. Sha,
+   Rajkumar and Lehoczky 1990; Linux rt_mutex. */
+typedef struct contend_rt {
+    uint32_t contend_private[1];
+} contend_rt_t;
+int contend_rt_lock(contend_rt_t *lock);
+int contend_rt_trylock(contend_rt_t *lock);
+int contend_rt_timedlock(contend_rt_t *lock, const struct timespec *at);
+int contend_rt_clocklock(contend_rt_t *lock, int clock, const struct timespec *at);
+int contend_rt_unlock(contend_rt_t *lock);
+
 /* mcs_queue: MCS whose nodes are the caller's. A node is passed to lock and unlock, and stays where it is between. */
 typedef struct contend_mcs_node {
     uint64_t contend_private[2];
@@ -172,6 +186,42 @@ typedef struct contend_once {
 } contend_once_t;
 int contend_once_call(contend_once_t *once, void (*what)(void));
 
+/* ww: Linux's wound/wait mutexes. A thread takes several of a class in any order, in a context: of two contexts that would wait for each
+   other the younger one is refused. A class is made by CONTEND_WW_WAIT_DIE or CONTEND_WW_WOUND_WAIT, a mutex by CONTEND_WW_INIT(its class).
+   lock gives EDEADLK when the context has to give way: it unlocks all that it holds, takes this mutex by lock_slow, and goes on;
+   EALREADY when the context holds the mutex; EINVAL for a context of another class, or one that is done. lock_slow gives EINVAL while
+   the context holds a mutex, and never EDEADLK. lock_all does all of it for a context that holds none, and then it holds all of them or,
+   with EALREADY, since one is there twice, none. A NULL context is none: the mutex is like any other; lock_slow and lock_all
+   give EINVAL then.
+   A context is used, and what it holds unlocked, by the thread that made it. After done it takes no more, and it ends when it holds
+   nothing; every context comes to that. Each transaction has a new context: one that is used again stays as old as it is, so that younger
+   ones may be refused again and again.
+   What refuses a context is what it holds itself. A thread that locks in a context, or by lock_all, while it holds a mutex of the class
+   in another context or in none takes part in a deadlock as with any mutex.
+   trylock never says EDEADLK: a context that holds a mutex and repeats trylock until it succeeds may keep an older one waiting for
+   ever. */
+typedef struct contend_ww_class {
+    uint64_t contend_private[2];
+} contend_ww_class_t;
+typedef struct contend_ww_context {
+    uint64_t contend_private[2];
+} contend_ww_context_t;
+typedef struct contend_ww {
+    uint64_t contend_private[2];
+    const contend_ww_class_t *contend_class;
+} contend_ww_t;
+#define CONTEND_WW_WAIT_DIE {{0, 0}}
+#define CONTEND_WW_WOUND_WAIT {{0, 1}}
+#define CONTEND_WW_INIT(its_class) {{0, 0}, (its_class)}
+int contend_ww_context_init(contend_ww_context_t *context, contend_ww_class_t *its_class);
+int contend_ww_context_done(contend_ww_context_t *context);
+int contend_ww_lock(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_lock_slow(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_lock_all(contend_ww_t *const *locks, size_t count, contend_ww_context_t *context);
+int contend_ww_trylock(contend_ww_t *lock, contend_ww_context_t *context);
+int contend_ww_clocklock(contend_ww_t *lock, contend_ww_context_t *context, int clock, const struct timespec *at);
+int contend_ww_unlock(contend_ww_t *lock);
+
 #ifdef __cplusplus
 }
 #endif
@@ -182,6 +232,7 @@ int contend_once_call(contend_once_t *once, void (*what)(void));
 // What the header says of the types that are not in the catalogue.
 const _: () = assert!(size_of::<locks::Condvar>() == 8 && size_of::<locks::Semaphore>() == 8);
 const _: () = assert!(size_of::<locks::Barrier>() == 8 && size_of::<locks::Once>() == 4);
+const _: () = assert!(size_of::<locks::RtMutex>() == 4);
 const _: () = assert!(size_of::<locks::McsNode<machine::Patient>>() == 16);
 const _: () = assert!(size_of::<locks::McsQueue<machine::Patient>>() == 8);
 
@@ -189,7 +240,7 @@ const _: () = assert!(size_of::<locks::McsQueue<machine::Patient>>() == 8);
 #[must_use]
 pub fn cpp() -> String {
     let mut text = format!("{LICENCE}{REMEDY}{CPP_START}");
-    for lock in LOCKS {
+    for lock in LOCKS.iter().chain(ELIDED) {
         let name = c_name(lock);
         write!(text, "\n/// {}.\nusing {name} = detail::", lock.summary).expect("writing to a string");
         let function = |suffix: &str| format!("contend_{name}_{suffix}");
@@ -219,8 +270,12 @@ const CPP_START: &str = r#"
 #ifndef CONTEND_HPP
 #define CONTEND_HPP
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
 
 #include "contend.h"
 
@@ -326,10 +381,33 @@ public:
     }
 };
 
+/// What contend_ww_lock gives a context that has to give way.
+constexpr int ww_gives_way = EDEADLK;
+
 } // namespace detail
 "#;
 
-const CPP_END: &str = r"
+const CPP_END: &str = r#"
+/// The mutex whose owner runs with the highest priority of the threads that wait. The thread that locked unlocks.
+class rt : detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock> {
+    // Not public: its own lock() drops errors.
+    using base = detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock>;
+
+public:
+    using base::native_handle;
+    using base::try_lock;
+    using base::try_lock_for;
+    using base::try_lock_until;
+    using base::unlock;
+    using typename base::native_handle_type;
+
+    /// Throws std::system_error where the thread would wait for itself, or the owner has ended without unlocking.
+    void lock() {
+        if (const int error = contend_rt_lock(&lock_))
+            throw std::system_error(error, std::generic_category(), "contend::rt");
+    }
+};
+
 /// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
 using mcs_queue = contend_mcs_queue_t;
 
@@ -432,7 +510,131 @@ private:
     contend_barrier_t barrier_;
 };
 
+/// Which of two transactions that would wait for each other gives way: the younger one, when it comes to wait, or when the
+/// older one does.
+enum class ww_algorithm { wait_die, wound_wait };
+
+class ww_mutex;
+class ww_transaction;
+
+/// A class of wound/wait mutexes, which are taken together.
+class ww_class {
+public:
+    constexpr explicit ww_class(ww_algorithm algorithm) noexcept
+        : class_{{0, algorithm == ww_algorithm::wound_wait ? 1u : 0u}} {}
+    ww_class(const ww_class &) = delete;
+    ww_class &operator=(const ww_class &) = delete;
+
+    /// Calls `body` with a ww_transaction, by which it takes mutexes in any order, and gives what it gives. A transaction that
+    /// has to give way leaves `body` by an exception, which passes on, and calls it again from its start: `body` changes
+    /// nothing before it has its last mutex, and keeps its guards to itself.
+    ///
+    /// When `body` is called again, the transaction holds the mutex that it did not get, without a guard: `body` takes it by the
+    /// ww_transaction, since ww_mutex::lock would wait for ever. A transaction that begins while its thread holds other mutexes
+    /// of the class, be it inside of another one, takes part in a deadlock as with any mutex.
+    template <class Body>
+    auto transaction(Body body);
+
+private:
+    friend class ww_mutex;
+    friend class ww_transaction;
+    contend_ww_class_t class_;
+};
+
+/// Lockable, as any mutex, and taken with others of its class in a transaction. A guard is std::unique_lock<ww_mutex>. That of a
+/// transaction stays with its thread. After guard.unlock(), guard.lock() takes the mutex alone, outside of the transaction, which may
+/// deadlock: ww_transaction::lock takes it again.
+class ww_mutex {
+public:
+    explicit constexpr ww_mutex(ww_class &its_class) noexcept : lock_ CONTEND_WW_INIT(&its_class.class_) {}
+    ww_mutex(const ww_mutex &) = delete;
+    ww_mutex &operator=(const ww_mutex &) = delete;
+
+    void lock() noexcept { contend_ww_lock(&lock_, nullptr); }
+    bool try_lock() noexcept { return contend_ww_trylock(&lock_, nullptr) == 0; }
+    void unlock() noexcept { contend_ww_unlock(&lock_); }
+
+    using native_handle_type = contend_ww_t *;
+    native_handle_type native_handle() noexcept { return &lock_; }
+
+private:
+    friend class ww_transaction;
+    contend_ww_t lock_;
+};
+
+/// This transaction has to give way: what leaves the body of its ww_class::transaction. One that it is nested in, or that is nested in
+/// it, lets it pass.
+struct ww_deadlock {
+    const ww_transaction *transaction;
+};
+
+/// What takes mutexes for the body of ww_class::transaction.
+class ww_transaction {
+public:
+    ww_transaction(const ww_transaction &) = delete;
+    ww_transaction &operator=(const ww_transaction &) = delete;
+
+    /// Waits for the mutex. Throws ww_deadlock if the transaction has to give way, and std::logic_error if it has the mutex, or
+    /// the mutex is of another class.
+    [[nodiscard]] std::unique_lock<ww_mutex> lock(ww_mutex &wanted) {
+        if (reserved_ == &wanted) {
+            reserved_ = nullptr;
+        } else if (const int error = contend_ww_lock(&wanted.lock_, &context_)) {
+            if (error != detail::ww_gives_way)
+                throw std::logic_error("contend::ww_transaction: held already, or of another class");
+            if (contended_ == nullptr)
+                contended_ = &wanted;
+            throw ww_deadlock{this};
+        }
+        return std::unique_lock<ww_mutex>(wanted, std::adopt_lock);
+    }
+
+private:
+    friend class ww_class;
+
+    explicit ww_transaction(ww_class &its_class) noexcept {
+        contend_ww_context_init(&context_, &its_class.class_);
+    }
+    ~ww_transaction() {
+        release_reserved();
+        contend_ww_context_done(&context_);
+    }
+
+    void release_reserved() noexcept {
+        if (reserved_ != nullptr)
+            reserved_->unlock();
+        reserved_ = nullptr;
+    }
+
+    /// Waits for the mutex that it did not get, with nothing held.
+    void give_way() {
+        release_reserved();
+        if (contended_ == nullptr || contend_ww_lock_slow(&contended_->lock_, &context_) != 0)
+            throw std::logic_error("contend::ww_transaction: a guard or a refusal outlives the body");
+        reserved_ = contended_;
+        contended_ = nullptr;
+    }
+
+    contend_ww_context_t context_;
+    ww_mutex *contended_ = nullptr;
+    ww_mutex *reserved_ = nullptr; // held, without a guard
+};
+
+template <class Body>
+auto ww_class::transaction(Body body) {
+    ww_transaction transaction(*this);
+    for (;;) {
+        try {
+            return body(transaction);
+        } catch (const ww_deadlock &refusal) {
+            if (refusal.transaction != &transaction)
+                throw;
+        }
+        transaction.give_way();
+    }
+}
+
 } // namespace contend
 
 #endif
-";
+"#;

@@ -37,9 +37,12 @@
 
 mod counted;
 pub mod header;
+
 mod queue;
+mod rt;
 mod time;
 mod waiting;
+mod ww;
 
 use core::ffi::c_int;
 
@@ -76,13 +79,15 @@ extern "C" fn contend_set_spin_bound(pauses: core::ffi::c_uint) {
 
 /// The C functions of one lock, by what it can do.
 macro_rules! exports {
-    ($($name:ident: $ability:ident $type:ident,)*) => {
+    ($($name:ident: $ability:ident $type:ty,)*) => {
         /// What is exported, for the test that compares it with the catalogue.
         pub const EXPORTED: &[(&str, &str)] = &[$((stringify!($name), stringify!($ability))),*];
 
         $(mod $name {
             use super::*;
-            type Lock = locks::$type<Patient>;
+            #[allow(unused_imports)] // each names some of them
+            use locks::*;
+            type Lock = $type;
             exports!(@$ability $name);
         })*
     };
@@ -120,7 +125,7 @@ macro_rules! exports {
             0
         });
         exports!(@fn $name "_unlock" |lock| {
-            // SAFETY: the caller holds the lock, and so knows for certain how.
+            // SAFETY: the caller holds the lock, and so knows for certain how; a transaction is ended by either.
             unsafe {
                 if lock.is_exclusive() {
                     lock.release();
@@ -172,6 +177,7 @@ macro_rules! exports {
 }
 
 exports! {
+    best: timed_shared Best,
     tas: timed Tas,
     tas_backoff: timed TasBackoff,
     ttas: timed Ttas,
@@ -205,4 +211,14 @@ exports! {
     glibc_rwlock: timed_shared GlibcRwlock,
     glibc_rwlock_writer: timed_shared GlibcRwlockWriter,
     glibc_rwlock_nonrecursive: timed_shared GlibcRwlockNonrecursive,
+    elided_tas: timed Elided<Tas>,
+    elided_ticket: tried Elided<Ticket>,
+    elided_mcs: tried Elided<Mcs>,
+    elided_glibc_mutex: timed Elided<GlibcMutex>,
+    elided_futex: timed Elided<Futex>,
+    elided_best: timed_shared Elided<Best>,
+    elided_rw: timed_shared Elided<Rw>,
+    elided_when_free_ticket: tried Elided<Ticket, RetryWhenFree>,
+    elided_one_by_one_ticket: tried Elided<Ticket, RetryOneByOne>,
+    elided_less_often_ticket: tried Elided<Ticket, RetryLessOften>,
 }

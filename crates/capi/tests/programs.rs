@@ -200,3 +200,14 @@ fn a_thread_may_end_after_the_library_was_closed() {
     let library = prefix.path().join("lib/libcontend.so");
     assert_eq!(succeeds(Command::new(&program).arg(library)), "the thread ended\n");
 }
+
+#[test]
+fn the_inheriting_mutex_says_what_it_denies() {
+    let prefix = installed();
+    let program = prefix.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rt.cpp");
+    let library = prefix.path().join("lib/libcontend.a");
+    let include = prefix.path().join("include");
+    succeeds(compiler(&source).arg("-I").arg(include).arg(library).args(["-lm", "-ldl", "-o"]).arg(&program));
+    succeeds(&mut Command::new(&program));
+}

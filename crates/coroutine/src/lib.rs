@@ -7,6 +7,7 @@
 
 #[cfg(miri)]
 mod baton;
+pub mod saved;
 
 #[cfg(miri)]
 pub use baton::{Coroutine, DefaultStack, Yielder};

@@ -287,6 +287,7 @@ mod tests {
             ..Usage::default()
         };
         LockRow {
+            id: profile::LockId::default(),
             name: site.into(),
             site: site.into(),
             kind: LockKind::Object(ObjectKind::Mutex),

@@ -14,6 +14,7 @@
 //! machine's costs) at the optimistic and at the pessimistic end. All of it is decided by profile, machine and seed.
 
 mod blueprint;
+mod conditions;
 mod durations;
 mod program;
 
@@ -605,6 +606,7 @@ mod tests {
                 ..Usage::default()
             };
             LockRow {
+                id: profile::LockId::default(),
                 name: "counter".into(),
                 site: "counter".into(),
                 kind: LockKind::Object(ObjectKind::Mutex),

@@ -272,6 +272,7 @@ impl Calibration {
                 back_off_delay,
             },
             coherence: Some(coherence),
+            transactions: None,
         })
     }
 

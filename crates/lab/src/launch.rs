@@ -1,5 +1,6 @@
 //! Starting a program with the preload library, and waiting for it.
 
+mod kernel;
 pub mod library;
 pub mod operations;
 pub mod program;

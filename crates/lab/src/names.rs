@@ -1,7 +1,7 @@
 //! Names that a user gives: of locks, machines, workloads and the like. One that is not known is answered with the nearest.
 
 use crate::usage::UsageError;
-use locks::catalogue::{LOCKS, Lock};
+use locks::catalogue::{ELIDED, LOCKS, Lock};
 use report::text;
 
 /// Names as far from the given one as this, or farther, are not offered. 1 is the same name, 0 has nothing in common.
@@ -72,6 +72,14 @@ pub fn lock(name: &str) -> Result<&'static Lock, String> {
     locks::catalogue::find(name).ok_or_else(|| unknown_lock(name, []).to_string())
 }
 
+/// The lock of this name, which may be an elided form, for a machine that has transactions.
+pub fn simulated_lock(name: &str) -> Result<&'static Lock, String> {
+    locks::catalogue::find_in_any_form(name).ok_or_else(|| {
+        let elided = ELIDED.iter().map(|lock| lock.name);
+        unknown_lock(name, elided).to_string()
+    })
+}
+
 /// The types that put a lock into a program for good, in the three languages.
 pub fn types_of(lock: &Lock) -> String {
     let of_rust: String =
@@ -82,7 +90,12 @@ pub fn types_of(lock: &Lock) -> String {
 
 /// The error for a name that is no lock of the catalogue and none of `more`.
 pub fn unknown_lock<'a>(name: &str, more: impl IntoIterator<Item = &'a str>) -> UsageError {
-    let known = LOCKS.iter().map(|lock| lock.name).chain(more);
+    let known = LOCKS.iter().map(|lock| lock.name).chain(more).collect::<Vec<_>>();
+    if locks::catalogue::find_in_any_form(name).is_some_and(Lock::is_elided) && !known.contains(&name) {
+        return UsageError::new(format!(
+            "`{name}` is for machines that have transactions: `contend simulate` and `contend check` take it"
+        ));
+    }
     unknown("lock", name, known, "`contend locks` lists them")
 }
 

@@ -5,5 +5,5 @@ pub mod experiment;
 pub mod patient;
 pub mod sweep;
 
-pub use experiment::{Experiment, run_table, workload_table};
+pub use experiment::{Experiment, run_table, transaction_table, workload_table};
 pub use sweep::{Setup, SimulatedRun, curve, sweep, sweep_or};

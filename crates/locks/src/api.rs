@@ -20,8 +20,8 @@ use machine::{Deadline, Machine, Patient, Timeout};
 
 use crate::deadlock::{self, Side};
 use crate::{
-    DowngradeLock, FairLock, Futex, RawLock, RawRwLock, Rw, TimedLock, TimedRwLock, TimedUpgradableLock,
-    TryLock, UpgradableLock,
+    DowngradeLock, Elided, FairLock, Futex, RawLock, RawRwLock, RetryThenSkip, RtMutex, Rw, TimedLock,
+    TimedRwLock, TimedUpgradableLock, TryLock, UpgradableLock,
 };
 
 /// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the blocking mutex.
@@ -29,6 +29,38 @@ pub type Mutex<T, L = Futex, M = Patient> = lock_api::Mutex<Api<L, M>, T>;
 
 /// What [`Mutex::lock`](lock_api::Mutex::lock) gives.
 pub type MutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MutexGuard<'a, Api<L, M>, T>;
+
+/// A value behind a lock whose owner inherits the priority of the threads that wait for it. Its guards stay with their thread.
+///
+/// ```
+/// use contend_locks::api::InheritingMutex;
+///
+/// static SET_POINT: InheritingMutex<f64> = InheritingMutex::new(20.0);
+/// *SET_POINT.lock() += 0.5;
+/// assert_eq!(SET_POINT.try_lock().map(|value| *value), Some(20.5));
+/// ```
+pub type InheritingMutex<T, M = Patient> = lock_api::Mutex<RtMutex<M>, T>;
+
+/// What [`InheritingMutex::lock`](lock_api::Mutex::lock) gives.
+pub type InheritingMutexGuard<'a, T, M = Patient> = lock_api::MutexGuard<'a, RtMutex<M>, T>;
+
+/// A value behind an elided lock: on a processor with transactions sections that do not meet run side by side. Its guards stay with
+/// their thread.
+///
+/// ```
+/// use contend_locks::Ticket;
+/// use contend_locks::api::ElidedMutex;
+///
+/// static SUM: ElidedMutex<u64, Ticket> = ElidedMutex::new(0);
+/// *SUM.lock() += 1;
+/// assert_eq!(SUM.try_lock().map(|sum| *sum), Some(1));
+/// ```
+pub type ElidedMutex<T, L = Futex, P = RetryThenSkip, M = Patient> =
+    lock_api::Mutex<Api<Elided<L, P>, M, Stay>, T>;
+
+/// The same with readers.
+pub type ElidedRwLock<T, L = Rw, P = RetryThenSkip, M = Patient> =
+    lock_api::RwLock<Api<Elided<L, P>, M, Stay>, T>;
 
 /// A value behind a reader-writer lock: `RwLock<T, RwQueued>`. Without a second argument the blocking one.
 pub type RwLock<T, L = Rw, M = Patient> = lock_api::RwLock<Api<L, M>, T>;
@@ -66,19 +98,46 @@ pub type ArcRwLockReadGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockReadGua
 #[cfg(feature = "arc_lock")]
 pub type ArcRwLockWriteGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
 
-/// Any thread may release a lock of this crate, so guards can be sent.
-#[cfg(not(feature = "deadlock_detection"))]
-type GuardMarker = lock_api::GuardSend;
+/// Whether guards can be sent to other threads: [`Sent`] or [`Stay`].
+pub trait Guards: 'static {
+    /// What `lock_api` knows it by.
+    type Marker;
+    /// They stay with the thread that has acquired.
+    const STAY: bool;
+}
 
-/// The table of holders takes the thread that acquired for the holder until the release.
-#[cfg(feature = "deadlock_detection")]
-type GuardMarker = lock_api::GuardNoSend;
+/// Guards can be sent, as any thread may release most locks. With the feature `deadlock_detection` they stay: the table of holders
+/// takes the thread that acquired for the holder until the release.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent;
 
-/// A lock as `lock_api` sees it. Its instants are [`Deadline`]s. Its guards can be sent to other threads, but for the
-/// feature `deadlock_detection`.
-pub struct Api<L, M = Patient>(L, PhantomData<fn() -> M>);
+/// Guards stay with their thread, which alone may release the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stay;
 
-impl<L: RawLock<M>, M: Machine> Api<L, M> {
+impl Guards for Sent {
+    #[cfg(not(feature = "deadlock_detection"))]
+    type Marker = lock_api::GuardSend;
+    #[cfg(feature = "deadlock_detection")]
+    type Marker = lock_api::GuardNoSend;
+    const STAY: bool = false;
+}
+
+impl Guards for Stay {
+    type Marker = lock_api::GuardNoSend;
+    const STAY: bool = true;
+}
+
+/// A lock as `lock_api` sees it. Its instants are [`Deadline`]s.
+pub struct Api<L, M = Patient, G = Sent>(L, PhantomData<fn() -> (M, G)>);
+
+impl<L: RawLock<M>, M: Machine, G: Guards> Api<L, M, G> {
+    /// Fails to compile for a lock that only the thread that has acquired it may release, if guards can be sent.
+    const RELEASED_BY_WHOM_IT_MAY: () = assert!(
+        G::STAY || !L::OWNER_RELEASES,
+        "a guard of this lock must stay with its thread: take InheritingMutex, ElidedMutex or ElidedRwLock"
+    );
+
     /// The lock itself.
     #[inline]
     pub const fn inner(&self) -> &L {
@@ -92,24 +151,28 @@ impl<L: RawLock<M>, M: Machine> Api<L, M> {
     }
 }
 
-impl<L: RawLock<M>, M: Machine> Default for Api<L, M> {
+impl<L: RawLock<M>, M: Machine, G: Guards> Default for Api<L, M, G> {
     /// The lock, free.
     fn default() -> Self {
+        let () = Self::RELEASED_BY_WHOM_IT_MAY;
         Self(L::NEW, PhantomData)
     }
 }
 
-impl<L: fmt::Debug, M> fmt::Debug for Api<L, M> {
+impl<L: fmt::Debug, M, G> fmt::Debug for Api<L, M, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Api").field(&self.0).finish()
     }
 }
 
 // SAFETY: a `RawLock` excludes.
-unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
+unsafe impl<L: TryLock<M>, M: Machine, G: Guards> RawMutex for Api<L, M, G> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
-    const INIT: Self = Self(L::NEW, PhantomData);
-    type GuardMarker = GuardMarker;
+    const INIT: Self = {
+        let () = Self::RELEASED_BY_WHOM_IT_MAY;
+        Self(L::NEW, PhantomData)
+    };
+    type GuardMarker = G::Marker;
 
     #[inline]
     fn lock(&self) {
@@ -130,7 +193,7 @@ unsafe impl<L: TryLock<M>, M: Machine> RawMutex for Api<L, M> {
 }
 
 // SAFETY: the lock is handed over in the order of arrival by every release.
-unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine> lock_api::RawMutexFair for Api<L, M> {
+unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine, G: Guards> lock_api::RawMutexFair for Api<L, M, G> {
     #[inline]
     unsafe fn unlock_fair(&self) {
         deadlock::release(self.address());
@@ -140,7 +203,7 @@ unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine> lock_api::RawMutexFair for 
 }
 
 // SAFETY: true only when the lock was acquired.
-unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
+unsafe impl<L: TimedLock<M>, M: Machine, G: Guards> lock_api::RawMutexTimed for Api<L, M, G> {
     type Duration = Duration;
     type Instant = Deadline;
 
@@ -154,10 +217,13 @@ unsafe impl<L: TimedLock<M>, M: Machine> lock_api::RawMutexTimed for Api<L, M> {
 }
 
 // SAFETY: a `RawRwLock` lets in one writer or many readers.
-unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Api<L, M> {
+unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLock for Api<L, M, G> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
-    const INIT: Self = Self(L::NEW, PhantomData);
-    type GuardMarker = GuardMarker;
+    const INIT: Self = {
+        let () = Self::RELEASED_BY_WHOM_IT_MAY;
+        Self(L::NEW, PhantomData)
+    };
+    type GuardMarker = G::Marker;
 
     #[inline]
     fn lock_shared(&self) {
@@ -196,7 +262,9 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLock for Ap
 }
 
 // SAFETY: a waiting writer does not keep the caller out.
-unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockRecursive for Api<L, M> {
+unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLockRecursive
+    for Api<L, M, G>
+{
     #[inline]
     fn lock_shared_recursive(&self) {
         let try_acquire = || self.0.try_acquire_shared(true);
@@ -210,7 +278,9 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockRecursi
 }
 
 // SAFETY: by the safety of `DowngradeLock`.
-unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockDowngrade for Api<L, M> {
+unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLockDowngrade
+    for Api<L, M, G>
+{
     #[inline]
     unsafe fn downgrade(&self) {
         // SAFETY: by the caller.
@@ -220,7 +290,9 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockDow
 }
 
 // SAFETY: by the safety of `UpgradableLock`.
-unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUpgrade for Api<L, M> {
+unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLockUpgrade
+    for Api<L, M, G>
+{
     #[inline]
     fn lock_upgradable(&self) {
         let try_acquire = || self.0.try_acquire_upgradable();
@@ -259,7 +331,9 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUp
 }
 
 // SAFETY: by the safety of `UpgradableLock`.
-unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUpgradeDowngrade for Api<L, M> {
+unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLockUpgradeDowngrade
+    for Api<L, M, G>
+{
     #[inline]
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: by the caller.
@@ -275,7 +349,7 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine> lock_api::RawRwLockUp
 }
 
 // SAFETY: true only when the lock was acquired.
-unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M> {
+unsafe impl<L: TimedRwLock<M>, M: Machine, G: Guards> lock_api::RawRwLockTimed for Api<L, M, G> {
     type Duration = Duration;
     type Instant = Deadline;
 
@@ -298,7 +372,9 @@ unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockTimed for Api<L, M
 }
 
 // SAFETY: by the safety of `TimedUpgradableLock`.
-unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTimed for Api<L, M> {
+unsafe impl<L: TimedUpgradableLock<M>, M: Machine, G: Guards> lock_api::RawRwLockUpgradeTimed
+    for Api<L, M, G>
+{
     fn try_lock_upgradable_for(&self, wait: Duration) -> bool {
         self.try_lock_upgradable_until(Deadline::after::<M>(wait))
     }
@@ -324,7 +400,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine> lock_api::RawRwLockUpgradeTim
 }
 
 // SAFETY: as the two above.
-unsafe impl<L: TimedRwLock<M>, M: Machine> lock_api::RawRwLockRecursiveTimed for Api<L, M> {
+unsafe impl<L: TimedRwLock<M>, M: Machine, G: Guards> lock_api::RawRwLockRecursiveTimed for Api<L, M, G> {
     fn try_lock_shared_recursive_for(&self, wait: Duration) -> bool {
         self.try_lock_shared_recursive_until(Deadline::after::<M>(wait))
     }

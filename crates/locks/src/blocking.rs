@@ -1,4 +1,4 @@
-//! The word of the locks that sleep: [`Futex`](crate::Futex) and [`Rw`](crate::Rw).
+//! The word of the locks that sleep: [`Futex`](crate::Futex), [`Rw`](crate::Rw) and [`Best`](crate::Best).
 //!
 //! | bits    | name       | set by                              | cleared by                                    |
 //! |---------|------------|-------------------------------------|-----------------------------------------------|
@@ -25,16 +25,23 @@
 //!
 //! A waiter first backs off for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
-//! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiter: once it
-//! has waited for 1 ms, been woken, and found the lock held, it is let in before any newcomer. A writer that waits for
+//! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiters: once one
+//! has waited for 1 ms, been woken, and found the lock held, a waiter is let in before any newcomer: that one, if the lock is free
+//! before it sleeps again, else the first of those that sleep. (To let it in for certain, each of those that sleep before it would
+//! have to be woken in turn, while nobody runs in the lock.) A writer that waits for
 //! readers keeps newcomers out at once.
+//!
+//! A lock may give its waiters a place to spin between the back-off and the sleep, its [`Spinners`]. That decides who polls the
+//! word when, and nothing of what is said above.
 //!
 //! Source: the states of Drepper's "Futexes are tricky" 2011; throttled wake-ups and starvation mode as in Go's
 //! `sync.Mutex` (2016) and WebKit's locks (2016).
 
 use families::BACK_OFF_CYCLES;
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Clock, GaveUp, Integer, Machine, Slept, Timeout, Word};
+use machine::{Clock, GaveUp, Integer, Machine, OWNER_SPIN_NS, Poll, Slept, Timeout, Word};
+
+use crate::spinners::Spinners;
 
 const WRITER: u32 = 1;
 const WAKING: u32 = 1 << 1;
@@ -53,6 +60,10 @@ const BYPASS_NS: u64 = 1_000_000;
 
 /// Cycles that a waiter backs off, poll by poll, when newcomers cannot bypass it; the others back off for [`BACK_OFF_CYCLES`].
 const NEXT_CYCLES: [u64; 4] = [100, 300, 1_000, 3_000];
+
+/// Cycles between two polls of the first among the spinners: several times what a hand-over between cores costs, so that a holder
+/// that comes back at once finds the lock in its own cache a few times.
+const FIRST_CYCLES: u64 = 3_000;
 
 /// What an acquirer wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,6 +140,7 @@ struct Waiter<'a, M: Machine> {
     word: &'a M::U32,
     want: Want,
     waiter_state: WaiterState,
+    spinners: Option<&'a Spinners<M>>,
     /// Since when it has waited, on the monotonic clock; known once it goes to sleep.
     since_ns: Option<u64>,
 }
@@ -140,20 +152,29 @@ impl<M: Machine> BlockingWord<M> {
         self.word.load(Relaxed) == 0
     }
 
+    /// Waits until nobody holds the lock, or waits for it.
+    pub(crate) fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |state| state == 0);
+    }
+
     pub(crate) fn near_full(&self) {
         self.word.store(MOST_READERS & READERS, Relaxed);
     }
 
     #[inline]
-    pub(crate) fn acquire(&self) {
+    pub(crate) fn acquire(&self, spinners: Option<&Spinners<M>>) {
         if !self.take_when_free() {
-            self.wait_for_ever(Want::Exclusive);
+            self.wait_for_ever(Want::Exclusive, spinners);
         }
     }
 
     #[inline]
-    pub(crate) fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, timeout) }
+    pub(crate) fn acquire_or(
+        &self,
+        spinners: Option<&Spinners<M>>,
+        timeout: Timeout<'_, M>,
+    ) -> Result<(), GaveUp> {
+        if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, spinners, timeout) }
     }
 
     #[inline]
@@ -167,10 +188,10 @@ impl<M: Machine> BlockingWord<M> {
     }
 
     #[inline]
-    pub(crate) fn acquire_shared(&self, reads_already: bool) {
+    pub(crate) fn acquire_shared(&self, reads_already: bool, spinners: Option<&Spinners<M>>) {
         let want = Want::shared(reads_already);
         if !self.enter(want) {
-            self.wait_for_ever(want);
+            self.wait_for_ever(want, spinners);
         }
     }
 
@@ -178,10 +199,11 @@ impl<M: Machine> BlockingWord<M> {
     pub(crate) fn acquire_shared_or(
         &self,
         reads_already: bool,
+        spinners: Option<&Spinners<M>>,
         timeout: Timeout<'_, M>,
     ) -> Result<(), GaveUp> {
         let want = Want::shared(reads_already);
-        if self.enter(want) { Ok(()) } else { self.wait(want, timeout) }
+        if self.enter(want) { Ok(()) } else { self.wait(want, spinners, timeout) }
     }
 
     /// Enters first and reads the word by that: one line transfer where a load and a swap would be two. False when it had
@@ -331,22 +353,29 @@ impl<M: Machine> BlockingWord<M> {
     /// A function of its own, so that a lock taken at once makes no timeout.
     #[cold]
     #[inline(never)]
-    fn wait_for_ever(&self, want: Want) {
-        let _: Result<(), GaveUp> = self.wait(want, Timeout::NONE); // never gives up
+    fn wait_for_ever(&self, want: Want, spinners: Option<&Spinners<M>>) {
+        let _: Result<(), GaveUp> = self.wait(want, spinners, Timeout::NONE); // never gives up
     }
 
     #[cold]
     #[inline(never)]
-    fn wait(&self, want: Want, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        Waiter { lock: self, word: &self.word, want, waiter_state: WaiterState::Newcomer, since_ns: None }
-            .wait(timeout)
+    fn wait(
+        &self,
+        want: Want,
+        spinners: Option<&Spinners<M>>,
+        timeout: Timeout<'_, M>,
+    ) -> Result<(), GaveUp> {
+        let waiter_state = WaiterState::Newcomer;
+        Waiter { lock: self, word: &self.word, want, waiter_state, spinners, since_ns: None }.wait(timeout)
     }
 }
 
 impl<M: Machine> Waiter<'_, M> {
     fn wait(mut self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         loop {
-            let Some(state) = self.poll_word() else { return Ok(()) };
+            let Some(state) = self.poll_word().and_then(|state| self.spin(state, timeout)) else {
+                return Ok(());
+            };
             if timeout.cancel.is_some_and(|cancel| cancel.load(Relaxed) != 0)
                 || timeout.deadline.is_some_and(|deadline| deadline.passed::<M>())
             {
@@ -377,6 +406,34 @@ impl<M: Machine> Waiter<'_, M> {
         self.enter(state).err()
     }
 
+    /// Spins among the others that do, if the lock has a place for that and it is of use: not where others sleep already. A thread that
+    /// is the next to enter spins alone. `None` once it has entered, else the state last seen.
+    fn spin(&self, state: u32, timeout: Timeout<'_, M>) -> Option<u32> {
+        let Some(spinners) = self.spinners else { return Some(state) };
+        let newcomer = self.waiter_state == WaiterState::Newcomer;
+        let watch = || self.watch(timeout.within_ns(OWNER_SPIN_NS));
+        if !newcomer && state & RESERVED != 0 {
+            return watch();
+        }
+        if newcomer && state & SLEEPING != 0 || spinners.is_stuck() {
+            return Some(state);
+        }
+        let watched = spinners.as_first(timeout, watch);
+        watched.unwrap_or_else(|GaveUp| self.enter(self.word.load(Relaxed)).err())
+    }
+
+    /// Polls the word until the timeout. `None` once it has entered, else the state last seen.
+    fn watch(&self, timeout: Timeout<'_, M>) -> Option<u32> {
+        let may_enter = |state| self.want.enter(state, self.waiter_state).is_some();
+        let is_next = |state| self.waiter_state != WaiterState::Newcomer && state & RESERVED != 0;
+        let cycles = |state| if is_next(state) { NEXT_CYCLES[1] } else { FIRST_CYCLES };
+        let poll = |state| if may_enter(state) { Poll::Ready } else { Poll::BackOff(cycles(state)) };
+        while let Ok(state) = M::poll_or(self.word, Relaxed, timeout, poll) {
+            self.enter(state).err()?;
+        }
+        self.enter(self.word.load(Relaxed)).err()
+    }
+
     /// Enters from `state` or, when it changes meanwhile, from what it has become.
     fn enter(&self, mut state: u32) -> Result<(), u32> {
         while let Some(entered) = self.want.enter(state, self.waiter_state) {
@@ -403,8 +460,10 @@ impl<M: Machine> Waiter<'_, M> {
     }
 
     fn is_overdue(&self) -> bool {
-        let waited_ns = |since| M::clock_ns(Clock::Monotonic).saturating_sub(since);
-        self.since_ns.is_some_and(|since| waited_ns(since) > BYPASS_NS)
+        let Some(since_ns) = self.since_ns else { return false };
+        let now_ns = M::clock_ns(Clock::Monotonic);
+        now_ns.saturating_sub(since_ns) > BYPASS_NS
+            && self.spinners.is_none_or(|spinners| spinners.may_bar(now_ns, BYPASS_NS))
     }
 
     /// Sleeps until it is worth polling again.

@@ -6,11 +6,11 @@
 use machine::Machine;
 
 use crate::{
-    Anderson, Clh, ClhTimed, DowngradeLock, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
+    Anderson, Best, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
     GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
-    Qspin, RawLock, RawRwLock, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket,
-    Ticket4, TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas,
-    TtasBackoff,
+    Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Rw, RwNaive,
+    RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
+    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -38,6 +38,8 @@ pub struct Lock {
     pub timed: bool,
     /// Readers share it.
     pub shared: bool,
+    /// Nobody but the thread that has acquired it may release it.
+    pub owner_releases: bool,
     /// It counts acquisitions in words that wrap around.
     pub wraps: bool,
     /// Past some number of readers it lets no other in.
@@ -103,6 +105,7 @@ macro_rules! catalogue {
             bytes: size_of::<$type<machine::Native>>(),
             timed: abilities::$ability.timed,
             shared: abilities::$ability.shared,
+            owner_releases: <$type<machine::Native> as RawLock<machine::Native>>::OWNER_RELEASES,
             wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
             bounds_readers: bounds_readers!($ability $type),
         }),*];
@@ -110,11 +113,38 @@ macro_rules! catalogue {
         // A lock is as large whatever its waiters do while they wait, so that one size stands for both.
         $(const _: () = assert!(size_of::<$type<machine::Native>>() == size_of::<$type<machine::Patient>>());)*
 
-        /// Calls the visitor with the type of the lock of this name; none if there is no such lock.
+        /// Calls the visitor with the type of the lock of this name, which may be one of [`ELIDED`]; none if there is no such lock.
         pub fn visit<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
-            let lock = find(name)?;
+            let Some(lock) = find(name) else { return visit_elided(name, visitor) };
             match name {
                 $($name => Some(visitor.$ability::<$type<M>>(lock)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+macro_rules! elided {
+    ($($name:literal: $ability:ident $type:ident $base:literal by $policy:ident $(<$machine:ident>)?)*) => {
+        /// Elided forms of some locks, in the order in which tables show them. A lock is elided on a machine with transactions alone, which
+        /// few processors are: so they are in no other table.
+        pub const ELIDED: &[Lock] = &[$({
+            type M = machine::Native;
+            Lock {
+                name: $name,
+                summary: concat!("sections are transactions, and ", $base, " where they abort; ", stringify!($policy)),
+                source: "Rajwar and Goodman 2001; glibc since 2.18",
+                fairness: "none among transactions; that of the lock among those that acquire it",
+                owner_releases: true,
+                bytes: size_of::<Elided<$type<M>, $policy $(<$machine>)?>>(),
+                ..*named($base)
+            }
+        }),*];
+
+        fn visit_elided<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
+            let lock = find_elided(name)?;
+            match name {
+                $($name => Some(visitor.$ability::<Elided<$type<M>, $policy $(<$machine>)?>>(lock)),)*
                 _ => None,
             }
         }
@@ -198,13 +228,84 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether something bounds how often, or for how long, a waiter is bypassed: its [`fairness`](Self::fairness) is more than none.
+    ///
+    /// ```
+    /// use contend_locks::catalogue::find;
+    /// assert!(find("mcs").unwrap().bounds_bypassing() && !find("tas-backoff").unwrap().bounds_bypassing());
+    /// ```
+    #[must_use]
+    pub fn bounds_bypassing(&self) -> bool {
+        let first = self.fairness.split(';').next();
+        first != Some("none")
+    }
+}
+
 /// The lock of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Lock> {
     LOCKS.iter().find(|lock| lock.name == name)
 }
 
+impl Lock {
+    /// Whether it is an elided form, one of [`ELIDED`].
+    #[must_use]
+    pub fn is_elided(&self) -> bool {
+        find_elided(self.name).is_some()
+    }
+}
+
+fn find_elided(name: &str) -> Option<&'static Lock> {
+    ELIDED.iter().find(|lock| lock.name == name)
+}
+
+/// The lock of this name, elided or not: what machines can run that have transactions.
+#[must_use]
+pub fn find_in_any_form(name: &str) -> Option<&'static Lock> {
+    find(name).or_else(|| find_elided(name))
+}
+
+/// The lock of this name, as a constant.
+const fn named(name: &str) -> &'static Lock {
+    let mut number = 0;
+    while !same(LOCKS[number].name, name) {
+        number += 1;
+    }
+    &LOCKS[number]
+}
+
+const fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+elided! {
+    "elided:tas": timed Tas "tas" by RetryThenSkip<M>
+    "elided:ticket": tried Ticket "ticket" by RetryThenSkip<M>
+    "elided:mcs": tried Mcs "mcs" by RetryThenSkip<M>
+    "elided:glibc-mutex": timed GlibcMutex "glibc-mutex" by RetryThenSkip<M>
+    "elided:futex": timed Futex "futex" by RetryThenSkip<M>
+    "elided:best": timed_shared Best "best" by RetryThenSkip<M>
+    "elided:rw": timed_shared Rw "rw" by RetryThenSkip<M>
+    "elided-when-free:ticket": tried Ticket "ticket" by RetryWhenFree
+    "elided-one-by-one:ticket": tried Ticket "ticket" by RetryOneByOne<M>
+    "elided-less-often:ticket": tried Ticket "ticket" by RetryLessOften<M>
+}
+
 catalogue! {
+    "best": timed_shared Best {
+        summary: "the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps",
+        source: "composed of futex, rw and osq; Linux mutex since 3.10",
+        family: BackOffThenSleep,
+        fairness: "of those that sleep one enters in each ms, ahead of newcomers",
+        per_thread: "a node for each lock waited for, from the thread's pool",
+        nested: "any number",
+    }
     "tas": timed Tas {
         summary: "swap until the word was free; every attempt takes the line",
         source: "Anderson 1990",
@@ -369,7 +470,7 @@ catalogue! {
         summary: "a mutex that backs off while the lock is hot, then sleeps",
         source: "Drepper 2011; Go sync.Mutex 2016",
         family: BackOffThenSleep,
-        fairness: "bypassed for at most 1 ms for each that waits, then ahead of newcomers",
+        fairness: "of those that sleep one enters in each ms, ahead of newcomers",
         per_thread: "nothing",
         nested: "any number",
     }
@@ -377,7 +478,7 @@ catalogue! {
         summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
         source: "Courtois, Heymans and Parnas 1971; the word of futex",
         family: BackOffThenSleep,
-        fairness: "no new reader passes a waiting writer; bypassed for at most 1 ms for each that waits, then ahead of newcomers",
+        fairness: "no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers",
         per_thread: "nothing; a thread may say that it reads already",
         nested: "any number",
     }

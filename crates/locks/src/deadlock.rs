@@ -202,10 +202,21 @@ pub(crate) fn acquire(lock: usize, side: Side, try_acquire: impl FnOnce() -> boo
         table.waits.push(Wait { number, thread: std::thread::current(), lock, side, backtrace });
         number
     };
+    let waiting = Waiting { number };
     acquire();
-    let mut table = table();
-    table.waits.retain(|wait| wait.number != number);
-    table.hold(lock, side);
+    drop(waiting); // before the hold is there, or the thread would wait for itself
+    table().hold(lock, side);
+}
+
+/// A wait in the table. It is over too when the acquisition panics, as that of a lock does which denies deadlocks.
+struct Waiting {
+    number: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        table().waits.retain(|wait| wait.number != self.number);
+    }
 }
 
 /// Writes down that the calling thread holds the lock at the address, if it says so.

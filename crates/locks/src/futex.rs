@@ -9,13 +9,13 @@
 //! | with `RESERVED`            | a waiter has been bypassed for too long: newcomers stay out  |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
-//! Order: whoever comes first; a waiter is bypassed for at most 1 ms for each that waits. Any thread may release.
+//! Order: whoever comes first; of those that sleep one enters in each ms, whoever else comes. Any thread may release.
 //! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
 
 use machine::{GaveUp, Machine, Patient, Timeout};
 
 use crate::blocking::BlockingWord;
-use crate::{RawLock, TimedLock, TryLock};
+use crate::{Elidable, RawLock, TimedLock, TryLock};
 
 /// The blocking mutex, 4 bytes.
 pub struct Futex<M: Machine = Patient> {
@@ -30,7 +30,7 @@ unsafe impl<M: Machine> RawLock<M> for Futex<M> {
 
     #[inline]
     fn acquire(&self) {
-        self.word.acquire();
+        self.word.acquire(None);
     }
 
     #[inline]
@@ -55,6 +55,13 @@ unsafe impl<M: Machine> TryLock<M> for Futex<M> {
 unsafe impl<M: Machine> TimedLock<M> for Futex<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_or(timeout)
+        self.word.acquire_or(None, timeout)
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for Futex<M> {
+    fn await_free(&self) {
+        self.word.await_free();
     }
 }

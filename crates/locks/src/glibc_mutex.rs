@@ -16,7 +16,7 @@
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Machine, Patient, Slept, Timeout, Word};
 
-use crate::{RawLock, TimedLock, TryLock};
+use crate::{Elidable, RawLock, TimedLock, TryLock};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -92,5 +92,12 @@ unsafe impl<M: Machine> TimedLock<M> for GlibcMutex<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         if self.take_when_free() { Ok(()) } else { self.sleep_until_taken(timeout) }
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for GlibcMutex<M> {
+    fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |word| word == FREE);
     }
 }

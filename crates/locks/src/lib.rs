@@ -22,12 +22,15 @@
 //!
 //! | when                                                        | take |
 //! |-------------------------------------------------------------|------|
-//! | nothing is known, or waiting may take long                   | `Mutex<T>`, which is [`Futex`]: its waiters back off, then sleep |
+//! | nothing is known                                             | `Mutex<T, Best>` and `RwLock<T, Best>`, in 20 bytes: waiters back off, then spin in a queue, then sleep |
+//! | nothing is known, and there are many locks                   | `Mutex<T>`, which is [`Futex`], in 4 bytes: waiters back off, then sleep |
 //! | most look and few change                                     | `RwLock<T>`, which is [`Rw`]; measure: a reader writes the lock's word, too, so that short reads gain nothing |
 //! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
 //! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |
 //! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
 //! | waiting is rare, and the lock has to be small                | `Mutex<T, Ticket4>` or [`Ttas`] |
+//! | threads of real-time priorities share a lock                 | [`InheritingMutex<T>`](api::InheritingMutex), which is [`RtMutex`] |
+//! | threads take several locks, in no order of their own         | [`WwMutex<T>`](WwMutex), in a [transaction](WwClass::transaction) |
 //! | threads wait for something else than a lock                  | a [`WaitTable`]: they sleep until whoever changes it wakes them |
 //!
 //! [`GlibcMutex`] and its kin are what programs have without contend, for simulation and comparison.
@@ -54,7 +57,7 @@
 //! can refuse is a [`TryLock`]; one whose waiters can give up without harm is a [`TimedLock`]; one that lets readers
 //! share is a [`RawRwLock`]. The [`catalogue`] names them all.
 //!
-//! Any thread may release a lock: what its release needs lies in the lock or in memory that outlives threads.
+//! Any thread may release a lock, but for [`RtMutex`], and [`Ww`] when it is acquired in a context: what its release needs lies in the lock or in memory that outlives threads.
 //! No function here is `#[track_caller]`: the machine sees each access at its own line of the lock, so that every
 //! ordering has a site.
 //! A lock in its initial state is all zero bits, so that zero-filled memory and `NEW` mean the same.
@@ -70,6 +73,7 @@ mod anderson;
 pub mod api;
 mod backoff;
 mod barrier;
+mod best;
 mod blocking;
 pub mod catalogue;
 mod clh;
@@ -80,6 +84,8 @@ pub mod deadlock;
 #[cfg(not(feature = "deadlock_detection"))]
 #[path = "deadlock_off.rs"]
 mod deadlock;
+mod elided;
+mod elision;
 mod futex;
 mod glibc_adaptive;
 mod glibc_mutex;
@@ -98,12 +104,15 @@ pub mod prelude;
 mod qspin;
 #[cfg(doctest)]
 mod refused;
+mod ring;
+mod rt;
 mod rw;
 mod rw_naive;
 mod rw_queued;
 mod rwsem;
 mod semaphore;
 pub mod source;
+mod spinners;
 pub mod spinning;
 mod tas;
 mod tas_backoff;
@@ -116,12 +125,17 @@ mod ttas;
 mod ttas_backoff;
 mod upgradable;
 mod wait_table;
+mod ww;
+mod ww_mutex;
 
 pub use anderson::Anderson;
 pub use barrier::Barrier;
+pub use best::Best;
 pub use clh::Clh;
 pub use clh_timed::ClhTimed;
 pub use condvar::{Condvar, WaitTimeoutResult};
+pub use elided::{Elidable, Elided};
+pub use elision::{Next, Policy, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree};
 pub use futex::Futex;
 pub use glibc_adaptive::GlibcAdaptive;
 pub use glibc_mutex::GlibcMutex;
@@ -140,6 +154,7 @@ pub use mutex::LinuxMutex;
 pub use once::Once;
 pub use osq::Osq;
 pub use qspin::Qspin;
+pub use rt::RtMutex;
 pub use rw::Rw;
 pub use rw_naive::RwNaive;
 pub use rw_queued::RwQueued;
@@ -156,8 +171,10 @@ pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 pub use upgradable::Upgradable;
 pub use wait_table::{Spacing, WaitKey, WaitTable};
+pub use ww::{Ww, WwClass, WwContext, WwError};
+pub use ww_mutex::{WwDeadlock, WwMutex, WwMutexGuard, WwTransaction};
 
-pub use machine::{Clock, Deadline, GaveUp, Machine, Native, Patient, Timeout};
+pub use machine::{Clock, Deadline, Denied, GaveUp, Machine, Native, Patient, Timeout};
 
 /// A lock that one thread at a time holds.
 ///
@@ -183,6 +200,9 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     fn is_idle(&self) -> bool {
         true
     }
+
+    /// Whether nobody but the thread that has acquired the lock may release it.
+    const OWNER_RELEASES: bool = false;
 
     /// Whether the lock counts acquisitions in words that wrap around.
     const WRAPS: bool = false;
@@ -386,6 +406,7 @@ macro_rules! of_each_lock {
             McsTp,
             Osq,
             Qspin,
+            RtMutex,
             Rw,
             RwNaive,
             RwQueued,
@@ -399,6 +420,7 @@ macro_rules! of_each_lock {
             TpFutex,
             Ttas,
             TtasBackoff,
+            Ww,
         );
     };
 }

@@ -13,7 +13,7 @@
 use machine::{Machine, Patient, PlainCell};
 
 use crate::mcs_queue::{McsNode, McsQueue};
-use crate::{FairLock, RawLock, TryLock};
+use crate::{Elidable, FairLock, RawLock, TryLock};
 
 /// The MCS lock with nodes from the thread's pool, 16 bytes.
 pub struct Mcs<M: Machine = Patient> {
@@ -70,5 +70,12 @@ unsafe impl<M: Machine> TryLock<M> for Mcs<M> {
             unsafe { M::free_node(node) };
         }
         taken
+    }
+}
+
+// SAFETY: the tail is not null while anybody holds the lock, and is written by whoever takes a free one.
+unsafe impl<M: Machine> Elidable<M> for Mcs<M> {
+    fn await_free(&self) {
+        self.queue.await_free();
     }
 }

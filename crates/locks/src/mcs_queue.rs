@@ -99,6 +99,11 @@ impl<M: Machine> McsQueue<M> {
         }
     }
 
+    /// Waits until nobody is in the queue.
+    pub(crate) fn await_free(&self) {
+        M::spin_until(&self.tail, Relaxed, |tail| tail.is_null());
+    }
+
     /// Takes the lock if nobody is in the queue.
     ///
     /// # Safety

@@ -11,8 +11,7 @@
 //! | word           | written by                       | meaning                                          |
 //! |----------------|----------------------------------|--------------------------------------------------|
 //! | `spinners`     | see [`Osq`]                      | the queue of those that spin                     |
-//! | `first`        | whoever has `LIST`               | the first of the list of those that sleep        |
-//! | node `next`, `before` | whoever has `LIST`        | its neighbours in the list, which is a ring      |
+//! | `waiters`      | whoever has `LIST`               | the list of those that sleep, see `ring.rs`      |
 //! | node `thread`  | its owner                        | who waits there                                  |
 //! | node `woken`   | its owner clears, a release sets | what the owner sleeps on                         |
 //!
@@ -29,12 +28,11 @@
 //! Order: none, but the first waiter is bypassed only until it has been woken once. Any thread may release.
 //! Source: Linux since 3.16, `Documentation/locking/mutex-design.rst`; hand-off since 4.10.
 
-use core::ptr::null_mut;
-
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Machine, Node, Patient, PlainCell, Runs, Slept, Timeout, Word};
 
-use crate::{Osq, RawLock, TimedLock, TryLock};
+use crate::ring::{Linked, Links, Ring};
+use crate::{Elidable, Osq, RawLock, TimedLock, TryLock};
 
 const WAITERS: u32 = 1;
 const HANDOFF: u32 = 1 << 1;
@@ -45,8 +43,7 @@ const OWNER: u32 = u32::MAX << OWNER_SHIFT;
 
 /// A waiter in the list.
 struct MutexNode<M: Machine> {
-    next: M::Cell<*mut MutexNode<M>>,
-    before: M::Cell<*mut MutexNode<M>>,
+    links: Links<M, MutexNode<M>>,
     thread: M::Cell<u32>,
     woken: M::U32,
 }
@@ -58,7 +55,7 @@ unsafe impl<M: Machine> Node<M> for MutexNode<M> {}
 pub struct LinuxMutex<M: Machine = Patient> {
     word: M::U32,
     spinners: Osq<M>,
-    first: M::Cell<*mut MutexNode<M>>,
+    waiters: Ring<M, MutexNode<M>>,
     _padding: M::Cell<u32>, // so that all bytes of a lock are zeros at first
 }
 
@@ -74,9 +71,9 @@ const fn is_free(state: u32) -> bool {
     state & OWNER == 0
 }
 
-impl<M: Machine> MutexNode<M> {
-    fn address(&self) -> *mut Self {
-        core::ptr::from_ref(self).cast_mut()
+impl<M: Machine> Linked<M> for MutexNode<M> {
+    fn links(&self) -> &Links<M, Self> {
+        &self.links
     }
 }
 
@@ -92,48 +89,9 @@ impl<M: Machine> LinuxMutex<M> {
         }
     }
 
-    fn first(&self) -> Option<&'static MutexNode<M>> {
-        // SAFETY: null or a node in the list, which its owner cannot take out meanwhile.
-        unsafe { self.first.get().as_ref() }
-    }
-
-    fn is_first(&self, node: &'static MutexNode<M>) -> bool {
-        self.first.get() == node.address()
-    }
-
-    fn append(&self, node: &'static MutexNode<M>) {
-        let Some(first) = self.first() else {
-            node.next.set(node.address());
-            node.before.set(node.address());
-            self.first.set(node.address());
-            return;
-        };
-        let last = first.before.get();
-        node.next.set(first.address());
-        node.before.set(last);
-        first.before.set(node.address());
-        // SAFETY: as `first`.
-        unsafe { &*last }.next.set(node.address());
-    }
-
-    fn remove(&self, node: &'static MutexNode<M>) {
-        let (next, before) = (node.next.get(), node.before.get());
-        if next == node.address() {
-            self.first.set(null_mut());
-            return;
-        }
-        // SAFETY: neighbours in the list, as `first`.
-        unsafe { &*next }.before.set(before);
-        // SAFETY: as above.
-        unsafe { &*before }.next.set(next);
-        if self.is_first(node) {
-            self.first.set(next);
-        }
-    }
-
     /// The flags of the list as it is.
     fn flags(&self) -> u32 {
-        if self.first.get().is_null() { 0 } else { WAITERS }
+        if self.waiters.is_empty() { 0 } else { WAITERS }
     }
 
     /// Makes the first waiter the owner, or wakes it to find the lock free. The last that the caller does with the lock.
@@ -155,8 +113,8 @@ impl<M: Machine> LinuxMutex<M> {
             }
             if is_free(state)
                 && state & HANDOFF != 0
-                && let Some(first) = self.first()
-                && !self.is_first(node)
+                && let Some(first) = self.waiters.first()
+                && !self.waiters.is_first(node)
             {
                 self.pass_to(first, true);
                 return Claim::PassedOn;
@@ -255,7 +213,7 @@ impl<M: Machine> LinuxMutex<M> {
         let node = M::allocate_node::<MutexNode<M>>().node;
         node.thread.set(me);
         self.lock_list();
-        self.append(node);
+        self.waiters.push(node);
         let waited = self.wait_in_list(node, me, timeout);
         // SAFETY: taken out of the list.
         unsafe { M::free_node(node) };
@@ -272,21 +230,21 @@ impl<M: Machine> LinuxMutex<M> {
         let (mut was_woken, mut gives_up) = (false, false);
         loop {
             node.woken.store(0, Relaxed);
-            let asks = was_woken && self.is_first(node) && !gives_up;
+            let asks = was_woken && self.waiters.is_first(node) && !gives_up;
             match self.claim(node, me) {
                 Claim::Taken => {
-                    self.remove(node);
+                    self.waiters.remove(node);
                     self.word.store(me | self.flags(), Release); // [2] to whoever has the list next
                     return Ok(());
                 }
                 Claim::Held if gives_up => {
-                    self.remove(node);
+                    self.waiters.remove(node);
                     let flags = self.flags();
                     // What it has asked for goes to the next one, if there is any.
                     if self.unlock_list(flags, if flags == 0 { WAITERS | HANDOFF } else { 0 }) {
                         return Err(GaveUp);
                     }
-                    self.append(node); // free: taken in the next turn
+                    self.waiters.push(node); // free: taken in the next turn
                     continue;
                 }
                 Claim::Held => {
@@ -317,7 +275,7 @@ impl<M: Machine> LinuxMutex<M> {
                 }
             } else if self.word.compare_exchange(state, state | LIST, Acquire, Relaxed).is_ok() {
                 // [2] from whoever had the list
-                let first = self.first().expect("somebody waits while the word says so");
+                let first = self.waiters.first().expect("somebody waits while the word says so");
                 return self.pass_to(first, state & HANDOFF != 0);
             }
         }
@@ -327,7 +285,7 @@ impl<M: Machine> LinuxMutex<M> {
 // SAFETY: one thread at a time writes itself, or is written, into a word without an owner, or one that it owns.
 unsafe impl<M: Machine> RawLock<M> for LinuxMutex<M> {
     const NEW: Self =
-        Self { word: M::U32::ZERO, spinners: Osq::NEW, first: M::Cell::ZERO, _padding: M::Cell::ZERO };
+        Self { word: M::U32::ZERO, spinners: Osq::NEW, waiters: Ring::NEW, _padding: M::Cell::ZERO };
 
     #[inline]
     fn acquire(&self) {
@@ -365,5 +323,12 @@ unsafe impl<M: Machine> TimedLock<M> for LinuxMutex<M> {
             return Ok(());
         }
         self.wait(timeout)
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for LinuxMutex<M> {
+    fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |state| state == 0);
     }
 }

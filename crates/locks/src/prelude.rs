@@ -10,12 +10,13 @@
 use machine::Patient;
 
 pub use crate::api::{
-    Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+    InheritingMutex, InheritingMutexGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 pub use crate::{
-    Anderson, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock, GlibcRwlockNonrecursive,
-    GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq, Qspin, Rw, RwNaive,
-    RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
+    Anderson, Best, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock, GlibcRwlockNonrecursive,
+    GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq, Qspin, RtMutex, Rw,
+    RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
     TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
 };
 
@@ -33,3 +34,9 @@ pub type Semaphore = crate::Semaphore<Patient>;
 
 /// [`crate::WaitTable`] on the hardware.
 pub type WaitTable = crate::WaitTable<Patient>;
+
+/// [`crate::WwClass`] on the hardware.
+pub type WwClass = crate::WwClass<Patient>;
+
+/// [`crate::WwMutex`] on the hardware.
+pub type WwMutex<T> = crate::WwMutex<T, Patient>;

@@ -25,7 +25,7 @@ use core::ptr::null_mut;
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Integer, Machine, Node, Part, Patient, TakenNode, Word};
 
-use crate::{RawLock, TryLock};
+use crate::{Elidable, RawLock, TryLock};
 
 const LOCKED: u32 = 1;
 const PENDING: u32 = 1 << 8;
@@ -161,6 +161,13 @@ unsafe impl<M: Machine> TryLock<M> for Qspin<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.load(Relaxed) == 0 && self.take_when_free()
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for Qspin<M> {
+    fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |word| word == 0);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Programs that must not compile: safe code that would get at two `&mut` of one value. Each stands beside one that differs
+//! Programs that must not compile: safe code that would get at two `&mut` of one value, or wait for ever. Each stands beside one that differs
 //! by `unsafe` alone and does compile, so that it is not refused for another reason.
 //!
 //! A lock that does not exclude, for `Mutex` to hand out references by:
@@ -171,6 +171,27 @@
 //! unsafe { shared.raw() };
 //! ```
 //!
+//! A guard that only its own thread may drop, which others could get:
+//!
+//! ```compile_fail,E0080
+//! use contend_locks::prelude::*;
+//! let shared: Mutex<u64, RtMutex> = Mutex::new(0);
+//! ```
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//! let shared: InheritingMutex<u64> = InheritingMutex::new(0);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use contend_locks::prelude::*;
+//! let guarded: InheritingMutex<u64> = InheritingMutex::new(0);
+//! let held = guarded.lock();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || drop(held));
+//! });
+//! ```
+//!
 //! A value that threads must not share, shared by a lock or a guard:
 //!
 //! ```compile_fail,E0277
@@ -208,5 +229,93 @@
 //! let held = guarded.lock();
 //! std::thread::scope(|scope| {
 //!     scope.spawn(move || held.set(2));
+//! });
+//! ```
+//!
+//! A guard of a transaction that is kept while the transaction gives way: by a place outside, or by what the closure gives.
+//!
+//! ```compile_fail,E0521
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let (first, second) = (WwMutex::new(&class, 1), WwMutex::new(&class, 2));
+//! let mut kept = None;
+//! class.transaction(|taken| {
+//!     kept = Some(taken.lock(&first)?);
+//!     let second = taken.lock(&second)?;
+//!     Ok(*second)
+//! });
+//! ```
+//!
+//! ```compile_fail
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let (first, second) = (WwMutex::new(&class, 1), WwMutex::new(&class, 2));
+//! let held = class.transaction(|taken| {
+//!     let first = taken.lock(&first)?;
+//!     taken.lock(&second)?;
+//!     Ok(first)
+//! });
+//! ```
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let (first, second) = (WwMutex::new(&class, 1), WwMutex::new(&class, 2));
+//! let mut kept = None;
+//! class.transaction(|taken| {
+//!     kept = Some(*taken.lock(&first)?);
+//!     let second = taken.lock(&second)?;
+//!     Ok(*second)
+//! });
+//! ```
+//!
+//! A refusal that nobody looks at, or that is made up:
+//!
+//! ```compile_fail
+//! #![deny(unused_must_use)]
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let mutex = WwMutex::new(&class, 1);
+//! class.transaction(|taken| {
+//!     taken.lock(&mutex);
+//!     Ok(())
+//! });
+//! ```
+//!
+//! ```
+//! #![deny(unused_must_use)]
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let mutex = WwMutex::new(&class, 1);
+//! class.transaction(|taken| {
+//!     let _held = taken.lock(&mutex)?;
+//!     Ok(())
+//! });
+//! ```
+//!
+//! ```compile_fail,E0451
+//! use contend_locks::prelude::*;
+//! WwClass::wait_die().transaction(|_| Err::<(), _>(contend_locks::WwDeadlock { transaction: 0 }));
+//! ```
+//!
+//! A guard of a transaction on another thread than the transaction:
+//!
+//! ```compile_fail,E0277
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let mutex = WwMutex::new(&class, 1);
+//! let held = mutex.lock();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || drop(held));
+//! });
+//! ```
+//!
+//! ```
+//! use contend_locks::prelude::*;
+//! let class = WwClass::wait_die();
+//! let mutex = WwMutex::new(&class, 1);
+//! let held = mutex.lock();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| assert_eq!(*held, 1));
 //! });
 //! ```

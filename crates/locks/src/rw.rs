@@ -16,7 +16,7 @@
 use machine::{GaveUp, Machine, Patient, Timeout};
 
 use crate::blocking::BlockingWord;
-use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use crate::{DowngradeLock, Elidable, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 /// The blocking reader-writer lock, 4 bytes; at most 2²⁶ readers at once, further ones wait.
 pub struct Rw<M: Machine = Patient> {
@@ -31,7 +31,7 @@ unsafe impl<M: Machine> RawLock<M> for Rw<M> {
 
     #[inline]
     fn acquire(&self) {
-        self.word.acquire();
+        self.word.acquire(None);
     }
 
     #[inline]
@@ -56,7 +56,7 @@ unsafe impl<M: Machine> TryLock<M> for Rw<M> {
 unsafe impl<M: Machine> TimedLock<M> for Rw<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_or(timeout)
+        self.word.acquire_or(None, timeout)
     }
 }
 
@@ -64,7 +64,7 @@ unsafe impl<M: Machine> TimedLock<M> for Rw<M> {
 unsafe impl<M: Machine> RawRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
-        self.word.acquire_shared(reads_already);
+        self.word.acquire_shared(reads_already, None);
     }
 
     #[inline]
@@ -101,6 +101,13 @@ unsafe impl<M: Machine> DowngradeLock<M> for Rw<M> {
 unsafe impl<M: Machine> TimedRwLock<M> for Rw<M> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_shared_or(reads_already, timeout)
+        self.word.acquire_shared_or(reads_already, None, timeout)
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for Rw<M> {
+    fn await_free(&self) {
+        self.word.await_free();
     }
 }

@@ -14,8 +14,7 @@
 //! |--------------------|----------------------------------|------------------------------------------------|
 //! | `owner`            | whoever has come in              | bits 2 and up: the writer's thread + 1; `READERS_OWN`: readers have it, or had it last; `NOT_WORTH_SPINNING`, until those are gone. A hint |
 //! | `spinners`         | see [`Osq`]                      | the queue of the writers that spin             |
-//! | `first`            | whoever has `LIST`               | the first of the list of those that sleep      |
-//! | node `next`, `before` | whoever has `LIST`            | its neighbours in the list, which is a ring; `before` is null once it is out |
+//! | `waiters`          | whoever has `LIST`               | the list of those that sleep, see `ring.rs`    |
 //! | node `writer`      | its owner                        | who wants to write; 0: a reader                |
 //! | node `told`        | its owner clears, others set     | what the owner sleeps on: `TRY_AGAIN`, or `LET_IN` with the lock |
 //!
@@ -47,11 +46,10 @@
 //! Source: Waiman Long's rw_semaphore of Linux 5.3 (2019) as of 6.1, and its forebears: stealing by Alex Shi and Michel Lespinasse
 //! (2013), spinning by Tim Chen and Davidlohr Bueso (2014).
 
-use core::ptr::null_mut;
-
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Clock, GaveUp, Integer, Machine, Node, Patient, PlainCell, Runs, Slept, Timeout, Word};
 
+use crate::ring::{Linked, Links, Ring};
 use crate::{DowngradeLock, Osq, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 const WRITER: u32 = 1;
@@ -92,8 +90,7 @@ pub const SPINNING: u8 = 2;
 
 /// A waiter in the list.
 struct RwsemNode<M: Machine> {
-    next: M::Cell<*mut RwsemNode<M>>,
-    before: M::Cell<*mut RwsemNode<M>>,
+    links: Links<M, RwsemNode<M>>,
     writer: M::Cell<u32>,
     told: M::U32,
 }
@@ -106,7 +103,7 @@ pub struct Rwsem<M: Machine = Patient, const FORM: u8 = SPINNING> {
     count: M::U32,
     owner: M::U32,
     spinners: Osq<M>,
-    first: M::Cell<*mut RwsemNode<M>>,
+    waiters: Ring<M, RwsemNode<M>>,
 }
 
 /// [`Rwsem`] as it was before 3.10: first in, first out.
@@ -138,17 +135,15 @@ const fn barred(reads_already: bool) -> u32 {
     if reads_already { WRITER | FULL } else { WRITER | FULL | WAITERS | HANDOFF }
 }
 
-impl<M: Machine> RwsemNode<M> {
-    fn address(&self) -> *mut Self {
-        core::ptr::from_ref(self).cast_mut()
+impl<M: Machine> Linked<M> for RwsemNode<M> {
+    fn links(&self) -> &Links<M, Self> {
+        &self.links
     }
+}
 
+impl<M: Machine> RwsemNode<M> {
     fn reads(&self) -> bool {
         self.writer.get() == 0
-    }
-
-    fn is_queued(&self) -> bool {
-        !self.before.get().is_null()
     }
 
     /// Lets the owner go, whose node may be another one's afterwards.
@@ -172,80 +167,20 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         }
     }
 
-    fn first(&self) -> Option<&'static RwsemNode<M>> {
-        // SAFETY: null or a node in the list, which its owner cannot take out meanwhile.
-        unsafe { self.first.get().as_ref() }
-    }
-
-    fn is_first(&self, node: &'static RwsemNode<M>) -> bool {
-        self.first.get() == node.address()
-    }
-
-    /// A neighbour in the list.
-    ///
-    /// # Safety
-    /// Null, or a node in the list, or one that was taken out of it and waits to be told.
-    unsafe fn neighbour(node: *mut RwsemNode<M>) -> &'static RwsemNode<M> {
-        // SAFETY: as above.
-        unsafe { node.as_ref() }.expect("a node in the list has neighbours")
-    }
-
-    /// Puts the node at the end of the list, or in front of all.
-    fn enter_list(&self, node: &'static RwsemNode<M>, in_front: bool) {
-        let Some(first) = self.first() else {
-            node.next.set(node.address());
-            node.before.set(node.address());
-            self.first.set(node.address());
-            return;
-        };
-        let last = first.before.get();
-        node.next.set(first.address());
-        node.before.set(last);
-        first.before.set(node.address());
-        // SAFETY: as `first`.
-        unsafe { Self::neighbour(last) }.next.set(node.address());
-        if in_front {
-            self.first.set(node.address());
-        }
-    }
-
-    fn leave_list(&self, node: &'static RwsemNode<M>) {
-        let (next, before) = (node.next.get(), node.before.get());
-        node.before.set(null_mut());
-        if next == node.address() {
-            self.first.set(null_mut());
-            return;
-        }
-        // SAFETY: neighbours in the list, as `first`.
-        unsafe { Self::neighbour(next) }.before.set(before);
-        // SAFETY: as above.
-        unsafe { Self::neighbour(before) }.next.set(next);
-        if self.is_first(node) {
-            self.first.set(next);
-        }
-    }
-
     /// Takes the readers that are let in together out of the list. Gives the first and the last of them, linked by `next`, and
     /// how many they are.
     fn take_readers(&self, first: &'static RwsemNode<M>) -> (&'static RwsemNode<M>, u32) {
         let (mut last, mut count) = (first, 1);
-        let mut next = first.next.get();
-        self.leave_list(first);
-        while !self.first.get().is_null() && count < MOST_LET_IN {
-            // SAFETY: in the list, as `first`.
-            let node = unsafe { Self::neighbour(next) };
-            // Once round is enough: the list starts with a writer by then, or with the one behind the readers.
-            let is_last = node.next.get() == self.first.get();
-            next = node.next.get();
+        let mut next = self.waiters.after(first);
+        self.waiters.remove(first);
+        while let Some(node) = next.filter(|_| count < MOST_LET_IN) {
+            next = self.waiters.after(node);
             if node.reads() {
-                self.leave_list(node);
-                last.next.set(node.address());
+                self.waiters.remove(node);
+                last.links.lead_to(node);
                 last = node;
                 count += 1;
             } else if FORM == FIFO {
-                break;
-            }
-            if is_last {
                 break;
             }
         }
@@ -255,7 +190,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     /// Gives the list back, and with it `hold`, what the caller counts in the word. Lets in who is due, or wakes the first.
     /// `state` is the word as the caller has seen it.
     fn pass_on(&self, hold: u32, mut state: u32) {
-        let first = self.first();
+        let first = self.waiters.first();
         loop {
             let left = state.wrapping_sub(hold);
             let unlocked = without_list(left, first.is_none());
@@ -301,7 +236,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     /// Gives the list back and lets in readers from it, the first of which is this one. No writer can get in before.
     fn let_readers_in(&self, first: &'static RwsemNode<M>, hold: u32, mut state: u32) {
         let (last, count) = self.take_readers(first);
-        let next = self.first();
+        let next = self.waiters.first();
         let goes_on = next.is_some_and(RwsemNode::reads);
         self.owner.store(READERS_OWN, Relaxed);
         loop {
@@ -314,9 +249,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             }
         }
         let mut node = first;
-        while node.address() != last.address() {
-            // SAFETY: out of the list, and waiting to be told.
-            let next = unsafe { Self::neighbour(node.next.get()) };
+        while !core::ptr::eq(node, last) {
+            let next = node.links.next();
             node.tell(LET_IN);
             node = next;
         }
@@ -325,7 +259,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
 
     /// Gives the list back and the lock, for which `WRITER` is set, to the first waiter, a writer.
     fn hand_over(&self, first: &'static RwsemNode<M>) {
-        self.leave_list(first);
+        self.waiters.remove(first);
         self.owner.store(first.writer.get(), Relaxed);
         self.unlock_list();
         first.tell(LET_IN);
@@ -333,7 +267,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
 
     /// Gives the list back for a writer that has come in from it.
     fn unlock_list(&self) {
-        let done = if self.first.get().is_null() { LIST | HANDOFF | WAITERS } else { LIST | HANDOFF };
+        let done = if self.waiters.is_empty() { LIST | HANDOFF | WAITERS } else { LIST | HANDOFF };
         self.count.fetch_and(!done, Release); // [3] to whoever has the list next
     }
 }
@@ -495,7 +429,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let node = M::allocate_node::<RwsemNode<M>>().node;
         node.writer.set(me);
         let state = self.lock_list();
-        self.enter_list(node, false);
+        self.waiters.push(node);
         let waited = self.wait_in_list(node, me, state, timeout);
         // SAFETY: taken out of the list.
         unsafe { M::free_node(node) };
@@ -519,7 +453,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 Err(now) => state = now,
             }
             if gives_up {
-                self.leave_list(node);
+                self.waiters.remove(node);
                 if has_asked {
                     state = self.count.fetch_and(!HANDOFF, Relaxed) & !HANDOFF; // was for the caller
                 }
@@ -527,7 +461,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 return Err(GaveUp);
             }
             let asks = FORM != FIFO
-                && self.is_first(node)
+                && self.waiters.is_first(node)
                 && (state & HANDOFF != 0
                     || M::clock_ns(Clock::Monotonic).saturating_sub(since_ns) > BYPASS_NS);
             if asks && state & HANDOFF == 0 {
@@ -542,7 +476,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 return Ok(());
             }
             state = self.lock_list();
-            if !node.is_queued() {
+            if !node.links.are_in_list() {
                 self.pass_on(0, state);
                 Self::await_word(node);
                 return Ok(());
@@ -553,7 +487,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     /// Takes the lock for a writer in the list if it is free, and gives the list back then.
     fn claim(&self, node: &'static RwsemNode<M>, me: u32, mut state: u32) -> Result<(), u32> {
         loop {
-            if !is_free(state) || Self::hands_over(state) && !self.is_first(node) {
+            if !is_free(state) || Self::hands_over(state) && !self.waiters.is_first(node) {
                 return Err(state);
             }
             // [1], [2] from the last releases
@@ -563,7 +497,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             }
         }
         self.owner.store(me, Relaxed);
-        self.leave_list(node);
+        self.waiters.remove(node);
         self.unlock_list();
         Ok(())
     }
@@ -620,7 +554,11 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         node.writer.set(0);
         node.told.store(0, Relaxed);
         let state = self.lock_list();
-        self.enter_list(node, reads_already);
+        if reads_already {
+            self.waiters.push_first(node);
+        } else {
+            self.waiters.push(node);
+        }
         self.pass_on(READER, state);
         let waited = self.wait_in_list_shared(node, timeout);
         // SAFETY: taken out of the list.
@@ -637,9 +575,9 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         while !Self::is_let_in(node) {
             if Self::sleep(node, timeout) == Slept::GaveUp {
                 let state = self.lock_list();
-                let is_left = node.is_queued();
+                let is_left = node.links.are_in_list();
                 if is_left {
-                    self.leave_list(node);
+                    self.waiters.remove(node);
                 }
                 self.pass_on(0, state);
                 if is_left {
@@ -659,7 +597,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
 // SAFETY: a writer enters a word without writer and readers, or is handed one that has its mark; a reader one without writer.
 unsafe impl<M: Machine, const FORM: u8> RawLock<M> for Rwsem<M, FORM> {
     const NEW: Self =
-        Self { count: M::U32::ZERO, owner: M::U32::ZERO, spinners: Osq::NEW, first: M::Cell::ZERO };
+        Self { count: M::U32::ZERO, owner: M::U32::ZERO, spinners: Osq::NEW, waiters: Ring::NEW };
 
     #[inline]
     fn acquire(&self) {

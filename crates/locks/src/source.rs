@@ -8,9 +8,12 @@ pub const PLACE: &str = file!();
 pub const FILES: &[(&str, &str)] = &[
     ("anderson.rs", include_str!("anderson.rs")),
     ("backoff.rs", include_str!("backoff.rs")),
+    ("best.rs", include_str!("best.rs")),
     ("blocking.rs", include_str!("blocking.rs")),
     ("clh.rs", include_str!("clh.rs")),
     ("clh_timed.rs", include_str!("clh_timed.rs")),
+    ("elided.rs", include_str!("elided.rs")),
+    ("elision.rs", include_str!("elision.rs")),
     ("futex.rs", include_str!("futex.rs")),
     ("glibc_adaptive.rs", include_str!("glibc_adaptive.rs")),
     ("glibc_mutex.rs", include_str!("glibc_mutex.rs")),
@@ -25,10 +28,13 @@ pub const FILES: &[(&str, &str)] = &[
     ("mutex.rs", include_str!("mutex.rs")),
     ("osq.rs", include_str!("osq.rs")),
     ("qspin.rs", include_str!("qspin.rs")),
+    ("ring.rs", include_str!("ring.rs")),
+    ("rt.rs", include_str!("rt.rs")),
     ("rw.rs", include_str!("rw.rs")),
     ("rw_naive.rs", include_str!("rw_naive.rs")),
     ("rw_queued.rs", include_str!("rw_queued.rs")),
     ("rwsem.rs", include_str!("rwsem.rs")),
+    ("spinners.rs", include_str!("spinners.rs")),
     ("tas.rs", include_str!("tas.rs")),
     ("tas_backoff.rs", include_str!("tas_backoff.rs")),
     ("ticket.rs", include_str!("ticket.rs")),
@@ -39,6 +45,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ttas.rs", include_str!("ttas.rs")),
     ("ttas_backoff.rs", include_str!("ttas_backoff.rs")),
     ("upgradable.rs", include_str!("upgradable.rs")),
+    ("ww.rs", include_str!("ww.rs")),
 ];
 
 #[cfg(test)]
@@ -67,6 +74,7 @@ mod tests {
                 "source.rs",
                 "spinning.rs",
                 "wait_table.rs",
+                "ww_mutex.rs",
             ];
             let known = FILES.iter().any(|(file, _)| *file == name);
             assert!(known || around.contains(&name.as_str()) || !name.ends_with(".rs"), "{name}");

@@ -14,7 +14,7 @@
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Machine, Patient, Timeout, Word};
 
-use crate::{RawLock, TimedLock, TryLock};
+use crate::{Elidable, RawLock, TimedLock, TryLock};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -58,5 +58,12 @@ unsafe impl<M: Machine> TimedLock<M> for Tas<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         M::spin_rmw_or(&self.word, timeout, |word| word.swap(HELD, Acquire) == FREE) // [1] from release
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for Tas<M> {
+    fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |word| word == FREE);
     }
 }

@@ -15,7 +15,7 @@
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Integer, Machine, Patient, Word};
 
-use crate::{FairLock, RawLock, TryLock};
+use crate::{Elidable, FairLock, RawLock, TryLock};
 
 /// The ticket lock in 8 bytes: 2³² threads may wait.
 pub struct Ticket<M: Machine = Patient> {
@@ -61,5 +61,14 @@ unsafe impl<M: Machine> TryLock<M> for Ticket<M> {
     fn try_acquire(&self) -> bool {
         let now = self.serving.load(Acquire); // [1] from release
         self.next.compare_exchange(now, now.wrapping_add(1), Relaxed, Relaxed).is_ok()
+    }
+}
+
+// SAFETY: whoever holds it has drawn a number that is not served yet to the end: the two words differ, and drawing writes one of them.
+unsafe impl<M: Machine> Elidable<M> for Ticket<M> {
+    fn await_free(&self) {
+        let next = self.next.load(Relaxed);
+        // Others may have drawn and been served since.
+        M::spin_until(&self.serving, Relaxed, |serving| serving.wrapping_sub(next) < u32::MAX / 2);
     }
 }

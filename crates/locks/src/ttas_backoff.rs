@@ -15,7 +15,7 @@ use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{GaveUp, Machine, Patient, Poll, Timeout, Word};
 
 use crate::backoff::Backoff;
-use crate::{RawLock, TimedLock, TryLock};
+use crate::{Elidable, RawLock, TimedLock, TryLock};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -68,5 +68,12 @@ unsafe impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
             })?;
         }
         Ok(())
+    }
+}
+
+// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+unsafe impl<M: Machine> Elidable<M> for TtasBackoff<M> {
+    fn await_free(&self) {
+        M::spin_until(&self.word, Relaxed, |word| word == FREE);
     }
 }

@@ -120,7 +120,7 @@ fn guards_may_go_to_another_thread() {
 fn more_threads_than_cores_get_through_by_default() {
     const MANY: u64 = if cfg!(miri) { 10 } else { 20_000 };
     let sum: Mutex<u64, Mcs> = Mutex::new(0);
-    Patient::run(&Plan { threads: 8, cores: &[0; 8], duration_ns: None }, &|_| {
+    Patient::run(&Plan::on(&[0; 8]), &|_| {
         for _ in 0..MANY {
             *sum.lock() += 1;
         }

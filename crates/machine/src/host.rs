@@ -6,10 +6,12 @@
 
 pub mod counter;
 mod futex;
+mod inheriting;
 mod patience;
 mod run;
 pub mod thread;
 mod topology;
+mod transaction;
 mod words;
 mod yielding;
 
@@ -21,9 +23,10 @@ pub use futex::{Errno, fence_everyone as fence_running_threads};
 pub use patience::{Patience, Round, Sleeping, Spinning, set_spin_bound};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 
+use crate::transaction::Abort;
 use crate::{
-    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept, THREAD_MEMORY,
-    TakenNode, Timeout, Topology, Which, Word, never_gives_up,
+    Clock, Denied, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Slept,
+    THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word, never_gives_up,
 };
 
 /// This computer, with a way of waiting.
@@ -67,7 +70,7 @@ struct Watch<'a, P: Patience> {
 impl<'a, P: Patience> Watch<'a, P> {
     #[inline]
     fn new(timeout: Timeout<'a, Host<P>>, round: &mut Round) -> Self {
-        round.timeout(timeout.deadline, timeout.cancel.is_some());
+        round.timeout(timeout.deadline, timeout.cancel.is_some(), timeout.spins);
         Self { timeout, polls: 0 }
     }
 
@@ -126,6 +129,7 @@ impl<P: Patience> Host<P> {
                 P::pause(&mut round, word, value);
             } else if P::back_off(&mut round, cycles, word, value) {
                 Self::delay(cycles);
+                round.has_passed(cycles);
             }
         }
     }
@@ -142,6 +146,32 @@ unsafe impl<P: Patience> Machine for Host<P> {
     #[inline]
     fn fence(ordering: Ordering) {
         core::sync::atomic::fence(ordering);
+    }
+
+    #[inline]
+    fn has_transactions() -> bool {
+        transaction::is_available()
+    }
+
+    #[inline]
+    unsafe fn begin_transaction() -> Result<(), Abort> {
+        transaction::begin()
+    }
+
+    #[inline]
+    unsafe fn commit_transaction() {
+        // SAFETY: the caller's.
+        unsafe { transaction::commit() };
+    }
+
+    #[inline]
+    fn in_transaction() -> bool {
+        transaction::is_inside()
+    }
+
+    fn abort_transaction<const CODE: u8>() -> ! {
+        transaction::abort::<CODE>();
+        panic!("a transaction is aborted outside of any");
     }
 
     #[inline]
@@ -292,6 +322,23 @@ unsafe impl<P: Patience> Machine for Host<P> {
 
     fn wake(word: *const HostU32<P>, count: u32) -> u32 {
         futex::wake(word.cast(), count)
+    }
+
+    #[inline]
+    fn owner() -> u32 {
+        inheriting::owner()
+    }
+
+    fn acquire_inheriting(word: &HostU32<P>, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
+        inheriting::acquire(word.as_atomic(), timeout.deadline, timeout.cancel.map(HostU32::as_atomic))
+    }
+
+    fn try_acquire_inheriting(word: &HostU32<P>) -> Result<(), Denied> {
+        inheriting::try_acquire(word.as_atomic())
+    }
+
+    fn release_inheriting(word: &HostU32<P>) {
+        inheriting::release(word.as_atomic());
     }
 
     #[inline]

@@ -17,23 +17,28 @@
 pub extern crate std;
 
 pub mod host;
+pub mod inheriting;
 mod memory;
 pub mod random;
 #[cfg(doctest)]
 mod refused;
 mod run;
+pub mod transaction;
 mod wait;
 mod word;
 
 pub use core::sync::atomic::Ordering;
 
 pub use host::{Host, Native, Patient};
+pub use inheriting::Denied;
 pub use memory::{Home, LINE_BYTES, Node, Placed, THREAD_MEMORY, TakenNode};
-pub use run::{Counts, Event, Place, Plan, Run, Topology};
+pub use run::{Counts, Event, HIGHEST_PRIORITY, Place, Plan, Run, Topology};
+pub use transaction::Abort;
 pub use wait::{Clock, Deadline, GaveUp, Poll, Runs, Slept, Timeout, Which};
 pub use word::{Integer, Part, Plain, PlainCell, Word};
 
 use core::alloc::Layout;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 /// What a lock, a workload or a client may ask of the world.
@@ -51,6 +56,7 @@ use core::ptr::NonNull;
 /// | [`spin_publishing`] | a store of the time at each poll | the same, never parked      | an assumption; the time is not stored again |
 /// | [`spin_while_running`] | polite spin for a bound  | parked, until the thread loses its core too | an assumption, or given up |
 /// | [`sleep_while`]  | futex                      | parked, pays the wake-up             | blocked        |
+/// | [`acquire_inheriting`] | priority-inheriting futex | rt_mutex, its chain walk and its wake-up | blocked |
 ///
 /// Those with a [`Timeout`] give up at a deadline or when a cancel word becomes non-zero.
 ///
@@ -61,6 +67,7 @@ use core::ptr::NonNull;
 /// [`spin_publishing`]: Machine::spin_publishing_or
 /// [`spin_while_running`]: Machine::spin_while_running_or
 /// [`sleep_while`]: Machine::sleep_while
+/// [`acquire_inheriting`]: Machine::acquire_inheriting
 ///
 /// # Safety
 /// Locks keep threads apart, and follow pointers, by what a machine gives them. So its words and cells hold what was
@@ -263,6 +270,114 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     #[track_caller]
     fn wake(word: *const Self::U32, count: u32) -> u32;
 
+    /// The calling thread as the owner of a word that is given to [`acquire_inheriting`](Machine::acquire_inheriting): not zero,
+    /// within [`inheriting::OWNER`], unique among the threads alive. On the hardware it is the kernel's identifier of the thread,
+    /// so that it changes in a child of a fork.
+    fn owner() -> u32;
+
+    /// The kernel's slow path of a lock whose owner inherits the priority of those that wait: waits until the caller owns the
+    /// word, which then holds [`owner`](Machine::owner), and [`WAITERS`](inheriting::WAITERS) if others may wait. Without a kernel's
+    /// help a thread changes the word in two ways alone: from zero to its owner, and from that back to zero.
+    ///
+    /// A wait with a cancel word begins anew at each look at that, behind all of its priority: on the hardware after half a
+    /// millisecond, then ever more rarely, at last every 32 ms. One with a deadline alone keeps its place.
+    ///
+    /// # Errors
+    /// [`Denied`]. With [`Denied::OwnerDied`] nobody owns the word from then on, and whoever asks for it is told the same. On the
+    /// hardware those that were asleep already are told one after the other: the next one when a thread that was told has ended, which
+    /// keeps their priorities until then.
+    ///
+    /// # Panics
+    /// Where the system has no such locks.
+    #[track_caller]
+    fn acquire_inheriting(word: &Self::U32, timeout: Timeout<'_, Self>) -> Result<(), Denied>;
+
+    /// [`acquire_inheriting`](Machine::acquire_inheriting) without waiting: takes a word that is free, or that is between two owners
+    /// if the caller's priority is higher than the next one's.
+    ///
+    /// # Errors
+    /// As there; [`Denied::GaveUp`] if the word is taken.
+    #[track_caller]
+    fn try_acquire_inheriting(word: &Self::U32) -> Result<(), Denied>;
+
+    /// Releases a word that the caller owns, through the kernel: takes back what the caller has inherited by it, then wakes the
+    /// waiter of the highest priority. In a child of a fork it releases what the parent's thread had acquired, too; by then no
+    /// other thread of the child waits for it.
+    #[track_caller]
+    fn release_inheriting(word: &Self::U32);
+
+    /// Whether the machine has transactions. The answer never changes.
+    #[inline]
+    #[must_use]
+    fn has_transactions() -> bool {
+        false
+    }
+
+    /// Begins a transaction. From here to [`commit_transaction`](Machine::commit_transaction) all that the thread reads and writes
+    /// takes effect at once, for every other thread, whether that one is in a transaction or not; with an abort it has never been.
+    ///
+    /// **It returns again with every abort**, from wherever the thread is by then: its registers and its stack, and the words and cells
+    /// of the machine, are as they were at the call. A transaction within another is a part of that one, and aborts with it.
+    ///
+    /// # Errors
+    /// [`Abort`]: why there is no transaction, or no longer. [`Abort::UNAVAILABLE`] comes at once, and always.
+    ///
+    /// # Safety
+    /// Until it commits, the caller and those it returns to change nothing but words and cells of this machine and the thread's own
+    /// stack: what else they write is undone by the hardware, and is not by other machines. They run nothing that has to be undone,
+    /// either: no allocation, and no call of the system.
+    #[track_caller]
+    unsafe fn begin_transaction() -> Result<(), Abort> {
+        Err(Abort::UNAVAILABLE)
+    }
+
+    /// Commits the transaction that the thread has begun last. An inner one commits with the outer one.
+    ///
+    /// # Safety
+    /// The thread is [in a transaction](Machine::in_transaction).
+    #[track_caller]
+    unsafe fn commit_transaction() {}
+
+    /// Whether the caller is in a transaction.
+    #[inline]
+    #[must_use]
+    fn in_transaction() -> bool {
+        false
+    }
+
+    /// Aborts the caller's transaction with a code: [`begin_transaction`](Machine::begin_transaction) returns with
+    /// [`Abort::explicit`]. The code is a constant, since it is part of the processor's instruction.
+    ///
+    /// # Panics
+    /// Outside of a transaction.
+    #[track_caller]
+    fn abort_transaction<const CODE: u8>() -> ! {
+        panic!("a transaction is aborted outside of any, with the code {CODE}");
+    }
+
+    /// Runs `body` as a transaction. One that panics commits what it has done.
+    ///
+    /// # Errors
+    /// [`Abort`]. `body` has left no trace then, and is run once more by nobody: to try again is the caller's choice.
+    ///
+    /// # Safety
+    /// `body` does what [`begin_transaction`](Machine::begin_transaction) allows.
+    #[inline]
+    #[track_caller]
+    unsafe fn transaction<R>(body: impl FnOnce() -> R) -> Result<R, Abort> {
+        struct Commits<M: Machine>(PhantomData<M>);
+        impl<M: Machine> Drop for Commits<M> {
+            fn drop(&mut self) {
+                // SAFETY: begun below.
+                unsafe { M::commit_transaction() };
+            }
+        }
+        // SAFETY: the caller's.
+        unsafe { Self::begin_transaction()? };
+        let _commits = Commits::<Self>(PhantomData);
+        Ok(body())
+    }
+
     /// A number of the calling thread, unique among those alive, small, and used again after a thread has ended.
     fn thread() -> u32;
 
@@ -325,7 +440,8 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Runs `body(0)` to `body(threads - 1)` on threads of this machine, placed as the plan says, and waits for all.
     ///
     /// # Panics
-    /// When a body panicked, with its message; where the `std` feature is off the process aborts.
+    /// When a body panicked, with its message; where the `std` feature is off the process aborts. When the system refuses a thread
+    /// or its priority: no body runs then.
     fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run;
 
     /// Whether the plan's duration has not passed yet; always true without one.

@@ -71,13 +71,34 @@ pub struct Plan<'a> {
     /// After how many nanoseconds of this machine [`Machine::running`](crate::Machine::running) turns false;
     /// none: the body ends by itself.
     pub duration_ns: Option<u64>,
+    /// The real-time priority of each thread, from 1 to [`HIGHEST_PRIORITY`] as `SCHED_FIFO` has them, a higher number before a
+    /// lower one and before every normal thread; 0, or none given: a normal thread. The checked machine has no priorities:
+    /// it explores every order.
+    pub priorities: &'a [u8],
 }
+
+/// The highest real-time priority of a thread.
+pub const HIGHEST_PRIORITY: u8 = 99;
 
 impl Plan<'_> {
     /// So many threads anywhere, until their bodies end.
     #[must_use]
     pub const fn threads(threads: usize) -> Self {
-        Self { threads, cores: &[], duration_ns: None }
+        Self { threads, cores: &[], duration_ns: None, priorities: &[] }
+    }
+
+    /// The same for so many nanoseconds.
+    #[must_use]
+    pub const fn lasting(self, ns: u64) -> Self {
+        Self { duration_ns: Some(ns), ..self }
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// A thread on each of these cores, until their bodies end.
+    #[must_use]
+    pub const fn on(cores: &'a [u32]) -> Self {
+        Self { cores, ..Self::threads(cores.len()) }
     }
 }
 

@@ -58,16 +58,18 @@ pub struct Timeout<'a, M: Machine> {
     pub deadline: Option<Deadline>,
     /// Gives up once this word is not zero.
     pub cancel: Option<&'a M::U32>,
+    /// Does not sleep before the deadline: a bound that a lock sets on spinning, before it sleeps in its own way.
+    pub spins: bool,
 }
 
 impl<M: Machine> Timeout<'_, M> {
     /// Waits for ever.
-    pub const NONE: Self = Self { deadline: None, cancel: None };
+    pub const NONE: Self = Self { deadline: None, cancel: None, spins: false };
 
     /// Gives up at `deadline`.
     #[must_use]
     pub const fn at(deadline: Deadline) -> Self {
-        Self { deadline: Some(deadline), cancel: None }
+        Self { deadline: Some(deadline), cancel: None, spins: false }
     }
 }
 
@@ -75,18 +77,18 @@ impl<'a, M: Machine> Timeout<'a, M> {
     /// Gives up once `word` is not zero.
     #[must_use]
     pub const fn cancelled_by(word: &'a M::U32) -> Self {
-        Self { deadline: None, cancel: Some(word) }
+        Self { deadline: None, cancel: Some(word), spins: false }
     }
 }
 
 impl<M: Machine> Timeout<'_, M> {
-    /// Gives up `ns` from now, if not before.
+    /// Gives up `ns` from now, if not before, and spins until then.
     #[must_use]
     pub fn within_ns(self, ns: u64) -> Self {
         let clock = self.deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
         let at_ns = M::clock_ns(clock).saturating_add(ns);
         let at_ns = self.deadline.map_or(at_ns, |deadline| deadline.at_ns.min(at_ns));
-        Self { deadline: Some(Deadline { clock, at_ns }), ..self }
+        Self { deadline: Some(Deadline { clock, at_ns }), spins: true, ..self }
     }
 }
 

@@ -176,7 +176,7 @@ fn memory_can_be_placed() {
 
 #[test]
 fn a_run_counts_events_and_stops_after_its_duration() {
-    let plan = Plan { threads: 2, cores: &[0, 1], duration_ns: Some(5_000_000) };
+    let plan = Plan::on(&[0, 1]).lasting(5_000_000);
     let run = Native::run(&plan, &|_| {
         // At least once: on a machine that is busy the run may be over before a thread starts.
         loop {
@@ -195,6 +195,19 @@ fn a_run_counts_events_and_stops_after_its_duration() {
 #[should_panic(expected = "thread 1 of the run panicked")]
 fn a_panic_in_a_run_reaches_the_caller() {
     Native::run(&Plan::threads(2), &|thread| assert_ne!(thread, 1, "on purpose"));
+}
+
+/// Bodies may wait for each other, so that those whose threads are as planned must not run without the others.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no priorities")]
+fn a_run_that_lacks_a_priority_runs_no_body() {
+    let (ran, too_high) = (std::sync::atomic::AtomicBool::new(false), machine::HIGHEST_PRIORITY + 1);
+    let plan = Plan { priorities: &[0, too_high], ..Plan::threads(2) };
+    let refused = std::panic::catch_unwind(|| Native::run(&plan, &|_| ran.store(true, Relaxed)));
+    let message = refused.expect_err("no thread has that priority");
+    let message = message.downcast_ref::<String>().expect("a message");
+    assert!(message.starts_with("thread 1 of the run may not have the real-time priority 100"), "{message}");
+    assert!(!ran.into_inner());
 }
 
 /// The threads of a run borrow from its caller, so that one that cannot be started must not leave the others behind.

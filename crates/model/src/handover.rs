@@ -14,7 +14,7 @@ pub fn family_named(name: &str) -> Option<Family> {
         "backoff" | "proportional" | "exponential" => Some(Family::BackOff),
         "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Some(Family::Queue),
         "glibc" | "mutex" | "rwlock" => Some(Family::Blocking),
-        "futex" | "rw" => Some(Family::BackOffThenSleep),
+        "best" | "futex" | "rw" => Some(Family::BackOffThenSleep),
         _ => None,
     })
 }

@@ -112,7 +112,7 @@ fn wakes<const LOOKS: bool>(
 /// Operations a nanosecond of cores that each repeat `operation(core, number)` and what else one takes.
 fn repeat(hardware: &Hardware, cores: usize, rest_ns: u64, operation: impl Fn(usize, usize) + Sync) -> f64 {
     let numbers = (0..cores as u32).collect::<Vec<_>>();
-    let plan = Plan { threads: cores, cores: &numbers, duration_ns: Some(WARM_UP_NS + COUNTED_NS) };
+    let plan = Plan::on(&numbers).lasting(WARM_UP_NS + COUNTED_NS);
     let rest_cycles = rest_ns * hardware.mhz / 1_000;
     let run = Simulated::run(&plan, &|core| {
         let mut number = 0;
@@ -151,12 +151,12 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
     drop(steps);
     let mut table = Table::new([
         Column::text("what", "what"),
-        Column::number("cores", "cores"),
+        Column::number("cores", "cores").detail(),
         Column::text("form", "table"),
-        Column::number("rate", "operations/s of a core"),
-        Column::number("published", "published"),
-        Column::number("simulated", "simulated"),
-        Column::text("verdict", "verdict"),
+        Column::number("rate", "operations/s of a core").detail(),
+        Column::number("published", "published").kept(),
+        Column::number("simulated", "simulated").kept(),
+        Column::text("verdict", "verdict").kept(),
     ]);
     let (of_waits, of_wakes) = rates.split_at(waits.len() * Form::ALL.len());
     for ((threads, change), rates) in waits.into_iter().zip(of_waits.chunks(Form::ALL.len())) {
@@ -167,7 +167,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
             let published = (form == Form::Many).then_some(published);
             let met = published.map(|published| within(ratio, published));
             table.row([
-                Cell::from(format!("waits of {threads} threads on {WORDS} words each")),
+                Cell::from(format!("waits of {threads} threads")),
                 Cell::from(cores as u32),
                 Cell::from(form.name()),
                 Cell::from(rate * 1e9 / cores as f64),
@@ -183,7 +183,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
             let cores = all.cores() as f64;
             let percent = 100.0 * (1.0 - rate * between_ns as f64 / cores).max(0.0);
             table.row([
-                Cell::from(format!("% of time in wake-ups, {} µs between them", between_ns / 1_000)),
+                Cell::from(format!("% of time in wake-ups, every {} µs", between_ns / 1_000)),
                 Cell::from(all.cores() as u32),
                 Cell::from(if looks { "a look at the count first" } else { "the bucket's lock first" }),
                 Cell::from(rate * 1e9 / cores),
@@ -200,7 +200,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
         notes: vec![
             format!(
                 "Simulated and published of waits are throughput relative to 256 packed buckets, met within a factor of \
-                 {FACTOR_WITHIN}. An operation takes {rest_ns} ns besides, which is what perf_bench_futex.csv gives for four \
+                 {FACTOR_WITHIN}; each thread has {WORDS} words. An operation takes {rest_ns} ns besides, which is what perf_bench_futex.csv gives for four \
                  threads, bucket included. More threads than cores are one thread a core with the words of all."
             ),
             "Published of wake-ups are samples of a database on 240 cores in 16 sockets, of which nobody says how often it wakes whom; \

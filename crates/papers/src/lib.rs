@@ -14,6 +14,7 @@ pub mod published;
 mod simulated;
 mod sleeping;
 mod stability;
+mod transactions;
 
 use curve::Series;
 use lab::progress::Progress;
@@ -35,7 +36,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 17] = [
+pub static FIGURES: [Figure; 18] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -100,6 +101,11 @@ pub static FIGURES: [Figure; 17] = [
         name: "sleeping",
         summary: "Linux's rw_semaphore without and with stealing and spinning, and a mutex in its place, simulated",
         compute: |_, progress| sleeping::sleeping(progress),
+    },
+    Figure {
+        name: "tm",
+        summary: "Sections as transactions: a microkernel's messages, counters, look-ups, simulated",
+        compute: |_, progress| transactions::tm(progress),
     },
     Figure {
         name: "end-to-end",

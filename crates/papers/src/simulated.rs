@@ -238,7 +238,7 @@ pub(crate) fn throughput<'a>(
 
 /// The catalogue's own copy of a name.
 pub(crate) fn lock_name(name: &str) -> &'static str {
-    locks::catalogue::find(name).map_or("", |lock| lock.name)
+    locks::catalogue::find_in_any_form(name).map_or("", |lock| lock.name)
 }
 
 /// What the simulation says to a claim.

@@ -21,7 +21,7 @@ impl Visitor for Mixed {
             reads_percent: self.reads_percent,
             home: Home::FirstTouch,
         };
-        let plan = Plan { threads: self.threads, cores: &[], duration_ns: Some(3_000_000) };
+        let plan = Plan::threads(self.threads).lasting(3_000_000);
         let outcome = mix::run::<Native, P, ()>(&mix, &plan, 1);
         let outcome = outcome.unwrap_or_else(|wrong| panic!("{}: {wrong}", peer.name));
         assert!(outcome.total() > 0, "{}", peer.name);

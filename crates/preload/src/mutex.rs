@@ -417,11 +417,13 @@ impl Mutex {
     fn real_enter_after(&self, attempt: c_int, patience: Patience) -> Entered {
         match (attempt, patience) {
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
-                let started = recorder::stamp();
+                let recorded = thread::current().recording();
+                let (kind, mode, address) = (ObjectKind::Mutex, Mode::Exclusive, self.address());
                 // SAFETY: the caller's arguments, passed on.
-                match unsafe { self.real_lock(patience) } {
-                    0 => Ok(Some(started)),
-                    error => Err(error),
+                let wait = || unsafe { self.real_lock(patience) };
+                match recorder::while_waiting(recorded, &self.trace, kind, mode, address, wait) {
+                    (started, 0) => Ok(Some(started)),
+                    (_, error) => Err(error),
                 }
             }
             (error, _) => Err(error),

@@ -9,7 +9,8 @@
 //! - Every function may be called at any time, before [`start`] as well, and then does nothing. Asking [`enabled`]
 //!   first saves the call.
 //! - [`acquired`] comes right after an acquisition by a call of the lock functions, by the thread that now holds the
-//!   lock; `wait_started` is the [`stamp`] taken when the first attempt had failed, `None` when it had not.
+//!   lock; `wait_started` is the [`stamp`] taken when the first attempt had failed, `None` when it had not. A wait for
+//!   one of the C library's locks goes through [`while_waiting`], so that it can be seen while it lasts.
 //!   A thread that takes a recursive mutex which it holds already calls [`acquired_again`] instead, and nothing at the
 //!   matching unlock. Nested read locks call [`acquired`] and [`releasing`] each time.
 //! - [`releasing`] comes right before a release, while the caller still holds the lock; also before a condition wait
@@ -73,6 +74,22 @@ pub(crate) fn acquired_again(t: &PerThread, trace: &Trace) {
 #[inline]
 pub(crate) fn releasing(t: &PerThread, trace: &Trace, mode: Mode) {
     RECORDER.releasing(t, trace, mode);
+}
+
+/// Runs `wait`, which waits for a lock of the C library that the caller found held. Returns the stamp at its beginning, and its
+/// result.
+pub(crate) fn while_waiting<R>(
+    t: &PerThread,
+    trace: &Trace,
+    kind: ObjectKind,
+    mode: Mode,
+    address: usize,
+    wait: impl FnOnce() -> R,
+) -> (u64, R) {
+    let started = RECORDER.waits(t, trace, kind, mode, address);
+    let result = wait();
+    RECORDER.waits_no_more(t);
+    (started, result)
 }
 
 /// A try call found the lock held.

@@ -386,10 +386,12 @@ impl Rwlock {
         match (call(Patience::Try), patience) {
             (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
-                let started = recorder::stamp();
-                match call(patience) {
-                    0 => Ok(Some(started)),
-                    error => Err(error),
+                let recorded = thread::current().recording();
+                let (kind, address) = (ObjectKind::Rwlock, self.address());
+                let wait = || call(patience);
+                match recorder::while_waiting(recorded, &self.trace, kind, mode, address, wait) {
+                    (started, 0) => Ok(Some(started)),
+                    (_, error) => Err(error),
                 }
             }
             (error, _) => Err(error),

@@ -182,8 +182,9 @@ impl Spin {
         let entered = match (attempt(), patience) {
             (0, _) => Ok(None),
             (_, Patience::Wait) => {
-                let started = recorder::stamp();
-                wait();
+                let recorded = thread::current().recording();
+                let (kind, mode, address) = (ObjectKind::Spin, Mode::Exclusive, self.address());
+                let (started, _) = recorder::while_waiting(recorded, trace, kind, mode, address, wait);
                 Ok(Some(started))
             }
             (error, _) => Err(error),

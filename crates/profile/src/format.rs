@@ -217,6 +217,8 @@ words! {
         untouched_other,
         /// Threads of `threads` that joined others, and have touched no lock so far.
         only_joined,
+        /// 1: threads note which of the C library's locks they wait for, as long as they wait.
+        marks_waits,
     }
 }
 
@@ -266,10 +268,11 @@ words! {
         joining_since,
         /// Ticks in joins that are over. Summed over lives.
         join_ticks,
-        /// Not used.
-        reserved_3,
-        /// Not used.
-        reserved_4,
+        /// Ticks at the beginning of the wait for a lock that the thread is in; 0 if it is in none. Valid where
+        /// [`Process`]'s `marks_waits` says so. A signal handler that waits meanwhile ends it.
+        lock_waited_since,
+        /// What the thread waits for since then: the `key` of a [`Pair`].
+        lock_waited,
     }
 }
 
@@ -461,6 +464,75 @@ words! {
     }
 }
 
+words! {
+    /// A watch of the kernel's contended locks. It makes its section the kernel's: the [`Process`] in front of it, with process
+    /// identifier 0, stands for no process image, and is there for readers that do not know this record.
+    KernelWatch, KernelWatchValues {
+        /// See [`head`].
+        head,
+        /// 1 if everybody's waits are counted, 0 if those of the program and what it started.
+        machine,
+        /// `CLOCK_MONOTONIC` at the start of the watch, ns.
+        first_ns,
+        /// `CLOCK_MONOTONIC` when it was last drained, ns.
+        last_ns,
+        /// Events that were read.
+        events,
+        /// Events that found no space in the kernel's buffers.
+        lost,
+        /// Ends of waits whose beginnings were not seen.
+        unbegun,
+        /// Beginnings of waits whose ends were not seen.
+        unended,
+        /// Waits that are not among the locks, because the file could not grow.
+        dropped,
+        /// 1 if the kernel hid its addresses, so that nothing has a name.
+        nameless,
+        /// Cores that were watched.
+        cores,
+    }
+}
+
+words! {
+    /// A lock of the kernel, or all that were taken in one function; [`BUCKETS`] words follow: counts of waits by
+    /// [`crate::histogram::bucket`] of their ns.
+    KernelLock, KernelLockValues {
+        /// See [`head`].
+        head,
+        /// Its number in the watch, from 1.
+        number,
+        /// Of the variable that the lock is, or of the function that took it, see `kind`. A [`Type::KernelSymbol`] names it.
+        address,
+        /// `flags` of `lock:contention_begin` in the low half; in the high half 1 if `address` is a variable's.
+        kind,
+        /// Waits that are over.
+        waits,
+        /// Time in them, ns.
+        wait_ns,
+        /// The part of it on a core, spinning, ns.
+        spun_ns,
+        /// Waits that ended without the lock.
+        interrupted,
+        /// Locks at different addresses, up to a bound.
+        objects,
+    }
+}
+
+words! {
+    /// The waits for a lock of the kernel from one stack; the functions' addresses follow, innermost first. A
+    /// [`Type::KernelSymbol`] names each.
+    KernelStack, KernelStackValues {
+        /// See [`head`].
+        head,
+        /// The lock's number.
+        lock,
+        /// Waits that are over.
+        waits,
+        /// Time in them, ns.
+        wait_ns,
+    }
+}
+
 /// Types of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -487,6 +559,14 @@ pub enum Type {
     Run = 10,
     /// [`Task`].
     Task = 11,
+    /// [`KernelWatch`].
+    KernelWatch = 12,
+    /// [`KernelLock`] and its distribution.
+    KernelLock = 13,
+    /// [`KernelStack`] and its functions.
+    KernelStack = 14,
+    /// Bytes: an address of the kernel (8), and the name of what is there.
+    KernelSymbol = 15,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
@@ -501,6 +581,9 @@ pub const fn split_head(head: u64) -> (u16, u64) {
 
 /// Length in bytes of a [`Lock`] record with its stack.
 pub const LOCK_LENGTH: usize = Lock::LENGTH + FRAMES * 8;
+
+/// Length in bytes of a [`KernelLock`] record with its distribution.
+pub const KERNEL_LOCK_LENGTH: usize = KernelLock::LENGTH + BUCKETS * 8;
 
 // Positions are multiples of UNIT, and a pair fills whole cache lines.
 const _: () = {

@@ -24,5 +24,5 @@ pub mod tally;
 pub use pthread::object::ObjectKind;
 #[cfg(feature = "read")]
 pub use read::{
-    Diff, Error, LockKind, LockRow, LockTable, Options, Profile, TableHeader, Times, Usage, Within,
+    Diff, Error, LockId, LockKind, LockRow, LockTable, Options, Profile, TableHeader, Times, Usage, Within,
 };

@@ -6,10 +6,13 @@ mod debug_info;
 mod diff;
 mod export;
 mod files;
+mod kernel;
+pub mod live;
 mod lock_names;
 mod mappings;
 mod names;
 mod rows;
+pub mod running;
 mod stacks;
 mod symbols;
 mod table;
@@ -22,12 +25,15 @@ use std::time::Duration;
 
 pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{LockRecord, PairRecord, Section};
-pub use diff::{Change, Diff, Measures};
+pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures};
 pub use export::to_pprof;
+pub use kernel::{KernelCalls, KernelRow, KernelTable, kernel_lock_kind};
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};
-pub use table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage, Within};
+pub use table::{
+    LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage, Within,
+};
 pub use times::{Bucket, Times};
 
 use crate::format::{HeaderValues, RunValues, TaskValues};
@@ -99,6 +105,7 @@ pub struct Profile {
     pub(crate) sections: Vec<Section>,
     pub(crate) run: Option<RunValues>,
     pub(crate) tasks: Vec<TaskValues>,
+    pub(crate) kernel: Option<container::KernelRecords>,
 }
 
 impl Profile {

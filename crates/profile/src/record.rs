@@ -262,7 +262,11 @@ impl<H: Host> Recorder<H> {
         let Some(start) = block.take(Process::LENGTH) else { return false };
         // SAFETY: `take` gave the space, 8-aligned, and the mapping stays.
         let process = unsafe { &*start.cast::<Process>() };
-        process.store(&ProcessValues { head: head(Type::Process, Process::LENGTH), ..image.process });
+        process.store(&ProcessValues {
+            head: head(Type::Process, Process::LENGTH),
+            marks_waits: 1,
+            ..image.process
+        });
         block.push_bytes(Type::Arguments, &[image.arguments]);
         block.push_bytes(Type::Executable, &[image.executable]);
         self.section.store(core::ptr::from_ref(process).cast_mut(), Ordering::Release);
@@ -560,6 +564,34 @@ impl<H: Host> Recorder<H> {
         }
         pair.released.store(now, Relaxed);
         trace.released.store(now, Relaxed);
+    }
+
+    /// The caller begins to wait for a lock that it found held. Returns the stamp at which it does, for
+    /// [`Recorder::acquired`]; [`Recorder::waits_no_more`] comes first.
+    ///
+    /// A lock that has no number yet has just been taken for the first time: that wait is not noted.
+    #[cold]
+    pub fn waits(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) -> u64 {
+        // A thread that waits at its first lock gets its record now instead of afterwards, while it holds the lock. That takes
+        // time, which is no waiting.
+        let known = trace.lock() != 0 && !self.only_counts.load(Relaxed);
+        let pair = if known { self.pair(t, trace, kind, mode, address) } else { None };
+        let started = H::stamp();
+        if let Some(pair) = pair
+            && let Some(thread) = t.thread()
+        {
+            thread.lock_waited.store(pair.key.load(Relaxed), Relaxed);
+            thread.lock_waited_since.store(started, Ordering::Release); // who sees it sees whose wait it is
+        }
+        started
+    }
+
+    /// The wait is over, with the lock or without.
+    #[cold]
+    pub fn waits_no_more(&self, t: &PerThread) {
+        if let Some(thread) = t.thread() {
+            thread.lock_waited_since.store(0, Relaxed);
+        }
     }
 
     /// A try call found the lock held.

@@ -1,10 +1,14 @@
 //! The launching side of a recording: makes the file, keeps its clock, and adds what only the launcher can see.
 
+mod kernel;
+
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FlockOperation, flock};
@@ -12,10 +16,12 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::arena::{Arena, Grow, Need, write_header};
+use crate::arena::{Arena, Block, Grow, Need, write_header};
 use crate::clock::ticks;
 use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
 use crate::read::{Error, Profile};
+
+pub use kernel::{KernelSection, KernelWait, StackOfLock};
 
 /// How large a profile file may grow unless the user says otherwise, bytes.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -42,6 +48,8 @@ pub struct Recording {
     replaced: Option<PathBuf>,
     file: File,
     arena: Arena,
+    /// Bytes of the launcher's own blocks.
+    own: AtomicU64,
     /// What `arena` uses.
     _map: MmapRaw,
 }
@@ -73,7 +81,7 @@ impl Recording {
         let _ = lock(file); // a file system without locks has no protection, and still a profile
         let replaced = place.take_place_of(&path, overwrite)?;
         let file = place.keep()?;
-        Ok(Self { path, replaced, file, arena, _map: map })
+        Ok(Self { path, replaced, file, arena, own: AtomicU64::new(0), _map: map })
     }
 
     /// The program has started: what this profile replaced is gone for good.
@@ -129,7 +137,7 @@ impl Recording {
     pub fn finish(&self, run: RunValues, tasks: &[TaskValues]) -> io::Result<()> {
         self.note_time();
         let length = Run::LENGTH + tasks.len() * Task::LENGTH;
-        let take = |bytes| self.arena.allocate(self, Need::Essential, 0, 0, bytes);
+        let take = |bytes| self.allocate(Need::Essential, 0, bytes);
         let full = || io::Error::new(io::ErrorKind::StorageFull, "the profile cannot grow any more");
         // The run matters more than its threads.
         let block = take(length).or_else(|| take(Run::LENGTH)).ok_or_else(full)?;
@@ -145,11 +153,17 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether a program has begun to record: false means that the library was not loaded, or could not start. To be
-    /// asked before [`Recording::finish`].
+    /// Whether a program has begun to record: false means that the library was not loaded, or could not start.
     pub fn used(&self) -> bool {
         let Some(header) = self.arena.header() else { return false };
-        header.allocated.load(Relaxed) >= PAGE + Process::LENGTH as u64
+        header.allocated.load(Relaxed) - self.own.load(Relaxed) >= PAGE + Process::LENGTH as u64
+    }
+
+    /// A block of the launcher's own.
+    fn allocate(&self, need: Need, section: u64, length: usize) -> Option<Block> {
+        let block = self.arena.allocate(self, need, section, 0, length)?;
+        self.own.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
+        Some(block)
     }
 }
 
@@ -231,6 +245,14 @@ impl Drop for Fresh {
 fn hidden_beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{:016x}", random()))
+}
+
+/// The name beside which [`hidden_beside`] made this one, if it did.
+pub(crate) fn beside_hidden(hidden: &Path) -> Option<PathBuf> {
+    let name = hidden.file_name()?.as_bytes().strip_prefix(b".")?;
+    let (name, number) = name.split_at_checked(name.len().checked_sub(17)?)?;
+    let is_number = number[0] == b'.' && number[1..].iter().all(u8::is_ascii_hexdigit);
+    (is_number && !name.is_empty()).then(|| hidden.with_file_name(OsStr::from_bytes(name)))
 }
 
 /// Whether nothing is lost with a file but an earlier profile.

@@ -598,3 +598,52 @@ fn distributions_are_given_to_warm_pairs_only() {
     assert_eq!(of(300).buckets(Quantity::HoldSame).map(|(_, count)| count).sum::<u64>(), 45);
     assert_eq!(of(300).buckets(Quantity::Think).map(|(_, count)| count).sum::<u64>(), 45);
 }
+
+#[test]
+fn who_waits_is_noted_from_the_first_lock_on() {
+    let file = File::new(MIB, 1);
+    let (holder, waiter, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let waits = || {
+        let profile = Profile::parse("test", &file.bytes()).unwrap();
+        let section = &profile.sections()[0];
+        assert_eq!(section.process.marks_waits, 1);
+        let key =
+            section.pairs.iter().map(|pair| pair.values.key).find(|key| key >> 1 == u64::from(lock.lock()));
+        let threads = section.threads.values();
+        let waiting = threads.filter(|thread| thread.lock_waited_since != 0);
+        waiting.map(|thread| (Some(thread.lock_waited) == key, thread.lock_waited_since)).collect::<Vec<_>>()
+    };
+    recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+    assert_eq!(waits(), []);
+    pass(10);
+    // The thread has no record yet, nor one with this lock.
+    let since = recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    pass(5);
+    assert_eq!(waits(), [(true, since)]);
+    recorder.releasing(&holder, &lock, Mode::Exclusive);
+    recorder.waits_no_more(&waiter);
+    recorder.acquired(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(since));
+    assert_eq!(waits(), []);
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    assert_eq!((row.exclusive.contended, row.exclusive.wait.total_ns, row.threads), (1, 5.0, 2));
+    // A lock that nobody has a number for yet: only the time is told.
+    let unknown = Trace::new();
+    assert_eq!(recorder.waits(&waiter, &unknown, ObjectKind::Mutex, Mode::Exclusive, 0x2000), NOW.get());
+    assert_eq!((waits(), unknown.lock()), (vec![], 0));
+    // A thread that ends in a wait, cancelled, waits no more.
+    recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    recorder.thread_ends(&waiter);
+    assert_eq!(waits(), []);
+}
+
+#[test]
+fn a_wait_that_came_to_nothing_is_no_row() {
+    let file = File::new(MIB, 1);
+    let (holder, waiter, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    file.recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+    file.recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    let table = table(&file);
+    assert_eq!((table.rows.len(), table.rows[0].threads, table.rows[0].exclusive.acquisitions), (1, 1, 1));
+}

@@ -3,7 +3,7 @@
 use crate::text::{grouped, short};
 use crate::{Cell, Column, Screen, Table};
 use profile::Diff;
-use profile::read::{Change, Measures};
+use profile::read::{Change, KernelChange, KernelMeasures, Measures};
 
 /// The head, then the first `top` locks and the first `top` callers (all if 0) by what grew most.
 pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
@@ -21,12 +21,49 @@ pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
         short(before / 1e3),
         short(after / 1e3),
     );
-    format!(
+    let mut lines = format!(
         "{}By lock\n{}\nBy the function that touched the lock first\n{}",
         screen.fit(&head),
         table("lock", &diff.locks, top).terminal(screen),
         table("caller", &diff.callers, top).terminal(screen),
-    )
+    );
+    if let Some(kernel) = &diff.kernel {
+        lines.push_str("\nBy lock of the kernel\n");
+        lines.push_str(&kernel_table(kernel, top).terminal(screen));
+    }
+    lines
+}
+
+fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "kernel lock"),
+        Column::text("use", "use"),
+        Column::percent("growth_share", "growth %").kept(),
+        Column::text("waiting_share", "waiting %"),
+        Column::text("waited_us", "waited µs"),
+        Column::text("spun_us", "spinning µs").detail(),
+        Column::text("waits", "waits").detail(),
+    ]);
+    for change in changes.iter().take(top) {
+        let sides = |value: fn(&KernelMeasures) -> f64, unit: f64| {
+            Cell::from(sides(value(&change.before), value(&change.after), unit))
+        };
+        table.row([
+            change.name.as_str().into(),
+            change.kind.into(),
+            change.growth().into(),
+            sides(|m| m.share, 0.01),
+            sides(|m| m.waited_ns, 1e3),
+            sides(|m| m.spun_ns, 1e3),
+            sides(|m| m.waits, 1.0),
+        ]);
+    }
+    table
+}
+
+/// Before and after, in a unit.
+fn sides(before: f64, after: f64, unit: f64) -> String {
+    format!("{} → {}", short(before / unit), short(after / unit))
 }
 
 fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
@@ -41,8 +78,8 @@ fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
         Column::text("acquisitions", "acquires").detail(),
     ]);
     for change in changes.iter().take(top) {
-        let sides = |value: fn(&Measures) -> f64, unit: f64| -> Cell {
-            format!("{} → {}", short(value(&change.before) / unit), short(value(&change.after) / unit)).into()
+        let sides = |value: fn(&Measures) -> f64, unit: f64| {
+            Cell::from(sides(value(&change.before), value(&change.after), unit))
         };
         let ratio = Some(change.ratio()).filter(|ratio| ratio.is_finite());
         table.row([
@@ -102,8 +139,14 @@ mod tests {
             cores_used: [0.99, 5.4],
             locks: vec![change("cache::Table::tune_logger", 1e3, 9e3), change("log_lock", 4e2, 3e2)],
             callers: vec![change("serve_request", 1.4e3, 9.3e3)],
+            kernel: Some(vec![KernelChange {
+                name: "vm_mmap_pgoff".into(),
+                kind: "rwsem write",
+                before: KernelMeasures { waits: 12.0, waited_ns: 1.5e4, spun_ns: 0.0, share: 0.015 },
+                after: KernelMeasures { waits: 31.0, waited_ns: 4.2e5, spun_ns: 0.0, share: 0.42 },
+            }]),
         };
-        let names = ["cache::Table::tune_logger", "log_lock", "serve_request"];
+        let names = ["cache::Table::tune_logger", "log_lock", "serve_request", "vm_mmap_pgoff"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&diff, 0, screen)));
     }
 }

@@ -1,8 +1,8 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
-use crate::text::{grouped, printable, short};
+use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Screen, Table};
-use profile::read::Blocked;
+use profile::read::{Blocked, KernelRow, KernelTable};
 use profile::{LockRow, LockTable, Times, Usage, Within};
 use std::fmt::Write as _;
 
@@ -13,16 +13,87 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
     lines.push('\n');
     if table.rows.is_empty() {
         lines.push_str("No lock was touched by a call that is recorded.\n");
-        return lines;
+    } else {
+        lines.push_str(&rows(table, top).terminal(screen));
+        lines.push_str(&screen.fit(&left_out(&table.rows, top, LockRow::waited_ns)));
     }
-    lines.push_str(&rows(table, top).terminal(screen));
-    if let Some(rest) = table.rows.get(top..).filter(|rest| !rest.is_empty()) {
-        let waited_ns: f64 = rest.iter().map(LockRow::waited_ns).sum();
-        let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
-        let more = format!("{count} more locks, waited for {waited} in all (--top 0 shows them).\n");
-        lines.push_str(&screen.fit(&more));
+    if let Some(kernel) = &table.kernel {
+        lines.push('\n');
+        lines.push_str(&kernel_text(kernel, top, screen));
     }
     lines
+}
+
+/// How many rows are not shown, and what was waited for them.
+fn left_out<R>(rows: &[R], top: usize, waited_ns: impl Fn(&R) -> f64) -> String {
+    let Some(rest) = rows.get(top..).filter(|rest| !rest.is_empty()) else { return String::new() };
+    let waited_ns: f64 = rest.iter().map(waited_ns).sum();
+    let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
+    format!("{count} more locks, waited for {waited} in all (--top 0 shows them).\n")
+}
+
+/// The kernel's locks, as lines for people.
+fn kernel_text(kernel: &KernelTable, top: usize, screen: Screen) -> String {
+    let whose = if kernel.machine { "all processes" } else { "the program and what it started" };
+    if kernel.rows.is_empty() {
+        let none = format!("The kernel's locks: {whose} waited for none, in {}.\n", time(kernel.elapsed_ns));
+        return screen.fit(&none);
+    }
+    let mut head = format!(
+        "The kernel's locks: in {}, {whose} waited for them {} times, for {}.",
+        time(kernel.elapsed_ns),
+        grouped(kernel.waits()),
+        time(kernel.waited_ns()),
+    );
+    let cut = kernel.unbegun.saturating_add(kernel.unended);
+    if cut > 0 {
+        let _ = write!(head, " Of {} waits more, beginning or end was not seen.", grouped(cut));
+    }
+    head.push_str("\n\n");
+    let mut lines = screen.fit(&head);
+    lines.push_str(&kernel_rows(kernel, top).terminal(screen));
+    lines.push_str(&screen.fit(&left_out(&kernel.rows, top, |row| row.wait.total_ns)));
+    lines
+}
+
+/// Callers that are shown of a lock of the kernel.
+const CALLERS: usize = 3;
+
+/// The first `top` locks of the kernel.
+pub fn kernel_rows(kernel: &KernelTable, top: usize) -> Table {
+    let mut shown = Table::new(kernel_columns());
+    kernel.rows.iter().take(top).for_each(|row| shown.row(kernel_cells(row)));
+    shown
+}
+
+fn kernel_columns() -> [Column; 10] {
+    [
+        Column::text("lock", "kernel lock"),
+        Column::text("use", "use"),
+        Column::number("waits", "waits"),
+        Column::number("waited_ms", "waited ms").kept(),
+        Column::percent("waiting_share", "waiting %"),
+        Column::number("spinning_ms", "spinning ms"),
+        Column::number("wait_ns", "wait ns"),
+        Column::number("wait_p99_ns", "wait p99 ns").detail(),
+        Column::number("objects", "locks").detail(),
+        Column::text("callers", "called by").detail(),
+    ]
+}
+
+fn kernel_cells(row: &KernelRow) -> [Cell; 10] {
+    [
+        row.name.as_str().into(),
+        row.kind.into(),
+        row.waits.into(),
+        (row.wait.total_ns / 1e6).into(),
+        row.share.into(),
+        (row.spun_ns / 1e6).into(),
+        row.wait.mean_ns().into(),
+        row.wait.quantile_ns(0.99).into(),
+        row.objects.into(),
+        row.callers(CALLERS).join(", ").into(),
+    ]
 }
 
 fn header(table: &LockTable) -> String {
@@ -105,23 +176,39 @@ fn blocked_in(blocked: &Blocked) -> String {
     format!("Threads were blocked for {}: {}. {coverage}", time(total_ns), parts.join(", "))
 }
 
-/// A duration with a fitting unit.
-fn time(ns: f64) -> String {
-    let (unit, name) = match ns {
-        ns if ns >= 1e9 => (1e9, "s"),
-        ns if ns >= 1e6 => (1e6, "ms"),
-        ns if ns >= 1e3 => (1e3, "µs"),
-        _ => (1.0, "ns"),
-    };
-    format!("{} {name}", short(ns / unit))
-}
-
 /// The first `top` locks, a row for each way of using them.
 pub fn rows(table: &LockTable, top: usize) -> Table {
+    let mut shown = Table::new(columns(table));
+    for_each_use(table, top, |_, cells| shown.row(cells));
+    shown
+}
+
+/// All locks, the kernel's behind the program's, as comma-separated values.
+pub fn csv(table: &LockTable) -> String {
+    let of_kernel = kernel_columns().into_iter().filter(|column| !SHARED.contains(&column.key()));
+    let mut all = Table::new(columns(table).into_iter().chain(of_kernel));
+    let width = kernel_columns().len() - SHARED.len();
+    for_each_use(table, usize::MAX, |usage, cells| {
+        let waits = Cell::from(usage.contended);
+        all.row(cells.into_iter().chain([waits]).chain(vec![Cell::Missing; width - 1]));
+    });
+    for row in table.kernel.iter().flat_map(|kernel| &kernel.rows) {
+        let keys = kernel_columns().map(|column| column.key());
+        let process = ("process", Cell::from("kernel"));
+        all.row_of(keys.into_iter().zip(kernel_cells(row)).chain([process]));
+    }
+    all.csv()
+}
+
+/// Keys of columns that the program's locks and the kernel's have both.
+const SHARED: [&str; 4] = ["lock", "use", "waited_ms", "wait_p99_ns"];
+
+/// What is said of a lock of the program.
+fn columns(table: &LockTable) -> [Column; 26] {
     let counted = table.header.operations.is_some();
     let process = Column::text("process", "process");
     let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
-    let mut shown = Table::new([
+    [
         Column::text("lock", "lock"),
         if several { process.kept() } else { process.detail() },
         Column::text("use", "use"),
@@ -152,18 +239,21 @@ pub fn rows(table: &LockTable, top: usize) -> Table {
         Column::number("timeouts", "timeouts").detail(),
         Column::number("nested", "nested").detail(),
         Column::text("within", "acquired within").detail(),
-    ]);
+    ]
+}
+
+/// Makes the cells of each way of using the first `top` locks.
+fn for_each_use(table: &LockTable, top: usize, mut take: impl FnMut(&Usage, Vec<Cell>)) {
     for row in table.rows.iter().take(top) {
         let name = row.kind.name();
         let both = row.shared.acquisitions | row.shared.try_failures | row.shared.timeouts > 0;
         let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
         for (way, usage) in [(write, &row.exclusive), (format!("{name} read"), &row.shared)] {
             if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits > 0 {
-                shown.row(cells(table, row, way, usage));
+                take(usage, cells(table, row, way, usage));
             }
         }
     }
-    shown
 }
 
 fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Cell> {
@@ -215,17 +305,9 @@ fn within(within: &Within) -> String {
 mod tests {
     use super::*;
     use crate::every_screen;
-    use profile::read::{OwnCost, TableHeader, Unseen, Untouched};
+    use profile::read::{KernelCalls, OwnCost, TableHeader, Unseen, Untouched};
     use profile::{LockKind, ObjectKind, Options, Profile};
     use std::sync::Arc;
-
-    #[test]
-    fn times_have_a_fitting_unit() {
-        assert_eq!(
-            [0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time),
-            ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]
-        );
-    }
 
     #[test]
     fn every_column_is_documented() {
@@ -236,7 +318,7 @@ mod tests {
         let mut table = Profile::open(&path).unwrap().table(&Options::default());
         for operations in [None, Some(1)] {
             table.header.operations = operations;
-            let csv = rows(&table, 20).csv();
+            let csv = csv(&table);
             let keys: Vec<_> = csv.lines().next().unwrap().split(',').collect();
             assert!(keys.len() > 20, "{csv}");
             for key in keys {
@@ -310,6 +392,7 @@ mod tests {
 
     fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
         LockRow {
+            id: profile::LockId::default(),
             name: name.into(),
             site: name.into(),
             kind,
@@ -350,8 +433,84 @@ mod tests {
             ),
             row("log_lock", LockKind::Object(ObjectKind::Spin), usage(900, 1.2e4), Usage::default()),
         ];
-        let table = LockTable { header: header(), rows };
+        let table = LockTable { header: header(), rows, kernel: None };
         let names = ["cache::Table::tune_logger", "settings_lock"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
+    }
+
+    fn kernel_row(name: &str, kind: &'static str, waits: u64, wait_ns: f64, spun_ns: f64) -> KernelRow {
+        let functions = ["_raw_spin_lock", name, "d_alloc_parallel", "lookup_open.isra.0", "path_openat"];
+        KernelRow {
+            name: name.into(),
+            kind,
+            variable: false,
+            address: 0xffff_ffff_8100_0000,
+            objects: 1,
+            waits,
+            interrupted: 0,
+            wait: Times { count: waits, total_ns: wait_ns, ..Times::default() },
+            spun_ns,
+            share: Some(wait_ns / 1.5e10),
+            calls: vec![KernelCalls {
+                functions: functions.map(String::from).into(),
+                addresses: vec![1, 2, 3, 4, 5],
+                waits,
+                waited_ns: wait_ns,
+            }],
+        }
+    }
+
+    fn with_kernel() -> LockTable {
+        let rows =
+            vec![row("log_lock", LockKind::Object(ObjectKind::Spin), usage(900, 1.2e4), Usage::default())];
+        let kernel = KernelTable {
+            machine: false,
+            elapsed_ns: 2e9,
+            events: 123_456,
+            lost: 0,
+            unbegun: 2,
+            unended: 3,
+            dropped: 0,
+            rows: vec![
+                kernel_row("vm_mmap_pgoff", "rwsem write", 61_000, 1.9e9, 0.0),
+                kernel_row("lockref_get_not_dead", "spin", 700, 4.1e5, 4.1e5),
+                kernel_row("ext4_evict_inode [ext4]", "mutex", 28, 1.2e4, 9e3),
+            ],
+        };
+        LockTable { header: header(), rows, kernel: Some(kernel) }
+    }
+
+    #[test]
+    fn the_kernels_locks_on_every_screen() {
+        let table = with_kernel();
+        let names = ["log_lock", "vm_mmap_pgoff", "lockref_get_not_dead"];
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
+    }
+
+    #[test]
+    fn comma_separated_values_have_the_kernels_locks_in_the_same_columns() {
+        let csv = csv(&with_kernel());
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let keys = lines.next().unwrap();
+        let rows: Vec<_> = lines.collect();
+        assert_eq!(rows.len(), 4, "{csv}");
+        let of = |row: usize, key: &str| rows[row][keys.iter().position(|known| *known == key).unwrap()];
+        assert_eq!((of(0, "lock"), of(0, "waits"), of(0, "spinning_ms")), ("log_lock", "180", ""));
+        assert_eq!(
+            (of(1, "lock"), of(1, "process"), of(1, "use")),
+            ("vm_mmap_pgoff", "kernel", "rwsem write")
+        );
+        assert_eq!((of(1, "waited_ms"), of(1, "waits"), of(1, "acquisitions")), ("1900", "61000", ""));
+        assert_eq!((of(2, "spinning_ms"), of(2, "objects")), ("0.41", "1"));
+    }
+
+    #[test]
+    fn a_kernel_without_contention_is_said() {
+        let mut table = with_kernel();
+        let kernel = table.kernel.as_mut().unwrap();
+        kernel.rows.clear();
+        kernel.machine = true;
+        let text = text(&table, 2, Screen::FILE);
+        assert!(text.contains("all processes waited for none, in 2.00 s."), "{text}");
     }
 }

@@ -152,6 +152,11 @@ impl Column {
         Self::new(key, header, CellKind::Spread)
     }
 
+    /// What names it in JSON and CSV.
+    pub const fn key(&self) -> &'static str {
+        self.key
+    }
+
     /// A column that a narrow screen does without before any other. Of several, the last one goes first.
     #[must_use]
     pub const fn detail(self) -> Self {
@@ -218,6 +223,20 @@ impl Table {
         let cells: Vec<_> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a row has one cell for each column");
         self.rows.push(cells);
+    }
+
+    /// Adds a row that says something in the columns of these keys, and nothing in the others.
+    ///
+    /// # Panics
+    ///
+    /// When no column has the key.
+    pub fn row_of(&mut self, cells: impl IntoIterator<Item = (&'static str, Cell)>) {
+        let mut row = vec![Cell::Missing; self.columns.len()];
+        for (key, cell) in cells {
+            let place = self.columns.iter().position(|column| column.key == key);
+            row[place.expect("a column has the key")] = cell;
+        }
+        self.rows.push(row);
     }
 
     /// How many rows there are.

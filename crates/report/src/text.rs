@@ -80,6 +80,17 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// A duration in ns with a fitting unit: `12.3 ns`, `4.56 µs`, `7.89 ms`, `2.50 s`.
+pub fn time(ns: f64) -> String {
+    let (unit, name) = match ns {
+        ns if ns >= 1e9 => (1e9, "s"),
+        ns if ns >= 1e6 => (1e6, "ms"),
+        ns if ns >= 1e3 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    format!("{} {name}", short(ns / unit))
+}
+
 /// A value with a decimal prefix, for axes: `0.5`, `12`, `3.4 k`, `1.2 M`.
 pub fn prefixed(value: f64) -> String {
     const PREFIXES: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
@@ -118,6 +129,14 @@ mod tests {
         );
         assert_eq!(short(f64::NAN), "-");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn times_have_a_fitting_unit() {
+        assert_eq!(
+            [0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time),
+            ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]
+        );
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub(crate) enum Event {
     Timer(u32, u32),
     /// The end of a core's time slice, if it is still the same one.
     SliceEnd(u32, u32),
+    /// A thread's transaction has been aborted.
+    Aborted(u32),
+    /// A core hears that its thread's transaction conflicts with another access, if it is still the same one.
+    Conflict(u32, u32),
 }
 
 /// An event in one word, as it goes through the queue: its kind in the lowest bits, then the thread, line or core, then the
@@ -47,6 +51,8 @@ impl Packed {
             Event::Ready(thread) => (6, thread, 0),
             Event::Timer(thread, wait) => (7, thread, wait),
             Event::SliceEnd(core, slice) => (8, core, slice),
+            Event::Aborted(thread) => (9, thread, 0),
+            Event::Conflict(thread, transaction) => (10, thread, transaction),
         };
         // Threads, cores and lines have numbers of fewer bits: the arena has less than 4 GiB.
         debug_assert!(of >> (32 - KIND_BITS) == 0);
@@ -65,7 +71,9 @@ impl Packed {
             5 => Event::HomeFree(of),
             6 => Event::Ready(of),
             7 => Event::Timer(of, number),
-            _ => Event::SliceEnd(of, number),
+            8 => Event::SliceEnd(of, number),
+            9 => Event::Aborted(of),
+            _ => Event::Conflict(of, number),
         }
     }
 }
@@ -103,6 +111,12 @@ impl Clock {
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
         self.now >= self.horizon
+    }
+
+    /// Whether the horizon is zero, as it is while the running thread is in a transaction, and hardly ever else.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.horizon == 0
     }
 
     /// Whether nothing else happens up to a time.
@@ -149,8 +163,9 @@ mod tests {
                 Event::OwnerAnswers,
                 Event::HomeFree,
                 Event::Ready,
+                Event::Aborted,
             ];
-            let two = [Event::Timer, Event::SliceEnd];
+            let two = [Event::Timer, Event::SliceEnd, Event::Conflict];
             let numbered = two.iter().flat_map(|event| [0, u32::MAX].map(|number| event(of, number)));
             for event in one.iter().map(|event| event(of)).chain(numbered) {
                 assert_eq!(Packed::new(event).event(), event);

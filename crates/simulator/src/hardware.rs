@@ -1,7 +1,7 @@
 //! A machine file as the simulation uses it: places, latencies and costs in picoseconds.
 
 use machine::Place;
-use topology::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol};
+use topology::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol, Winner};
 
 use crate::Time;
 
@@ -89,6 +89,29 @@ pub struct Hardware {
     pub wake: Time,
     /// What a system call that wakes a sleeper on another core takes longer than one that wakes nobody.
     pub wake_call: Time,
+    /// Transactional memory, if there is any.
+    pub transactions: Option<TransactionalMemory>,
+}
+
+/// What transactions take, and how much they can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionalMemory {
+    /// Beginning one.
+    pub begin: Time,
+    /// Committing one.
+    pub commit: Time,
+    /// From an abort until the thread goes on where it has begun.
+    pub abort: Time,
+    /// From one interrupt of a core to the next, on average.
+    pub interrupts: Time,
+    /// Sets of the cache that keeps what is written.
+    pub l1_sets: u32,
+    /// Ways of each of them.
+    pub l1_ways: u32,
+    /// Lines of the cache that keeps what is read.
+    pub read_lines: u32,
+    /// Which of two transactions goes on.
+    pub winner: Winner,
 }
 
 impl Hardware {
@@ -150,6 +173,7 @@ impl Hardware {
             system_call: costs.time(&coherence.system_call).unwrap_or(DEFAULT_SYSTEM_CALL),
             wake: costs.figure(&file.handover.wake),
             wake_call: costs.time(&coherence.wake_call).unwrap_or(DEFAULT_WAKE_CALL),
+            transactions: costs.transactions(),
         })
     }
 
@@ -273,6 +297,20 @@ impl Costs<'_> {
         let across = self.time(&self.file.transfer.cross_socket).unwrap_or(0);
         let within = self.published_transfer() + 2 * self.passes() * self.die_hop();
         self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / self.passes())
+    }
+
+    fn transactions(&self) -> Option<TransactionalMemory> {
+        let file = self.file.transactions.as_ref()?;
+        Some(TransactionalMemory {
+            begin: self.figure(&file.begin),
+            commit: self.figure(&file.commit),
+            abort: self.figure(&file.abort),
+            interrupts: self.figure(&file.interrupts),
+            l1_sets: file.l1_sets,
+            l1_ways: file.l1_ways,
+            read_lines: file.read_lines,
+            winner: file.winner,
+        })
     }
 
     fn misses_in_flight(&self) -> Result<u32, String> {

@@ -24,8 +24,63 @@
 //! assert!(report.all_lines.all_misses() > 60);
 //! ```
 //!
+//! # Real-time priorities
+//!
+//! A plan gives threads priorities, and the simulated kernel lets the owner of a lock inherit them. Three threads of one core: the
+//! low one is inside when the high one comes, and then the middling one, which needs no lock and runs for 5 ms.
+//!
+//! ```
+//! use contend_simulator::{Hardware, Simulated, Simulation};
+//! use locks::{Futex, RawLock, RtMutex};
+//! use machine::{Clock, Deadline, Home, Machine, Ordering::Relaxed, Placed, Plan, Timeout, Word};
+//!
+//! const NS_PER_US: u64 = 1_000;
+//!
+//! fn now_us() -> u64 {
+//!     Simulated::clock_ns(Clock::Monotonic) / NS_PER_US
+//! }
+//!
+//! fn run_for(us: u64, hardware: &Hardware) {
+//!     Simulated::delay(us * hardware.mhz);
+//! }
+//!
+//! fn sleep_until(us: u64) {
+//!     let never = Placed::<_, Simulated>::new(<Simulated as Machine>::U32::ZERO, Home::FirstTouch);
+//!     let deadline = Deadline { clock: Clock::Monotonic, at_ns: us * NS_PER_US };
+//!     Simulated::sleep_while(&never, 0, Timeout::at(deadline));
+//! }
+//!
+//! /// How long the high thread waits for the lock, in microseconds.
+//! fn waited_us<L: RawLock<Simulated>>(hardware: &Hardware) -> u64 {
+//!     let simulated = Simulation::new(hardware).run(|| {
+//!         let lock = Placed::<_, Simulated>::new(L::NEW, Home::FirstTouch);
+//!         let waited = Placed::<_, Simulated>::new(<Simulated as Machine>::U64::ZERO, Home::FirstTouch);
+//!         let plan = Plan { threads: 3, cores: &[0; 3], duration_ns: None, priorities: &[1, 2, 3] };
+//!         Simulated::run(&plan, &|thread| match thread {
+//!             0 => lock.critical(|| run_for(100, hardware)),
+//!             1 => {
+//!                 sleep_until(60);
+//!                 run_for(5_000, hardware);
+//!             }
+//!             _ => {
+//!                 sleep_until(50);
+//!                 let from = now_us();
+//!                 lock.critical(|| waited.store(now_us() - from, Relaxed));
+//!             }
+//!         });
+//!         waited.load(Relaxed)
+//!     });
+//!     simulated.unwrap().0
+//! }
+//!
+//! # let file = topology::carried::machine("dl580");
+//! let hardware = Hardware::new(&file).unwrap();
+//! assert_eq!((waited_us::<Futex<_>>(&hardware), waited_us::<RtMutex<_>>(&hardware)), (5_083, 59));
+//! ```
+//!
 //! The machine is sequentially consistent, a store being complete before the thread's next access, unless the machine
 //! file asks for store buffers, which make it TSO. Caches do not run out of space. Orderings cost nothing of their own.
+//! Transactions are there where the machine file has a table of them: see [`hardware::TransactionalMemory`].
 
 mod arena;
 mod clock;
@@ -47,8 +102,8 @@ mod words;
 
 pub use arena::MAX_THREADS;
 pub use engine::Options;
-pub use hardware::{Hardware, HardwareError, MAX_CORES, PS_PER_NS};
-pub use report::{Distance, LineCounts, LockCounts, Report};
+pub use hardware::{Hardware, HardwareError, MAX_CORES, PS_PER_NS, TransactionalMemory};
+pub use report::{Distance, LineCounts, LockCounts, Report, TransactionCounts};
 pub use simulated::Simulated;
 pub use simulation::Simulation;
 pub use stopped::{Reason, Stopped};

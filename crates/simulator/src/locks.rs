@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::LockCounts;
+use crate::report::{LockCounts, TransactionCounts};
 use crate::{NOBODY, Time};
 
 /// The locks that were announced, in the order of their first announcements, and for which of them each access counts.
@@ -80,6 +80,13 @@ impl Locks {
         if let Some(lock) = self.all.get_mut(number as usize) {
             lock.counts.misses += 1;
             lock.counts.miss_ps += waited;
+        }
+    }
+
+    /// Counts something of transactions for a lock, if there is one with this number.
+    pub(crate) fn count_transaction(&mut self, number: u32, count: impl Fn(&mut TransactionCounts)) {
+        if let Some(lock) = self.all.get_mut(number as usize) {
+            count(&mut lock.counts.transactions);
         }
     }
 

@@ -24,6 +24,12 @@ pub(crate) struct NodePools {
 }
 
 impl NodePools {
+    /// Whether there is a free node for a thread in memory that has been made.
+    pub(crate) fn has_free(&self, thread: u32) -> bool {
+        let pool = self.pools.get(thread as usize).copied().flatten();
+        pool.is_some_and(|(_, taken)| taken != (1 << NAMED_NODES) - 1) || !self.spare.is_empty()
+    }
+
     /// A free node of a thread, and its name if it is one of the pool.
     pub(crate) fn take(&mut self, arena: &mut SimulatedMemory, thread: u32) -> (NonNull<u8>, Option<u32>) {
         let (pool, taken) = self.pool(arena, thread);

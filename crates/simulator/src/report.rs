@@ -1,6 +1,8 @@
 //! What a simulation counted.
 
+use machine::transaction::Cause;
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 use crate::Time;
 
@@ -120,6 +122,58 @@ pub struct LockCounts {
     pub misses: u64,
     /// What those misses took, in picoseconds.
     pub miss_ps: Time,
+    /// Transactions that were begun between the announcement of an acquisition and the acquisition; absent if there were none.
+    #[serde(skip_serializing_if = "TransactionCounts::is_zero")]
+    pub transactions: TransactionCounts,
+}
+
+/// Counters of transactions. One within another is a part of that one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TransactionCounts {
+    /// Transactions begun, each attempt counted.
+    pub begun: u64,
+    /// Those that committed.
+    pub committed: u64,
+    /// Those that aborted, by [`Cause::ALL`]; by the causes' names where serialised.
+    #[serde(serialize_with = "by_cause")]
+    pub aborted: [u64; Cause::ALL.len()],
+    /// What those that aborted took, from the beginning until the thread went on there, in picoseconds.
+    pub wasted_ps: Time,
+}
+
+impl TransactionCounts {
+    /// Whether there were none.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// Those that aborted, whatever the cause.
+    #[must_use]
+    pub fn all_aborted(&self) -> u64 {
+        self.aborted.iter().sum()
+    }
+
+    /// Those that aborted for this cause.
+    #[must_use]
+    pub fn aborted_by(&self, cause: Cause) -> u64 {
+        Cause::ALL.iter().zip(self.aborted).filter(|(of, _)| **of == cause).map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn count_abort(&mut self, cause: Cause, wasted: Time) {
+        for (of, count) in Cause::ALL.iter().zip(&mut self.aborted) {
+            *count += u64::from(*of == cause);
+        }
+        self.wasted_ps += wasted;
+    }
+}
+
+fn by_cause<S: Serializer>(aborted: &[u64; Cause::ALL.len()], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(aborted.len()))?;
+    for (cause, count) in Cause::ALL.iter().zip(aborted) {
+        map.serialize_entry(cause.name(), count)?;
+    }
+    map.end()
 }
 
 /// Counters of the simulation itself.
@@ -152,6 +206,9 @@ pub struct Report {
     pub lines: Vec<LineReport>,
     /// Each lock that was announced, in the order of the first announcements.
     pub locks: Vec<LockCounts>,
+    /// All transactions; absent if there were none.
+    #[serde(skip_serializing_if = "TransactionCounts::is_zero")]
+    pub transactions: TransactionCounts,
     /// Of the simulation itself.
     pub totals: Totals,
 }

@@ -6,6 +6,11 @@
 //! as it stays eligible, and is asked at ticks of the clock alone. A sleeper's lag, what it was short of the average or past it,
 //! is kept: who was short of it takes the core at once when it wakes up, and who was past it stays in the queue, asleep, until
 //! its turn would have come.
+//!
+//! Threads of a real-time priority come before all of these, as `SCHED_FIFO` has it: a higher priority before a lower one, first
+//! in, first out within a priority; they have the core until they leave it or a higher priority comes.
+
+use std::collections::VecDeque;
 
 use crate::{NOBODY, Time};
 
@@ -23,12 +28,23 @@ struct Entry {
     last_ran: Time,
 }
 
+/// A thread of a real-time priority in the queue.
+#[derive(Clone, Copy)]
+struct Realtime {
+    thread: u32,
+    priority: u8,
+}
+
 /// The threads of one core.
 pub(crate) struct RunQueue {
     slice: i64,
     tick: Time,
-    /// The thread that has the core.
+    /// The thread that has the core, if it is a normal one.
     running: Option<Entry>,
+    /// The thread that has the core, if it has a real-time priority.
+    realtime: Option<Realtime>,
+    /// Those of real-time priorities that wait, in the order in which they will run.
+    realtime_waiting: VecDeque<Realtime>,
     /// Until when the running thread's time is counted.
     counted: Time,
     /// What the running thread will have run when it need no longer be left the core.
@@ -59,6 +75,8 @@ impl RunQueue {
             slice: (slice as i64).max(1),
             tick,
             running: None,
+            realtime: None,
+            realtime_waiting: VecDeque::new(),
             counted: 0,
             protected: 0,
             slice_end: Time::MAX,
@@ -72,18 +90,18 @@ impl RunQueue {
     /// Who has the core, or nobody.
     #[inline]
     pub(crate) fn running(&self) -> u32 {
-        self.running.map_or(NOBODY, |entry| entry.thread)
+        let realtime = self.realtime.map(|entry| entry.thread);
+        realtime.or(self.running.map(|entry| entry.thread)).unwrap_or(NOBODY)
     }
 
-    /// How many threads wait for the core.
-    #[inline]
-    pub(crate) fn ready(&self) -> usize {
-        self.ready
+    /// How many normal threads wait for the core, those that another core may take.
+    pub(crate) fn movable(&self) -> usize {
+        self.ready - self.realtime_waiting.len()
     }
 
     /// How many threads could run.
     pub(crate) fn load(&self) -> usize {
-        self.ready + usize::from(self.running.is_some())
+        self.ready + usize::from(self.running() != NOBODY)
     }
 
     /// The number of the slice, and when it is over: never, if nobody else wants the core.
@@ -97,6 +115,102 @@ impl RunQueue {
         self.counted = at;
         let entry = self.placed(thread, lag, at);
         self.run(entry, at);
+    }
+
+    /// Gives the core, which is nobody's, to a thread of a real-time priority.
+    pub(crate) fn start_realtime(&mut self, thread: u32, priority: u8) {
+        self.run_realtime(Realtime { thread, priority });
+    }
+
+    /// Adds a thread of a real-time priority while another one has the core, behind or, `at_head`, before the others of its
+    /// priority; says whether that other one has to leave the core now.
+    pub(crate) fn add_realtime(&mut self, thread: u32, priority: u8, at_head: bool, now: Time) -> bool {
+        let goes_before =
+            |other: &Realtime| other.priority < priority || at_head && other.priority == priority;
+        let waiting = &self.realtime_waiting;
+        let place = waiting.iter().position(goes_before).unwrap_or(waiting.len());
+        self.realtime_waiting.insert(place, Realtime { thread, priority });
+        self.ready += 1;
+        self.leaves_for_higher(now)
+    }
+
+    /// Gives a thread of this core another real-time priority, 0 for none; `lag` is what it is short of the average of the normal
+    /// threads while it is none of them. Says whether the thread that runs has to leave the core now. One whose priority sinks comes
+    /// before the others of its new one.
+    pub(crate) fn set_priority(
+        &mut self,
+        thread: u32,
+        (from, to): (u8, u8),
+        lag: &mut i64,
+        now: Time,
+    ) -> bool {
+        if self.running() == thread {
+            if let Some(running) = &mut self.realtime {
+                running.priority = to;
+            }
+            match (from, to) {
+                (0, _) => {
+                    self.count(now);
+                    let average = self.mean();
+                    if let Some(entry) = self.running.take() {
+                        *lag = average - entry.ran;
+                    }
+                    self.average = average;
+                    self.run_realtime(Realtime { thread, priority: to });
+                }
+                (_, 0) => {
+                    self.realtime = None;
+                    self.start(thread, *lag, now);
+                }
+                _ => self.slice_end = Time::MAX,
+            }
+            return self.leaves_for_higher(now);
+        }
+        if from > 0 {
+            let Some(at) = self.realtime_waiting.iter().position(|entry| entry.thread == thread) else {
+                return false; // it sleeps
+            };
+            self.realtime_waiting.remove(at);
+            self.ready -= 1;
+        } else {
+            let Some(at) = self.waiting.iter().position(|entry| entry.thread == thread) else {
+                return false;
+            };
+            self.count(now);
+            let average = self.mean();
+            let entry = self.waiting.remove(at);
+            self.average = average;
+            *lag = average - entry.ran;
+            if entry.asleep {
+                return false; // it lingered, and does so no more
+            }
+            self.ready -= 1;
+        }
+        match to {
+            0 => self.add(thread, *lag, now),
+            _ => self.add_realtime(thread, to, to < from, now),
+        }
+    }
+
+    /// Whether a thread of a higher real-time priority waits than that of the one that runs.
+    fn is_outranked(&self) -> bool {
+        let priority = self.realtime.map_or(0, |running| running.priority);
+        self.realtime_waiting.front().is_some_and(|first| first.priority > priority)
+    }
+
+    /// Ends the slice of the thread that runs if one of a higher priority waits; says so.
+    fn leaves_for_higher(&mut self, now: Time) -> bool {
+        let leaves = self.is_outranked();
+        if leaves {
+            self.slice_end = now;
+        }
+        leaves
+    }
+
+    fn run_realtime(&mut self, entry: Realtime) {
+        self.realtime = Some(entry);
+        self.number = self.number.wrapping_add(1);
+        self.slice_end = Time::MAX;
     }
 
     /// Adds a thread while another one has the core; says whether that one has to leave it now.
@@ -126,10 +240,13 @@ impl RunQueue {
     /// A thread that is in the queue now can run.
     fn came(&mut self, thread: u32, slice_over: bool, now: Time) -> bool {
         self.ready += 1;
+        let Some(running) = self.running else { return false };
+        if self.is_outranked() {
+            return false; // it leaves for another thread
+        }
         if self.ready == 1 {
             self.slice_end = self.next_end(now);
         }
-        let Some(running) = self.running else { return false };
         let average = self.mean();
         let protected = running.ran <= average && running.ran < self.protected;
         let first = || {
@@ -146,6 +263,9 @@ impl RunQueue {
 
     /// The running thread goes to sleep; the core is nobody's.
     pub(crate) fn sleep(&mut self, now: Time) -> Left {
+        if self.realtime.take().is_some() {
+            return Left::With(0);
+        }
         self.count(now);
         let average = self.mean();
         let Some(mut entry) = self.running.take() else { return Left::With(0) };
@@ -164,11 +284,16 @@ impl RunQueue {
     pub(crate) fn end(&mut self, now: Time) {
         self.count(now);
         self.average = self.mean();
-        self.running = None;
+        (self.running, self.realtime) = (None, None);
     }
 
     /// Takes the next thread out of the queue, which gets the core, nobody's until then, at that time.
     pub(crate) fn next(&mut self, now: Time, at: Time) -> Option<u32> {
+        if let Some(first) = self.realtime_waiting.pop_front() {
+            self.ready -= 1;
+            self.run_realtime(first);
+            return Some(first.thread);
+        }
         loop {
             let average = self.mean();
             let next = self
@@ -188,13 +313,25 @@ impl RunQueue {
 
     /// The running thread's slice is over. Says whether it leaves the core, which is nobody's then; else a new slice begins.
     pub(crate) fn lapse(&mut self, now: Time) -> bool {
+        let is_outranked = self.is_outranked();
+        if let Some(Realtime { thread, priority }) = self.realtime {
+            self.slice_end = Time::MAX;
+            if is_outranked {
+                self.realtime = None;
+                self.add_realtime(thread, priority, true, now);
+            }
+            return is_outranked;
+        }
         self.count(now);
         let average = self.mean();
         let Some(running) = self.running else { return false };
         let awake = self.waiting.iter().any(|entry| !entry.asleep);
-        let stays = !awake
-            || running.ran <= average
-                && self.earliest(average).is_none_or(|next| next.asleep || running.deadline < next.deadline);
+        let stays = !is_outranked
+            && (!awake
+                || running.ran <= average
+                    && self
+                        .earliest(average)
+                        .is_none_or(|next| next.asleep || running.deadline < next.deadline));
         if stays {
             self.run(running, now);
             return false;
@@ -341,10 +478,10 @@ mod tests {
         queue.start(0, 0, 0);
         queue.add(1, 0, 0);
         assert!(matches!(queue.sleep(80), Left::Lingers));
-        assert_eq!((queue.next(80, 80), queue.ready()), (Some(1), 0));
+        assert_eq!((queue.next(80, 80), queue.movable()), (Some(1), 0));
         // Woken before: still past the average.
         assert_eq!(queue.wake(0, 100), Some(false));
-        assert_eq!(queue.ready(), 1);
+        assert_eq!(queue.movable(), 1);
         assert_eq!(queue.wake(0, 100), None, "it is awake");
         // Asleep again when the other has left: the core is nobody's.
         assert_eq!(turn(&mut queue), (0, 180));
@@ -362,7 +499,9 @@ mod tests {
         queue.add(1, 0, 0);
         assert_eq!(turn(&mut queue), (1, 100));
         assert_eq!(queue.take_idle_since(50, 150), None);
+        queue.add_realtime(2, 1, false, 150);
+        assert_eq!(queue.movable(), 1, "those of real-time priorities stay");
         assert_eq!(queue.take_idle_since(100, 150).map(|(thread, _)| thread), Some(0));
-        assert_eq!(queue.ready(), 0);
+        assert_eq!(queue.movable(), 0);
     }
 }

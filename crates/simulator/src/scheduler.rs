@@ -1,5 +1,7 @@
 //! Threads on cores: who has which core, who waits for it, who sleeps, and time slices.
 
+mod rt_mutex;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -8,6 +10,9 @@ use crate::hardware::Hardware;
 use crate::memory::Memory;
 use crate::run_queue::{Left, RunQueue};
 use crate::{NOBODY, PS_PER_NS, Time};
+
+pub(crate) use rt_mutex::Asked;
+use rt_mutex::RtMutexes;
 
 /// A thread that ran a shorter time ago is not taken over by another core: its data may still be where it ran. It is what Linux
 /// assumes (`sched_migration_cost`).
@@ -27,9 +32,14 @@ pub(crate) enum Activity {
 }
 
 /// A simulated thread, as the scheduler sees it.
+#[derive(Clone, Copy)]
 pub(crate) struct Thread {
     pub(crate) core: u32,
     pub(crate) activity: Activity,
+    /// Its own real-time priority; 0 for a normal thread.
+    own_priority: u8,
+    /// The priority that it runs with: its own, or a higher one that it has inherited.
+    priority: u8,
     /// What it was short of the average of its core's threads when it went to sleep.
     lag: i64,
     /// Tells waits apart.
@@ -60,6 +70,7 @@ pub(crate) struct Scheduler {
     ready: usize,
     /// By the address that they sleep at, in the order of their sleeps.
     sleepers: BTreeMap<u32, VecDeque<u32>>,
+    rt_mutexes: RtMutexes,
     /// The thread that runs now; nobody while the caller of the simulation does.
     pub(crate) current: u32,
     pub(crate) current_core: u32,
@@ -82,6 +93,7 @@ impl Scheduler {
             threads: Vec::new(),
             ready: 0,
             sleepers: BTreeMap::new(),
+            rt_mutexes: RtMutexes::default(),
             current: NOBODY,
             current_core: NOBODY,
             context_switches: 0,
@@ -90,8 +102,8 @@ impl Scheduler {
         }
     }
 
-    /// Adds a thread of a core, which is not ready yet.
-    pub(crate) fn add(&mut self, core: u32) {
+    /// Adds a thread of a core, with a real-time priority or 0, which is not ready yet.
+    pub(crate) fn add(&mut self, core: u32, priority: u8) {
         self.share_cores |= match self.threads_move {
             true => self.threads.len() >= self.cores.len(),
             false => self.threads.iter().any(|thread| thread.core == core),
@@ -99,6 +111,8 @@ impl Scheduler {
         self.threads.push(Thread {
             core,
             activity: Activity::Ready,
+            own_priority: priority,
+            priority,
             lag: 0,
             runs_since: 0,
             delay_ends: Time::MAX,
@@ -117,6 +131,7 @@ impl Scheduler {
         self.ready = 0;
         self.share_cores = false;
         self.sleepers.clear();
+        self.rt_mutexes = RtMutexes::default();
         std::mem::take(&mut self.threads)
     }
 
@@ -202,17 +217,23 @@ impl Scheduler {
         if let Some(leaves) = woken {
             return self.waits(clock, memory, own, thread, leaves);
         }
-        let (core, lag) = (self.destination(thread), self.threads[thread as usize].lag);
+        let (core, Thread { lag, priority, .. }) = (self.destination(thread), self.threads[thread as usize]);
         self.move_to(memory, thread, core);
         if self.is_idle(core) {
             // Whoever starts has not slept.
             let sleeps = self.threads[thread as usize].activity == Activity::Asleep;
             let at = clock.now + if sleeps { self.hardware.wake } else { 0 };
-            self.cores[core as usize].start(thread, lag, at);
+            match priority {
+                0 => self.cores[core as usize].start(thread, lag, at),
+                _ => self.cores[core as usize].start_realtime(thread, priority),
+            }
             self.runs(clock, core, thread, at);
             return if core == self.current_core { 0 } else { self.hardware.wake_call };
         }
-        let leaves = self.cores[core as usize].add(thread, lag, clock.now);
+        let leaves = match priority {
+            0 => self.cores[core as usize].add(thread, lag, clock.now),
+            _ => self.cores[core as usize].add_realtime(thread, priority, false, clock.now),
+        };
         self.waits(clock, memory, core, thread, leaves)
     }
 
@@ -227,13 +248,33 @@ impl Scheduler {
     ) -> Time {
         self.threads[thread as usize].activity = Activity::Ready;
         self.ready += 1;
+        self.heed_slice(clock, memory, core);
+        if leaves && core != self.current_core { self.hardware.wake_call } else { 0 }
+    }
+
+    /// The slice of the thread that has a core may end at another time than before.
+    fn heed_slice(&self, clock: &mut Clock, memory: &Memory, core: u32) {
         if memory.is_watched(core) || self.delays(core) {
             self.time_slice(clock, core);
         }
         if core == self.current_core {
             clock.limit_horizon(self.cores[core as usize].slice().1);
         }
-        if leaves && core != self.current_core { self.hardware.wake_call } else { 0 }
+    }
+
+    /// Lets a thread run with another priority from now on.
+    fn set_priority(&mut self, clock: &mut Clock, memory: &Memory, thread: u32, priority: u8) {
+        let Thread { core, activity, priority: before, .. } = self.threads[thread as usize];
+        if priority == before {
+            return;
+        }
+        let changed = &mut self.threads[thread as usize];
+        changed.priority = priority;
+        if activity != Activity::Done {
+            let queue = &mut self.cores[core as usize];
+            queue.set_priority(thread, (before, priority), &mut changed.lag, clock.now);
+            self.heed_slice(clock, memory, core);
+        }
     }
 
     /// Whether the thread that has a core passes time.
@@ -256,6 +297,14 @@ impl Scheduler {
             delaying.delay_left = delaying.delay_ends.saturating_sub(now);
             delaying.delay_ends = Time::MAX;
             delaying.wait = delaying.wait.wrapping_add(1);
+        }
+    }
+
+    /// Ends a thread's delay, if it is in one, and lets it go on at once.
+    pub(crate) fn cut_delay(&mut self, clock: &mut Clock, thread: u32) {
+        if self.threads[thread as usize].delay_ends != Time::MAX {
+            self.end_delay(thread, clock.now);
+            clock.push(clock.now, Event::Resume(thread));
         }
     }
 
@@ -294,7 +343,7 @@ impl Scheduler {
             return;
         }
         let cold = clock.now.saturating_sub(HOT);
-        let longest = self.cores.iter_mut().max_by_key(|core| core.ready());
+        let longest = self.cores.iter_mut().max_by_key(|core| core.movable());
         if let Some((thread, lag)) = longest.and_then(|from| from.take_idle_since(cold, clock.now)) {
             self.move_to(memory, thread, core);
             self.ready -= 1;
@@ -417,5 +466,19 @@ impl Scheduler {
         }
         self.wakes += u64::from(woken);
         woken
+    }
+
+    /// Wakes this thread if it sleeps, as [`wake`](Self::wake) does; says so.
+    fn wake_thread(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) -> bool {
+        let Thread { activity, asleep_at, .. } = self.threads[thread as usize];
+        let sleeps = activity == Activity::Asleep;
+        if sleeps {
+            let sleepers = self.sleepers.get_mut(&asleep_at);
+            sleepers.expect("it sleeps there").retain(|&sleeper| sleeper != thread);
+            self.threads[thread as usize].wait += 1;
+            clock.now += self.make_ready(clock, memory, thread);
+            self.wakes += 1;
+        }
+        sleeps
     }
 }

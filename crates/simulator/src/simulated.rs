@@ -4,20 +4,24 @@ use std::alloc::Layout;
 use std::panic::{Location, resume_unwind};
 use std::ptr::NonNull;
 
+use machine::inheriting::{OWNER, WAITERS};
 use machine::{
-    Clock, Event as Note, GaveUp, Home, LINE_BYTES, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run,
-    Runs, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
+    Abort, Clock, Denied, Event as Note, GaveUp, HIGHEST_PRIORITY, Home, LINE_BYTES, Machine, Node, Ordering,
+    Place, Plain, Plan, Poll, Run, Runs, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
 
 use crate::engine::{
-    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, wait_for_lines,
+    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, transaction, wait_for_lines,
 };
 use crate::nodes::NAMED_NODES;
-use crate::scheduler::Activity;
+use crate::scheduler::{Activity, Asked};
 use crate::simulation::Unwound;
 use crate::trace::What;
 use crate::words::{SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use crate::{NOBODY, PS_PER_NS, Time};
+
+/// How long a waiter may be late in seeing that the thread that it waits for has lost its core, or others have come before it.
+const POLL_EVERY_NS: u64 = 1_000;
 
 /// The machine of the [`Simulation`](crate::Simulation) that the caller runs in.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +41,25 @@ fn advance(time: Time) {
     unsafe { pass(current(), time) };
 }
 
+/// The running thread calls the kernel, which it cannot in a transaction, and which sees all that it has stored.
+fn enter_kernel() {
+    refuse();
+    drain();
+}
+
 /// Waits until the running thread's stores have been made.
 fn drain() {
     // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
     unsafe { drained(current()) };
+}
+
+/// The running thread is about to do what cannot be done in a transaction: aborts its own, if it is in one.
+#[inline]
+fn refuse() {
+    if engine!().is_in_transaction() {
+        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+        unsafe { transaction::abort(current(), Abort::REFUSED) };
+    }
 }
 
 /// Whether a wait's timeout is reached; reading the cancel word is an access like any other.
@@ -115,6 +134,7 @@ unsafe impl Machine for Simulated {
         if ready(value) {
             return Ok(value);
         }
+        refuse();
         if !timed {
             let mut condition = || {
                 value = peek(word);
@@ -158,6 +178,7 @@ unsafe impl Machine for Simulated {
             if second_ready(value) {
                 return Ok(Which::Second(value));
             }
+            refuse();
             if reached(&timeout) {
                 return Err(GaveUp);
             }
@@ -181,6 +202,7 @@ unsafe impl Machine for Simulated {
             if attempt(word) {
                 return Ok(());
             }
+            refuse();
             if reached(&timeout) {
                 return Err(GaveUp);
             }
@@ -198,6 +220,7 @@ unsafe impl Machine for Simulated {
         loop {
             let value = word.load(ordering);
             let Poll::BackOff(cycles) = next(value) else { return Ok(value) };
+            refuse();
             if reached(&timeout) {
                 return Err(GaveUp);
             }
@@ -226,8 +249,6 @@ unsafe impl Machine for Simulated {
         timeout: Timeout<'_, Self>,
         mut ready: impl FnMut(W::Value) -> bool,
     ) -> Result<W::Value, GaveUp> {
-        /// How long a waiter may be late in seeing that the thread has lost its core.
-        const POLL_EVERY_NS: u64 = 1_000;
         while Self::runs(thread) != Runs::No {
             let slice = timeout.within_ns(POLL_EVERY_NS);
             if let Ok(value) = Self::spin_until_or(word, ordering, slice, &mut ready) {
@@ -242,7 +263,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
-        drain();
+        enter_kernel();
         // The kernel reads the word between the ways in and out.
         let way = engine!().hardware.system_call / 2;
         advance(way);
@@ -274,7 +295,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn wake(word: *const SimulatedU32, count: u32) -> u32 {
-        drain();
+        enter_kernel();
         let way = engine!().hardware.system_call / 2;
         advance(way);
         // The sleepers of now are those of this time only when everything before has happened.
@@ -285,6 +306,99 @@ unsafe impl Machine for Simulated {
         engine.record(engine.current(), What::Wakes { address, count: woken });
         advance(way);
         woken
+    }
+
+    fn owner() -> u32 {
+        Self::thread() + 1
+    }
+
+    #[track_caller]
+    fn acquire_inheriting(word: &SimulatedU32, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
+        enter_kernel();
+        let way = engine!().hardware.system_call / 2;
+        advance(way);
+        let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
+        let mut asked = Asked::Taken;
+        word.change(|seen| {
+            asked = ask(address, seen);
+            match asked {
+                Asked::Taken => owned(address),
+                Asked::Waits => seen | WAITERS,
+                Asked::Deadlock => seen,
+            }
+        });
+        let acquired = match asked {
+            Asked::Taken => Ok(()),
+            Asked::Waits => wait_for_owner(word, address, timeout),
+            Asked::Deadlock => Err(Denied::Deadlock),
+        };
+        advance(way);
+        acquired
+    }
+
+    #[track_caller]
+    fn try_acquire_inheriting(word: &SimulatedU32) -> Result<(), Denied> {
+        enter_kernel();
+        let way = engine!().hardware.system_call / 2;
+        advance(way);
+        let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
+        let mut taken = Err(Denied::GaveUp);
+        word.change(|seen| {
+            let engine = engine!();
+            let thread = engine.current();
+            let scheduler = &mut engine.scheduler;
+            let is_free = seen & OWNER == 0 && !scheduler.rt_knows(address);
+            if is_free || scheduler.rt_steal(address, thread) {
+                taken = Ok(());
+                return owned(address);
+            }
+            seen
+        });
+        advance(way);
+        taken
+    }
+
+    #[track_caller]
+    fn release_inheriting(word: &SimulatedU32) {
+        enter_kernel();
+        let way = engine!().hardware.system_call / 2;
+        advance(way);
+        word.change(|_| {
+            let engine = engine!();
+            let (thread, address) = (engine.current(), engine.offset_of(std::ptr::from_ref(word) as usize));
+            let (clock, memory) = (&mut engine.clock, &mut engine.memory);
+            let Some(next) = engine.scheduler.rt_release(clock, memory, address, thread) else { return 0 };
+            // In the same step, or the caller, whose priority may have sunk, could lose its core before it wakes anybody.
+            let woken = engine.scheduler.rt_wake(clock, memory, next);
+            engine.record(thread, What::Wakes { address, count: woken.into() });
+            owner_of(next) | WAITERS
+        });
+        advance(way);
+    }
+
+    fn has_transactions() -> bool {
+        engine!().transactional_memory().is_some()
+    }
+
+    unsafe fn begin_transaction() -> Result<(), Abort> {
+        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+        unsafe { transaction::begin(current()) }
+    }
+
+    unsafe fn commit_transaction() {
+        // SAFETY: as above.
+        unsafe { transaction::commit(current()) };
+    }
+
+    #[inline]
+    fn in_transaction() -> bool {
+        engine!().is_in_transaction()
+    }
+
+    fn abort_transaction<const CODE: u8>() -> ! {
+        assert!(Self::in_transaction(), "a transaction is aborted outside of any, with the code {CODE}");
+        // SAFETY: as above; it is in one.
+        unsafe { transaction::abort(current(), Abort::explicit(CODE)) }
     }
 
     fn thread() -> u32 {
@@ -305,7 +419,14 @@ unsafe impl Machine for Simulated {
         const { assert!(size_of::<T>() <= LINE_BYTES && align_of::<T>() <= LINE_BYTES) };
         let engine = engine!();
         let thread = engine.current().wrapping_add(1);
+        let in_transaction = engine.is_in_transaction();
+        if in_transaction && !engine.nodes.has_free(thread) {
+            refuse();
+        }
         let (node, name) = engine.nodes.take(&mut engine.arena, thread);
+        if in_transaction {
+            engine.note_taken(engine.offset_of(node.as_ptr() as usize) as usize);
+        }
         // SAFETY: a line of zeroed memory that stays until the simulation ends, which outlives its locks; what a
         // former user left are words and cells of this machine.
         TakenNode { node: unsafe { node.cast::<T>().as_ref() }, name }
@@ -316,7 +437,12 @@ unsafe impl Machine for Simulated {
         // SAFETY: the current simulation runs the caller. What the thread has stored there must not come later.
         unsafe { drained_of(current(), &[line]) };
         let engine = engine!();
-        engine.nodes.give(engine.offset_of(std::ptr::from_ref(node) as usize) as usize);
+        let offset = engine.offset_of(std::ptr::from_ref(node) as usize) as usize;
+        if engine.is_in_transaction() {
+            engine.give_at_commit(offset);
+        } else {
+            engine.nodes.give(offset);
+        }
     }
 
     unsafe fn named_node<T: Node<Self>>(name: u32) -> &'static T {
@@ -344,6 +470,7 @@ unsafe impl Machine for Simulated {
     const NAMED_NODES: u32 = NAMED_NODES;
 
     fn alloc(layout: Layout, home: Home) -> NonNull<u8> {
+        refuse();
         let engine = engine!();
         let offset = engine.arena.lend(layout, home);
         if let Home::Node(node) = home {
@@ -353,6 +480,7 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
+        refuse();
         drain();
         let engine = engine!();
         let offset = engine.offset_of(memory.as_ptr() as usize) as usize;
@@ -363,7 +491,13 @@ unsafe impl Machine for Simulated {
         let engine = current();
         assert!(engine!().current() == NOBODY, "a thread of a simulated run cannot start another run");
         let duration = plan.duration_ns.map(|ns| ns.saturating_mul(PS_PER_NS));
-        match Engine::run(engine, plan.threads, plan.cores, duration, body) {
+        for (index, &priority) in plan.priorities.iter().take(plan.threads).enumerate() {
+            assert!(
+                priority <= HIGHEST_PRIORITY,
+                "thread {index} of the run may not have the real-time priority {priority}: the highest is {HIGHEST_PRIORITY}"
+            );
+        }
+        match Engine::run(engine, plan.threads, (plan.cores, plan.priorities), duration, body) {
             Ok((counts, elapsed)) => Run { counts, elapsed_ns: elapsed / PS_PER_NS },
             // Not a panic: it carries the report out of the simulation's body without a message on the terminal.
             Err(Failure::Stopped(stopped)) => resume_unwind(Box::new(Unwound(stopped))),
@@ -397,6 +531,88 @@ fn peek<W: Word>(word: &W) -> W::Value {
     // SAFETY: a word that the simulation has accessed lies in its memory, where only this machine's words lie; they
     // are transparent over their value, which nobody has a reference to.
     unsafe { std::ptr::from_ref(word).cast::<W::Value>().read() }
+}
+
+/// A thread as the owner of a word.
+fn owner_of(thread: u32) -> u32 {
+    thread.wrapping_add(1) + 1
+}
+
+/// What a word holds that the running thread has just got.
+fn owned(address: u32) -> u32 {
+    Simulated::owner() | if engine!().scheduler.rt_knows(address) { WAITERS } else { 0 }
+}
+
+/// The running thread asks the kernel for a word in which it has seen this.
+fn ask(address: u32, seen: u32) -> Asked {
+    let engine = engine!();
+    let thread = engine.current();
+    if !engine.scheduler.rt_knows(address) {
+        match seen & OWNER {
+            0 => return Asked::Taken,
+            owner if owner == Simulated::owner() => return Asked::Deadlock,
+            _ => {}
+        }
+    }
+    assert!(
+        thread != NOBODY,
+        "the simulation's caller waits for a lock, but it is alone and nobody ends that"
+    );
+    let owner = (seen & OWNER).wrapping_sub(2);
+    engine.scheduler.rt_ask(&mut engine.clock, &mut engine.memory, (address, owner), thread)
+}
+
+/// The running thread waits for a word as one of its waiters: the first of them watches it while its owner runs, all others sleep.
+#[track_caller]
+fn wait_for_owner(word: &SimulatedU32, address: u32, timeout: Timeout<'_, Simulated>) -> Result<(), Denied> {
+    let thread = engine!().current();
+    let take = || {
+        // What comes before the thread's time may give it the word, or another thread the first place.
+        settle();
+        let scheduler = &mut engine!().scheduler;
+        if peek(word) & OWNER == owner_of(thread) {
+            return scheduler.rt_take(address, thread);
+        }
+        if !scheduler.rt_may_take(address, thread) {
+            return false;
+        }
+        // The word names the waiter that was woken, which is another one. To take it and to say so is one step; what happens while the
+        // word comes here may give it to a third.
+        let mut taken = false;
+        word.change(|seen| {
+            taken = engine!().scheduler.rt_take(address, thread);
+            if taken { owned(address) } else { seen }
+        });
+        taken
+    };
+    let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+    let (mut taken, mut gives_up) = (take(), false);
+    while !taken && !gives_up {
+        let owner = engine!().scheduler.rt_owner(address).map(|owner| owner.wrapping_add(1));
+        let is_top = engine!().scheduler.rt_is_top(address, thread);
+        gives_up = match owner.filter(|_| is_top) {
+            Some(owner) if Simulated::runs(owner) == Runs::Yes => {
+                let is_mine = |value| value & OWNER == owner_of(thread);
+                let round = timeout.within_ns(POLL_EVERY_NS);
+                let watched = Simulated::spin_until_or(word, Ordering::Relaxed, round, is_mine);
+                watched.is_err() && reached(&timeout)
+            }
+            _ if reached(&timeout) => true,
+            _ => {
+                settle();
+                // Once more: what happened meanwhile may have been its wake-up.
+                let sleeps = !engine!().scheduler.rt_may_take(address, thread);
+                sleeps && sleep(address, deadline, timeout.cancel.is_some()) && reached(&timeout)
+            }
+        };
+        taken = take();
+    }
+    if taken {
+        return Ok(());
+    }
+    let engine = engine!();
+    engine.scheduler.rt_give_up(&mut engine.clock, &mut engine.memory, address, thread);
+    Err(Denied::GaveUp)
 }
 
 /// Lets everything happen that comes before the running thread's time.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use machine::{Event as Note, LINE_BYTES};
+use machine::{Abort, Event as Note, LINE_BYTES};
 use serde_json::{Value, json};
 
 use crate::directory::Request;
@@ -21,6 +21,7 @@ pub(crate) enum What {
     Sleeps { address: u32 },
     Wakes { address: u32, count: u32 },
     Preempted,
+    Aborts(Abort),
 }
 
 /// One record of a trace.
@@ -51,6 +52,7 @@ impl fmt::Display for Record {
             What::Sleeps { address } => write!(f, "sleeps on {address:#x}"),
             What::Wakes { address, count } => write!(f, "wakes {count} on {address:#x}"),
             What::Preempted => f.write_str("loses its core"),
+            What::Aborts(abort) => write!(f, "aborts its transaction: {}", abort.cause().name()),
         }
     }
 }
@@ -147,6 +149,7 @@ impl Trace {
                         What::Watches { .. } => "watches",
                         What::Sleeps { .. } => "sleeps",
                         What::Wakes { .. } => "wakes",
+                        What::Aborts(_) => "aborts",
                         _ => "preempted",
                     };
                     span(name.to_owned(), "thread", record, record.time, Value::Null);

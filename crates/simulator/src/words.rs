@@ -194,6 +194,15 @@ macro_rules! integer {
 integer!(SimulatedU32, u32);
 integer!(SimulatedU64, u64);
 
+impl SimulatedU32 {
+    /// A read-modify-write by the kernel on the running thread's behalf; what `change` does besides is one step with it.
+    #[track_caller]
+    pub(crate) fn change(&self, change: impl FnOnce(u32) -> u32) {
+        charge(&self.0);
+        self.replace(change);
+    }
+}
+
 /// A plain cell of the simulated machine.
 #[repr(transparent)]
 pub struct SimulatedCell<T: Plain>(UnsafeCell<T>);

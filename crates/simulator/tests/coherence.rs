@@ -5,6 +5,7 @@ mod common;
 use common::{M, hardware, hardware_with};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Hardware, Simulation};
+use machine::random::Random;
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Run, Word};
 
 type U64 = <M as Machine>::U64;
@@ -123,7 +124,7 @@ fn streams(hardware: &Hardware, cores: &[u32], lines: usize) -> Run {
         let words = (0..cores.len() * lines)
             .map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)))
             .collect::<Vec<_>>();
-        let plan = Plan { threads: cores.len(), cores, duration_ns: None };
+        let plan = Plan::on(cores);
         M::run(&plan, &|thread| {
             for word in &words[thread * lines..][..lines] {
                 word.load(Relaxed);
@@ -162,4 +163,34 @@ fn a_link_takes_one_message_at_a_time() {
         streams(&with_links(600, true), &near, 50).elapsed_ns,
         streams(&hardware(), &near, 50).elapsed_ns
     );
+}
+
+/// A core that watches a line sees the last value, however others of its die and of another one come for the line meanwhile: all wait
+/// for the last of those that draw a number, and nobody writes afterwards.
+#[test]
+fn nobody_keeps_a_copy_past_the_last_write() {
+    const ROUNDS: u64 = 20;
+    let hardware = Hardware::new(&topology::carried::machine("xeon-e5-2680v4x2")).unwrap();
+    for seed in 1..=200 {
+        let body = || {
+            let line = Placed::<[U64; 2], M>::new([U64::ZERO, U64::ZERO], Home::Node(0));
+            let threads = hardware.cores() as u64;
+            M::run(&Plan::threads(threads as usize), &|thread| {
+                let mut random = Random::new(seed << 8 | thread as u64);
+                let [next, serving] = &*line;
+                for round in 1..=ROUNDS {
+                    M::delay(random.next() % 2_000);
+                    let drawn = next.load(Relaxed);
+                    M::spin_until(serving, Relaxed, |now| now >= drawn);
+                    let mine = next.fetch_add(1, Relaxed);
+                    M::spin_until(serving, Relaxed, |now| now == mine);
+                    serving.store(mine + 1, Relaxed);
+                    M::spin_until(serving, Relaxed, |now| now >= round * threads);
+                }
+            });
+        };
+        let ran = Simulation::new(&hardware).seed(seed).run(body);
+        let stopped = ran.err().map(|stopped| stopped.to_string()).unwrap_or_default();
+        assert!(stopped.is_empty(), "seed {seed}: {stopped}");
+    }
 }

@@ -123,7 +123,7 @@ fn a_switch_and_a_wake_up_cost_what_the_machine_says() {
     let (run, report) = Simulation::new(&hardware)
         .run(|| {
             let own = [0, 1].map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
-            M::run(&Plan { threads: 2, cores: &[0, 0], duration_ns: None }, &|thread| {
+            M::run(&Plan::on(&[0, 0]), &|thread| {
                 for _ in 0..200 {
                     M::delay(1_000);
                     own[thread].load(Relaxed);
@@ -166,7 +166,7 @@ fn threads_that_may_move_run_where_nobody_else_does() {
         let (run, _) = simulation
             .run(|| {
                 let own = [0, 1].map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
-                M::run(&Plan { threads: 2, cores: &[0, 0], duration_ns: None }, &|thread| {
+                M::run(&Plan::on(&[0, 0]), &|thread| {
                     for _ in 0..200 {
                         M::delay(1_000);
                         own[thread].load(Relaxed);
@@ -189,7 +189,7 @@ fn a_wake_up_costs_the_waker_and_a_busy_core_need_not_wake_first() {
         let run = || {
             let word = Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0));
             let own = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
-            let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+            let plan = Plan::on(&[0, 1, 0]);
             M::run(&plan, &|thread| match thread {
                 0 => {
                     while word.load(Relaxed) == 0 {
@@ -239,7 +239,7 @@ fn who_mostly_sleeps_takes_the_core_when_it_is_woken() {
         let [asked, told] = [0, 1].map(|_| Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0)));
         let own = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
         let asked_ns = AtomicU64::new(0);
-        let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+        let plan = Plan::on(&[0, 1, 0]);
         M::run(&plan, &|thread| match thread {
             0 => {
                 for round in 0..ROUNDS {
@@ -286,7 +286,7 @@ fn no_wake_up_is_lost_to_one_that_loses_its_core_before_it_sleeps() {
     for offset in 0..2_000 {
         let run = || {
             let word = Placed::<_, M>::new(<M as Machine>::U32::ZERO, Home::Node(0));
-            let plan = Plan { threads: 3, cores: &[0, 1, 0], duration_ns: None };
+            let plan = Plan::on(&[0, 1, 0]);
             M::run(&plan, &|thread| match thread {
                 0 => {
                     M::delay(39_000 + offset);

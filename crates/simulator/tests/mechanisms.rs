@@ -166,8 +166,7 @@ fn a_line_to_and_fro_takes_the_transfers_of_the_machine_file() {
         for (other, expected) in [(2, 100.0), (4, 180.0)] {
             let body = || {
                 let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));
-                let plan = Plan { threads: 2, cores: &[0, other], duration_ns: None };
-                Simulated::run(&plan, &|thread| {
+                Simulated::run(&Plan::on(&[0, other]), &|thread| {
                     let mine = thread as u64;
                     for _ in 0..TURNS {
                         Simulated::spin_until(&*turn, Relaxed, |turn| turn % 2 == mine);

@@ -283,7 +283,7 @@ fn the_shipped_locks_run_as_they_are() {
 #[test]
 fn a_run_with_a_duration_counts_what_lies_within() {
     let body = || {
-        let plan = Plan { threads: 4, cores: &[], duration_ns: Some(10_000) };
+        let plan = Plan::threads(4).lasting(10_000);
         M::run(&plan, &|_| {
             while M::running() {
                 M::delay(3_000);

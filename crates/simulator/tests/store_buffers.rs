@@ -41,7 +41,7 @@ fn both_loads_come_first(hardware: &Hardware, ordering: Ordering, fence: bool) -
     let body = || {
         let words = (0..ROUNDS).map(|_| [word(), word()]).collect::<Vec<_>>();
         let seen = (0..ROUNDS).map(|_| [word(), word()]).collect::<Vec<_>>();
-        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+        M::run(&Plan::on(&[0, 4]), &|thread| {
             for round in 0..ROUNDS {
                 let (mine, other) = (&words[round][thread], &words[round][1 - thread]);
                 at(100_000 * (round as u64 + 1));
@@ -79,7 +79,7 @@ fn a_message_is_there_when_its_flag_is() {
             let body = || {
                 let flag = word();
                 let data = (0..6).map(|_| Placed::<_, M>::new(Cell::ZERO, Home::Node(1))).collect::<Vec<_>>();
-                M::run(&Plan { threads: 3, cores: &[0, 1, 4], duration_ns: None }, &|thread| {
+                M::run(&Plan::on(&[0, 1, 4]), &|thread| {
                     for round in 1..=40_u32 {
                         if thread == 0 {
                             data.iter().for_each(|cell| cell.set(u64::from(round)));
@@ -103,7 +103,7 @@ fn a_message_is_there_when_its_flag_is() {
 fn cycles(hardware: &Hardware, body: impl Fn(&U64, &U64) + Sync) -> u64 {
     let run = || {
         let words = [(); 3].map(|()| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
-        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+        M::run(&Plan::on(&[0, 4]), &|thread| {
             if thread == 0 {
                 words[..2].iter().for_each(|word| word.store(7, Relaxed));
             } else {
@@ -150,7 +150,7 @@ fn cycles_of_8_stores(hardware: &Hardware) -> f64 {
     let body = || {
         let lines = [(); 8].map(|()| word());
         let taken = word();
-        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+        M::run(&Plan::on(&[0, 4]), &|thread| {
             if thread == 0 {
                 lines.iter().for_each(|line| line.store(7, Relaxed));
             } else {
@@ -184,18 +184,20 @@ fn a_line_that_came_too_early_is_asked_for_again() {
     let early_line = |lines: u32| {
         let body = || {
             let (far, early, found) = (word(), word(), word());
-            M::run(&Plan { threads: 3, cores: &[0, 4, 5], duration_ns: None }, &|thread| match thread {
-                0 => far.store(7, Relaxed),
-                1 => {
-                    at(20_000);
-                    // This one crosses, while the other line is in the same die.
-                    far.store(5, Relaxed);
-                    early.store(5, Relaxed);
-                }
-                _ => {
-                    early.store(7, Relaxed);
-                    at(20_150);
-                    found.store(early.fetch_add(1, Relaxed), Relaxed);
+            M::run(&Plan::on(&[0, 4, 5]), &|thread| {
+                match thread {
+                    0 => far.store(7, Relaxed),
+                    1 => {
+                        at(20_000);
+                        // This one crosses, while the other line is in the same die.
+                        far.store(5, Relaxed);
+                        early.store(5, Relaxed);
+                    }
+                    _ => {
+                        early.store(7, Relaxed);
+                        at(20_150);
+                        found.store(early.fetch_add(1, Relaxed), Relaxed);
+                    }
                 }
             });
             assert_eq!((found.load(Relaxed), early.load(Relaxed)), (7, 5), "{lines} lines");
@@ -245,7 +247,7 @@ fn a_load_of_part_of_what_was_stored_sees_it() {
 fn stores_are_made_before_a_thread_ends_or_sleeps() {
     let body = || {
         let words = [word(), word(), word()];
-        M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+        M::run(&Plan::on(&[0, 4]), &|thread| {
             if thread == 0 {
                 M::sleep_while(&words[0], 0, Timeout::NONE);
                 words[1].store(words[0].load(Relaxed) + 1, Relaxed);
@@ -281,7 +283,7 @@ fn a_release_does_not_wait_for_its_line() {
     let release = |hardware: &Hardware| {
         let body = || {
             let (lock, taken) = (Placed::<_, M>::new(Ttas::<M>::NEW, Home::Node(0)), word());
-            M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|thread| {
+            M::run(&Plan::on(&[0, 4]), &|thread| {
                 // The second one waits, and has a copy of the lock's line, when the first releases.
                 M::delay(5_000 * thread as u64);
                 lock.acquire();
@@ -312,7 +314,7 @@ fn a_line_stays_with_its_writer_for_the_minimum() {
         let hardware = with(&figure);
         let body = || {
             let shared = word();
-            M::run(&Plan { threads: 2, cores: &[0, 4], duration_ns: None }, &|_| {
+            M::run(&Plan::on(&[0, 4]), &|_| {
                 for _ in 0..200 {
                     shared.fetch_add(1, Relaxed);
                 }

@@ -1,6 +1,6 @@
 //! Machine files by name: those that contend carries, and that of the machine you are on.
 
-use crate::machine_file::{MachineFile, MachineFileError};
+use crate::machine_file::{MachineFile, MachineFileError, Transactions};
 use std::path::PathBuf;
 
 /// The name of the calibrated machine.
@@ -10,12 +10,13 @@ pub const THIS: &str = "this";
 pub const TYPICAL: &str = "typical";
 
 /// The machines that contend carries, as name and file.
-pub const CARRIED: [(&str, &str); 13] = [
+pub const CARRIED: [(&str, &str); 14] = [
     ("opteron-8x6", include_str!("../machines/opteron-8x6.toml")),
     ("dl580", include_str!("../machines/dl580.toml")),
     ("cs900x8", include_str!("../machines/cs900x8.toml")),
     ("cs900x16", include_str!("../machines/cs900x16.toml")),
     ("xeon-e5-4650v2x4", include_str!("../machines/xeon-e5-4650v2x4.toml")),
+    ("xeon-e5-2680v4x2", include_str!("../machines/xeon-e5-2680v4x2.toml")),
     ("xeon-8360yx2", include_str!("../machines/xeon-8360yx2.toml")),
     ("epyc-7763x2", include_str!("../machines/epyc-7763x2.toml")),
     ("epyc-9654x2", include_str!("../machines/epyc-9654x2.toml")),
@@ -49,6 +50,11 @@ pub fn find(name: &str) -> Option<Result<MachineFile, MachineFileError>> {
 pub fn machine(name: &str) -> MachineFile {
     let found = find(name).unwrap_or_else(|| panic!("contend carries no machine `{name}`"));
     found.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The transactional memory of a machine that has one, for machines that have none.
+pub fn transactions() -> Transactions {
+    machine("xeon-e5-2680v4x2").transactions.expect("its file has the table")
 }
 
 /// Where `contend calibrate` leaves the machine file of the machine it runs on: `contend/this.toml` in the user's

@@ -24,11 +24,28 @@
 //! back_off_delay = { value = 1000, low = 200, high = 10000, unit = "ns", source = "assumed: …" }
 //! ```
 //!
+//! A machine with transactional memory says so, and only it has any:
+//!
+//! ```toml
+//! [transactions]
+//! begin = { value = 6, unit = "ns", source = "…" }
+//! commit = { value = 6, unit = "ns", source = "…" }
+//! abort = { value = 43, unit = "ns", source = "…" }
+//! interrupts = { value = 4e6, unit = "ns", source = "assumed: …" }   # from one to the next, on average
+//! l1_sets = 64              # sets and ways of the cache that keeps what a transaction writes
+//! l1_ways = 8
+//! read_lines = 573440       # lines of the cache that keeps what it reads
+//! winner = "requester"      # or "holder": of two transactions, the one that goes on
+//! source = "…"              # of the counts
+//! ```
+//!
 //! A source names a row or a command, or begins with "fitted to", "assumed" or "unverified".
 
 mod coherence;
+mod transactions;
 
 pub use coherence::{Coherence, Probes, Protocol};
+pub use transactions::{Transactions, Winner};
 
 use crate::{Range, Source};
 use serde::{Deserialize, Serialize};
@@ -179,6 +196,9 @@ pub struct MachineFile {
     /// What the simulator needs beyond that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coherence: Option<Coherence>,
+    /// Its transactional memory; none if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
 }
 
 /// What is wrong with a machine file.
@@ -316,6 +336,14 @@ impl MachineFile {
                 );
             }
         }
+        if let Some(transactions) = &self.transactions {
+            if let Some((count, wrong)) = transactions.wrong_count() {
+                return fail(&format!("transactions.{count}"), wrong);
+            }
+            if transactions.source.is_empty() {
+                return fail("transactions.source", "is empty; say where the counts are from".into());
+            }
+        }
         Ok(())
     }
 
@@ -340,6 +368,10 @@ impl MachineFile {
         }
         if let Some(coherence) = &self.coherence {
             figures.extend(coherence.figures().map(|(name, f)| (format!("coherence.{name}"), f, TIME)));
+        }
+        if let Some(transactions) = &self.transactions {
+            let named = |(name, f)| (format!("transactions.{name}"), f, TIME);
+            figures.extend(transactions.figures().map(named));
         }
         figures
     }
@@ -524,5 +556,31 @@ mod tests {
         let message =
             MachineFile::parse(&text.replace("[[0, 1], [1, 0]]", "[[0, 1]]")).unwrap_err().to_string();
         assert!(message.contains("2 rows of 2"), "{message}");
+    }
+
+    #[test]
+    fn transactions_are_read_and_checked() {
+        let text = format!(
+            "{TWO_SOCKETS}\n[transactions]\nl1_sets = 64\nl1_ways = 8\nread_lines = 1000\nsource = \"assumed\"\n\
+             begin = {{ value = 6, unit = \"ns\", source = \"assumed\" }}\n\
+             commit = {{ value = 7, unit = \"ns\", source = \"assumed\" }}\n\
+             abort = {{ value = 50, unit = \"cycles\", source = \"assumed\" }}\n\
+             interrupts = {{ value = 1e6, unit = \"ns\", source = \"assumed\" }}\n"
+        );
+        let machine = MachineFile::parse(&text).unwrap();
+        let transactions = machine.transactions.as_ref().unwrap();
+        assert_eq!((transactions.l1_ways, transactions.winner), (8, Winner::Requester), "the default");
+        assert!(MachineFile::parse(TWO_SOCKETS).unwrap().transactions.is_none());
+        for (from, to, words) in [
+            ("l1_ways = 8", "l1_ways = 0", "`transactions.l1_ways` is 0"),
+            ("value = 7", "value = 0", "`transactions.commit` is 0"),
+            ("read_lines = 1000", "", "missing field `read_lines`"),
+            ("l1_sets", "winner = \"nobody\"\nl1_sets", "unknown variant `nobody`"),
+            ("1000\nsource = \"assumed\"", "1000\nsource = \" \"", "`transactions.source` is empty"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let message = MachineFile::parse(&text.replace(from, to)).unwrap_err().to_string();
+            assert!(message.contains(words), "{words}: {message}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use locks::catalogue::{self as lock_catalogue, Lock, Visitor};
 use machine::{Machine, Run};
 
 use crate::section::Section;
-use crate::{Load, dentry, false_sharing, list, mount_table, section};
+use crate::transactional::{self, Exclusion, Table};
+use crate::{Load, dentry, false_sharing, ipc, list, mount_table, section};
 
 /// What a workload's threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,15 @@ pub enum Body {
         /// Whether each has a line of its own.
         padded: bool,
     },
+    /// Counters under one lock, of each thread or of all.
+    TransactionalCounters {
+        /// Of a hundred sections, those that add to the counter of all.
+        shared_percent: u32,
+    },
+    /// Lines of a table under one lock.
+    TransactionalTable(Table),
+    /// Entries into a kernel by pairs of threads.
+    Ipc(Exclusion),
 }
 
 /// A workload.
@@ -47,7 +57,13 @@ impl Workload {
     /// Whether the workload uses the lock that it is given.
     #[must_use]
     pub fn uses_lock(&self) -> bool {
-        !matches!(self.body, Body::MountTable { locked: false } | Body::Lockref | Body::FalseSharing { .. })
+        !matches!(
+            self.body,
+            Body::MountTable { locked: false }
+                | Body::Lockref
+                | Body::FalseSharing { .. }
+                | Body::Ipc(Exclusion::None)
+        )
     }
 
     /// Acquisitions of one operation, where that is fixed.
@@ -57,6 +73,8 @@ impl Workload {
             Body::Section(section) => section.acquisitions,
             Body::List | Body::Dentry => 2,
             Body::MountTable { locked } => u64::from(locked),
+            Body::TransactionalCounters { .. } | Body::TransactionalTable(_) => 1,
+            Body::Ipc(exclusion) => u64::from(exclusion != Exclusion::None),
             Body::Lockref | Body::FalseSharing { .. } => 0,
         }
     }
@@ -166,7 +184,70 @@ pub const WORKLOADS: &[Workload] = &[
         source: "times are assumed",
         body: Body::FalseSharing { padded: true },
     },
+    Workload {
+        name: "tm-counters",
+        summary: "under one lock: counters of single threads, and in 10 % of the sections one of all",
+        source: "times are assumed",
+        body: Body::TransactionalCounters { shared_percent: 10 },
+    },
+    Workload {
+        name: "tm-counters-apart",
+        summary: "the same without the counter of all: as transactions no two sections conflict",
+        source: "times are assumed",
+        body: Body::TransactionalCounters { shared_percent: 0 },
+    },
+    Workload {
+        name: "tm-counters-one",
+        summary: "the same with the counter of all alone: as transactions any two sections conflict",
+        source: "times are assumed",
+        body: Body::TransactionalCounters { shared_percent: 100 },
+    },
+    Workload {
+        name: "tm-table",
+        summary: "a table of 4,096 lines under one lock: a section reads 4 of them, or in 10 % changes them",
+        source: "times and sizes are assumed",
+        body: Body::TransactionalTable(Table { lines: 4, ..TABLE }),
+    },
+    Workload {
+        name: "tm-table-writes",
+        summary: "the same table, where every section changes 4 lines",
+        source: "times and sizes are assumed",
+        body: Body::TransactionalTable(Table { lines: 4, writes_percent: 100, ..TABLE }),
+    },
+    Workload {
+        name: "tm-table-long",
+        summary: "the same table with 256 lines a section, which half fill a cache of 32 KiB",
+        source: "times and sizes are assumed",
+        body: Body::TransactionalTable(Table { lines: 256, ..TABLE }),
+    },
+    Workload {
+        name: "tm-table-past-cache",
+        summary: "the same table with 1,024 lines a section, more than such a cache keeps",
+        source: "times and sizes are assumed",
+        body: Body::TransactionalTable(Table { lines: 1_024, ..TABLE }),
+    },
+    Workload {
+        name: "ipc",
+        summary: "messages between the two threads of a core: an entry into the kernel under one big lock, 0.3 µs at 2.4 GHz",
+        source: "the lecture on transactional memory: entries of 0.3 µs on 1 to 8 cores; think time and lines are assumed",
+        body: Body::Ipc(Exclusion::OneLock),
+    },
+    Workload {
+        name: "ipc-fine",
+        summary: "the same with a lock for each pair of threads",
+        source: "as ipc",
+        body: Body::Ipc(Exclusion::LockOfEach),
+    },
+    Workload {
+        name: "ipc-unlocked",
+        summary: "the same without any lock, which pairs that have nothing in common do not need",
+        source: "as ipc",
+        body: Body::Ipc(Exclusion::None),
+    },
 ];
+
+/// A table in which two short sections seldom meet.
+const TABLE: Table = Table { buckets: 4_096, writes_percent: 10, lines: 1 };
 
 /// The workload of this name.
 #[must_use]
@@ -197,7 +278,12 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
             Body::MountTable { locked } => mount_table::run::<M, L>(self.load, locked),
             Body::Dentry => dentry::run::<M, L>(self.load),
             Body::Lockref => dentry::run_lockref::<M>(self.load),
+            Body::Ipc(exclusion) => ipc::run_pairs::<M, L>(self.load, exclusion),
             Body::FalseSharing { padded } => false_sharing::run::<M>(self.load, padded),
+            Body::TransactionalCounters { shared_percent } => {
+                transactional::run_counters::<M, L>(self.load, shared_percent)
+            }
+            Body::TransactionalTable(table) => transactional::run_table::<M, L>(&table, self.load),
         }
     }
 }
@@ -237,7 +323,9 @@ mod tests {
             ..Load::default()
         };
         let lock = lock_catalogue::find("tas").unwrap();
-        for workload in WORKLOADS.iter().filter(|workload| workload.uses_lock()) {
+        // Of a lock for each pair of threads there is nothing to notice: no two threads come for one.
+        let of_one_thread = |workload: &&Workload| workload.body == Body::Ipc(Exclusion::LockOfEach);
+        for workload in WORKLOADS.iter().filter(|one| one.uses_lock() && !of_one_thread(one)) {
             let runner = || Runner { workload, load: &load };
             let run = || Visitor::<Native>::tried::<Open>(runner(), lock);
             // Threads that do not meet in one run, on a busy computer, do so in another.

@@ -136,7 +136,8 @@ impl ClientKind {
     #[must_use]
     pub fn suits(self, lock: &Lock) -> bool {
         match self {
-            Self::Exclusive | Self::Nested | Self::Tried | Self::Many | Self::PassedOn => true,
+            Self::Exclusive | Self::Nested | Self::Tried | Self::Many => true,
+            Self::PassedOn => !lock.owner_releases,
             Self::Timed
             | Self::Cancelled
             | Self::GivenUp

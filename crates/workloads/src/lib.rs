@@ -17,11 +17,13 @@ pub mod client;
 mod dentry;
 pub mod exclusion;
 mod false_sharing;
+mod ipc;
 mod list;
 pub mod mix;
 mod mount_table;
 mod random;
 pub mod section;
+pub mod transactional;
 
 pub use catalogue::{WORKLOADS, Workload};
 pub use random::{Random, Variation};
@@ -53,7 +55,7 @@ pub struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) fn plan(&self) -> Plan<'_> {
-        Plan { threads: self.threads, cores: self.cores, duration_ns: Some(self.duration_ns) }
+        Plan { cores: self.cores, ..Plan::threads(self.threads).lasting(self.duration_ns) }
     }
 }
 

@@ -81,7 +81,8 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
 /// Counts critical sections so that those of a lock that does not exclude do not add up.
 ///
 /// Its counters belong to the host, not to the machine: a simulated machine neither sees nor pays for them, and its figures
-/// are what they would be without.
+/// are what they would be without. What a transaction writes there would not be taken back, and need not be written: the
+/// machine keeps transactions apart.
 #[derive(Default)]
 pub(crate) struct Tally {
     ran: AtomicU64,
@@ -107,13 +108,16 @@ impl Tally {
     }
 }
 
-/// A critical section that is announced and counted.
+/// A critical section that is announced, and counted unless the lock has made a transaction of it.
 pub(crate) fn critical<M: Machine, L: RawLock<M>>(lock: &L, tally: &Tally, mut body: impl FnMut()) {
     let address = std::ptr::from_ref(lock) as usize;
     M::note(Event::Acquiring { lock: address });
     lock.critical(|| {
         M::note(Event::Acquired { lock: address, shared: false });
-        tally.section(&mut body);
+        match M::in_transaction() {
+            true => body(),
+            false => tally.section(&mut body),
+        }
         M::note(Event::Releasing { lock: address, shared: false });
     });
 }

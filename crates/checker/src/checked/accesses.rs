@@ -49,6 +49,9 @@ impl Session {
         site: &'static Site<'static>,
         mut wanted: Option<&mut dyn FnMut(u64) -> bool>,
     ) -> (Option<EventId>, u64) {
+        if wanted.is_none() && self.in_transaction() {
+            return (None, self.access_in_transaction(address, site, |old| old));
+        }
         let access = match self.access(address, |model| model.load(ordering), ordering, site) {
             Ok(access) => access,
             Err((_, value)) => return (None, value),
@@ -99,6 +102,10 @@ impl Session {
 
     #[inline]
     pub(super) fn store(&self, address: usize, value: u64, ordering: Ordering, site: &'static Site<'static>) {
+        if self.in_transaction() {
+            self.access_in_transaction(address, site, |_| value);
+            return;
+        }
         let access = match self.access(address, |model| model.store(ordering), ordering, site) {
             Ok(access) => access,
             Err((location, _)) => return self.settle(location, value),
@@ -126,6 +133,7 @@ impl Session {
         site: &'static Site<'static>,
         update: impl Fn(u64) -> u64,
     ) -> u64 {
+        let ordering = self.updates(address, ordering);
         match self.access(address, |model| model.rmw_read(ordering), ordering, site) {
             Ok(read) => self.exchange(read, |model| model.rmw_write(ordering), |old| Some(update(old))),
             Err((location, old)) => {
@@ -187,6 +195,11 @@ impl Session {
         failure: Ordering,
         site: &'static Site<'static>,
     ) -> Result<u64, u64> {
+        if self.in_transaction() {
+            let exchange = |old| if old == current { new } else { old };
+            let old = self.access_in_transaction(address, site, exchange);
+            return if old == current { Ok(old) } else { Err(old) };
+        }
         let old = match self.access(address, |model| model.rmw_read(success), success, site) {
             Ok(access) => {
                 let failure = self.with(|state| state.model.failed_exchange(success, failure));
@@ -213,6 +226,10 @@ impl Session {
         ordering: Ordering,
         site: &'static Site<'static>,
     ) {
+        if self.in_transaction() {
+            self.access_in_transaction(address, site, |old| old & !mask | bits);
+            return;
+        }
         let half = Strength::EXCLUSIVE.with(Strength::PART);
         let write = move |model: Model| model.store(ordering).with(half);
         let access = match self.access(address, |_| half, ordering, site) {
@@ -280,6 +297,9 @@ impl Session {
 
     /// The thread waits; see [`Explorer::wait`]. Does not return.
     pub(super) fn wait(&self, reads: Reads, timed: bool, what: &'static str) -> ! {
+        if self.in_transaction() {
+            self.leave();
+        }
         let Some(thread) = self.thread() else {
             panic!("the client's own thread {what}, but it is alone and nobody ends that");
         };

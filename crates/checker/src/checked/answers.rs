@@ -26,13 +26,13 @@ impl Session {
 
     #[cold]
     pub(super) fn suspend(&self) {
-        let (thread, yielder, attempt, time) =
-            self.with(|state| (state.thread, state.yielder, state.attempt.take(), state.time));
+        let (thread, yielder, attempt, time, transaction) = self
+            .with(|state| (state.thread, state.yielder, state.attempt.take(), state.time, state.transaction));
         // SAFETY: the yielder of the coroutine that runs, which is alive.
         unsafe { (*yielder).suspend(()) };
         self.with(|state| {
             (state.thread, state.yielder, state.attempt, state.polled) = (thread, yielder, attempt, None);
-            state.time = time;
+            (state.time, state.transaction) = (time, transaction);
         });
     }
 

@@ -56,6 +56,28 @@ impl Engine {
         }
     }
 
+    /// A thread has nothing before it and everything that follows to itself. A trace tells what happens in between.
+    pub(super) fn begin_transaction(&mut self, thread: usize, site: SiteOf) -> Result<(), Stop> {
+        match self {
+            Executions(explorer) => explorer.add_fence(thread, Strength::FULL, Ordering::SeqCst, site),
+            States(walker) => walker.begin_transaction(thread),
+        }
+    }
+
+    pub(super) fn commit_transaction(&mut self) {
+        if let States(walker) = self {
+            walker.commit_transaction();
+        }
+    }
+
+    /// Nothing comes of the run, or execution.
+    pub(super) fn leave(&mut self) {
+        match self {
+            Executions(_) => {} // a trace has no more steps of the thread
+            States(walker) => walker.leave(),
+        }
+    }
+
     /// Notes that a location lies in a queue node.
     pub(super) fn lies_in(&mut self, location: LocationId, node: LocationId) {
         let node_of = match self {
@@ -66,6 +88,15 @@ impl Engine {
             node_of.resize(location as usize + 1, None);
         }
         node_of[location as usize] = Some(node);
+    }
+
+    /// The queue node that a location lies in.
+    pub(super) fn node_of(&self, location: LocationId) -> Option<LocationId> {
+        let node_of = match self {
+            Executions(explorer) => &explorer.node_of,
+            States(walker) => &walker.node_of,
+        };
+        node_of.get(location as usize).copied().flatten()
     }
 
     pub(super) fn last_value(&self, location: LocationId) -> u64 {

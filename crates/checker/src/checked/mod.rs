@@ -14,6 +14,7 @@ mod scheduling;
 mod session;
 mod stacks;
 mod threads;
+mod transactions;
 mod words;
 
 use std::sync::atomic::AtomicBool;
@@ -104,8 +105,9 @@ pub enum Bound {
     Executions,
     /// There were more states than are remembered.
     States,
-    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, or an
-    /// access is seq_cst under release-acquire, which [`Search::States`] does not know.
+    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, an access is
+    /// seq_cst under release-acquire, which [`Search::States`] does not know, or a thread begins a transaction, which that search alone
+    /// knows, under other models than release-acquire.
     Unfollowed,
     /// The time was up: where that was is a matter of the computer.
     Time,

@@ -7,8 +7,7 @@
 //! leaves in the frames of the client and the lock, a state is visited twice, which costs time alone. (A key made of all
 //! that a thread has read instead would need no stack, but tells ten times as many states apart.)
 
-use std::mem::MaybeUninit;
-
+use coroutine::saved::CoroutineBytes;
 use coroutine::{CoroutineResult, DefaultStack, Stack};
 
 use super::engine::Engine;
@@ -23,8 +22,7 @@ impl Snapshot {
         self.fibers.clear();
         self.stacks.clear();
         for (suspended, fiber) in state.suspended.iter().zip(fibers) {
-            // SAFETY: a copy that is never used as a coroutine or dropped: its bytes go back where they are from.
-            self.fibers.push(unsafe { std::ptr::from_ref(fiber).cast::<MaybeUninit<Fiber>>().read() });
+            self.fibers.push(CoroutineBytes::of(fiber));
             self.stacks.extend(suspended.words());
         }
         state.walker().save(&mut self.machine);
@@ -32,16 +30,15 @@ impl Snapshot {
 
     fn restore(&self, state: &mut State, fibers: &mut [Fiber], fork: usize) {
         state.suspended.clone_from(&self.suspended);
-        let mut words = self.stacks.iter();
+        let mut words = self.stacks.iter().copied();
         for (thread, (fiber, saved)) in fibers.iter_mut().zip(&self.fibers).enumerate() {
-            // SAFETY: both have the same stack, which is now filled again with what it held then; what is overwritten
-            // is the same coroutine later, so that nothing is lost that would have to be dropped.
-            unsafe { std::ptr::from_mut(fiber).cast::<MaybeUninit<Fiber>>().write(std::ptr::read(saved)) };
             let suspended = &state.suspended[thread];
-            for address in suspended.addresses() {
-                let word = words.next().expect("as many words as were saved");
-                // SAFETY: part of the stack of a coroutine that is suspended.
-                unsafe { std::ptr::write_volatile(address as *mut u64, *word) };
+            // SAFETY: the same coroutine as when the snapshot was taken, suspended then and now, with its stack.
+            unsafe {
+                saved.put_back(fiber);
+                if let Some(used) = suspended.used() {
+                    used.put_back(&mut words);
+                }
             }
             // SAFETY: below it, where a thread that is suspended has wiped too.
             unsafe { std::ptr::write_bytes(suspended.wiped_from() as *mut u8, 0, WIPED_BYTES) };
@@ -180,14 +177,15 @@ impl Session {
             let suspended = &mut state.suspended[thread];
             (suspended.request, suspended.answered, suspended.key) = (None, false, None);
             (state.attempt, state.polled) = (suspended.attempt.take(), suspended.polled.take());
-            (state.thread, state.time) = (Some(thread), suspended.time);
+            (state.thread, state.time, state.transaction) =
+                (Some(thread), suspended.time, suspended.transaction);
         });
         let done = matches!(fiber.resume(()), CoroutineResult::Return(()));
         self.with(|state| {
             state.thread = None;
             let suspended = &mut state.suspended[thread];
             (suspended.attempt, suspended.polled) = (state.attempt.take(), state.polled.take());
-            suspended.time = state.time;
+            (suspended.time, suspended.transaction) = (state.time, state.transaction);
             suspended.done = done;
             suspended.allocated = state.arena.allocated(thread);
             if done {

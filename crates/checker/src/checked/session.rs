@@ -16,6 +16,7 @@ use super::engine::Engine;
 use super::mutation::{Accessed, Change, Mutated, Mutation, Operation};
 use super::progress::{Attempt, PolledLoad, Time};
 use super::stacks::{STACK_BYTES, Snapshot, Suspended, wipe};
+use super::transactions::Transaction;
 use super::{Bound, Search};
 use crate::explorer::Explorer;
 use crate::graph::{EventId, LocationId};
@@ -85,6 +86,8 @@ pub(super) struct State {
     pub(super) polled: Option<PolledLoad>,
     /// The clock of the running thread.
     pub(super) time: Time,
+    /// The transaction of the running thread.
+    pub(super) transaction: Transaction,
     pub(super) mutation: Option<Mutation>,
     /// What the mutation makes of the client before its threads begin.
     pub(super) wrong_before: Option<Violation>,
@@ -165,6 +168,7 @@ impl State {
             attempt: None,
             polled: None,
             time: Time::default(),
+            transaction: Transaction::default(),
             mutation: None,
             wrong_before: None,
             accesses: None,
@@ -269,7 +273,8 @@ impl State {
     /// A thread starts, or goes on after it was suspended where nothing was kept.
     pub(super) fn starts(&mut self, thread: usize) {
         self.thread = Some(thread);
-        (self.attempt, self.polled, self.time) = (None, None, Time::default());
+        (self.attempt, self.polled, self.time, self.transaction) =
+            (None, None, Time::default(), Transaction::default());
     }
 
     pub(super) fn attempted(&mut self, read: EventId) {

@@ -1,17 +1,14 @@
 //! The stacks of threads that are suspended: what is part of a state, and what is wiped.
 
-use std::mem::MaybeUninit;
-
+use coroutine::saved::{CoroutineBytes, SWITCH_BYTES, UsedStack};
 use coroutine::{Coroutine, DefaultStack, Yielder};
 
 use super::progress::{Attempt, PolledLoad, Time};
+use super::transactions::Transaction;
 use crate::walker::{Key, Saved};
 
 /// Bytes of a coroutine's stack; touched pages only are there.
 pub(super) const STACK_BYTES: usize = 256 << 10;
-
-/// Bytes below a suspended thread's last frame that switching may use.
-const SWITCH_BYTES: usize = 512;
 
 /// Bytes below it that are wiped before.
 pub(super) const WIPED_BYTES: usize = 2048;
@@ -29,6 +26,7 @@ pub(super) struct Suspended {
     pub(super) attempt: Option<Attempt>,
     pub(super) polled: Option<PolledLoad>,
     pub(super) time: Time,
+    pub(super) transaction: Transaction,
     pub(super) request: Option<Request>,
     /// The request is answered: the thread can go on.
     pub(super) answered: bool,
@@ -50,22 +48,20 @@ pub(super) fn wipe() {
 }
 
 impl Suspended {
-    /// The part of its stack that it uses, by words.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
-        let from = if self.done { self.base } else { (self.from - SWITCH_BYTES) & !7 };
-        (from..self.base).step_by(8)
+    /// The part of its stack that it uses, unless it is done.
+    pub(super) fn used(&self) -> Option<UsedStack> {
+        (!self.done).then(|| UsedStack::new(self.from, self.base))
     }
 
     /// Where the part below begins that is wiped.
     pub(super) fn wiped_from(&self) -> usize {
-        self.addresses().next().unwrap_or(self.base) - WIPED_BYTES
+        self.used().and_then(|used| used.addresses().next()).unwrap_or(self.base) - WIPED_BYTES
     }
 
     /// What lies on its stack.
     pub(super) fn words(&self) -> impl Iterator<Item = u64> + use<> {
-        // SAFETY: part of the stack of a suspended coroutine, which is mapped and which nobody else uses; volatile,
-        // since the compiler does not know what lies there.
-        self.addresses().map(|address| unsafe { std::ptr::read_volatile(address as *const u64) })
+        // SAFETY: the stack of a suspended coroutine, which stays mapped.
+        self.used().into_iter().flat_map(|used| unsafe { used.words() })
     }
 
     /// Whether switching has left this byte of its stack as it was wiped.
@@ -89,6 +85,7 @@ impl Suspended {
                 polled.add_to(&mut key);
             }
             self.time.add_to(&mut key);
+            self.transaction.add_to(&mut key);
             debug_assert!(
                 (self.from - WIPED_BYTES / 2..self.from - SWITCH_BYTES).all(|address| self.is_zero(address)),
                 "switching needs more than {SWITCH_BYTES} bytes"
@@ -113,7 +110,7 @@ pub(super) fn add_keys(threads: &mut [Suspended], key: &mut Key) {
 pub(super) struct Snapshot {
     pub(super) is_good: bool,
     pub(super) suspended: Vec<Suspended>,
-    pub(super) fibers: Vec<MaybeUninit<Fiber>>,
+    pub(super) fibers: Vec<CoroutineBytes<Fiber>>,
     /// What lies on the stacks, one after another.
     pub(super) stacks: Vec<u64>,
     pub(super) machine: Saved,

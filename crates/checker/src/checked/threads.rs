@@ -4,9 +4,10 @@ use std::alloc::Layout;
 use std::panic::Location as Site;
 use std::ptr::NonNull;
 
+use machine::inheriting::{OWNER, WAITERS};
 use machine::{
-    Clock, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Runs, Slept,
-    TakenNode, Timeout, Topology, Which, Word,
+    Abort, Clock, Denied, Event, GaveUp, Home, Machine, Node, Ordering, Place, Plain, Plan, Poll, Run, Runs,
+    Slept, TakenNode, Timeout, Topology, Which, Word,
 };
 
 use super::arena::{NAMED_NODES, NodeType};
@@ -112,6 +113,94 @@ impl Sleepers {
     fn woken(self, count: u32) -> Self {
         Self::of(self.iter().skip(count as usize))
     }
+}
+
+/// A word of `acquire_inheriting` with what the kernel knows of it. The location of a 32-bit word holds 64 bits, of which the
+/// program sees the lower ones alone; in the upper ones lie the waiters, and whether the word is between two owners: the word
+/// names the next one then. So each call of the kernel is one read-modify-write, as its lock of the word makes it one step for
+/// other calls, and the exchange of the word one for the program.
+#[derive(Clone, Copy)]
+struct Inheriting(u64);
+
+impl Inheriting {
+    const BETWEEN_OWNERS: u64 = 1 << 63;
+    const MOST_WAITERS: usize = 7;
+
+    fn owner(self) -> u32 {
+        self.0 as u32 & OWNER
+    }
+
+    fn is_between_owners(self) -> bool {
+        self.0 & Self::BETWEEN_OWNERS != 0
+    }
+
+    fn is_next(self, thread: usize) -> bool {
+        self.is_between_owners() && self.owner() == owner_of(thread)
+    }
+
+    fn waiters(self) -> Sleepers {
+        Sleepers((self.0 & !Self::BETWEEN_OWNERS) >> 32)
+    }
+
+    fn of(visible: u32, waiters: Sleepers) -> Self {
+        assert!(
+            waiters.iter().count() <= Self::MOST_WAITERS,
+            "more threads wait than the checked kernel knows"
+        );
+        Self(u64::from(visible) | waiters.0 << 32)
+    }
+
+    /// Owned by the thread, for which the word was free, or which was the next, or came before that one.
+    fn owned_by(self, thread: usize) -> Self {
+        let waiters = self.waiters().without(thread);
+        Self::of(owner_of(thread) | if self.0 == 0 { 0 } else { WAITERS }, waiters)
+    }
+
+    fn with_waiter(self, thread: usize) -> Self {
+        let between = self.0 & Self::BETWEEN_OWNERS;
+        Self(Self::of(self.0 as u32 | WAITERS, self.waiters().with(thread)).0 | between)
+    }
+
+    fn without_waiter(self, thread: usize) -> Self {
+        let between = self.0 & Self::BETWEEN_OWNERS;
+        Self(Self::of(self.0 as u32, self.waiters().without(thread)).0 | between)
+    }
+
+    /// Released by its owner: the waiter of the highest priority is the next, which may be any; here the first or the last.
+    fn released(self, to_last: bool) -> Self {
+        let waiters = self.waiters();
+        let next = if to_last { waiters.iter().last() } else { waiters.iter().next() };
+        next.map_or(Self(0), |next| {
+            Self(Self::of(owner_of(next) | WAITERS, waiters).0 | Self::BETWEEN_OWNERS)
+        })
+    }
+}
+
+fn owner_of(thread: usize) -> u32 {
+    thread as u32 + 1
+}
+
+/// What a call of the kernel does to a word, in one step; gives what was there before. The kernel's own lock orders its calls.
+fn in_kernel(
+    session: &Session,
+    word: &CheckedU32,
+    site: &'static Site<'static>,
+    change: impl Fn(Inheriting) -> Inheriting,
+) -> Inheriting {
+    let change = |word| change(Inheriting(word)).0;
+    Inheriting(session.read_modify_write(address_of(word), Ordering::AcqRel, site, change))
+}
+
+/// Whether the thread, which has found a word between two owners, has a higher priority than the next one, and takes it: it may
+/// be so, or not, as long as the next one has not come.
+fn outranks_next(session: &Session, word: &CheckedU32, site: &'static Site<'static>, thread: usize) -> bool {
+    let outranks = session.thread().is_some() && session.choose(2, site) == 1;
+    outranks
+        && in_kernel(session, word, site, |found| match found.is_between_owners() {
+            true => found.owned_by(thread),
+            false => found,
+        })
+        .is_between_owners()
 }
 
 // SAFETY: values and their order come from the execution graph, which has them as the memory model does; nodes and allocated
@@ -346,6 +435,137 @@ unsafe impl Machine for Checked {
         let queue = session.queue_of(word as usize);
         let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).woken(count).0);
         (Sleepers(sleepers).iter().count() as u32).min(count)
+    }
+
+    fn has_transactions() -> bool {
+        session().has_transactions()
+    }
+
+    #[track_caller]
+    unsafe fn begin_transaction() -> Result<(), Abort> {
+        session().begin_transaction(Site::caller())
+    }
+
+    #[track_caller]
+    unsafe fn commit_transaction() {
+        session().commit_transaction(Site::caller());
+    }
+
+    fn in_transaction() -> bool {
+        session().in_transaction()
+    }
+
+    fn abort_transaction<const CODE: u8>() -> ! {
+        session().abort_transaction(CODE)
+    }
+
+    fn owner() -> u32 {
+        owner_of(session().thread().unwrap_or(crate::MAX_THREADS))
+    }
+
+    /// Threads have no priorities here: whoever comes while the word is between two owners may have a higher one than the next
+    /// owner, or not, and both are explored; so is who of the waiters comes first. A deadlock by way of other words is not
+    /// denied: it is the violation that it would be of the client, an endless wait.
+    #[track_caller]
+    fn acquire_inheriting(word: &CheckedU32, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
+        let (session, site) = (session(), Site::caller());
+        let timeout = with_mutated_timeout(session, timeout, site);
+        let Some(thread) = session.thread() else {
+            let found = in_kernel(session, word, site, |found| match found.owner() {
+                0 => Inheriting(Self::owner().into()),
+                _ => found,
+            });
+            return match found.owner() {
+                0 => Ok(()),
+                _ if has_timeout(timeout) => Err(Denied::GaveUp),
+                owner if owner == Self::owner() => Err(Denied::Deadlock),
+                _ => session.wait(Reads::default(), false, "waits for a lock whose owner inherits"),
+            };
+        };
+        let may_take = move |found: Inheriting| found.owner() == 0 || found.is_next(thread);
+        let found = in_kernel(session, word, site, |found| match found.owner() {
+            _ if may_take(found) => found.owned_by(thread),
+            owner if owner == owner_of(thread) => found,
+            _ => found.with_waiter(thread),
+        });
+        if may_take(found) || found.is_between_owners() && outranks_next(session, word, site, thread) {
+            return Ok(());
+        }
+        if found.owner() == owner_of(thread) {
+            return Err(Denied::Deadlock);
+        }
+        let gives_up = has_timeout(timeout) && session.choose(2, site) == 1;
+        if gives_up {
+            if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
+                let mut cancelled = |value| value != 0;
+                let address = address_of(cancel);
+                let (read, value) = session.load(address, Ordering::Relaxed, site, Some(&mut cancelled));
+                if !cancelled(value) {
+                    session.wait(Reads::of(&[read]), true, "is not called off");
+                }
+            }
+            let found = in_kernel(session, word, site, |found| match found.is_next(thread) {
+                true => found.owned_by(thread),
+                false => found.without_waiter(thread),
+            });
+            if found.is_next(thread) {
+                return Ok(());
+            }
+            session.has_passed(timeout.deadline);
+            return Err(Denied::GaveUp);
+        }
+        loop {
+            let mut is_next = |value| Inheriting(value).is_next(thread);
+            let (read, value) = session.load(address_of(word), Ordering::Acquire, site, Some(&mut is_next));
+            if !is_next(value) {
+                let mut reads = Reads::of(&[read]);
+                let mut ends_by_itself = timeout.deadline.is_some();
+                if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
+                    let (read, value) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
+                    ends_by_itself = value != 0;
+                    read.into_iter().for_each(|read| reads.push(read));
+                }
+                session.wait(reads, ends_by_itself, "waits for a lock whose owner inherits");
+            }
+            let found = in_kernel(session, word, site, |found| match found.is_next(thread) {
+                true => found.owned_by(thread),
+                false => found, // a thread of a higher priority was faster
+            });
+            if found.is_next(thread) {
+                return Ok(());
+            }
+        }
+    }
+
+    #[track_caller]
+    fn try_acquire_inheriting(word: &CheckedU32) -> Result<(), Denied> {
+        let (session, site) = (session(), Site::caller());
+        let thread = session.thread().unwrap_or(crate::MAX_THREADS);
+        let found = in_kernel(session, word, site, |found| match found.owner() {
+            0 => found.owned_by(thread),
+            _ => found,
+        });
+        let taken =
+            found.owner() == 0 || found.is_between_owners() && outranks_next(session, word, site, thread);
+        if taken { Ok(()) } else { Err(Denied::GaveUp) }
+    }
+
+    /// What it does is told by the word that it leaves: with [`Operation::Wake`] dropped nobody is the next.
+    #[track_caller]
+    fn release_inheriting(word: &CheckedU32) {
+        let (session, site) = (session(), Site::caller());
+        if session.change(Operation::Wake, site) == Some(Change::Dropped) {
+            return;
+        }
+        session.with(|state| state.wakes += 1);
+        let found = in_kernel(session, word, site, |found| found.released(false));
+        if found.waiters().iter().count() > 1 && session.choose(2, site) == 1 {
+            // The last of them is the first by its priority, if the next owner has not come by now.
+            in_kernel(session, word, site, |now| match now.is_between_owners() {
+                true => now.released(true),
+                false => now,
+            });
+        }
     }
 
     fn thread() -> u32 {

@@ -20,6 +20,7 @@ pub(crate) struct Saved {
     watched: Vec<u64>,
     stale: Vec<u64>,
     waits: Vec<Wait>,
+    transaction: Option<u8>,
     answers: Vec<(EventId, Answer)>,
 }
 
@@ -68,6 +69,7 @@ impl Walker {
         }
         self.started = 0;
         self.waits.clear();
+        self.transaction = None;
         self.answers.clear();
         self.hidden_steps.fill(0);
         (self.over, self.at) = (false, 0);
@@ -115,6 +117,7 @@ impl Walker {
         to.watched.clone_from(&self.watched);
         to.stale.clone_from(&self.stale);
         to.waits.clone_from(&self.waits);
+        to.transaction = self.transaction;
         to.answers.clone_from(&self.answers);
     }
 
@@ -137,6 +140,7 @@ impl Walker {
         self.watched.copy_from_slice(&from.watched);
         self.stale.copy_from_slice(&from.stale);
         self.waits.clone_from(&from.waits);
+        self.transaction = from.transaction;
         self.answers.clone_from(&from.answers);
         (self.over, self.at, self.turned) = (false, fork, false);
     }
@@ -222,6 +226,13 @@ impl Walker {
     fn add_moves(&mut self) {
         let start = self.moves.len();
         let step = |thread: usize, way: u8| Move::Step { thread: thread as u8, way };
+        if let Some(thread) = self.transaction.map(usize::from) {
+            self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
+            if self.moves.len() == start {
+                self.leave(); // it waits for another thread, so that it aborts: another way of its beginning
+            }
+            return;
+        }
         if let Some(thread) = (0..self.threads).find(|&thread| self.pending[thread].alone) {
             self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
             return;
@@ -274,6 +285,7 @@ impl Walker {
         }
         self.holds.add_to(&mut state, &self.memory);
         state.add(if self.alike { self.started.into() } else { 0 });
+        state.add(self.transaction.map_or(0, |thread| u64::from(thread) + 1));
         for thread in 0..self.threads {
             state.add(self.stale[thread] & self.watched[thread]);
         }

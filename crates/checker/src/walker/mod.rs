@@ -172,6 +172,8 @@ pub(crate) struct Walker {
     /// By thread: of these, words that were written since.
     stale: Vec<u64>,
     waits: Vec<Wait>,
+    /// The thread that is in a transaction, in which no other takes a step.
+    transaction: Option<u8>,
     /// The run is left.
     over: bool,
     /// A word turned out to be used by several threads.
@@ -231,6 +233,7 @@ impl Walker {
             watched: vec![0; threads],
             stale: vec![0; threads],
             waits: Vec::new(),
+            transaction: None,
             over: false,
             again: false,
             seen: HashSet::default(),
@@ -388,11 +391,16 @@ impl Walker {
         }
     }
 
-    fn leave(&mut self) {
+    /// Nothing comes of the run.
+    pub(crate) fn leave(&mut self) {
         if !self.over {
             self.over = true;
             self.counts.pruned += 1;
         }
+    }
+
+    pub(crate) fn commit_transaction(&mut self) {
+        self.transaction = None;
     }
 
     fn give_up<T>(&mut self) -> Result<T, Stop> {

@@ -229,6 +229,19 @@ impl Walker {
         Ok(())
     }
 
+    /// A full fence, behind which a thread has all steps to itself until it commits.
+    pub(crate) fn begin_transaction(&mut self, thread: usize) -> Result<(), Stop> {
+        if self.step == SchedulingStep::Poll {
+            let may_begin = self.transaction.is_none() && !self.memory.has_buffered(thread);
+            self.offer(thread, 0..u8::from(may_begin));
+        }
+        self.may_step(thread, false)?;
+        self.add_fence(thread, Strength::FULL)?;
+        self.stepped(thread);
+        self.transaction = Some(thread as u8);
+        Ok(())
+    }
+
     pub(crate) fn plain(&mut self, access: Access, written: Option<u64>) -> Result<u64, Stop> {
         if self.over {
             return Err(Stop::Ended);

@@ -1,5 +1,6 @@
 //! What the profile says of the program, on no machine yet: its locks, their sections, and the think time.
 
+use super::conditions::Waits;
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
 use crate::profiled::{Group, observed, share_in_use};
@@ -22,8 +23,8 @@ pub struct Hot {
     pub reads: f64,
     pub(crate) exclusive: Held,
     pub(crate) shared: Held,
-    /// Share of the acquisitions that end in a condition wait, and what one takes on average, ns.
-    pub(crate) waits: Option<(f64, f64)>,
+    /// Its condition waits.
+    pub(crate) waits: Option<Waits>,
     /// Into so many the lock is split.
     pub copies: u32,
     /// It is taken within these sections of the first lock.
@@ -159,10 +160,16 @@ impl Blueprint {
                 nested.name, row.name
             ));
         }
-        if let Some((share, mean_ns)) = locks[0].waits {
+        if let Some(waits) = &locks[0].waits {
+            let until = if waits.turns.is_some() {
+                "until the other threads have acquired it as often as they did meanwhile in the profile"
+            } else {
+                "as long on any number of cores"
+            };
             doubts.push(format!(
-                "{:.0} % of the acquisitions end in a condition wait of {:.0} ns on average, which is taken to stay as long",
-                100.0 * share, mean_ns
+                "{:.0} % of the acquisitions end in a condition wait of {:.0} ns on average, which is taken to last {until}",
+                100.0 * waits.chance,
+                waits.mean_ns
             ));
         }
         Self {
@@ -288,10 +295,10 @@ impl Hot {
             }
         };
         let usage = &row.exclusive;
-        let waits = (usage.condition_waits > 0 && row.acquisitions() > 0).then(|| {
-            let share = usage.condition_waits as f64 / row.acquisitions() as f64;
-            (share, usage.condition_ns / usage.condition_waits as f64)
-        });
+        let threads_ns = row.threads_ns + row.waited_ns() + usage.condition_ns;
+        let (waits, timeouts) = (usage.condition_waits, usage.condition_timeouts);
+        let waits =
+            Waits::new(waits, timeouts, usage.condition_ns, row.acquisitions(), row.threads, threads_ns);
         Self {
             name: row.name.clone(),
             kind: row.kind,
@@ -299,7 +306,7 @@ impl Hot {
             reads,
             exclusive: held(&row.exclusive),
             shared: held(&row.shared),
-            waits: waits.filter(|&(share, _)| share >= LEAST_SHARE),
+            waits: waits.filter(|waits| waits.chance >= LEAST_SHARE),
             copies: 1,
             nested: None,
         }

@@ -1,10 +1,11 @@
 //! A program of the kind of the profiled one, for any machine: threads that go round between think time and sections
 //! under several locks.
 
+use super::conditions::{Conditions, Waits};
 use super::durations::{Durations, even};
 use locks::catalogue::{self, Lock, Visitor};
 use locks::{DowngradeLock, RawLock, RawRwLock, TryLock};
-use machine::{Clock, Deadline, Event, Home, Machine, Placed, PlainCell, Plan, Timeout, Word};
+use machine::{Clock, Event, Home, Machine, Placed, PlainCell, Plan};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use workloads::Random;
 
@@ -30,8 +31,8 @@ pub(crate) struct Guard {
     pub(crate) reads: f64,
     pub(crate) exclusive: Section,
     pub(crate) shared: Section,
-    /// How many sections end in a condition wait, and its mean in nanoseconds.
-    pub(crate) waits: Option<(f64, f64)>,
+    /// How many sections end in a condition wait.
+    pub(crate) waits: Option<Waits>,
 }
 
 /// A visit of a lock in an operation.
@@ -195,6 +196,21 @@ impl<M: Machine> GuardedLines<M> {
     }
 }
 
+/// What a thread of the program finds.
+struct World<'a, M: Machine> {
+    guarded: &'a [Vec<GuardedLines<M>>],
+    conditions: &'a Conditions<M>,
+    thread: usize,
+}
+
+impl<M: Machine> Clone for World<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for World<'_, M> {}
+
 impl Program {
     /// Runs the program on the machine `M` until the load's operations are done.
     pub(crate) fn run<M: Machine>(&self, load: &Load<'_>) -> Outcome {
@@ -203,18 +219,18 @@ impl Program {
             .iter()
             .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard)).collect())
             .collect();
+        let conditions = Conditions::<M>::new(self.guards.len(), load.cores.len(), HOME);
         let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let (began_ns, ended_ns) = (AtomicU64::new(0), AtomicU64::new(0));
-        let plan = Plan { threads: load.cores.len(), cores: load.cores, duration_ns: None };
+        let plan = Plan::on(load.cores);
         M::run(&plan, &|thread| {
             let mut random = Random::of_thread(load.seed, thread);
-            // A word of the thread's own, which nobody ever changes.
-            let never_written = Placed::<_, M>::new(M::U32::ZERO, HOME);
+            let world = World { guarded: &guarded, conditions: &conditions, thread };
             if !load.start_at_locks {
                 M::delay(random.below(self.think_cycles as u64 + 1));
             }
             while !stop.load(Relaxed) {
-                self.operation::<M>(&guarded, &mut random, &never_written);
+                self.operation::<M>(world, &mut random);
                 M::note(Event::Operation);
                 // Counters of the host: a simulated machine neither sees nor pays for them.
                 let number = done.fetch_add(1, Relaxed) + 1;
@@ -226,6 +242,7 @@ impl Program {
                     stop.store(true, Relaxed);
                 }
             }
+            conditions.end();
         });
         let elapsed_ns = ended_ns.into_inner().saturating_sub(began_ns.into_inner()).max(1);
         Outcome {
@@ -238,12 +255,7 @@ impl Program {
     }
 
     /// One operation: the steps that it takes, with equal parts of the think time after each.
-    fn operation<M: Machine>(
-        &self,
-        guarded: &[Vec<GuardedLines<M>>],
-        random: &mut Random,
-        never_written: &Placed<M::U32, M>,
-    ) {
+    fn operation<M: Machine>(&self, world: World<'_, M>, random: &mut Random) {
         let think = self.think.draw(random, self.think_cycles);
         let taken: Vec<&Step> = self.steps.iter().filter(|step| step.is_taken(random)).collect();
         if taken.is_empty() {
@@ -251,7 +263,7 @@ impl Program {
         }
         let part = think / taken.len() as u64;
         for step in &taken {
-            self.visit(step.guard, guarded, random, never_written);
+            self.visit(step.guard, world, false, random);
             M::delay(part);
         }
         M::delay(think - part * taken.len() as u64);
@@ -261,12 +273,12 @@ impl Program {
     fn visit<M: Machine>(
         &self,
         number: usize,
-        guarded: &[Vec<GuardedLines<M>>],
+        world: World<'_, M>,
+        within_another: bool,
         random: &mut Random,
-        never_written: &Placed<M::U32, M>,
     ) {
         let guard = &self.guards[number];
-        let copies = &guarded[number];
+        let copies = &world.guarded[number];
         let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
         let reads = guard.reads > 0.0 && even(random) < guard.reads;
         let section = if reads { &guard.shared } else { &guard.exclusive };
@@ -274,17 +286,16 @@ impl Program {
             let nested = if number == 0 { &self.nested[usize::from(reads)][..] } else { &[] };
             for step in nested {
                 if step.is_taken(random) {
-                    self.visit(step.guard, guarded, random, never_written);
+                    self.visit(step.guard, world, true, random);
                 }
             }
         });
-        if let Some((chance, mean_ns)) = guard.waits
-            && even(random) < chance
-        {
-            let ns = Durations::Exponential.draw(random, mean_ns);
-            let deadline = Deadline::after_ns::<M>(ns);
-            let _ = M::sleep_while(never_written, 0, Timeout::at(deadline));
+        let Some(waits) = &guard.waits else { return };
+        world.conditions.acquired(number);
+        if even(random) < waits.chance {
+            world.conditions.wait(number, world.thread, waits, within_another, random);
             copies[copy].section(section, reads, self.reads_first, random, &mut |_| ());
+            world.conditions.acquired(number);
         }
     }
 }

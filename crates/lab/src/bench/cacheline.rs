@@ -50,7 +50,7 @@ struct Loop<'a> {
 impl Loop<'_> {
     /// Runs the operation on every thread; gives operations a second of one thread.
     fn run(&self, operation: impl Fn(usize) + Sync) -> f64 {
-        let plan = Plan { threads: self.cores.len(), cores: self.cores, duration_ns: None };
+        let plan = Plan::on(self.cores);
         let ran = Native::run(&plan, &|thread| {
             for _ in 0..self.operations {
                 operation(thread);
@@ -191,7 +191,7 @@ fn beside_lock(work: Loop<'_>, far: usize) -> Result<f64, Wrong> {
     let users = work.cores.len() - 1;
     let hot = [&shared.beside, &shared.far][far];
     let done = Placed::<_, Native>::new(U64::ZERO, Home::FirstTouch);
-    let plan = Plan { threads: work.cores.len(), cores: work.cores, duration_ns: None };
+    let plan = Plan::on(work.cores);
     let started = std::time::Instant::now();
     let finished = std::sync::Mutex::new(started);
     Native::run(&plan, &|thread| {

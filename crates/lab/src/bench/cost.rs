@@ -71,7 +71,7 @@ fn median(sample: &[f64]) -> f64 {
 /// Runs on one core and gives what it gives.
 fn on_core<T: Send>(core: u32, body: impl Fn() -> T + Sync) -> T {
     let result = Mutex::new(None);
-    Native::run(&Plan { threads: 1, cores: &[core], duration_ns: None }, &|_| {
+    Native::run(&Plan::on(&[core]), &|_| {
         *result.lock().expect("no holder panics") = Some(body());
     });
     result.into_inner().expect("no holder panics").expect("the body ran")
@@ -170,7 +170,7 @@ impl Measure for SharedAcquire {
         let guarded = LockAndCount::<S>::placed();
         let turn = Placed::<_, Native>::new(<Native as Machine>::U32::ZERO, Home::FirstTouch);
         let sample = Mutex::new(Vec::new());
-        Native::run(&Plan { threads: 2, cores: &self.cores, duration_ns: None }, &|thread| {
+        Native::run(&Plan::on(&self.cores), &|thread| {
             let mut mine = Vec::new();
             for batch in 0..BATCHES {
                 let mut cycles = 0;

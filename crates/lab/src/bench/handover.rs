@@ -87,7 +87,7 @@ impl Measure for Handover<'_> {
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
         let guarded = LockAndCount::<S>::placed();
         let all = Mutex::new(Vec::new());
-        let plan = Plan { threads: self.cores.len(), cores: self.cores, duration_ns: None };
+        let plan = Plan::on(self.cores);
         Native::run(&plan, &|thread| {
             let mut mine = Vec::with_capacity(self.turns as usize);
             for _ in 0..self.turns {

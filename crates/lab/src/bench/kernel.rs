@@ -181,7 +181,7 @@ struct LoadRow {
 fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Result<f64> {
     let file = CString::new(stage.join("file").as_os_str().as_bytes())?;
     let sum = Mutex::new((0_u64, None));
-    let plan = Plan { threads: cores.len(), cores, duration_ns: Some(duration_ns) };
+    let plan = Plan::on(cores).lasting(duration_ns);
     let ran = Native::run(&plan, &|_| {
         let mut operations = 0;
         let mut failure = None;
@@ -245,7 +245,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     let contended = if interrupt::came() {
         Err(anyhow::anyhow!("cut short"))
     } else {
-        contended::watch(&stage.0, |duration_ns| round(load, &stage.0, &most, duration_ns).map(drop))
+        contended::watch(|duration_ns| round(load, &stage.0, &most, duration_ns).map(drop))
     };
     let mut parts = vec![Part {
         key: load.name(),

@@ -51,7 +51,7 @@ fn message_ns(cores: [u32; 2]) -> Vec<f64> {
     struct Line(<Native as Machine>::U32);
     let word = Placed::<_, Native>::new(Line(Word::ZERO), Home::FirstTouch);
     let sample = Mutex::new(Vec::new());
-    Native::run(&Plan { threads: 2, cores: &cores, duration_ns: None }, &|thread| {
+    Native::run(&Plan::on(&cores), &|thread| {
         let now_ns = || Native::clock_ns(Clock::Monotonic);
         let mut mine = Vec::new();
         for batch in 0..BATCHES {

@@ -23,7 +23,7 @@ use crate::interrupt;
 use crate::noise::{Noise, Watch};
 use crate::usage::UsageError;
 use ::report::Table;
-use regime::{Measured, NEAR_HEADING, Regime, counted};
+use regime::{FAR_HEADING, Measured, NEAR_HEADING, Regime, counted};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use workloads::mix::WaitObserver;
@@ -221,7 +221,7 @@ fn parts(measured: &[Measured], how: &str) -> Vec<Part> {
             table: standings::table(&of_kind),
             notes: vec![format!(
                 "{} regimes. A ratio is a lock's acquisitions a second over those of the regime's best lock, by medians: 1 is \
-                 the best, 0 did not end in time or failed. `{NEAR_HEADING}` counts ratios of 0.9 or more. In {ties} regimes the range of another lock overlaps with that of the best. `slowest` is the least part of \
+                 the best, 0 did not end in time or failed. `{NEAR_HEADING}` counts ratios of 0.9 or more, by medians; `{FAR_HEADING}` those where not even the lock's best run comes to 0.9 of the worst run of the best. In {ties} regimes the range of another lock overlaps with that of the best. `slowest` is the least part of \
                  the mean thread's acquisitions that the slowest thread got, and `longest wait` the longest of any thread.",
                 of_kind.len()
             )],

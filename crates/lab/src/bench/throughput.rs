@@ -135,7 +135,7 @@ pub(super) fn observed<W: WaitObserver>(
 ) -> Option<Result<Outcome<W>, Wrong>> {
     let mix = load.mix(bench.ghz);
     let cores = bench.pinned(load.threads);
-    let plan = Plan { threads: load.threads, cores: &cores, duration_ns: Some(load.duration_ns) };
+    let plan = Plan { cores: &cores, ..Plan::threads(load.threads).lasting(load.duration_ns) };
     contender.measure(contender.wait(load.threads, bench.cores()), Observed(&mix, &plan, PhantomData))
 }
 
@@ -412,7 +412,7 @@ mod tests {
             threads: 3,
             duration_ns: 2_000_000,
         };
-        let plan = Plan { threads: 3, cores: &[], duration_ns: Some(2_000_000) };
+        let plan = Plan::threads(3).lasting(2_000_000);
         for mix in [0, 50].map(|reads| load(reads).mix(1.0)) {
             caught(|| Observed::<()>(&mix, &plan, PhantomData).measure::<machine::Native, Open>().err());
             caught(|| {

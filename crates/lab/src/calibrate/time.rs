@@ -48,7 +48,7 @@ pub fn transfer_ns(cores: [u32; 2]) -> Vec<f64> {
     const ROUND_TRIPS: u32 = 100;
     let word = Line(U32::ZERO);
     let sample = Mutex::new(Vec::new());
-    Native::run(&Plan { threads: 2, cores: &cores, duration_ns: None }, &|thread| {
+    Native::run(&Plan::on(&cores), &|thread| {
         let mut mine = Vec::new();
         for batch in 0..BATCHES {
             let start_ns = now_ns();
@@ -161,8 +161,7 @@ pub fn together(cores: [u32; 2]) -> Option<f64> {
     };
     let took = |cores: &[u32]| {
         let sample = Mutex::new(Vec::new());
-        let threads = cores.len();
-        Native::run(&Plan { threads, cores, duration_ns: None }, &|thread| {
+        Native::run(&Plan::on(cores), &|thread| {
             // The first round starts both, and the last may see the other end.
             let rounds: Vec<_> = (0..5).map(|_| mixed(thread as u64)).collect();
             sample.lock().expect("no holder panics").extend_from_slice(&rounds[1..4]);
@@ -177,7 +176,7 @@ pub fn together(cores: [u32; 2]) -> Option<f64> {
 fn batches(core: u32, batch: impl Fn() -> u32 + Sync) -> Vec<f64> {
     const BATCHES: usize = 40;
     let sample = Mutex::new(Vec::new());
-    Native::run(&Plan { threads: 1, cores: &[core], duration_ns: None }, &|_| {
+    Native::run(&Plan::on(&[core]), &|_| {
         batch();
         for _ in 0..BATCHES {
             let start_ns = now_ns();
@@ -215,7 +214,7 @@ pub fn contended_ticket_ns(cores: &[u32]) -> Vec<f64> {
     };
     let full = PRESENT * (ACQUISITIONS * cores.len() as u64) as f64;
     let sample = Mutex::new(Vec::new());
-    let plan = Plan { threads: cores.len(), cores, duration_ns: Some(DURATION_NS) };
+    let plan = Plan::on(cores).lasting(DURATION_NS);
     Native::run(&plan, &|thread| {
         let mut mine = Vec::new();
         while Native::running() {
@@ -258,7 +257,7 @@ fn round_of_wake_ups(cores: [u32; 2]) -> WakeUps {
     let called_ns = Line(U64::ZERO);
     let asleep = Line(U32::ZERO);
     let samples = [Mutex::new(Vec::new()), Mutex::new(Vec::new())];
-    Native::run(&Plan { threads: 2, cores: &cores, duration_ns: None }, &|thread| {
+    Native::run(&Plan::on(&cores), &|thread| {
         let mut mine = Vec::new();
         for turn in 1..=WAKE_UPS {
             if thread == 0 {
@@ -294,7 +293,7 @@ pub fn context_switch_ns(core: u32) -> Vec<f64> {
     const ROUND_TRIPS: u32 = 200;
     let word = Line(U32::ZERO);
     let sample = Mutex::new(Vec::new());
-    Native::run(&Plan { threads: 2, cores: &[core, core], duration_ns: None }, &|thread| {
+    Native::run(&Plan::on(&[core, core]), &|thread| {
         let mut mine = Vec::new();
         for batch in 0..BATCHES {
             let start_ns = now_ns();

@@ -311,7 +311,12 @@ const fn limit_name(bound: Bound) -> &'static str {
 
 /// What a lock is checked with.
 pub fn tasks(lock: &'static Lock, options: &Options) -> Vec<Task> {
-    let models = if options.model.is_empty() { Model::ALL.to_vec() } else { options.model.clone() };
+    let models = match &options.model[..] {
+        // Those of the processors that have transactions.
+        [] if lock.is_elided() => vec![Model::Sc, Model::Tso],
+        [] => Model::ALL.to_vec(),
+        asked => asked.iter().copied().filter(|&model| model != Model::Ra || !lock.is_elided()).collect(),
+    };
     let mut tasks = Vec::new();
     for model in models {
         for client in

@@ -1,5 +1,6 @@
 //! A program run to its end with its locks recorded.
 
+use super::kernel::KernelLocks;
 use super::supervise::Supervised;
 use super::tasks::Tasks;
 use super::unreached::Lookout;
@@ -15,8 +16,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+pub use kernel_locks::Scope as KernelScope;
 
 /// What is recorded, and where to.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +41,8 @@ pub struct Record<'a> {
     pub operations: Option<u64>,
     /// Finds them in what the program writes: the number in the first group of the last match.
     pub operations_regex: Option<&'a Regex>,
+    /// Whose waits for the kernel's locks are recorded too, if anybody's.
+    pub kernel: Option<KernelScope>,
 }
 
 /// What came of it.
@@ -64,6 +70,10 @@ impl Record<'_> {
         let mut recording = self.create()?;
         let started = Instant::now();
         let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
+        let (kernel, missing) = match self.kernel.map(KernelLocks::watch).transpose() {
+            Ok(kernel) => (kernel, None),
+            Err(missing) => (None, Some(missing)),
+        };
         let mut program = match start(program, &recording, self.operations_regex.is_some()) {
             Ok(program) => program,
             Err(error) => {
@@ -74,14 +84,21 @@ impl Record<'_> {
         recording.begun();
         let lookout = Lookout::over(program.id());
         let tasks = Tasks::of(program.id());
-        let (counted, status, tasks) = follow(&mut program, self.operations_regex, &recording, tasks)?;
+        let Followed { counted, status, tasks, kernel } =
+            self.follow(&mut program, &recording, tasks, kernel)?;
         let elapsed = started.elapsed();
         let unreached = lookout.and_then(Lookout::finish);
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
         let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
         let run = run_values(elapsed, cpu, stolen_share, self.operations.or(counted), status);
-        let used = recording.used();
+        let reached = recording.used();
         let mut remarks = Vec::new();
+        if let Some(missing) = missing {
+            remarks.push(format!("the kernel's locks are not recorded: {missing}"));
+        }
+        if let Some(Err(error)) = &kernel {
+            remarks.push(format!("the kernel's locks are not recorded: {error}"));
+        }
         if let Err(error) = recording.finish(run, &tasks.into_values()) {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
@@ -91,7 +108,7 @@ impl Record<'_> {
                 "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
             );
         }
-        if !used {
+        if !reached {
             remarks.push(format!(
                 "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
                 name.display()
@@ -100,6 +117,7 @@ impl Record<'_> {
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
+        let used = reached || matches!(kernel, Some(Ok(())));
         Ok(Recorded { recording, status, used, remarks })
     }
 
@@ -135,6 +153,64 @@ impl Record<'_> {
         }
         unreachable!("there is always another number")
     }
+
+    /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for
+    /// the kernel's locks are recorded.
+    fn follow(
+        &self,
+        program: &mut Supervised,
+        recording: &Recording,
+        mut tasks: Tasks,
+        kernel: Option<KernelLocks>,
+    ) -> anyhow::Result<Followed> {
+        let (output, errors) = program.streams();
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let has_ended = &has_ended;
+            let kernel =
+                kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
+            let (ended, watched) = mpsc::channel::<()>();
+            let watcher = scope.spawn(move || {
+                loop {
+                    let pause = tasks.look();
+                    recording.note_time();
+                    if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+                        return tasks;
+                    }
+                }
+            });
+            let readers = self.operations_regex.map(|regex| {
+                let of_output = scope.spawn(move || {
+                    output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
+                });
+                let of_errors = scope.spawn(move || {
+                    errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
+                });
+                [of_output, of_errors]
+            });
+            let status = program.wait();
+            has_ended.store(true, Ordering::Relaxed);
+            drop(ended);
+            let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
+            let tasks = watcher.join().expect("looking does not panic");
+            let mut counted = None;
+            for reader in readers.into_iter().flatten() {
+                // What the program wrote to its output counts before what it wrote to its errors.
+                counted = counted.or(reader.join().expect("copying does not panic")?);
+            }
+            Ok(Followed { counted, status: status?, tasks, kernel })
+        })
+    }
+}
+
+/// A program that has ended.
+struct Followed {
+    /// Operations in its output.
+    counted: Option<u64>,
+    status: ExitStatus,
+    tasks: Tasks,
+    /// Whether the kernel's locks were recorded, if they were to be.
+    kernel: Option<std::io::Result<()>>,
 }
 
 fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {
@@ -169,46 +245,6 @@ fn run_values(
         status: status.code().or(status.signal()).unwrap_or(0) as u64,
         ..RunValues::default()
     }
-}
-
-/// Waits for the program, looking at its threads now and then, and counts operations in its output.
-fn follow(
-    program: &mut Supervised,
-    regex: Option<&Regex>,
-    recording: &Recording,
-    mut tasks: Tasks,
-) -> anyhow::Result<(Option<u64>, ExitStatus, Tasks)> {
-    let (output, errors) = program.streams();
-    std::thread::scope(|scope| {
-        let (ended, watched) = mpsc::channel::<()>();
-        let watcher = scope.spawn(move || {
-            loop {
-                let pause = tasks.look();
-                recording.note_time();
-                if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-                    return tasks;
-                }
-            }
-        });
-        let readers = regex.map(|regex| {
-            let of_output = scope.spawn(move || {
-                output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
-            });
-            let of_errors = scope.spawn(move || {
-                errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
-            });
-            [of_output, of_errors]
-        });
-        let status = program.wait();
-        drop(ended);
-        let tasks = watcher.join().expect("looking does not panic");
-        let mut operations = None;
-        for reader in readers.into_iter().flatten() {
-            // What the program wrote to its output counts before what it wrote to its errors.
-            operations = operations.or(reader.join().expect("copying does not panic")?);
-        }
-        Ok((operations, status?, tasks))
-    })
 }
 
 fn nanoseconds(time: Duration) -> u64 {

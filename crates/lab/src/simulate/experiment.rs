@@ -6,7 +6,9 @@ use crate::ensure_usage;
 use crate::placement::Placement;
 use curve::Curve;
 use machine::Topology;
+use machine::transaction::Cause;
 use report::{Cell, Column, Table};
+use simulator::PS_PER_NS;
 
 /// Enough for some hundred hand-overs.
 const TRACE_RECORDS: usize = 20_000;
@@ -154,6 +156,39 @@ pub fn run_table(measured: &[SimulatedRun]) -> Table {
     table
 }
 
+/// A row for each run in which a transaction was begun; none if there was no such run.
+pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
+    /// The causes with their columns. Nothing is begun where there are no transactions.
+    const CAUSES: [(Cause, Column); Cause::ALL.len() - 1] = [
+        (Cause::Conflict, Column::percent("conflict", "conflict %")),
+        (Cause::Capacity, Column::percent("capacity", "capacity %")),
+        (Cause::Explicit, Column::percent("explicit", "explicit %")),
+        (Cause::Refused, Column::percent("refused", "refused %")),
+        (Cause::Other, Column::percent("other", "other %")),
+    ];
+    let first = [
+        Column::text("lock", "lock"),
+        Column::number("cores", "cores"),
+        Column::number("begun", "transactions"),
+        Column::percent("committed", "committed %").kept(),
+    ];
+    let wasted = Column::percent("wasted", "wasted time %").kept();
+    let columns = first.into_iter().chain(CAUSES.map(|(_, column)| column)).chain([wasted]);
+    let mut table = Table::new(columns);
+    let measured = measured.iter().filter(|one| !one.report.transactions.is_zero()).collect::<Vec<_>>();
+    for one in &measured {
+        let counts = &one.report.transactions;
+        let share = |part: u64| Cell::from(part as f64 / counts.begun as f64);
+        let all_ps = one.report.elapsed_ns as f64 * PS_PER_NS as f64 * one.run.counts.len() as f64;
+        let first =
+            [Cell::from(one.lock), Cell::from(one.cores), Cell::from(counts.begun), share(counts.committed)];
+        let aborted = CAUSES.map(|(cause, _)| share(counts.aborted_by(cause)));
+        let wasted = Cell::from(counts.wasted_ps as f64 / all_ps.max(1.0));
+        table.row(first.into_iter().chain(aborted).chain([wasted]));
+    }
+    (!measured.is_empty()).then_some(table)
+}
+
 /// The workloads that there are.
 pub fn workload_table() -> Table {
     let mut table = Table::new([
@@ -249,5 +284,27 @@ mod tests {
         }
         let text = |screen: Screen| run_table(&measured).terminal(screen);
         insta::assert_snapshot!(every_screen(&["ticket-proportional", "mcs"], text));
+    }
+
+    #[test]
+    fn transactions_on_every_screen() {
+        let hardware = Hardware::new(&carried::machine("opteron-8x6")).unwrap();
+        let workload = workloads::catalogue::find("counter").unwrap();
+        let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
+        let setups = [setup("ticket-proportional"), setup("mcs")];
+        let mut measured = crate::simulate::sweep(&setups, &crate::progress::Unwatched).unwrap();
+        assert!(transaction_table(&measured).is_none(), "nobody has begun any");
+        measured[0].report.elapsed_ns = 1_000;
+        measured[0].report.transactions = simulator::TransactionCounts {
+            begun: 2_000,
+            committed: 1_500,
+            aborted: [300, 100, 60, 30, 10, 0],
+            wasted_ps: 250_000,
+        };
+        let text = |screen: Screen| transaction_table(&measured).expect("of one run").terminal(screen);
+        let shown = every_screen(&["ticket-proportional"], text);
+        for share in ["75.0", "15.0", "5.0", "3.0", "1.5", "0.5", "25.0"] {
+            assert!(shown.contains(share), "{share}: {shown}");
+        }
     }
 }

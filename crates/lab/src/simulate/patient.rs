@@ -6,8 +6,8 @@
 //! a hundred yields would take it on a core of its own, and sleeps at once where threads share cores.
 
 use machine::{
-    Clock, Deadline, Event, GaveUp, Home, Integer, Machine, Node, Ordering, Part, Place, Plain, Plan, Poll,
-    Run, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
+    Abort, Clock, Deadline, Denied, Event, GaveUp, Home, Integer, Machine, Node, Ordering, Part, Place,
+    Plain, Plan, Poll, Run, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
 use simulator::{Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use std::alloc::Layout;
@@ -88,6 +88,9 @@ fn bed(address: usize) -> &'static SimulatedU32 {
 /// After a write of the word at `address`, whose low bits are now these if all of it was written.
 #[inline]
 fn written(address: usize, low_bits: Option<u32>) {
+    if Simulated::in_transaction() {
+        return wake_would_abort(address);
+    }
     let woken: Vec<usize> = SLEEPERS.with_borrow_mut(|sleepers| {
         if sleepers.by_word.is_empty() {
             return Vec::new();
@@ -109,6 +112,18 @@ fn written(address: usize, low_bits: Option<u32>) {
         let bed = bed(address);
         bed.store(1, Ordering::Relaxed);
         Simulated::wake(bed, 1);
+    }
+}
+
+/// After a write in a transaction: nobody can be woken there, and what is noted of sleepers would not be taken back. So it aborts
+/// where somebody sleeps.
+fn wake_would_abort(address: usize) {
+    let bed_of_sleeper = SLEEPERS.with_borrow(|sleepers| {
+        let &(thread, _) = sleepers.by_word.get(&address)?.first()?;
+        sleepers.beds.get(&thread).copied()
+    });
+    if let Some(address) = bed_of_sleeper {
+        Simulated::wake(bed(address), 1);
     }
 }
 
@@ -140,7 +155,14 @@ fn sleep_on<W: Word>(word: &W, seen: W::Value, waits_for: Option<u32>, deadline:
 fn polling(timeout: &Timeout<'_, Patient>) -> Timeout<'static, Simulated> {
     let ns = SLEEPERS.with_borrow(|sleepers| sleepers.poll_ns);
     let bound = Deadline::after_ns::<Simulated>(ns);
-    Timeout::at(timeout.deadline.map_or(bound, |own| if own.at_ns < bound.at_ns { own } else { bound }))
+    let ends_first = |own: &Deadline| timeout.spins || own.at_ns < bound.at_ns;
+    Timeout::at(timeout.deadline.filter(ends_first).unwrap_or(bound))
+}
+
+/// The same on the machine beneath.
+fn simulated(timeout: Timeout<'_, Patient>) -> Timeout<'_, Simulated> {
+    let Timeout { deadline, cancel, spins } = timeout;
+    Timeout { deadline, cancel: cancel.map(|cancel| &cancel.0), spins }
 }
 
 fn reached(timeout: &Timeout<'_, Patient>) -> bool {
@@ -400,13 +422,53 @@ unsafe impl Machine for Patient {
 
     #[track_caller]
     fn sleep_while(word: &PatientU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
-        let cancel = timeout.cancel.map(|cancel| &cancel.0);
-        Simulated::sleep_while(&word.0, expected, Timeout { deadline: timeout.deadline, cancel })
+        Simulated::sleep_while(&word.0, expected, simulated(timeout))
     }
 
     #[track_caller]
     fn wake(word: *const PatientU32, count: u32) -> u32 {
         Simulated::wake(word.cast(), count)
+    }
+
+    fn owner() -> u32 {
+        Simulated::owner()
+    }
+
+    #[track_caller]
+    fn acquire_inheriting(word: &PatientU32, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
+        Simulated::acquire_inheriting(&word.0, simulated(timeout))
+    }
+
+    #[track_caller]
+    fn try_acquire_inheriting(word: &PatientU32) -> Result<(), Denied> {
+        Simulated::try_acquire_inheriting(&word.0)
+    }
+
+    #[track_caller]
+    fn release_inheriting(word: &PatientU32) {
+        Simulated::release_inheriting(&word.0);
+    }
+
+    fn has_transactions() -> bool {
+        Simulated::has_transactions()
+    }
+
+    unsafe fn begin_transaction() -> Result<(), Abort> {
+        // SAFETY: by the caller.
+        unsafe { Simulated::begin_transaction() }
+    }
+
+    unsafe fn commit_transaction() {
+        // SAFETY: by the caller.
+        unsafe { Simulated::commit_transaction() };
+    }
+
+    fn in_transaction() -> bool {
+        Simulated::in_transaction()
+    }
+
+    fn abort_transaction<const CODE: u8>() -> ! {
+        Simulated::abort_transaction::<CODE>()
     }
 
     fn thread() -> u32 {

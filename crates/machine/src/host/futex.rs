@@ -84,10 +84,7 @@ pub(super) const ANY: u32 = libc::FUTEX_BITSET_MATCH_ANY as u32;
 
 /// Waits on a private futex for a wake-up of one of these bits, or until the deadline, which is absolute on its clock. False once it has passed.
 fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>, channels: u32) -> Result<(), i32> {
-    let time = deadline.map(|deadline| timespec {
-        tv_sec: (deadline.at_ns / NS_PER_S) as _,
-        tv_nsec: (deadline.at_ns % NS_PER_S) as _,
-    });
+    let time = deadline.map(timespec_of);
     let clock_flag = match deadline {
         Some(Deadline { clock: Clock::Realtime, .. }) => libc::FUTEX_CLOCK_REALTIME,
         _ => 0,
@@ -143,8 +140,13 @@ pub(super) fn sleep_bounded(
     errno.restore();
 }
 
+/// The deadline as the kernel takes it.
+pub(super) fn timespec_of(deadline: Deadline) -> timespec {
+    timespec { tv_sec: (deadline.at_ns / NS_PER_S) as _, tv_nsec: (deadline.at_ns % NS_PER_S) as _ }
+}
+
 /// `deadline`, or `ns` from now where that is sooner.
-fn within(deadline: Option<Deadline>, ns: u64) -> Deadline {
+pub(super) fn within(deadline: Option<Deadline>, ns: u64) -> Deadline {
     let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
     let at_ns = clock_ns(clock) + ns;
     Deadline { clock, at_ns: deadline.map_or(at_ns, |deadline| deadline.at_ns.min(at_ns)) }

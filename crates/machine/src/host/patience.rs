@@ -21,17 +21,25 @@ pub struct Round {
     cancellable: bool,
     /// The futex bits of the value that ends the wait; zero if it is not known.
     channel: u32,
+    /// The wait spins until its deadline.
+    spins: bool,
     /// A sleep needs a bound: what it rests on was read after the poll that failed.
     bounded: bool,
-    /// The last pause went through the scheduler, so that any time may have passed.
+    /// The last pause was long, or went through the scheduler, so that any time may have passed.
     rescheduled: bool,
 }
 
 impl Round {
     /// Notes what besides its word may end the wait.
     #[inline]
-    pub(super) fn timeout(&mut self, deadline: Option<Deadline>, cancellable: bool) {
-        (self.deadline, self.cancellable) = (deadline, cancellable);
+    pub(super) fn timeout(&mut self, deadline: Option<Deadline>, cancellable: bool, spins: bool) {
+        (self.deadline, self.cancellable, self.spins) = (deadline, cancellable, spins);
+    }
+
+    /// Notes a back-off of so many cycles, beside which reading the clock costs little.
+    #[inline]
+    pub(super) fn has_passed(&mut self, cycles: u64) {
+        self.rescheduled |= cycles >= CYCLES_PER_CLOCK;
     }
 
     /// Bounds the sleeps of a wait by attempts. The word is loaded after an attempt has failed, so that the value slept on may be
@@ -132,10 +140,14 @@ impl Patience for Spinning {
 /// a wait by attempts, which do not tell what they read.
 ///
 /// Where yields have turned out to take a time slice each, because other threads compute, waits sleep at once for a while.
+/// A wait whose deadline is a bound on spinning spins until then.
 /// A wait with a deadline does not yield: a thread that yields comes back behind all others, one that sleeps is woken at
 /// its deadline.
 #[derive(Clone, Copy)]
 pub struct Sleeping;
+
+/// From so many cycles on a back-off is worth a look at the clock, which takes some tens of nanoseconds.
+const CYCLES_PER_CLOCK: u64 = 1_000;
 
 /// Pauses before the first yield. A processor's pause takes 40 to 140 cycles, so this is some microseconds: more
 /// than a hand-over between running threads, less than a time slice.
@@ -203,7 +215,7 @@ impl Sleeping {
     #[inline]
     fn spin_or_yield(round: &mut Round) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
-        if round.pauses < bound {
+        if round.pauses < bound || round.spins {
             round.pauses = round.pauses.saturating_add(u32::from(bound != u32::MAX));
             spin_loop();
             return true;
@@ -268,7 +280,7 @@ impl Patience for Sleeping {
     fn may_sleep(round: &Round) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
         let yields = if round.deadline.is_some() { 0 } else { YIELDS };
-        round.pauses >= bound.saturating_add(yields)
+        !round.spins && round.pauses >= bound.saturating_add(yields)
     }
 
     #[inline]
@@ -282,7 +294,7 @@ impl Patience for Sleeping {
     #[inline]
     fn back_off<W: Word>(round: &mut Round, cycles: u64, word: &W, seen: W::Value) -> bool {
         let bound = SPIN_BOUND.load(Ordering::Relaxed);
-        if bound == u32::MAX {
+        if bound == u32::MAX || round.spins {
             return true;
         }
         if round.pauses < bound {

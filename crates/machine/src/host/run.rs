@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::futex;
 use crate::memory::SMALLEST_PAGE_BYTES;
@@ -48,28 +48,37 @@ const CALLED_OFF: u32 = 2;
 struct Worker<'a> {
     index: usize,
     core: Option<u32>,
+    priority: u8,
     body: &'a (dyn Fn(usize) + Sync),
     waiting: &'a AtomicU32,
+    /// Whether the system has refused some thread its priority; complete when all wait.
+    any_refused: &'a AtomicBool,
     go: &'a AtomicU32,
     until_ns: &'a AtomicU64,
     counts: Counts,
     panicked: bool,
+    /// The error with which the system refused the priority; no body runs then.
+    refused: Option<i32>,
 }
 
 pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
     let waiting = AtomicU32::new(0);
+    let any_refused = AtomicBool::new(false);
     let go = AtomicU32::new(0);
     let until_ns = AtomicU64::new(0);
     let mut workers = (0..plan.threads)
         .map(|index| Worker {
             index,
             core: plan.cores.get(index).copied(),
+            priority: plan.priorities.get(index).copied().unwrap_or(0),
             body,
             waiting: &waiting,
+            any_refused: &any_refused,
             go: &go,
             until_ns: &until_ns,
             counts: Counts::default(),
             panicked: false,
+            refused: None,
         })
         .collect::<Vec<_>>();
     let mut threads = Vec::with_capacity(plan.threads);
@@ -91,7 +100,9 @@ pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
     let started_ns = futex::clock_ns(Clock::Monotonic);
     until_ns
         .store(plan.duration_ns.map_or(0, |duration| started_ns.saturating_add(duration)), Ordering::Relaxed);
-    go.store(if refused.is_none() { GO } else { CALLED_OFF }, Ordering::Release);
+    // Bodies may wait for each other, so that all run or none.
+    let is_whole = refused.is_none() && !any_refused.load(Ordering::Relaxed);
+    go.store(if is_whole { GO } else { CALLED_OFF }, Ordering::Release);
     futex::wake(&raw const go, u32::MAX);
     for thread in threads {
         // SAFETY: created by `start` and joined once.
@@ -102,6 +113,13 @@ pub(super) fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run {
         panic!("cannot start thread {started} of the run: error {error} of pthread_create");
     }
     let elapsed_ns = futex::clock_ns(Clock::Monotonic) - started_ns;
+    for Worker { index, priority, refused, .. } in &workers {
+        if let Some(error) = refused {
+            panic!(
+                "thread {index} of the run may not have the real-time priority {priority}: error {error} of sched_setscheduler"
+            );
+        }
+    }
     if let Some(worker) = workers.iter().find(|worker| worker.panicked) {
         panic!("thread {} of the run panicked", worker.index);
     }
@@ -126,6 +144,12 @@ extern "C" fn work(worker: *mut libc::c_void) -> *mut libc::c_void {
     let worker = unsafe { &mut *worker.cast::<Worker<'_>>() };
     if let Some(core) = worker.core {
         pin_to(core);
+    }
+    if worker.priority > 0 {
+        worker.refused = give_priority(worker.priority).err();
+    }
+    if worker.refused.is_some() {
+        worker.any_refused.store(true, Ordering::Relaxed); // counted with those that wait
     }
     worker.waiting.fetch_add(1, Ordering::Release);
     while worker.go.load(Ordering::Acquire) == NOT_YET {
@@ -161,6 +185,19 @@ fn pin_to(core: u32) {
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
         }
     }
+}
+
+/// Makes the calling thread one of `SCHED_FIFO`.
+///
+/// # Errors
+/// The error number of `sched_setscheduler`.
+fn give_priority(priority: u8) -> Result<(), i32> {
+    // SAFETY: all fields are numbers.
+    let mut parameters: libc::sched_param = unsafe { core::mem::zeroed() };
+    parameters.sched_priority = priority.into();
+    // SAFETY: the caller's own thread, and parameters that outlive the call.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(futex::Errno::get()) }
 }
 
 pub(super) fn alloc(layout: Layout, home: Home) -> NonNull<u8> {

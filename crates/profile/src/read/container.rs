@@ -11,8 +11,9 @@ use std::path::Path;
 use super::mappings::{Mapping, Mappings, Paths};
 use super::{Error, Profile};
 use crate::format::{
-    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, LOCK_LENGTH, Lock, LockValues, MAGIC,
-    NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues,
+    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, KERNEL_LOCK_LENGTH, KernelLock,
+    KernelLockValues, KernelStack, KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues,
+    MAGIC, NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues,
     ThreadValues, Type, UNIT, VERSION, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
@@ -80,6 +81,12 @@ struct Warm {
 type Counted = (u16, u64);
 
 impl PairRecord {
+    /// A record without distributions.
+    #[cfg(test)]
+    pub(super) fn cold(thread: u64, values: PairValues) -> Self {
+        Self { thread, values, histograms: Warm::default() }
+    }
+
     /// The number of the lock; [`crate::record::MERGED`] for those without a record of their own.
     pub fn lock(&self) -> u32 {
         (self.values.key >> 1) as u32
@@ -106,6 +113,19 @@ impl PairRecord {
     pub fn within(&self) -> Option<(u64, u64)> {
         Some(self.histograms.within).filter(|&(_, count)| count > 0)
     }
+}
+
+/// What was recorded of the kernel's locks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KernelRecords {
+    /// The watch as a whole.
+    pub(crate) watch: KernelWatchValues,
+    /// Locks, with the buckets of their waits that are not empty.
+    pub(crate) locks: Vec<(KernelLockValues, Vec<(usize, u64)>)>,
+    /// Stacks, with the addresses of their functions, innermost first.
+    pub(crate) stacks: Vec<(KernelStackValues, Vec<u64>)>,
+    /// Names by address.
+    pub(crate) symbols: HashMap<u64, String>,
 }
 
 /// Where the bytes of a profile come from. A file may be much longer than what is in it.
@@ -165,7 +185,10 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     while offset < end {
         offset = parser.block(source, offset, end)?;
     }
-    let Parser { sections, mut histograms, run, tasks, space, .. } = parser;
+    let Parser { mut sections, mut histograms, run, tasks, space, .. } = parser;
+    // The kernel's section is no process image.
+    let of_kernel = sections.iter().find(|(_, (_, begun))| begun.watched).map(|(&number, _)| number);
+    let kernel = of_kernel.and_then(|number| sections.remove(&number)).map(|(_, begun)| begun.kernel);
     let finish = |(mut section, Begun { mappings, .. }): (Section, Begun)| {
         // The latest look counts first.
         section.mappings = Mappings::new(mappings.into_iter().rev().flatten().collect());
@@ -178,7 +201,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     };
     let mut sections: Vec<Section> = sections.into_values().map(finish).collect();
     inherit_mappings(&mut sections, space);
-    Ok(Profile { path: path.to_owned(), header, sections, run, tasks })
+    Ok(Profile { path: path.to_owned(), header, sections, run, tasks, kernel })
 }
 
 /// Mappings and build identifiers in all, those that children inherit too: enough for thousands of processes, and a bound
@@ -266,6 +289,9 @@ struct Begun {
     known: bool,
     /// Looks at the mappings, in the order of the file.
     mappings: Vec<Vec<Mapping>>,
+    /// Whether a watch of the kernel's locks was read, so that it is the kernel's.
+    watched: bool,
+    kernel: KernelRecords,
 }
 
 impl<'p> Parser<'p> {
@@ -426,6 +452,20 @@ impl<'p> Parser<'p> {
             section.pairs.push(PairRecord { thread: block.thread, values, histograms: Warm::default() });
         } else if is(Type::Histograms) {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
+        } else if is(Type::KernelWatch) {
+            begun.watched = true;
+            begun.kernel.watch = KernelWatchValues::decode(record);
+        } else if is(Type::KernelLock) {
+            let (values, buckets) = record.split_at(KernelLock::LENGTH);
+            let counts = words(buckets).take(BUCKETS).enumerate().filter(|&(_, count)| count > 0);
+            begun.kernel.locks.push((KernelLockValues::decode(values), counts.collect()));
+        } else if is(Type::KernelStack) {
+            let (values, functions) = record.split_at(KernelStack::LENGTH);
+            begun.kernel.stacks.push((KernelStackValues::decode(values), words(functions).collect()));
+        } else if is(Type::KernelSymbol) {
+            self.space = self.space.checked_sub(1).ok_or_else(|| too_many("names of the kernel"))?;
+            let name = String::from_utf8_lossy(payload.get(8..).unwrap_or_default());
+            begun.kernel.symbols.insert(word(payload, 0), super::printable(&name));
         }
         Ok(())
     }
@@ -434,6 +474,11 @@ impl<'p> Parser<'p> {
 /// The little-endian word at `at`; zero where the bytes end.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
+}
+
+/// The little-endian words of a record, one after another.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|bytes| word(bytes, 0))
 }
 
 fn text_to_zero(bytes: &[u8]) -> String {
@@ -479,7 +524,12 @@ fn parse_histograms(record: &[u8]) -> Warm {
 /// is longer than the least of them could be.
 fn least_length(what: u16) -> usize {
     let of = |kind: Type, length| if what == kind as u16 { length } else { 0 };
-    of(Type::Pair, 192) | of(Type::Lock, 64) | of(Type::Thread, 120) | of(Type::Task, 104)
+    of(Type::Pair, 192)
+        | of(Type::Lock, 64)
+        | of(Type::Thread, 120)
+        | of(Type::Task, 104)
+        | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
+        | of(Type::KernelStack, KernelStack::LENGTH)
 }
 
 /// `None` when there are more than `space`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pthread::site::{Site, Which};
 use serde::Serialize;
 
-use super::{LockKind, LockRow, LockTable};
+use super::{KernelTable, LockKind, LockRow, LockTable};
 
 /// What is compared of a lock, for one operation (or one second if not both profiles count operations).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -57,6 +57,40 @@ impl Change {
     }
 }
 
+/// What is compared of a lock of the kernel, for one operation or second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct KernelMeasures {
+    /// Waits.
+    pub waits: f64,
+    /// Time in them, ns.
+    pub waited_ns: f64,
+    /// The part of it on a core, spinning, ns.
+    pub spun_ns: f64,
+    /// The part that the waits make of the threads' time, or of the cores' where everybody's waits were counted; 0 where that
+    /// is not known.
+    pub share: f64,
+}
+
+/// How a lock of the kernel changed. All zeros on a side mean that nobody waited for it there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelChange {
+    /// The lock, or the function that took it. Safe to print.
+    pub name: String,
+    /// What it is.
+    pub kind: &'static str,
+    /// In the first profile.
+    pub before: KernelMeasures,
+    /// In the second profile.
+    pub after: KernelMeasures,
+}
+
+impl KernelChange {
+    /// By how much the share grew.
+    pub fn growth(&self) -> f64 {
+        self.after.share - self.before.share
+    }
+}
+
 /// The difference of two lock tables; what grew most comes first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
@@ -73,6 +107,8 @@ pub struct Diff {
     pub locks: Vec<Change>,
     /// By the function that first touched the lock.
     pub callers: Vec<Change>,
+    /// By lock of the kernel, in order of how much its share grew; `None` unless both profiles watched them.
+    pub kernel: Option<Vec<KernelChange>>,
 }
 
 /// Sums on their way to [`Measures`].
@@ -199,6 +235,39 @@ impl Diff {
             callers: by(&|row| {
                 if row.caller.is_empty() { "(unknown caller)".to_owned() } else { row.caller.clone() }
             }),
+            kernel: match tables.map(|table| table.kernel.as_ref()) {
+                [Some(before), Some(after)] => Some(kernel_changes([before, after], operations)),
+                _ => None,
+            },
         }
     }
+}
+
+fn kernel_changes(tables: [&KernelTable; 2], operations: [f64; 2]) -> Vec<KernelChange> {
+    let mut sides: BTreeMap<(&str, &'static str), [KernelMeasures; 2]> = BTreeMap::new();
+    for (side, (table, operations)) in tables.into_iter().zip(operations).enumerate() {
+        for row in &table.rows {
+            let sums = &mut sides.entry((&row.name, row.kind)).or_default()[side];
+            sums.waits += row.waits as f64 / operations;
+            sums.waited_ns += row.wait.total_ns / operations;
+            sums.spun_ns += row.spun_ns / operations;
+            sums.share += row.share.unwrap_or(0.0);
+        }
+    }
+    let changes = sides.into_iter();
+    let changes = changes.map(|((name, kind), [before, after])| KernelChange {
+        name: name.to_owned(),
+        kind,
+        before,
+        after,
+    });
+    let mut changes: Vec<_> = changes.collect();
+    // Stable: in the order of names where nothing grew.
+    changes.sort_by(|a, b| {
+        let grown =
+            |change: &KernelChange| (change.growth(), change.after.waited_ns - change.before.waited_ns);
+        let ((a, a_ns), (b, b_ns)) = (grown(a), grown(b));
+        b.total_cmp(&a).then(b_ns.total_cmp(&a_ns))
+    });
+    changes
 }

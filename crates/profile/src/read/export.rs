@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Call, LockTable, Module, SourceLine};
 
 /// The table as a pprof profile, not compressed: for each lock the number of contended acquisitions and the time lost
-/// waiting. The stack is the lock itself, then the calls that made it, with their addresses, files and lines.
+/// waiting. The stack is the lock itself, then the calls that made it, with their addresses, files and lines; for a lock of
+/// the kernel the functions that waited for it.
 ///
 /// The fields are those of pprof's `profile.proto`; stores take it as they take a mutex profile of Go.
 pub fn to_pprof(table: &LockTable) -> Vec<u8> {
@@ -26,6 +27,21 @@ pub fn to_pprof(table: &LockTable) -> Vec<u8> {
         sample.packed(1, &stack).packed(2, &[row.contended(), row.waited_ns() as u64]);
         profile.message(2, &sample);
     }
+    for row in table.kernel.iter().flat_map(|kernel| &kernel.rows) {
+        let mut of_kernel = |address: u64, name: &str| {
+            let line = SourceLine { function: name.to_owned(), file: String::new(), line: 0 };
+            tables.location(KERNEL, &Call { address, lines: vec![line], module: None })
+        };
+        let lock = of_kernel(row.address, &format!("{} ({})", row.name, row.kind));
+        for calls in &row.calls {
+            let functions = calls.addresses.iter().zip(&calls.functions);
+            let functions = functions.map(|(&address, name)| of_kernel(address, name));
+            let stack: Vec<u64> = std::iter::once(lock).chain(functions).collect();
+            let mut sample = Message::default();
+            sample.packed(1, &stack).packed(2, &[calls.waits, calls.waited_ns as u64]);
+            profile.message(2, &sample);
+        }
+    }
     profile.bytes.extend(tables.messages.bytes);
     profile.number(10, table.header.elapsed_ns as u64);
     // Asking for a string may add one, so the table of them comes last.
@@ -34,6 +50,9 @@ pub fn to_pprof(table: &LockTable) -> Vec<u8> {
     }
     profile.bytes
 }
+
+/// Stands for the process in locations of the kernel.
+const KERNEL: u64 = 0;
 
 /// Where a location is: the process and the address, and the function, since locks may lie where others did.
 type LocationKey = (u64, u64, String);
@@ -209,6 +228,7 @@ mod tests {
         let mut usage = crate::Usage { contended: 300, ..Default::default() };
         usage.wait.total_ns = 70_000.0;
         table.rows.push(crate::LockRow {
+            id: crate::LockId::default(),
             name: "the lock".into(),
             site: "the lock".into(),
             kind: crate::LockKind::Object(crate::ObjectKind::Mutex),

@@ -11,7 +11,7 @@ use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
 use super::names::printable;
 use super::stacks::Stacks;
 use super::symbols::Symbols;
-use super::table::{LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+use super::table::{LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
 use super::times::Ticks;
 use super::warnings::{judge_concurrency, warnings};
 use crate::format::{HeaderValues, ProcessValues, Quantity};
@@ -156,7 +156,11 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     });
     judge_concurrency(&mut header, &rows);
     header.warnings = warnings(profile, &header);
-    LockTable { header, rows }
+    // What the recorder says of a thread begins at its first lock, which for the kernel's locks is too late.
+    let seen_ns: f64 = profile.tasks.iter().map(|task| task.age_ns as f64).sum();
+    let threads_ns = header.threads_ns().max(seen_ns);
+    let kernel = profile.kernel.as_ref().map(|records| records.table(threads_ns));
+    LockTable { header, rows, kernel }
 }
 
 /// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
@@ -198,6 +202,7 @@ fn rows_of_section<'p>(
         };
         let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
         let row = LockRow {
+            id: LockId { section: section.number, number },
             name: named.name,
             site: String::new(),
             kind: LockKind::by_number(lock.kind as u32),

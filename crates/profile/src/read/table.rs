@@ -6,6 +6,7 @@ use pthread::object::ObjectKind;
 use serde::{Serialize, Serializer};
 
 use super::blocked::{Blocked, Coverage, Unseen};
+use super::kernel::KernelTable;
 use super::stacks::Call;
 use super::times::Times;
 
@@ -63,6 +64,8 @@ pub struct LockTable {
     pub header: TableHeader,
     /// By time lost waiting, then by time held, most first.
     pub rows: Vec<LockRow>,
+    /// The kernel's locks; `None` if they were not watched.
+    pub kernel: Option<KernelTable>,
 }
 
 /// About the run as a whole.
@@ -120,6 +123,14 @@ pub struct TableHeader {
     pub warnings: Vec<String>,
 }
 
+impl TableHeader {
+    /// How long the threads lived, as far as it is known: on cores, ready for one, or blocked; ns.
+    pub fn threads_ns(&self) -> f64 {
+        let blocked_ns = self.blocked.map_or(0.0, |blocked| blocked.total_ns());
+        self.cpu_ns + self.queued_ns.unwrap_or(0.0) + blocked_ns
+    }
+}
+
 /// What recording cost: measured at the start of the process that did most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OwnCost {
@@ -168,9 +179,21 @@ impl Untouched {
     }
 }
 
+/// Which lock of a profile: two rows of different profiles may have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockId {
+    /// Number of the section, that is of the process image that used it.
+    pub section: u64,
+    /// Its number in the file; [`crate::record::MERGED`] for all those without a record of their own.
+    pub number: u32,
+}
+
 /// One lock.
 #[derive(Clone, Debug, Serialize)]
 pub struct LockRow {
+    /// Which one.
+    #[serde(skip)]
+    pub id: LockId,
     /// Its name. Where the function alone would stand for several locks it has the stack that made it too, and `#2` and so on
     /// where that made several. Safe to print.
     pub name: String,

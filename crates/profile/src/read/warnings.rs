@@ -87,6 +87,7 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             header.untouched.total()
         ));
     }
+    warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));
     let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
     let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
     if unended > 0 {
@@ -103,8 +104,7 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
 
 /// Whether most of what may have been a wait for a lock was not recorded, and is long enough to matter to the program.
 fn misses_most(blocked: &Blocked, header: &TableHeader) -> bool {
-    let lived_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0) + blocked.total_ns();
-    blocked.coverage().ratio() < COVERED && blocked.missed_ns() > MATTERS * lived_ns
+    blocked.coverage().ratio() < COVERED && blocked.missed_ns() > MATTERS * header.threads_ns()
 }
 
 fn missed(blocked: &Blocked) -> String {

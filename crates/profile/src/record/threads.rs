@@ -304,6 +304,7 @@ impl<H: Host> Recorder<H> {
         // A cancelled wait or join.
         thread.waiting_since.store(0, Relaxed);
         thread.joining_since.store(0, Relaxed);
+        thread.lock_waited_since.store(0, Relaxed);
         if thread.ended_ns.load(Relaxed) == 0 {
             self.host.with_signals_blocked(|| self.close_thread(thread));
         }

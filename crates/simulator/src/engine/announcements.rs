@@ -3,10 +3,10 @@
 use machine::Event as Note;
 
 use super::Engine;
-use crate::NOBODY;
 use crate::locks::Acquirer;
 use crate::stopped::Reason;
 use crate::trace::What;
+use crate::{NOBODY, Time};
 
 impl Engine {
     /// An announcement of the running thread.
@@ -16,10 +16,28 @@ impl Engine {
         if current == NOBODY {
             return;
         }
-        let (now, core) = (self.clock.now, self.scheduler.current_core);
-        let event = self.with_offset(event);
+        if self.is_in_transaction() {
+            return self.keep_back(event);
+        }
+        self.announce(self.with_offset(event), self.clock.now);
+    }
+
+    /// The lock, by its number, that a thread's accesses count for after this announcement.
+    pub(super) fn counted_for_after(&mut self, event: Note) -> u32 {
+        match event {
+            Note::Acquiring { lock } | Note::Releasing { lock, .. } => self.locks.number(lock as u32),
+            Note::Acquired { .. } | Note::GaveUp { .. } | Note::Operation => NOBODY,
+        }
+    }
+
+    /// What the running thread has announced at a time takes effect. Its lock has its simulated address.
+    #[inline(always)] // but for transactions it is called in one place
+    pub(super) fn announce(&mut self, event: Note, now: Time) {
+        let (current, core) = (self.scheduler.current, self.scheduler.current_core);
         self.trace.record(now, core, current, What::Note(event));
+        let counted_for = self.counted_for_after(event);
         let thread = &mut self.threads[current as usize];
+        thread.counted_for = counted_for;
         if (self.progress.counted_from..self.progress.running_until).contains(&now) {
             // What ends before or after the plan's duration belongs to no rate.
             thread.counts.count(event);
@@ -27,14 +45,10 @@ impl Engine {
         match event {
             Note::Operation => {
                 self.progress.unproductive_events = 0;
-                thread.counted_for = NOBODY;
             }
-            Note::Acquiring { lock } => {
-                let lock = self.locks.number(lock as u32);
-                let waiting = self.locks.get(lock);
+            Note::Acquiring { .. } => {
+                let waiting = self.locks.get(counted_for);
                 waiting.waiters += 1;
-                let thread = &mut self.threads[current as usize];
-                thread.counted_for = lock;
                 thread.acquiring_since = now;
                 thread.met_others = waiting.is_held() || waiting.waiters > 1;
             }
@@ -42,13 +56,10 @@ impl Engine {
                 let lock = self.locks.number(lock as u32);
                 self.locks.get(lock).waiters = self.locks.get(lock).waiters.saturating_sub(1);
                 self.locks.get(lock).counts.gave_up += 1;
-                self.threads[current as usize].counted_for = NOBODY;
             }
             Note::Acquired { lock, shared } => {
                 self.progress.unproductive_events = 0;
                 let lock = self.locks.number(lock as u32);
-                let thread = &mut self.threads[current as usize];
-                thread.counted_for = NOBODY;
                 thread.holding_since = now;
                 let (since, met_others) = (thread.acquiring_since, thread.met_others);
                 let by = Acquirer { thread: current, core, since, met_others };
@@ -58,17 +69,15 @@ impl Engine {
                     self.stop = Some(Reason::Exclusion { lock, taker: current, holders });
                 }
             }
-            Note::Releasing { lock, shared } => {
-                let lock = self.locks.number(lock as u32);
-                let held = now - self.threads[current as usize].holding_since;
-                self.locks.get(lock).releasing(current, shared, held, now);
-                self.threads[current as usize].counted_for = lock;
+            Note::Releasing { shared, .. } => {
+                let held = now - thread.holding_since;
+                self.locks.get(counted_for).releasing(current, shared, held, now);
             }
         }
     }
 
     /// The same event with the simulated address of its lock.
-    fn with_offset(&self, event: Note) -> Note {
+    pub(super) fn with_offset(&self, event: Note) -> Note {
         let at = |lock| self.offset_of(lock) as usize;
         match event {
             Note::Acquiring { lock } => Note::Acquiring { lock: at(lock) },

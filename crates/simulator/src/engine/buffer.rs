@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-use super::{Engine, access, catch_up, suspend};
+use super::{Engine, access, catch_up, suspend, waits_for_turn};
 use crate::NOBODY;
 use crate::clock::Event;
 use crate::directory::Request;
@@ -113,8 +113,8 @@ unsafe fn buffer(engine: *mut Engine, span: Span, bits: u64, site: &'static Loca
     // SAFETY: the caller's; every reference ends before the coroutine is suspended.
     unsafe {
         let line = (*engine).line_of(span.address);
-        if (*engine).clock.is_behind() {
-            catch_up(engine);
+        if (*engine).clock.is_behind() && waits_for_turn(engine, line, Request::Store, site) {
+            return false;
         }
         let this = &mut *engine;
         let (current, core) = (this.scheduler.current, this.scheduler.current_core);
@@ -326,6 +326,8 @@ impl Engine {
         let buffer = &mut self.threads[thread as usize].buffer;
         let Some(store) = buffer.stores.pop_front() else { return };
         buffer.looked_at = buffer.looked_at.saturating_sub(1);
+        // Another thread of the core may be in a transaction by now, whose core has the line.
+        self.memory.uses_unasked(&mut self.clock, store.line, thread, true);
         let bytes = store.bits.to_le_bytes();
         let offset = self.arena.offset(store.address).expect("the thread has named a word of the arena");
         let to: NonNull<u8> = self.arena.at(offset);

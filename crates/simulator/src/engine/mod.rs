@@ -15,6 +15,7 @@ mod announcements;
 mod buffer;
 mod current;
 mod spin;
+pub(crate) mod transaction;
 mod waits;
 
 use std::any::Any;
@@ -22,10 +23,11 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use coroutine::{Coroutine, CoroutineResult, GivenUp, Yielder};
-use machine::{Counts, LINE_BYTES};
+use machine::{Abort, Counts, LINE_BYTES};
 
 use self::buffer::StoreBuffer;
 use self::spin::{Condition, Stage, go_on};
+use self::transaction::{Attempt, Interrupts};
 use crate::arena::{SimulatedMemory, ThreadStack};
 use crate::clock::{Clock, Event};
 use crate::directory::Request;
@@ -33,7 +35,7 @@ use crate::hardware::Hardware;
 use crate::locks::Locks;
 use crate::memory::{Memory, Miss};
 use crate::nodes::NodePools;
-use crate::report::{Report, Totals};
+use crate::report::{Report, Totals, TransactionCounts};
 use crate::scheduler::{Activity, Scheduler};
 use crate::stopped::{Reason, Stopped};
 use crate::trace::{Trace, What};
@@ -92,6 +94,8 @@ struct Thread {
     pause_left: Time,
     condition: Option<Condition>,
     buffer: StoreBuffer,
+    /// The transaction that it is in, or was in last.
+    transaction: Option<Box<Attempt>>,
 }
 
 /// How far a run is.
@@ -116,6 +120,8 @@ pub(crate) struct Engine {
     locks: Locks,
     threads: Vec<Thread>,
     progress: Progress,
+    interrupts: Interrupts,
+    transactions: TransactionCounts,
     pub(crate) trace: Trace,
     /// Why the run has to stop, once it has.
     pub(crate) stop: Option<Reason>,
@@ -141,6 +147,8 @@ impl Engine {
                 events: 0,
                 unproductive_events: 0,
             },
+            interrupts: Interrupts::new(hardware.cores(), options.seed),
+            transactions: TransactionCounts::default(),
             trace: Trace::new(hardware.cores(), options.trace_records),
             stop: None,
             panicked: None,
@@ -179,7 +187,7 @@ impl Engine {
         let mut slice_end = self.scheduler.slice_end();
         if self.clock.now >= slice_end {
             if self.scheduler.preempt(&mut self.clock, &mut self.memory, current) {
-                self.record(current, What::Preempted);
+                self.lost_core(current);
                 return true;
             }
             slice_end = self.scheduler.slice_end();
@@ -188,10 +196,16 @@ impl Engine {
             // When this event comes it is the thread's turn: what others do at the same time later comes later.
             self.clock.push(self.clock.now, Event::Resume(current));
         } else {
-            self.clock.set_horizon(slice_end);
+            self.clock.set_horizon(if self.is_in_transaction() { 0 } else { slice_end });
             return false;
         }
         true
+    }
+
+    /// A thread has lost its core to another one.
+    fn lost_core(&mut self, thread: u32) {
+        self.record(thread, What::Preempted);
+        self.memory.abort_transaction(&mut self.clock, thread, Abort::INTERRUPTED);
     }
 
     /// A thread's request leaves its core. Gives the time of the answer where that is known already.
@@ -200,7 +214,7 @@ impl Engine {
     }
 
     /// A thread has its line.
-    #[inline]
+    #[inline(always)] // the second of its callers is a seldom one
     fn completed(&mut self, thread: u32) {
         let Some(miss) = self.memory.completed(&mut self.clock, thread) else { return };
         self.locks.count_miss(self.threads[thread as usize].counted_for, miss.waited);
@@ -243,8 +257,8 @@ pub(crate) unsafe fn access(
         if request == Request::Atomic {
             drained(engine);
         }
-        if (*engine).clock.is_behind() {
-            catch_up(engine);
+        if (*engine).clock.is_behind() && waits_for_turn(engine, line, request, site) {
+            return;
         }
         let this = &mut *engine;
         if this.memory.hit(this.scheduler.current_core, line, request) {
@@ -254,6 +268,32 @@ pub(crate) unsafe fn access(
             miss(engine, line, request, site);
         }
     }
+}
+
+/// Lets everything happen that comes before the running thread's access; true if the thread is in a transaction, and the access
+/// has been made there.
+///
+/// # Safety
+/// As for [`access`].
+#[cold]
+#[inline(never)]
+unsafe fn waits_for_turn(
+    engine: *mut Engine,
+    line: u32,
+    request: Request,
+    site: &'static Location<'static>,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        if (*engine).is_in_transaction() {
+            transaction::access(engine, line, request, site);
+            return true;
+        }
+        if (*engine).gives_way() {
+            suspend(engine);
+        }
+    }
+    false
 }
 
 /// Lets everything happen that comes before the running thread's next step.
@@ -291,6 +331,7 @@ unsafe fn miss(engine: *mut Engine, line: u32, request: Request, site: &'static 
         }
         let this = &mut *engine;
         this.completed(current);
+        this.memory.uses_unasked(&mut this.clock, line, current, request.writes());
         this.clock.now += this.cost(request);
     }
 }
@@ -316,7 +357,7 @@ impl Engine {
     pub(crate) fn run(
         engine: *mut Self,
         count: usize,
-        cores: &[u32],
+        (cores, priorities): (&[u32], &[u8]),
         duration: Option<Time>,
         body: &(dyn Fn(usize) + Sync),
     ) -> Result<(Vec<Counts>, Time), Failure> {
@@ -334,7 +375,7 @@ impl Engine {
                 duration.map_or(Time::MAX, |duration| counted_from.saturating_add(duration));
             progress.unproductive_events = 0;
             let mut routines = (0..count)
-                .map(|index| Self::start(engine, index, cores, start_skew, body))
+                .map(|index| Self::start(engine, index, (cores, priorities), start_skew, body))
                 .collect::<Vec<_>>();
             let this = &mut *engine;
             this.memory.requesters.add_buffers(this.hardware.misses_in_flight);
@@ -365,7 +406,7 @@ impl Engine {
     unsafe fn start(
         engine: *mut Self,
         index: usize,
-        cores: &[u32],
+        (cores, priorities): (&[u32], &[u8]),
         start_skew: Time,
         body: &(dyn Fn(usize) + Sync),
     ) -> Routine {
@@ -378,12 +419,14 @@ impl Engine {
                 Some(&core) => core % cores_of_machine as u32,
                 None => (index % cores_of_machine) as u32,
             };
+            let priority = priorities.get(index).copied().unwrap_or(0);
             let routine: Routine =
                 Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
                     let _entered = enter(engine); // under Miri this is another host thread
                     (&mut (*engine).threads)[index].yielder = yielder;
                     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                         body(index);
+                        assert!(!(*engine).is_in_transaction(), "thread {index} ends in a transaction");
                         drained(engine);
                     }));
                     if let Err(payload) = caught
@@ -394,7 +437,7 @@ impl Engine {
                 });
             this.threads.push(Thread::new());
             this.memory.requesters.add(core);
-            this.scheduler.add(core);
+            this.scheduler.add(core, priority);
             let skew = this.memory.next_random() % start_skew;
             this.clock.push(this.clock.now + skew, Event::Ready(index as u32));
             routine
@@ -421,7 +464,8 @@ impl Engine {
                 let Some(thread) = this.handle(event) else { continue };
                 this.scheduler.run(thread);
                 this.clock.set_horizon(this.scheduler.slice_end());
-                if this.threads[thread as usize].stage != Stage::Own && !go_on(engine, thread) {
+                let stage = this.threads[thread as usize].stage;
+                if stage != Stage::Own && !goes_on(engine, thread, stage, &mut routines[thread as usize]) {
                     (*engine).count_hits();
                     (*engine).scheduler.current = NOBODY;
                     continue;
@@ -469,9 +513,11 @@ impl Engine {
             Event::Timer(thread, wait) => scheduler.timed_out(clock, memory, thread, wait),
             Event::SliceEnd(core, slice) => {
                 if let Some(preempted) = scheduler.slice_ended(clock, memory, core, slice) {
-                    self.record(preempted, What::Preempted);
+                    self.lost_core(preempted);
                 }
             }
+            Event::Conflict(thread, transaction) => memory.heard_of_conflict(clock, thread, transaction),
+            Event::Aborted(thread) => scheduler.cut_delay(clock, thread),
         }
         None
     }
@@ -503,6 +549,7 @@ impl Engine {
             all_lines,
             lines,
             locks: self.locks.counts(),
+            transactions: self.transactions,
             totals,
         }
     }
@@ -533,6 +580,20 @@ impl Engine {
     }
 }
 
+/// Goes on with a thread that waits or is in a transaction; false if an event will.
+///
+/// # Safety
+/// As for [`go_on`], and the routine is the thread's.
+unsafe fn goes_on(engine: *mut Engine, thread: u32, stage: Stage, routine: &mut Routine) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        if stage == Stage::Transaction {
+            return (*engine).goes_on_in_transaction(thread, routine);
+        }
+        go_on(engine, thread)
+    }
+}
+
 /// Threads start within so many picoseconds of each other, as released threads do.
 const START_SKEW: u64 = 200_000;
 /// In a run of some duration they start within half of this time, so that each joins the others at work and their order
@@ -560,6 +621,7 @@ impl Thread {
             pause_left: 0,
             condition: None,
             buffer: StoreBuffer::default(),
+            transaction: None,
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Stage {
     /// It does not wait: its coroutine goes on.
     #[default]
     Own,
+    /// As before, in a transaction or back to where that began.
+    Transaction,
     /// Its condition does not hold for the value that it has polled.
     Unsatisfied,
     /// It watches its line, or has just been woken from that.
@@ -197,6 +199,7 @@ impl Engine {
             return Ok(());
         }
         if self.memory.may_still_load(core, line, now) {
+            self.memory.uses_unasked(&mut self.clock, line, thread, false);
             // Others of the same time come before the value is looked at.
             if !self.clock.is_free_until(now) {
                 self.clock.push(now, Event::Resume(thread));
@@ -225,6 +228,8 @@ impl Engine {
     #[inline]
     fn answered_poll(&mut self, thread: u32) {
         self.completed(thread);
+        let line = self.memory.requesters.get(thread).watched.lines[0];
+        self.memory.uses_unasked(&mut self.clock, line, thread, false);
         self.clock.now += self.hardware.hit;
     }
 }

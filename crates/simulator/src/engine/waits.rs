@@ -1,6 +1,6 @@
 //! Time that passes on a thread, and waits that its coroutine polls for itself.
 
-use super::{Engine, drained_of, suspend};
+use super::{Engine, drained_of, suspend, transaction};
 use crate::memory::Watched;
 use crate::{NOBODY, Time};
 
@@ -11,6 +11,9 @@ use crate::{NOBODY, Time};
 pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
     // SAFETY: the caller's, and every reference ends before the coroutine is suspended.
     unsafe {
+        if (*engine).is_in_transaction() {
+            return transaction::pass(engine, time);
+        }
         loop {
             let this = &mut *engine;
             let end = this.clock.now + time;
@@ -73,6 +76,7 @@ pub(crate) unsafe fn wait_for_lines(
         let polled = this.memory.requesters.get(current).watched.polled;
         if polled {
             this.completed(current);
+            this.memory.uses_unasked(&mut this.clock, lines[0], current, false);
             this.clock.now += this.hardware.hit;
         }
         polled

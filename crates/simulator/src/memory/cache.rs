@@ -20,17 +20,33 @@ pub(crate) struct Cache {
     pub(crate) die: u32,
     /// The thread that watches lines in this cache, if one does.
     pub(crate) watcher: u32,
+    /// The thread that is in a transaction on this core, if one is.
+    pub(crate) transaction: u32,
     in_flight: [InFlightInvalidation; IN_FLIGHT],
     next: usize,
 }
 
 impl Cache {
     pub(crate) fn new(die: u32) -> Self {
-        Self { die, watcher: NOBODY, in_flight: [InFlightInvalidation::default(); IN_FLIGHT], next: 0 }
+        let in_flight = [InFlightInvalidation::default(); IN_FLIGHT];
+        Self { die, watcher: NOBODY, transaction: NOBODY, in_flight, next: 0 }
+    }
+
+    /// The thread on the core begins a transaction, which uses no line that the core has lost.
+    pub(crate) fn begin_transaction(&mut self, thread: u32) {
+        self.transaction = thread;
+        self.in_flight = [InFlightInvalidation::default(); IN_FLIGHT];
+    }
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction != NOBODY
     }
 
     /// Takes a line away with effect at `until`.
     pub(crate) fn lose(&mut self, line: u32, until: Time, writable: bool) {
+        if self.is_in_transaction() {
+            return;
+        }
         self.in_flight[self.next] = InFlightInvalidation { line, until, writable };
         self.next = (self.next + 1) % IN_FLIGHT;
     }

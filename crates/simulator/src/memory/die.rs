@@ -55,15 +55,20 @@ impl Memory {
                 self.wait_in_die(line, thread);
                 None
             }
-            (false, true) => Some(self.load_in_die(line, core, die, now)),
-            (false, false) if leaving => Some(self.load_from_leaving(line, core, die, now)),
+            (writes, true) if (alone || !writes) && self.is_denied(clock, thread) => {
+                Some(now + self.hardware.local_read)
+            }
+            (false, true) => Some(self.load_in_die(clock, line, core, die)),
+            (false, false) if leaving && !self.caches[core as usize].is_in_transaction() => {
+                Some(self.load_from_leaving(line, core, die, now))
+            }
             (true, true) if alone => Some(self.store_in_die(clock, line, core, die)),
-            _ if entry.pending >> die & 1 != 0 => {
+            _ if self.lines.get(line).pending >> die & 1 != 0 => {
                 self.wait_in_die(line, thread);
                 None
             }
             _ => {
-                entry.pending |= 1 << die;
+                self.lines.get(line).pending |= 1 << die;
                 self.requesters.get_mut(thread).for_die = true;
                 self.send_home(clock, thread, now.max(bank.busy))
             }
@@ -120,7 +125,8 @@ impl Memory {
     }
 
     /// A load that the die's cache answers, after the requests that came before.
-    fn load_in_die(&mut self, line: u32, core: u32, die: usize, now: Time) -> Time {
+    fn load_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, die: usize) -> Time {
+        let now = clock.now;
         let Self { hardware, lines, caches, .. } = self;
         let entry = lines.get(line);
         let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
@@ -138,6 +144,9 @@ impl Memory {
             bank.busy
         };
         entry.add(core);
+        if writer != NOBODY {
+            self.leaves(clock, writer, line, false, start + self.hardware.local_transfer / 2);
+        }
         done
     }
 
@@ -169,6 +178,7 @@ impl Memory {
                 (false, _) => hardware.local_read,
             };
         bank.busy = done;
+        bank.is_overtaken |= bank.is_probed;
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
         if others {
@@ -211,6 +221,7 @@ impl Memory {
                 if watcher != NOBODY {
                     self.line_lost(clock, watcher, line, at);
                 }
+                self.leaves(clock, core as u32, line, true, at);
             }
         }
     }

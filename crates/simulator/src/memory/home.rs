@@ -140,6 +140,12 @@ impl Memory {
         entry.counts.home_wait_ps += waited;
         entry.counts.home_requests += 1;
         let ask = probe(asked.request, entry.state, broadcasts);
+        let asks_owner = matches!(ask, Probe::Direct | Probe::DirectInvalidate);
+        if !asks_owner && self.is_denied(clock, thread) {
+            self.lines.get(asked.line).home_free = asked.at;
+            return Some(self.interconnect.reach_die(asked.home, asked.die, asked.at));
+        }
+        let entry = self.lines.get(asked.line);
         entry.counts.probes += u64::from(ask != Probe::None);
         let (done, answered) = match ask {
             Probe::Direct | Probe::DirectInvalidate => {
@@ -187,6 +193,7 @@ impl Memory {
         let start = now.max(bank.busy).max(kept);
         // A line that stays where it is can be sent to the next one meanwhile.
         bank.busy = start + if stays { serial } else { take };
+        (bank.is_probed, bank.is_overtaken) = (true, false);
         self.requesters.get_mut(thread).sent = start + take;
         clock.push(start + take / 2, Event::OwnerAnswers(thread));
     }
@@ -196,6 +203,12 @@ impl Memory {
         let now = clock.now;
         let asked = self.at_home(thread, now);
         let AtHome { line, request, core, die, .. } = asked;
+        let entry = self.lines.get(line);
+        let bank = &mut entry.banks[entry.owner_die as usize];
+        if std::mem::take(&mut bank.is_overtaken) {
+            return self.owner_probed(clock, thread); // it comes after them
+        }
+        bank.is_probed = false;
         let (migrates, protocol) = (self.hardware.migrates(), self.hardware.protocol);
         let sent = self.requesters.get(thread).sent;
         let entry = self.lines.get(line);
@@ -204,8 +217,12 @@ impl Memory {
         entry.banks[owner_die].until = 0;
         // A changed line that one core has to itself moves, as the reader is likely to write it next; one that the
         // owner's neighbours read is shared.
-        let moves = migrates && state == State::Modified && owner_die != die && entry.is_in_one_core();
-        if request.writes() || moves {
+        let migrates = migrates && state == State::Modified && owner_die != die && entry.is_in_one_core();
+        let moves = migrates && !self.is_used_in_die(line, owner_die);
+        let denied = self.is_denied(clock, thread);
+        if denied {
+            // Everything stays as it is.
+        } else if request.writes() || moves {
             self.invalidate_die(clock, line, owner_die, core, now);
             self.lines.get(line).own(core, die);
             if !request.writes() {
@@ -213,10 +230,14 @@ impl Memory {
                 self.lines.get(line).state = State::Exclusive;
             }
         } else {
+            let entry = self.lines.get(line);
             entry.state = next_state(protocol, Request::Load, state);
             entry.add(core);
             entry.dies |= 1 << die;
-            entry.writer = NOBODY;
+            let writer = std::mem::replace(&mut entry.writer, NOBODY);
+            if writer != NOBODY {
+                self.leaves(clock, writer, line, false, now);
+            }
         }
         self.ask_again(clock, line, owner_die as u32);
         let far = self.interconnect.latencies.distance(die, owner_die);

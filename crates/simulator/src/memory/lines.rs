@@ -19,6 +19,10 @@ pub(crate) struct Bank {
     pub(crate) until: Time,
     /// When the home last sent it.
     pub(crate) filled: Time,
+    /// A home has asked the die for the line, and the die has not answered yet.
+    pub(crate) is_probed: bool,
+    /// Since then a core of the die has written the line, which had just come for it.
+    pub(crate) is_overtaken: bool,
 }
 
 /// A line.
@@ -77,6 +81,10 @@ impl Line {
     #[inline]
     pub(crate) fn add(&mut self, core: u32) {
         self.sharers[core as usize / 64] |= 1 << (core % 64);
+    }
+
+    pub(crate) fn remove(&mut self, core: u32) {
+        self.sharers[core as usize / 64] &= !(1 << (core % 64));
     }
 
     #[inline]

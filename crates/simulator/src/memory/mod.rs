@@ -10,6 +10,7 @@ mod interconnect;
 mod latency;
 mod lines;
 mod requester;
+mod transactions;
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -18,6 +19,7 @@ use self::cache::Cache;
 use self::interconnect::Interconnect;
 use self::lines::Lines;
 use self::requester::Requesters;
+use self::transactions::Transactions;
 use crate::directory::{Request, State};
 use crate::hardware::Hardware;
 use crate::report::{LineCounts, LineReport};
@@ -43,6 +45,7 @@ pub(crate) struct Memory {
     /// By core.
     caches: Vec<Cache>,
     pub(crate) requesters: Requesters,
+    transactions: Transactions,
     random: Random,
     /// Misses completed.
     pub(crate) misses: u64,
@@ -58,6 +61,7 @@ impl Memory {
             interconnect: Interconnect::new(hardware),
             caches: hardware.places.iter().map(|place| Cache::new(place.die)).collect(),
             requesters: Requesters::default(),
+            transactions: Transactions::default(),
             random: Random::new(seed),
             misses: 0,
             elided_polls: 0,
@@ -149,7 +153,8 @@ impl Memory {
     /// Forgets the threads of the last run.
     pub(crate) fn clear_requesters(&mut self) {
         self.requesters.clear();
-        self.caches.iter_mut().for_each(|cache| cache.watcher = NOBODY);
+        self.transactions.clear();
+        self.caches.iter_mut().for_each(|cache| (cache.watcher, cache.transaction) = (NOBODY, NOBODY));
     }
 
     /// Every line that was used.

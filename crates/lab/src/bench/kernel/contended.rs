@@ -1,154 +1,86 @@
-//! The kernel's contended locks, by who takes them, from the tracepoint `lock:contention_begin` through perf(1).
+//! The kernel's contended locks while a load runs, by who takes them.
 
 use crate::bench::findings::Part;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
+use kernel_locks::{Scope, Symbols, Wait, Watch};
+use profile::read::kernel_lock_kind;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long is watched.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// The load runs in pieces of this length until the watch is over, however late it began.
-const PIECE_NS: u64 = 50_000_000;
-
-/// perf gets so long in all; on a busy machine it may take seconds to start.
-const LIMIT: Duration = Duration::from_secs(20);
+/// The load runs in pieces of this length, between which the kernel's buffers are read.
+const PIECE: Duration = Duration::from_millis(50);
 
 /// How many callers are shown.
 const SHOWN: usize = 12;
 
-/// Runs the load, for as many nanoseconds as it is told, under the tracepoint; who met a contended lock how often. What perf
-/// writes goes into the directory.
+/// Runs the load, for as many nanoseconds as it is told, and gives who of it waited for which locks.
 ///
 /// # Errors
 ///
-/// Why the tracepoint cannot be read.
-pub(super) fn watch(directory: &Path, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<Part> {
-    let file = directory.join("perf.data");
-    record(&file, load)?;
-    let callers = count(&script(&file)?, &[own_name().as_str(), "find"]);
-    let mut table = Table::new([
-        Column::text("caller", "taken by"),
-        Column::text("lock", "with"),
-        Column::number("times", "times contended"),
-    ]);
-    for ((caller, lock), times) in callers.iter().take(SHOWN) {
-        table.row([Cell::from(caller.as_str()), lock.as_str().into(), (*times).into()]);
+/// Why the kernel cannot be watched, or what the load failed with.
+pub(super) fn watch(load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<Part> {
+    let mut watch = Watch::open(Scope::Descendants)?;
+    let symbols = Symbols::of_this_kernel().context("cannot read /proc/kallsyms")?;
+    let mut callers = Callers::default();
+    for _ in 0..WATCHED.as_nanos() / PIECE.as_nanos() {
+        load(PIECE.as_nanos() as u64).context("the load failed while the kernel was watched")?;
+        watch.drain(|wait| callers.add(&symbols, &wait));
     }
-    let note = if callers.is_empty() {
+    let seen = watch.finish(|wait| callers.add(&symbols, &wait));
+    let mut notes = vec![if callers.0.is_empty() {
         "No lock of the kernel was contended while the load ran.".to_owned()
     } else {
-        format!(
-            "From lock:contention_begin, met by the load itself in {} ms with all threads.",
-            WATCHED.as_millis()
-        )
-    };
+        format!("Waits of the load itself in {} ms with all threads.", WATCHED.as_millis())
+    }];
+    if seen.lost > 0 {
+        notes.push(format!("{} of {} events were lost.", seen.lost, seen.lost + seen.events));
+    }
     Ok(Part {
         key: "kernel_locks",
         heading: "The kernel's contended locks meanwhile".into(),
-        table,
-        notes: vec![note],
+        table: callers.table(),
+        notes,
     })
 }
 
-fn record(file: &Path, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<()> {
-    let mut perf = Command::new("perf")
-        .args(["record", "-q", "-a", "-g", "-e", "lock:contention_begin", "-o"])
-        .arg(file)
-        .args(["--", "sleep", &WATCHED.as_secs_f64().to_string()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("perf(1) cannot be started (Debian: linux-perf)")?;
-    let loaded = load_until_end(&mut perf, load);
-    if loaded.is_err() {
-        let _ = perf.kill(); // it may have ended by itself
+/// Waits and the time in them, ns, by call site and kind of lock.
+#[derive(Default)]
+struct Callers(BTreeMap<(String, &'static str), (u64, u64)>);
+
+impl Callers {
+    fn add(&mut self, symbols: &Symbols, wait: &Wait) {
+        let site = symbols.call_site(&wait.stack).map_or("?", |(_, name)| name);
+        let (waits, waited_ns) = self.0.entry((site.to_owned(), kernel_lock_kind(wait.flags))).or_default();
+        *waits += 1;
+        *waited_ns += wait.total_ns();
     }
-    let output = perf.wait_with_output().context("cannot wait for perf")?;
-    loaded?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(
-        output.status.success(),
-        "perf refuses lock:contention_begin (it needs Linux 5.19, tracefs and privileges): {}",
-        ::report::text::printable(
-            words.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").trim()
-        )
-    );
-    Ok(())
-}
 
-/// Runs the load until perf has ended.
-fn load_until_end(perf: &mut Child, load: impl Fn(u64) -> io::Result<()>) -> anyhow::Result<()> {
-    let started = Instant::now();
-    while perf.try_wait().context("cannot wait for perf")?.is_none() {
-        load(PIECE_NS).context("the load failed under perf")?;
-        anyhow::ensure!(started.elapsed() < LIMIT, "perf did not end within {} s", LIMIT.as_secs());
-    }
-    Ok(())
-}
-
-fn script(file: &Path) -> anyhow::Result<String> {
-    let output = Command::new("perf").args(["script", "-F", "comm,event,ip,sym", "-i"]).arg(file).output();
-    let output = output.context("cannot start perf script")?;
-    anyhow::ensure!(output.status.success(), "perf script cannot read what perf record wrote");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Functions that only take locks: the beginnings of their names.
-const TAKERS: [&str; 20] = [
-    "__traceiter",
-    "trace_",
-    "queued_",
-    "native_queued",
-    "__pv_queued",
-    "pv_queued",
-    "_raw_",
-    "do_raw_",
-    "rwsem_",
-    "down",
-    "__down",
-    "up_",
-    "mutex_",
-    "__mutex",
-    "osq_",
-    "percpu_",
-    "rt_mutex",
-    "rtlock_",
-    "lockref_",
-    "ww_mutex",
-];
-
-/// What the kernel calls this program.
-fn own_name() -> String {
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    name.trim().to_owned()
-}
-
-/// Contended acquisitions of these programs by the first function of the stack that does more than take locks, and the function that it
-/// calls for that; the most frequent first.
-fn count(script: &str, programs: &[&str]) -> Vec<((String, String), u64)> {
-    let mut times: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let of_load = |event: &&str| programs.iter().any(|program| event.trim_start().starts_with(program));
-    for event in script.split("\n\n").filter(of_load) {
-        let symbols = event.lines().filter_map(|line| line.trim().split_once(' ')).skip(1);
-        let mut taker = "?";
-        for (_, symbol) in symbols {
-            let symbol = symbol.trim();
-            if TAKERS.iter().any(|start| symbol.starts_with(start)) {
-                taker = symbol;
-            } else {
-                *times.entry((symbol.to_owned(), taker.to_owned())).or_default() += 1;
-                break;
-            }
+    /// The most frequent first.
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("caller", "taken by"),
+            Column::text("lock", "kind"),
+            Column::number("times", "times contended"),
+            Column::number("waited_ms", "waited ms"),
+        ]);
+        let mut rows: Vec<_> = self.0.iter().collect();
+        rows.sort_by_key(|(_, (waits, _))| Reverse(*waits));
+        for ((caller, kind), (waits, waited_ns)) in rows.into_iter().take(SHOWN) {
+            table.row([
+                Cell::from(caller.as_str()),
+                (*kind).into(),
+                (*waits).into(),
+                (*waited_ns as f64 / 1e6).into(),
+            ]);
         }
+        table
     }
-    let mut callers: Vec<_> = times.into_iter().collect();
-    callers.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-    callers
 }
 
 #[cfg(test)]
@@ -156,36 +88,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caller_is_the_first_that_does_more_than_take_locks() {
-        let script = "\
-contend lock:contention_begin:
-\tffffffff8113d7a0 __traceiter_contention_begin
-\tffffffff81140000 rwsem_down_write_slowpath
-\tffffffff81140100 down_write_killable
-\tffffffff81250000 vm_mmap_pgoff
-\tffffffff81250100 do_syscall_64
-
-contend lock:contention_begin:
-\tffffffff8113d7a0 __traceiter_contention_begin
-\tffffffff81140100 down_write_killable
-\tffffffff81250000 vm_mmap_pgoff
-
-find lock:contention_begin:
-\tffffffff8113d7a0 __traceiter_contention_begin
-\tffffffff81140900 lockref_get_not_dead
-\tffffffff81250900 legitimize_path
-
-swapper lock:contention_begin:
-\tffffffff8113d7a0 __traceiter_contention_begin
-\tffffffff81250900 legitimize_path
-
-garbage
-";
-        let of = |caller: &str, lock: &str, times| ((caller.to_owned(), lock.to_owned()), times);
-        assert_eq!(
-            count(script, &["contend", "find"]),
-            [of("vm_mmap_pgoff", "down_write_killable", 2), of("legitimize_path", "lockref_get_not_dead", 1)]
-        );
-        assert!(count("", &["contend"]).is_empty());
+    fn waits_are_added_up_by_caller_and_kind() {
+        let symbols = Symbols::parse("1000 T vm_mmap_pgoff\n2000 T _raw_spin_lock\n3000 T d_alloc\n");
+        let wait = |flags, stack: &[u64]| Wait {
+            lock: 7,
+            flags,
+            spun_ns: 500_000,
+            slept_ns: 1_000_000,
+            acquired: true,
+            stack: stack.into(),
+        };
+        let mut callers = Callers::default();
+        for wait in [wait(4, &[0x1010]), wait(1, &[0x2010, 0x3010]), wait(4, &[0x1020]), wait(1, &[])] {
+            callers.add(&symbols, &wait);
+        }
+        let csv = callers.table().csv();
+        let rows: Vec<_> = csv.lines().skip(1).collect();
+        assert_eq!(rows, ["vm_mmap_pgoff,rwsem write,2,3", "?,spin,1,1.5", "d_alloc,spin,1,1.5"]);
     }
 }

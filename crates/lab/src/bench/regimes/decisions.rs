@@ -8,15 +8,19 @@ use report::{Cell, Column, Table};
 struct Decision {
     situation: Situation,
     regimes: usize,
-    /// By geometric mean, the greatest first.
+    /// Those that bound how often a waiter is bypassed, by geometric mean, the greatest first.
     locks: Vec<(&'static str, Ratios)>,
+    /// The first of the others, if its mean is greater.
+    faster: Option<(&'static str, Ratios)>,
 }
 
 /// What decides, in words.
 pub(super) fn rule() -> String {
     format!(
-        "Of the locks that took part in all regimes of a situation the table names the one whose ratios to the best have the \
-         greatest geometric mean (which one failure makes 0), with its worst ratio, and the next; `alike` counts the others whose mean is less than 1 % below, \
+        "Of the locks that took part in all regimes of a situation, and that bound how often a waiter is bypassed (`contend locks`), \
+         the table names the one whose ratios to the best have the \
+         greatest geometric mean (which one failure makes 0), with its worst ratio, and the next; `faster` is the lock without such a \
+         bound that comes before it, if one does; `alike` counts the others whose mean is less than 1 % below, \
          and `slowest` is the least part of the mean thread's acquisitions that the slowest thread got. `one a core` \
          is as many threads as cores or fewer. A section is short up to \
          {SHORT_LINES} lines or {} ns. A lock is asked for often where the other threads that run at a time want it for more \
@@ -39,9 +43,16 @@ fn decisions(measured: &[Measured]) -> Vec<Decision> {
         let ratios = |lock: &'static str| Some((lock, Ratios::of(lock, &here).filter(everywhere)?));
         let mut ranked: Vec<_> = locks(&here).iter().filter_map(|lock| ratios(lock.name())).collect();
         ranked.sort_by(|(_, a), (_, b)| b.geometric_mean.total_cmp(&a.geometric_mean));
-        Decision { situation, regimes: here.len(), locks: ranked }
+        let faster = ranked.first().filter(|(lock, _)| !bounds_bypassing(lock)).cloned();
+        ranked.retain(|(lock, _)| bounds_bypassing(lock));
+        Decision { situation, regimes: here.len(), locks: ranked, faster }
     };
     situations.into_iter().map(decision).collect()
+}
+
+/// Whether a lock bounds how often a waiter is bypassed. Of other libraries' locks nobody says so.
+fn bounds_bypassing(lock: &str) -> bool {
+    locks::catalogue::find(lock).is_some_and(locks::catalogue::Lock::bounds_bypassing)
 }
 
 /// How many more locks come so near to the first that the layout of memory may be why they do not come first.
@@ -63,12 +74,14 @@ pub(super) fn table(measured: &[Measured]) -> Table {
         Column::number("worst_ratio", "worst"),
         Column::text("worst_where", "where").detail(),
         Column::text("next_lock", "next").detail(),
-        Column::number("next_geometric_mean", "its mean").detail(),
+        Column::number("next_geometric_mean", "mean of next").detail(),
         Column::number("alike", "alike").detail(),
+        Column::text("faster_lock", "faster"),
+        Column::number("faster_geometric_mean", "mean of faster").detail(),
         Column::number("slowest_share", "slowest").detail(),
         Column::number("regimes", "regimes").detail(),
     ]);
-    for Decision { situation, regimes, locks } in decisions(measured) {
+    for Decision { situation, regimes, locks, faster } in decisions(measured) {
         let Situation { reads, cores_are_shared, long, contended } = situation;
         let (first, next) = (locks.first(), locks.get(1));
         table.row([
@@ -83,6 +96,8 @@ pub(super) fn table(measured: &[Measured]) -> Table {
             next.map(|(lock, _)| *lock).into(),
             next.map(|(_, ratios)| ratios.geometric_mean).into(),
             alike(&locks).into(),
+            faster.as_ref().map(|(lock, _)| *lock).into(),
+            faster.as_ref().map(|(_, ratios)| ratios.geometric_mean).into(),
             first.and_then(|(_, ratios)| ratios.least_slowest_share).into(),
             regimes.into(),
         ]);
@@ -100,12 +115,12 @@ mod tests {
     fn the_greatest_geometric_mean_decides_among_those_that_were_everywhere() {
         let all = [
             // mcs is best once and poor once; clh is never best.
-            measured(0, vec![figures("mcs", 100.0), figures("clh", 90.0), figures("tas", 20.0)]),
-            measured(0, vec![figures("mcs", 25.0), figures("clh", 80.0), figures("tas", 100.0)]),
+            measured(0, vec![figures("mcs", 100.0), figures("clh", 90.0), figures("k42", 20.0)]),
+            measured(0, vec![figures("mcs", 25.0), figures("clh", 80.0), figures("k42", 100.0)]),
             // osq is best here, but was nowhere else.
             measured(
                 0,
-                vec![figures("mcs", 10.0), figures("clh", 10.0), figures("tas", 10.0), figures("osq", 10.1)],
+                vec![figures("mcs", 10.0), figures("clh", 10.0), figures("k42", 10.0), figures("osq", 10.1)],
             ),
         ];
         let json = table(&all).json();
@@ -116,19 +131,32 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_may_starve_a_waiter_is_named_beside_the_one_to_take() {
+        let all =
+            [measured(0, vec![figures("tas", 100.0), figures("mcs", 80.0), figures("std-mutex", 90.0)])];
+        let json = table(&all).json();
+        assert_eq!((json[0]["lock"].as_str(), json[0]["faster_lock"].as_str()), (Some("mcs"), Some("tas")));
+        let all = [measured(0, vec![figures("tas", 70.0), figures("mcs", 80.0)])];
+        assert!(table(&all).json()[0]["faster_lock"].is_null(), "it comes first itself");
+        let all = [measured(0, vec![figures("tas", 70.0)])];
+        let json = table(&all).json();
+        assert!(json[0]["lock"].is_null() && json[0]["faster_lock"] == "tas", "{json}");
+    }
+
+    #[test]
     fn locks_within_a_hundredth_of_the_first_are_counted() {
-        let all = [measured(0, vec![figures("mcs", 100.0), figures("clh", 99.2), figures("tas", 98.0)])];
+        let all = [measured(0, vec![figures("mcs", 100.0), figures("clh", 99.2), figures("k42", 98.0)])];
         assert_eq!(table(&all).json()[0]["alike"].as_u64(), Some(1));
     }
 
     #[test]
     fn a_lock_that_failed_once_is_not_chosen() {
         let all = [
-            measured(0, vec![figures("mcs", 100.0), figures("tas", 1.0)]),
-            measured(0, vec![failed("mcs"), figures("tas", 1.0)]),
+            measured(0, vec![figures("mcs", 100.0), figures("k42", 1.0)]),
+            measured(0, vec![failed("mcs"), figures("k42", 1.0)]),
         ];
-        assert_eq!(table(&all).json()[0]["lock"].as_str(), Some("tas"));
-        let all = [&all[..], &[measured(0, vec![figures("mcs", 1.0), failed("tas")])]].concat();
+        assert_eq!(table(&all).json()[0]["lock"].as_str(), Some("k42"));
+        let all = [&all[..], &[measured(0, vec![figures("mcs", 1.0), failed("k42")])]].concat();
         let json = table(&all).json();
         assert!(json[0]["lock"].is_null() && json[0]["regimes"] == 3, "{json}");
     }

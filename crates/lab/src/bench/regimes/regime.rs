@@ -10,7 +10,10 @@ use std::fmt;
 const NEAR: f64 = 0.9;
 
 /// The heading of the share of regimes in which a lock is near the best.
-pub(super) const NEAR_HEADING: &str = "within 10 % of the best, % of regimes";
+pub(super) const NEAR_HEADING: &str = "within 10 % of the best, %";
+
+/// The heading of the share of regimes in which a lock is shown not to be.
+pub(super) const FAR_HEADING: &str = "shown not to be, %";
 
 /// A load on a machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +144,14 @@ impl Measured {
         matches!((figures.per_second, best), (Some(own), Some(best)) if own.high >= best.low)
     }
 
+    /// Whether a lock is shown not to be near the best: not even its best run comes near the worst run of that one.
+    pub(super) fn is_shown_far(&self, figures: &Figures) -> bool {
+        match (figures.per_second, self.best().and_then(|best| best.per_second)) {
+            (Some(own), Some(best)) => own.high < NEAR * best.low,
+            (own, _) => own.is_none(),
+        }
+    }
+
     /// Whether another lock's range reaches into that of the best.
     pub(super) fn best_is_tied(&self) -> bool {
         self.locks.iter().filter(|figures| self.is_tied(figures)).count() > 1
@@ -164,6 +175,8 @@ pub(super) struct Ratios {
     pub(super) regimes: usize,
     /// The share of them in which it is near the best.
     pub(super) near: f64,
+    /// The share of them in which it is shown not to be.
+    pub(super) far: f64,
     pub(super) median: f64,
     /// 0 where one ratio is.
     pub(super) geometric_mean: f64,
@@ -188,6 +201,7 @@ impl Ratios {
         let why = worst_figures.failure.as_ref().map_or(String::new(), |failure| format!(" ({failure})"));
         Some(Self {
             regimes,
+            far: of_lock().filter(|(one, figures)| one.is_shown_far(figures)).count() as f64 / regimes as f64,
             near: ratios.iter().filter(|&&ratio| ratio >= NEAR).count() as f64 / regimes as f64,
             median: spread.median,
             geometric_mean: (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / regimes as f64).exp(),
@@ -342,6 +356,18 @@ pub(super) mod tests {
             [0, 1, 2, 3, 4].map(standing),
             [Some("best, tied"), Some("tied with the best"), None, Some("best"), None]
         );
+    }
+
+    #[test]
+    fn far_from_the_best_is_what_no_run_contradicts() {
+        // Ranges reach a tenth to both sides: 90 to 110, 63 to 77, 67.5 to 82.5.
+        let one = measured(
+            0,
+            vec![figures("ticket", 100.0), figures("mcs", 70.0), figures("clh", 75.0), failed("k42")],
+        );
+        let far: Vec<_> = one.locks.iter().map(|figures| one.is_shown_far(figures)).collect();
+        assert_eq!(far, [false, true, false, true]);
+        assert_eq!(ratios("mcs", &[one, measured(0, vec![figures("mcs", 1.0)])]).far, 0.5);
     }
 
     #[test]

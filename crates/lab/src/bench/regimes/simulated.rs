@@ -138,7 +138,7 @@ impl Machines {
         let places = Placement::FillFirst.cores(&topology, &sockets, cores);
         let places: Vec<u32> = places.into_iter().cycle().take(load.threads).collect();
         let mix = Mix { home: Home::Node(0), ..load.mix(ghz) };
-        let plan = Plan { threads: load.threads, cores: &places, duration_ns: Some(load.duration_ns) };
+        let plan = Plan { cores: &places, ..Plan::threads(load.threads).lasting(load.duration_ns) };
         let in_simulation = InSimulation { mix: &mix, plan: &plan, seed };
         let ran = Simulation::new(hardware).seed(seed).run(|| match lock.wait(load.threads, cores) {
             Wait::Pure => lock.measure_on::<Simulated, _>(in_simulation),

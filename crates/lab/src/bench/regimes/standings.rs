@@ -1,6 +1,6 @@
 //! How near each lock is to the best over many regimes.
 
-use super::regime::{Measured, NEAR_HEADING, Ratios, locks};
+use super::regime::{FAR_HEADING, Measured, NEAR_HEADING, Ratios, locks};
 use report::{Cell, Column, Table};
 
 /// A row for each lock, best first: by the share of regimes in which it is near the best, then by its median ratio.
@@ -10,6 +10,7 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
         Column::text("library", "library").detail(),
         Column::number("regimes", "regimes").detail(),
         Column::percent("near_best", NEAR_HEADING),
+        Column::percent("far_from_best", FAR_HEADING),
         Column::number("median_ratio", "median"),
         Column::number("worst_ratio", "worst"),
         Column::text("worst_where", "where"),
@@ -27,6 +28,7 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
             lock.library().into(),
             ratios.regimes.into(),
             ratios.near.into(),
+            ratios.far.into(),
             ratios.median.into(),
             ratios.worst.into(),
             ratios.worst_where.into(),

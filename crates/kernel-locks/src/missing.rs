@@ -1,0 +1,62 @@
+//! What stands between a user and the kernel's tracepoints.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the kernel's locks cannot be watched, in one line, with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// No file system with the tracepoints.
+    #[error("there is no tracefs at {}: mount -t tracefs tracefs {}", .0.display(), .0.display())]
+    Tracefs(PathBuf),
+    /// The file system is there for others.
+    #[error("{} cannot be read ({source}): tracefs is root's unless it is mounted with another gid= and mode=", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The kernel is too old, or was built without the tracepoint.
+    #[error("this kernel has no tracepoint lock:{0}, which Linux has since 5.19")]
+    Tracepoint(&'static str),
+    /// The tracepoint's fields are others than those that are known.
+    #[error("{}: {what}: this kernel's tracepoint is not one that contend knows", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The rights are missing.
+    #[error(
+        "perf_event_open refuses tracepoints ({source}): it wants the capability CAP_PERFMON (root has it), or \
+         kernel.perf_event_paranoid below 0{}",
+        paranoid.map_or(String::new(), |now| format!(", which is {now} here"))
+    )]
+    Rights {
+        /// What the system says.
+        source: io::Error,
+        /// The value of `kernel.perf_event_paranoid`, if it can be read.
+        paranoid: Option<i32>,
+    },
+    /// Something else that the kernel does not grant.
+    #[error("perf_event_open gives no tracepoints here: {0}")]
+    Events(io::Error),
+    /// No memory for the ring buffers.
+    #[error("the ring buffers of perf_event_open cannot be mapped ({0}): raise kernel.perf_event_mlock_kb")]
+    Rings(io::Error),
+}
+
+impl Missing {
+    /// What a refused perf_event_open means.
+    pub(crate) fn by(source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
+                Self::Rights { source, paranoid: paranoid.and_then(|text| text.trim().parse().ok()) }
+            }
+            _ => Self::Events(source),
+        }
+    }
+}

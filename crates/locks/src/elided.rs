@@ -1,0 +1,210 @@
+//! Lock elision: sections run as transactions, and the lock is acquired only where that does not work.
+//!
+//! | the section is            | begins with                                                 | ends with          |
+//! |---------------------------|-------------------------------------------------------------|--------------------|
+//! | a transaction             | a look at the lock, in the transaction, which finds it free | a commit           |
+//! | one that holds the lock   | an acquisition, where the [policy](crate::Policy) says so   | a release          |
+//!
+//! Whoever acquires the lock writes its word, which every transaction has read: so it aborts them all, and a section that holds the
+//! lock never runs beside one that does not. Sections that write nothing that others read or write run side by side, whatever
+//! the lock.
+//! A transaction within another is a part of that. If the inner lock is not elided there, it is acquired within the transaction, and
+//! released in it: nobody sees either.
+//!
+//! Order: none among transactions; that of the lock among those that acquire it. Who has acquired releases.
+//! Source: Rajwar and Goodman 2001; Intel's Restricted Transactional Memory; glibc 2.18 (2013).
+
+use machine::transaction::LOCK_HELD;
+use machine::{Abort, GaveUp, Machine, Patient, Timeout};
+
+use crate::elision::{Next, Policy, RetryThenSkip};
+use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+
+/// A lock that can be elided: it can say whether it is free while others use it.
+///
+/// # Safety
+/// While anybody holds the lock, exclusively or shared, [`is_idle`](RawLock::is_idle) gives false to all whose reads are up to date;
+/// and from when a transaction has found it idle no thread gets in without writing a word that `is_idle` has read.
+pub unsafe trait Elidable<M: Machine>: RawLock<M> {
+    /// Waits until the lock has been free at some moment.
+    fn await_free(&self);
+}
+
+/// The lock `L`, elided: on a machine with transactions its sections run as such, elsewhere it is `L`.
+///
+/// What is done in a section may be done again after an abort. The hardware undoes whatever a section has done; the simulated and the
+/// checked machine undo what was done to their own words and cells, and to the thread's stack.
+///
+/// [`ElidedMutex`](crate::api::ElidedMutex) is one with a value and guards.
+pub struct Elided<L, P = RetryThenSkip<Patient>> {
+    lock: L,
+    policy: P,
+}
+
+impl<L, P> Elided<L, P> {
+    /// Begins a section: as a transaction, which gives `elided`, or as `acquire` does.
+    #[inline]
+    fn enter<M: Machine, R>(&self, elided: R, acquire: impl FnOnce() -> R) -> R
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        if !M::has_transactions() || !self.policy.tries() {
+            return acquire();
+        }
+        if self.try_transactions(|aborts, abort| self.policy.next(aborts, abort)) {
+            return elided;
+        }
+        let acquired = acquire();
+        self.policy.ended(false);
+        acquired
+    }
+
+    /// Begins transactions as long as they abort and `next` says so. True in one, which has found the lock free.
+    fn try_transactions<M: Machine>(&self, next: impl Fn(u32, Abort) -> Next) -> bool
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        let mut aborts = 0;
+        loop {
+            // SAFETY: a section changes what its transaction undoes, as this type demands of it.
+            match unsafe { M::begin_transaction() } {
+                Ok(()) if self.lock.is_idle() => return true,
+                Ok(()) => M::abort_transaction::<LOCK_HELD>(),
+                Err(abort) => {
+                    aborts += 1;
+                    match next(aborts, abort) {
+                        Next::TryAgain => {}
+                        Next::TryWhenFree => self.lock.await_free(),
+                        Next::Acquire => return false,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the section if it is a transaction: one that finds the lock held has acquired it itself.
+    #[inline]
+    fn commit<M: Machine>(&self) -> bool
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        let is_elided = M::in_transaction() && self.lock.is_idle();
+        if is_elided {
+            // SAFETY: in one.
+            unsafe { M::commit_transaction() };
+            self.policy.ended(true); // within an outer transaction, with which all of it takes effect
+        }
+        is_elided
+    }
+}
+
+// SAFETY: a section holds the lock, or is a transaction that has found it free; nobody acquires it before that is over, or it
+// aborts. Transactions come one after the other wherever they could tell.
+unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P> {
+    const NEW: Self = Self { lock: L::NEW, policy: P::NEW };
+
+    #[inline]
+    fn acquire(&self) {
+        self.enter::<M, _>((), || self.lock.acquire());
+    }
+
+    #[inline]
+    unsafe fn release(&self) {
+        if !self.commit::<M>() {
+            // SAFETY: the caller's.
+            unsafe { self.lock.release() };
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lock.is_idle() && self.policy.is_idle()
+    }
+
+    const OWNER_RELEASES: bool = true; // nobody else is in the transaction
+
+    const WRAPS: bool = L::WRAPS;
+
+    fn near_wrap(&self) {
+        self.lock.near_wrap();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<L: Elidable<M> + TryLock<M>, P: Policy<M>, M: Machine> TryLock<M> for Elided<L, P> {
+    /// One transaction, and if that aborts one try of the lock.
+    #[inline]
+    fn try_acquire(&self) -> bool {
+        M::has_transactions() && self.try_transactions(|_, _| Next::Acquire) || self.lock.try_acquire()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M> for Elided<L, P> {
+    /// Tries transactions first, however long the timeout is.
+    #[inline]
+    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.enter::<M, _>(Ok(()), || self.lock.acquire_or(timeout))
+    }
+}
+
+// SAFETY: as above: a reader that elides finds no writer, and a writer that comes aborts it.
+unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M> for Elided<L, P> {
+    #[inline]
+    fn acquire_shared(&self, reads_already: bool) {
+        self.enter::<M, _>((), || self.lock.acquire_shared(reads_already));
+    }
+
+    #[inline]
+    fn try_acquire_shared(&self, reads_already: bool) -> bool {
+        M::has_transactions() && self.try_transactions(|_, _| Next::Acquire)
+            || self.lock.try_acquire_shared(reads_already)
+    }
+
+    #[inline]
+    unsafe fn release_shared(&self) {
+        if !self.commit::<M>() {
+            // SAFETY: the caller's.
+            unsafe { self.lock.release_shared() };
+        }
+    }
+
+    /// Of the lock itself, which nobody holds whose section is a transaction.
+    #[inline]
+    fn is_exclusive(&self) -> bool {
+        self.lock.is_exclusive()
+    }
+
+    const BOUNDS_READERS: bool = L::BOUNDS_READERS;
+
+    fn near_full(&self) {
+        self.lock.near_full();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<L: Elidable<M> + TimedRwLock<M>, P: Policy<M>, M: Machine> TimedRwLock<M> for Elided<L, P> {
+    #[inline]
+    fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+        self.enter::<M, _>(Ok(()), || self.lock.acquire_shared_or(reads_already, timeout))
+    }
+}
+
+// SAFETY: a transaction goes on as it is; who holds the lock exclusively turns that into a shared hold.
+unsafe impl<L: Elidable<M> + DowngradeLock<M>, P: Policy<M>, M: Machine> DowngradeLock<M> for Elided<L, P> {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        if !(M::in_transaction() && self.lock.is_idle()) {
+            // SAFETY: the caller's.
+            unsafe { self.lock.downgrade() };
+        }
+    }
+}
+
+impl<L, P> core::fmt::Debug for Elided<L, P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Elided").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,852 @@
+//! A profile while its program runs: who waits for which lock and who holds it at a moment, and what happened between two.
+//!
+//! The program is not asked for anything: the file is read, and so are its clock and `/proc`. Words of a record are read one
+//! after another while their thread may write them, so a figure of one moment may miss what happens in that very moment.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pthread::object::ObjectKind;
+use rustix::fs::{FlockOperation, flock};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use super::container::{PairRecord, Section};
+use super::names::printable;
+use super::stacks::Call;
+use super::table::{LockId, LockKind, LockRow, Options};
+use super::{Error, Profile};
+use crate::clock::ticks;
+use crate::format::{RunValues, ThreadValues};
+
+/// A way of using a lock: what a row of a live table is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockUse {
+    /// The lock.
+    pub lock: LockId,
+    /// Whether it is acquired with others.
+    pub shared: bool,
+}
+
+/// What a program did with its locks between two looks, and what its threads are in at the second. The JSON of it is stable:
+/// fields are added, not changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct LiveTable {
+    /// About the program as a whole.
+    pub header: LiveHeader,
+    /// By threads waiting, then by time held, most first.
+    pub rows: Vec<LiveRow>,
+}
+
+/// About the program as a whole.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LiveHeader {
+    /// Version of the JSON; higher numbers may change the meaning of fields.
+    pub schema: u32,
+    /// The program and its arguments. Safe to print.
+    pub command: Vec<String>,
+    /// How the program ended; `None` while it runs.
+    pub ended: Option<String>,
+    /// Since the recording began, ns.
+    pub elapsed_ns: f64,
+    /// What rates are taken over, ns: from the look before to this one, or the whole run.
+    pub span_ns: f64,
+    /// Whether rates are those of the whole run: those of the first look.
+    pub whole_run: bool,
+    /// Process images that record and are there.
+    pub processes: u64,
+    /// Threads of theirs that touched a lock and have not ended.
+    pub threads: u64,
+    /// Times are taken on one pair in this many, at random. Where it is more than 1, a holder is known only if its hold is timed.
+    pub sample_period: u64,
+    /// Whether the recorder notes who waits; else nothing is known of present waits.
+    pub marks_waits: bool,
+    /// Events that were not recorded, because the file could not grow.
+    pub dropped: u64,
+}
+
+/// A lock and a way of using it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LiveRow {
+    /// What tells the row from others, as long as the file is the same.
+    #[serde(skip)]
+    pub id: LockUse,
+    /// The lock's name, or its address as long as it has none. Safe to print.
+    pub lock: String,
+    /// Mutex, spin, rwlock read, rwlock write.
+    #[serde(rename = "use")]
+    pub way: String,
+    /// The process, by its identifier.
+    pub pid: u64,
+    /// The process's program.
+    pub program: String,
+    /// Acquisitions, 1/s.
+    pub acquires_per_s: f64,
+    /// The part of them that had to wait, 0 to 1; `None` if there were none.
+    pub contended_share: Option<f64>,
+    /// Threads that waited for it, on average.
+    pub waiting: f64,
+    /// Threads that held it, on average: at most 1 unless it is shared.
+    pub held: f64,
+    /// Mean time from acquisition to release, ns, less what recording adds; `None` if none was timed.
+    pub section_ns: Option<f64>,
+    /// Threads that wait for it now; `None` if that is not known, or the program has ended.
+    pub waiters_now: Option<u64>,
+    /// How long the longest of these waits has lasted, ns; `None` if nobody is known to wait.
+    pub longest_wait_ns: Option<f64>,
+    /// Who waits longest.
+    pub longest_waiter: Option<LiveThread>,
+    /// Who holds it now, as far as is known: the one who took it first, where several read.
+    pub holder: Option<LiveThread>,
+    /// For how long, ns; `None` if that hold is not timed.
+    pub holder_ns: Option<f64>,
+    /// Threads that hold it now, as far as is known.
+    pub holders_now: u64,
+    /// What happened since the look before.
+    #[serde(skip)]
+    pub since: Since,
+    /// The calls that made it, or with which a thread first touched it, innermost first.
+    #[serde(skip)]
+    pub calls: Arc<[Call]>,
+    /// Its threads, those that waited most first.
+    #[serde(skip)]
+    pub threads: Vec<ThreadUse>,
+}
+
+/// What happened between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Since {
+    /// Acquisitions.
+    pub acquisitions: u64,
+    /// Those that had to wait.
+    pub contended: u64,
+    /// Time waited, summed over threads, ns: waits that are not over included, from the first look on.
+    pub waited_ns: f64,
+    /// Time held, summed over threads, ns.
+    pub held_ns: f64,
+}
+
+impl Since {
+    /// Adds what happened elsewhere, or later.
+    pub fn add(&mut self, more: &Self) {
+        self.acquisitions = self.acquisitions.saturating_add(more.acquisitions);
+        self.contended = self.contended.saturating_add(more.contended);
+        self.waited_ns += more.waited_ns;
+        self.held_ns += more.held_ns;
+    }
+}
+
+/// A thread of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiveThread {
+    /// The kernel's identifier.
+    pub tid: u64,
+    /// The name that it had at its first lock. Safe to print.
+    pub name: String,
+}
+
+/// What one thread did with a lock.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadUse {
+    /// The thread.
+    pub thread: LiveThread,
+    /// What it did since the look before.
+    pub since: Since,
+    /// For how long it has been waiting, ns; `None` if it does not.
+    pub waits_ns: Option<f64>,
+    /// Whether it is known to hold the lock.
+    pub holds: bool,
+}
+
+/// Looks at a profile, one after another.
+#[derive(Debug)]
+pub struct Watch {
+    file: File,
+    path: std::path::PathBuf,
+    last: Option<Moment>,
+    options: Options,
+    names: Names,
+}
+
+impl Watch {
+    /// Opens a profile. The file that has the name now is watched, whatever comes to the name later. `symbols` says whether
+    /// the program's files are read for the names of locks.
+    ///
+    /// # Errors
+    /// [`Error`], as [`Profile::open`].
+    pub fn open(path: &Path, symbols: bool) -> Result<Self, Error> {
+        let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
+        let file = File::open(path).map_err(unreadable)?;
+        let options = Options { symbols, calls: true, ..Options::default() };
+        Ok(Self { file, path: path.to_owned(), last: None, options, names: Names::default() })
+    }
+
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks once more. The first look is at the whole run up to now.
+    ///
+    /// # Errors
+    /// [`Error`], as [`Profile::open`].
+    pub fn look(&mut self) -> Result<LiveTable, Error> {
+        let profile = Profile::read(&self.file, &self.path)?;
+        // After the reading: what was stamped meanwhile is not in the future.
+        let now = Now { ticks: ticks(), ns: monotonic_ns() };
+        let moment = Moment::of(&profile, now, is_alive, || self.launcher_holds());
+        self.names.learn(&profile, &moment, &self.options);
+        let table = moment.since(self.last.as_ref(), &self.names);
+        self.last = Some(moment);
+        Ok(table)
+    }
+
+    /// Whether the launcher still has the file: it locks it against other launchers.
+    fn launcher_holds(&self) -> bool {
+        match flock(&self.file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                let _ = flock(&self.file, FlockOperation::Unlock);
+                false
+            }
+            Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+        }
+    }
+}
+
+/// What locks are called. Finding out reads the files of the program, which may be large, so it takes a tenth of the time at
+/// most while new locks keep coming.
+#[derive(Debug, Default)]
+struct Names {
+    known: HashMap<LockId, Named>,
+    not_before: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Named {
+    name: String,
+    kind: LockKind,
+    program: String,
+    calls: Arc<[Call]>,
+}
+
+impl Names {
+    const PART: u32 = 10;
+
+    fn learn(&mut self, profile: &Profile, moment: &Moment, options: &Options) {
+        let started = Instant::now();
+        let new = moment.pairs.keys().any(|(used, _)| !self.known.contains_key(&used.lock));
+        if !new || self.not_before.is_some_and(|time| started < time) {
+            return;
+        }
+        let table = profile.table(options);
+        self.known.extend(table.rows.into_iter().map(|row| {
+            let LockRow { id, name, kind, program, calls, .. } = row;
+            (id, Named { name, kind, program, calls })
+        }));
+        self.not_before = Some(started + (started.elapsed() * Self::PART).max(Duration::from_millis(1)));
+    }
+}
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    ticks: u64,
+    /// Of `CLOCK_MONOTONIC`.
+    ns: u64,
+}
+
+/// A profile at a moment.
+#[derive(Debug, Default)]
+struct Moment {
+    ticks: u64,
+    ns_per_tick: f64,
+    header: LiveHeader,
+    /// By use and by position of the thread's record.
+    pairs: HashMap<(LockUse, u64), PairNow>,
+    threads: HashMap<u64, LiveThread>,
+    sections: HashMap<u64, SectionNow>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SectionNow {
+    pid: u64,
+    /// What recording adds to a hold, ticks.
+    cost_in_hold: f64,
+}
+
+/// What a thread did with a lock so far, and what it does now.
+#[derive(Clone, Copy, Debug, Default)]
+struct PairNow {
+    counts: Counts,
+    address: u64,
+    /// Ticks at which its wait began.
+    waits_since: Option<u64>,
+    holds: Option<Hold>,
+}
+
+/// A hold that is not over, as far as the thread knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hold {
+    /// Ticks at its beginning; `None` if it is not timed.
+    since: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    acquisitions: u64,
+    /// How often it was held.
+    holds: u64,
+    contended: u64,
+    wait_ticks: u64,
+    timed_holds: u64,
+    hold_ticks: u64,
+}
+
+impl Counts {
+    fn of(pair: &PairRecord) -> Self {
+        let p = &pair.values;
+        Self {
+            acquisitions: p.acquisitions,
+            holds: p.acquisitions.saturating_sub(p.nested).saturating_add(p.condition_waits),
+            contended: p.contended,
+            wait_ticks: p.wait_ticks,
+            timed_holds: p.hold_same_count.saturating_add(p.hold_other_count),
+            hold_ticks: p.hold_same_ticks.saturating_add(p.hold_other_ticks),
+        }
+    }
+
+    /// Counts never fall, but for those of a record that was given to another lock and came back.
+    fn less(self, before: Self) -> Self {
+        Self {
+            acquisitions: self.acquisitions.saturating_sub(before.acquisitions),
+            holds: self.holds.saturating_sub(before.holds),
+            contended: self.contended.saturating_sub(before.contended),
+            wait_ticks: self.wait_ticks.saturating_sub(before.wait_ticks),
+            timed_holds: self.timed_holds.saturating_sub(before.timed_holds),
+            hold_ticks: self.hold_ticks.saturating_sub(before.hold_ticks),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            acquisitions: self.acquisitions.saturating_add(other.acquisitions),
+            holds: self.holds.saturating_add(other.holds),
+            contended: self.contended.saturating_add(other.contended),
+            wait_ticks: self.wait_ticks.saturating_add(other.wait_ticks),
+            timed_holds: self.timed_holds.saturating_add(other.timed_holds),
+            hold_ticks: self.hold_ticks.saturating_add(other.hold_ticks),
+        }
+    }
+}
+
+impl Moment {
+    fn of(
+        profile: &Profile,
+        now: Now,
+        is_alive: impl Fn(u64) -> bool,
+        launcher_holds: impl FnOnce() -> bool,
+    ) -> Self {
+        // A process that executes another program goes on under the same identifier, in a new section.
+        let mut seen = HashSet::new();
+        let present: HashSet<u64> = profile
+            .sections
+            .iter()
+            .rev()
+            .filter(|section| {
+                let p = &section.process;
+                seen.insert(p.pid) && p.clock_last_ticks == 0 && profile.run.is_none() && is_alive(p.pid)
+            })
+            .map(|section| section.number)
+            .collect();
+        let ended = match &profile.run {
+            Some(run) => Some(end_of(run)),
+            None if present.is_empty() && !launcher_holds() => {
+                Some("it is gone, and so is the `contend profile` that started it".to_owned())
+            }
+            None => None,
+        };
+        // A finished profile may come from another machine, whose clocks say nothing here.
+        let h = &profile.header;
+        let now = if ended.is_some() { Now { ticks: h.clock_last_ticks, ns: h.clock_last_ns } } else { now };
+        let elapsed_ns = now.ns.saturating_sub(h.clock_first_ns) as f64;
+        let elapsed_ticks = now.ticks.saturating_sub(h.clock_first_ticks) as f64;
+        let running = ended.is_none() && elapsed_ticks > 0.0;
+        let mut moment = Self {
+            ticks: now.ticks,
+            ns_per_tick: if running { elapsed_ns / elapsed_ticks } else { profile.ns_per_tick() },
+            header: LiveHeader {
+                schema: 1,
+                command: profile.sections.first().map_or_else(Vec::new, |section| {
+                    section.arguments.iter().map(|argument| printable(argument)).collect()
+                }),
+                ended,
+                elapsed_ns,
+                processes: present.len() as u64,
+                sample_period: h.sample_period.max(1),
+                marks_waits: profile.sections.iter().all(|section| section.process.marks_waits != 0),
+                dropped: h.dropped,
+                ..LiveHeader::default()
+            },
+            pairs: HashMap::new(),
+            threads: HashMap::new(),
+            sections: HashMap::new(),
+        };
+        for section in &profile.sections {
+            moment.add(section, present.contains(&section.number));
+        }
+        moment
+    }
+
+    fn add(&mut self, section: &Section, present: bool) {
+        let p = &section.process;
+        let of_section = SectionNow { pid: p.pid, cost_in_hold: p.cost_in_hold as f64 / 1024.0 };
+        self.sections.insert(section.number, of_section);
+        let used = |key: u64| LockUse {
+            lock: LockId { section: section.number, number: (key >> 1) as u32 },
+            shared: key & 1 == 1,
+        };
+        for pair in &section.pairs {
+            let values = &pair.values;
+            let address = section.locks.get(&pair.lock()).map_or(0, |lock| lock.values.address);
+            let now = self.pairs.entry((used(values.key), pair.thread)).or_default();
+            now.counts = now.counts.and(Counts::of(pair));
+            now.address = address;
+            // Read holds are counted from bit 8 of the state on.
+            let reads = values.key & 1 == 1 && values.state >> 8 != 0;
+            if present && (values.hold_started != 0 || reads) {
+                now.holds = Some(Hold { since: Some(values.hold_started).filter(|&since| since != 0) });
+            }
+        }
+        for (&position, thread) in &section.threads {
+            self.threads.insert(position, name_of(thread));
+            if present && thread.ended_ns == 0 {
+                self.header.threads += 1;
+                if thread.lock_waited_since != 0 {
+                    let now = self.pairs.entry((used(thread.lock_waited), position)).or_default();
+                    now.waits_since = Some(thread.lock_waited_since);
+                }
+            }
+        }
+    }
+
+    /// The table of what happened since an earlier moment, or since the beginning.
+    fn since(&self, before: Option<&Self>, names: &Names) -> LiveTable {
+        let whole_run = before.is_none();
+        let beginning = Self::default();
+        let before = before.unwrap_or(&beginning);
+        let span_ns = if whole_run {
+            self.header.elapsed_ns
+        } else {
+            self.ns(self.ticks.saturating_sub(before.ticks) as f64)
+        };
+        let mut uses: HashMap<LockUse, Vec<u64>> = HashMap::new();
+        for &(used, thread) in self.pairs.keys() {
+            uses.entry(used).or_default().push(thread);
+        }
+        let mut rows: Vec<LiveRow> = uses
+            .iter()
+            .map(|(&used, threads)| self.row(used, threads, &uses, before, span_ns, names))
+            .collect();
+        rows.retain(|row| row.since != Since::default() || row.waiters_now > Some(0) || row.holders_now > 0);
+        rows.sort_by(|a, b| {
+            let order = |row: &LiveRow| [row.waiting, row.held, row.acquires_per_s];
+            let (a_order, b_order) = (order(a), order(b));
+            let most_first =
+                a_order.iter().zip(b_order).map(|(a, b)| b.total_cmp(a)).find(|order| order.is_ne());
+            most_first
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then_with(|| a.lock.cmp(&b.lock))
+                .then_with(|| a.id.cmp(&b.id))
+        });
+        LiveTable { header: LiveHeader { span_ns, whole_run, ..self.header.clone() }, rows }
+    }
+
+    fn row(
+        &self,
+        used: LockUse,
+        threads: &[u64],
+        uses: &HashMap<LockUse, Vec<u64>>,
+        before: &Self,
+        span_ns: f64,
+        names: &Names,
+    ) -> LiveRow {
+        let holders = self.holders(used, threads, uses, before);
+        let of_section = self.sections.get(&used.lock.section).copied().unwrap_or_default();
+        let mut counts = Counts::default();
+        let mut since = Since::default();
+        let mut of_threads: Vec<ThreadUse> = Vec::with_capacity(threads.len());
+        for &thread in threads {
+            let key = (used, thread);
+            let (now, then) = (self.pairs[&key], before.pairs.get(&key).copied().unwrap_or_default());
+            let new = now.counts.less(then.counts);
+            counts = counts.and(new);
+            let holds = holders.iter().any(|&(holder, _)| holder == thread);
+            // Waits and holds that are not over are in no count yet; those that were not over then are in one, all of them.
+            let waits = self.ongoing(now.waits_since) - before.ongoing(then.waits_since);
+            let held_now = now.holds.filter(|_| holds).and_then(|hold| hold.since);
+            let held_then =
+                then.holds.filter(|_| holds || then.holds != now.holds).and_then(|hold| hold.since);
+            let held = self.ongoing(held_now) - before.ongoing(held_then);
+            let of_thread = Since {
+                acquisitions: new.acquisitions,
+                contended: new.contended,
+                waited_ns: self.ns((new.wait_ticks as f64 + waits).max(0.0)),
+                held_ns: self.ns(self.held_ticks(new, held, of_section.cost_in_hold)),
+            };
+            since.add(&of_thread);
+            of_threads.push(ThreadUse {
+                thread: self.threads.get(&thread).cloned().unwrap_or_default(),
+                since: of_thread,
+                waits_ns: now.waits_since.map(|since| self.ns(self.ongoing(Some(since)))),
+                holds,
+            });
+        }
+        of_threads.sort_by(|a, b| {
+            let most_first = b.since.waited_ns.total_cmp(&a.since.waited_ns);
+            most_first
+                .then_with(|| b.since.acquisitions.cmp(&a.since.acquisitions))
+                .then_with(|| a.thread.tid.cmp(&b.thread.tid))
+        });
+        let waits = of_threads.iter().filter_map(|of| Some((of.waits_ns?, &of.thread)));
+        let longest = waits.clone().max_by(|a, b| a.0.total_cmp(&b.0));
+        let first = holders.iter().min_by_key(|&&(_, hold)| hold.since.unwrap_or(u64::MAX));
+        let per_second = |amount: f64| if span_ns > 0.0 { amount * 1e9 / span_ns } else { 0.0 };
+        let threads_of = |ns: f64| if span_ns > 0.0 { ns / span_ns } else { 0.0 };
+        let address = threads.iter().map(|&thread| self.pairs[&(used, thread)].address).max().unwrap_or(0);
+        let named = names.known.get(&used.lock);
+        let kind = named.map_or(LockKind::Mixed, |named| named.kind);
+        let section_ticks = (counts.timed_holds > 0)
+            .then(|| counts.hold_ticks as f64 / counts.timed_holds as f64 - of_section.cost_in_hold);
+        LiveRow {
+            id: used,
+            lock: named.map_or_else(|| format!("(lock at {address:#x})"), |named| named.name.clone()),
+            way: way(kind, used.shared),
+            pid: of_section.pid,
+            program: named.map_or_else(String::new, |named| named.program.clone()),
+            acquires_per_s: per_second(since.acquisitions as f64),
+            contended_share: (since.acquisitions > 0)
+                .then(|| (since.contended as f64 / since.acquisitions as f64).min(1.0)),
+            waiting: threads_of(since.waited_ns),
+            held: threads_of(since.held_ns).min(if used.shared { f64::INFINITY } else { 1.0 }),
+            section_ns: section_ticks.map(|ticks| self.ns(ticks.max(0.0))),
+            waiters_now: (self.header.marks_waits && self.header.ended.is_none())
+                .then(|| waits.count() as u64),
+            longest_wait_ns: longest.map(|(ns, _)| ns),
+            longest_waiter: longest.map(|(_, thread)| thread.clone()),
+            holder: first.and_then(|(thread, _)| self.threads.get(thread).cloned()),
+            holder_ns: first.and_then(|(_, hold)| hold.since).map(|since| self.ns(self.ongoing(Some(since)))),
+            holders_now: holders.len() as u64,
+            since,
+            calls: named.map_or_else(Arc::default, |named| named.calls.clone()),
+            threads: of_threads,
+        }
+    }
+
+    /// Threads that hold a lock in this way. A thread does not notice that another one gives up what it holds; so of several
+    /// that seem to hold it alone the last one counts, and none whose hold is from before the look before this one if others have
+    /// had the lock since.
+    fn holders(
+        &self,
+        used: LockUse,
+        threads: &[u64],
+        uses: &HashMap<LockUse, Vec<u64>>,
+        before: &Self,
+    ) -> Vec<(u64, Hold)> {
+        let holds = threads.iter().filter_map(|&thread| Some((thread, self.pairs[&(used, thread)].holds?)));
+        if used.shared {
+            return holds.collect();
+        }
+        let last = holds.max_by_key(|(_, hold)| hold.since);
+        let had_by_others = |holder: u64| {
+            [false, true].into_iter().any(|shared| {
+                let used = LockUse { shared, ..used };
+                uses.get(&used).into_iter().flatten().filter(|&&thread| thread != holder).any(|&thread| {
+                    let then = before.pairs.get(&(used, thread)).map_or(0, |pair| pair.counts.acquisitions);
+                    self.pairs[&(used, thread)].counts.acquisitions > then
+                })
+            })
+        };
+        let is_stale = |&(thread, hold): &(u64, Hold)| {
+            before.pairs.get(&(used, thread)).is_some_and(|then| then.holds == Some(hold))
+                && had_by_others(thread)
+        };
+        last.filter(|hold| !is_stale(hold)).into_iter().collect()
+    }
+
+    /// How long what began at these ticks has lasted, ticks.
+    fn ongoing(&self, since: Option<u64>) -> f64 {
+        since.map_or(0.0, |since| self.ticks.saturating_sub(since) as f64)
+    }
+
+    /// Ticks of holds: of those that are over, and if all of them are timed `ongoing` more.
+    fn held_ticks(&self, new: Counts, ongoing: f64, cost_in_hold: f64) -> f64 {
+        let cost = cost_in_hold * new.timed_holds as f64;
+        if self.header.sample_period <= 1 {
+            return (new.hold_ticks as f64 - cost + ongoing).max(0.0);
+        }
+        if new.timed_holds == 0 {
+            return 0.0;
+        }
+        (new.hold_ticks as f64 - cost).max(0.0) * new.holds as f64 / new.timed_holds as f64
+    }
+
+    fn ns(&self, ticks: f64) -> f64 {
+        ticks * self.ns_per_tick
+    }
+}
+
+/// How a row's use is called, as in the lock table.
+fn way(kind: LockKind, shared: bool) -> String {
+    match (kind, shared) {
+        (_, true) => format!("{} read", kind.name()),
+        (LockKind::Object(ObjectKind::Rwlock), false) => format!("{} write", kind.name()),
+        _ => kind.name().to_owned(),
+    }
+}
+
+fn name_of(thread: &ThreadValues) -> LiveThread {
+    let bytes = [thread.name_0, thread.name_1].map(u64::to_le_bytes).concat();
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    LiveThread { tid: thread.tid, name: printable(&String::from_utf8_lossy(name)) }
+}
+
+fn end_of(run: &RunValues) -> String {
+    match run.ended {
+        1 => format!("it exited with {}", run.status),
+        2 => format!("it was ended by signal {}", run.status),
+        _ => "it is over".to_owned(),
+    }
+}
+
+/// Whether there is a process of this identifier that is not only waited for.
+fn is_alive(pid: u64) -> bool {
+    match std::fs::read_link(format!("/proc/{pid}/exe")) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{HeaderValues, PairValues, ProcessValues};
+
+    /// A tick is a nanosecond in all of these.
+    const TICKS: fn(u64) -> Now = |ticks| Now { ticks, ns: ticks };
+
+    /// A process of two threads, at positions 1 and 2 of the file, that is there.
+    fn profile(pairs: &[(u64, PairValues)], waits: [Option<u64>; 2]) -> Profile {
+        let thread = |tid: u64, since: Option<u64>| ThreadValues {
+            tid,
+            name_0: u64::from_le_bytes(*b"wor\x1bker\0"),
+            lock_waited_since: since.unwrap_or(0),
+            lock_waited: KEY,
+            ..ThreadValues::default()
+        };
+        let section = Section {
+            number: 7,
+            process: ProcessValues { pid: 40, marks_waits: 1, ..ProcessValues::default() },
+            arguments: vec!["server\x1b[2J".into()],
+            threads: [(1, thread(41, waits[0])), (2, thread(42, waits[1]))].into(),
+            pairs: pairs.iter().map(|&(thread, values)| PairRecord::cold(thread, values)).collect(),
+            ..Section::default()
+        };
+        let header = HeaderValues { sample_period: 1, ..HeaderValues::default() };
+        Profile {
+            path: "p".into(),
+            header,
+            sections: vec![section],
+            run: None,
+            tasks: Vec::new(),
+            kernel: None,
+        }
+    }
+
+    const KEY: u64 = 20;
+
+    fn pair(acquisitions: u64, wait_ticks: u64, hold_ticks: u64, hold_started: u64) -> PairValues {
+        let contended = u64::from(wait_ticks > 0);
+        let (hold_same_count, hold_same_ticks) = (acquisitions - u64::from(hold_started > 0), hold_ticks);
+        PairValues {
+            key: KEY,
+            acquisitions,
+            contended,
+            wait_ticks,
+            hold_same_count,
+            hold_same_ticks,
+            hold_started,
+            ..PairValues::default()
+        }
+    }
+
+    fn moment(profile: &Profile, ticks: u64) -> Moment {
+        Moment::of(profile, TICKS(ticks), |pid| pid == 40, || false)
+    }
+
+    fn only(table: LiveTable) -> LiveRow {
+        let [row] = <[LiveRow; 1]>::try_from(table.rows).unwrap();
+        row
+    }
+
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let names = Names::default();
+        let first =
+            moment(&profile(&[(1, pair(10, 0, 500, 0)), (2, pair(5, 100, 250, 0))], [None; 2]), 2_000);
+        let second =
+            moment(&profile(&[(1, pair(30, 0, 900, 0)), (2, pair(5, 100, 250, 0))], [None; 2]), 4_000);
+        let whole = first.since(None, &names);
+        assert_eq!((whole.header.whole_run, whole.header.span_ns, whole.header.threads), (true, 2_000.0, 2));
+        assert_eq!(whole.header.command, ["server\\u{1b}[2J"]);
+        let row = only(whole);
+        assert_eq!(row.since, Since { acquisitions: 15, contended: 1, waited_ns: 100.0, held_ns: 750.0 });
+        assert_eq!((row.acquires_per_s, row.waiting, row.held), (7.5e6, 0.05, 0.375));
+        assert_eq!((row.contended_share, row.section_ns), (Some(1.0 / 15.0), Some(50.0)));
+        let then = second.since(Some(&first), &names);
+        assert!(!then.header.whole_run);
+        let row = only(then);
+        assert_eq!(row.since, Since { acquisitions: 20, contended: 0, waited_ns: 0.0, held_ns: 400.0 });
+        assert_eq!((row.acquires_per_s, row.contended_share, row.section_ns), (1e7, Some(0.0), Some(20.0)));
+        assert_eq!((row.waiters_now, row.holder, row.holders_now), (Some(0), None, 0));
+        assert!(
+            second.since(Some(&second), &names).rows.is_empty(),
+            "nothing happened, and no span is no division by it"
+        );
+    }
+
+    #[test]
+    fn what_is_not_over_counts_in_the_span_that_it_falls_into() {
+        let names = Names::default();
+        let waits = |ticks, since| {
+            moment(&profile(&[(1, pair(1, 0, 0, 1_000)), (2, pair(0, 0, 0, 0))], [None, since]), ticks)
+        };
+        let (first, second) = (waits(2_000, Some(1_500)), waits(4_000, Some(1_500)));
+        let row = only(first.since(None, &names));
+        assert_eq!(
+            (row.waiters_now, row.longest_wait_ns, row.since.waited_ns),
+            (Some(1), Some(500.0), 500.0)
+        );
+        assert_eq!((row.holder_ns, row.since.held_ns), (Some(1_000.0), 1_000.0));
+        let row = only(second.since(Some(&first), &names));
+        assert_eq!((row.waiting, row.held, row.longest_wait_ns), (1.0, 1.0, Some(2_500.0)));
+        let thread = |tid| Some(LiveThread { tid, name: "wor\\u{1b}ker".into() });
+        assert_eq!((row.holder, row.longest_waiter), (thread(41), thread(42)));
+        assert_eq!(
+            (row.threads[0].thread.tid, row.threads[0].waits_ns, row.threads[1].holds),
+            (42, Some(2_500.0), true)
+        );
+        // Over at 5,000: all of it is in the counts at once.
+        let over =
+            moment(&profile(&[(1, pair(1, 0, 4_000, 0)), (2, pair(1, 3_500, 0, 5_000))], [None; 2]), 6_000);
+        let row = only(over.since(Some(&second), &names));
+        assert_eq!((row.since.waited_ns, row.since.held_ns), (1_000.0, 2_000.0));
+        assert_eq!(row.holder.map(|thread| thread.tid), Some(42));
+    }
+
+    /// Thread 1 takes the lock and another thread gives it up: its record still says that it holds it.
+    #[test]
+    fn a_hold_that_others_followed_is_over() {
+        let names = Names::default();
+        let look = |ticks, others| {
+            moment(&profile(&[(1, pair(1, 0, 0, 1_000)), (2, pair(others, 0, 0, 0))], [None; 2]), ticks)
+        };
+        let (first, second, third) = (look(2_000, 0), look(3_000, 4), look(4_000, 4));
+        assert_eq!(only(first.since(None, &names)).holders_now, 1);
+        let row = only(second.since(Some(&first), &names));
+        assert_eq!((row.holders_now, row.holder, row.holder_ns, row.since.held_ns), (0, None, None, 0.0));
+        let newer =
+            moment(&profile(&[(1, pair(1, 0, 0, 1_000)), (2, pair(5, 0, 0, 3_500))], [None; 2]), 4_000);
+        assert_eq!(only(newer.since(Some(&second), &names)).holder.unwrap().tid, 42);
+        assert_eq!(
+            third.since(Some(&second), &names).rows[0].holders_now,
+            1,
+            "nobody had it since: it may be held again"
+        );
+    }
+
+    #[test]
+    fn who_is_gone_neither_waits_nor_holds() {
+        let held = profile(&[(1, pair(1, 0, 0, 1_000))], [None, Some(1_500)]);
+        let names = Names::default();
+        let look = |profile: &Profile, launcher| Moment::of(profile, TICKS(2_000), |_| false, || launcher);
+        let gone = look(&held, false).since(None, &names);
+        assert!(gone.header.ended.as_deref().is_some_and(|why| why.contains("gone")), "{:?}", gone.header);
+        assert_eq!((gone.rows[0].holders_now, gone.rows[0].waiters_now), (0, None));
+        assert_eq!(look(&held, true).header.ended, None);
+        let mut finished = held.clone();
+        finished.run = Some(RunValues { ended: 2, status: 9, elapsed_ns: 1, ..RunValues::default() });
+        assert_eq!(moment(&finished, 2_000).header.ended.as_deref(), Some("it was ended by signal 9"));
+        // The same process with another program.
+        let mut replaced = held.clone();
+        replaced.sections.push(Section {
+            number: 9,
+            ..Section { threads: Default::default(), pairs: Vec::new(), ..held.sections[0].clone() }
+        });
+        assert_eq!(moment(&replaced, 2_000).since(None, &names).rows[0].holders_now, 0);
+        // A recorder of before says nothing of waits.
+        let mut old = held;
+        old.sections[0].process.marks_waits = 0;
+        assert_eq!(only(moment(&old, 2_000).since(None, &names)).waiters_now, None);
+    }
+
+    #[test]
+    fn sampled_holds_stand_for_all() {
+        let mut sampled =
+            profile(&[(1, PairValues { hold_same_count: 10, ..pair(100, 0, 500, 0) })], [None; 2]);
+        sampled.header.sample_period = 10;
+        sampled.sections[0].process.cost_in_hold = 20 * 1024;
+        let row = only(moment(&sampled, 10_000).since(None, &Names::default()));
+        assert_eq!((row.since.held_ns, row.section_ns), (3_000.0, Some(30.0)));
+    }
+
+    #[test]
+    fn a_file_that_lies_gives_figures_all_the_same() {
+        const ALL: u64 = u64::MAX;
+        let lies = PairValues {
+            acquisitions: ALL,
+            contended: ALL,
+            wait_ticks: ALL,
+            hold_same_count: ALL,
+            hold_same_ticks: ALL,
+            hold_other_count: ALL,
+            hold_other_ticks: ALL,
+            condition_waits: ALL,
+            hold_started: ALL,
+            ..pair(1, 0, 0, 1)
+        };
+        for period in [0, 1, 1_000] {
+            let mut file = profile(&[(1, lies), (2, lies), (3, lies), (1, lies)], [Some(ALL), Some(1)]);
+            file.header =
+                HeaderValues { sample_period: period, clock_first_ns: ALL, dropped: ALL, ..file.header };
+            let (first, second) = (moment(&file, 2_000), moment(&file, 1_000));
+            for table in [first.since(None, &Names::default()), second.since(Some(&first), &Names::default())]
+            {
+                let figures = table.rows.iter().flat_map(|row| [row.waiting, row.held, row.acquires_per_s]);
+                assert!(
+                    figures.clone().all(|figure| figure.is_finite() && figure >= 0.0),
+                    "{:?}",
+                    table.rows
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn readers_hold_together() {
+        let reader = PairValues { key: KEY | 1, state: 1 << 8, ..pair(1, 0, 0, 0) };
+        let timed = PairValues { hold_started: 1_200, ..reader };
+        let row = only(
+            moment(&profile(&[(1, reader), (2, timed)], [None; 2]), 2_000).since(None, &Names::default()),
+        );
+        assert_eq!((row.holders_now, row.holder.unwrap().tid, row.holder_ns), (2, 42, Some(800.0)));
+        assert!(row.way.ends_with(" read"), "{}", row.way);
+    }
+}

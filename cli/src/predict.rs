@@ -6,11 +6,12 @@ use crate::{machines, reproduce};
 use anyhow::Context as _;
 use forecast::advice::Change;
 use forecast::{Engines, Forecast, Question, alternatives, read_series};
+use lab::ensure_usage;
 use model::Variant;
 use report::Screen;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use topology::MachineFile;
+use topology::{MachineFile, carried};
 
 /// Predict from a profile how throughput changes with cores, for a lock as it is and for other locks in its place.
 ///
@@ -25,6 +26,7 @@ use topology::MachineFile;
   contend predict p.contend --machine epyc-9654x2 --cores 1..192 --lock mcs,ticket --svg p.svg
   contend predict two.contend --alone one.contend          # profiles of the same program on two threads and on one
   contend predict p.contend --what-if section=0.5,split=4  # what would that give?
+  contend predict p.contend --lock elided --transactions   # what would hardware transactions give?
   contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
 pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
+    /// Give the machine the transactional memory of xeon-e5-2680v4x2, if it has none
+    #[arg(long)]
+    transactions: bool,
     /// The machine that the profile was taken on, which says what a line transfer cost there [default: this machine if
     /// it is calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
@@ -47,7 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1..256", value_parser = Numbers::between(1, model::MAX_CORES))]
     cores: Vec<Numbers>,
     /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
-    /// ticket, queue) [default: every family]
+    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them, by the twin [default:
+    /// every family]
     #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
     /// The lock to predict for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
@@ -106,9 +112,28 @@ enum Engine {
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let alternatives = alternatives(&args.locks)?;
+    let mut machine = named_or_default(args.machine.as_deref())?;
+    if args.transactions {
+        machine.transactions.get_or_insert_with(carried::transactions);
+    }
+    if let Some(elided) = alternatives.iter().find(|one| one.elided.is_some()) {
+        ensure_usage!(
+            args.engine != Engine::Chain,
+            "the chain knows no transactions: leave out --engine chain for `{}`",
+            elided.name
+        );
+        ensure_usage!(
+            machine.transactions.is_some(),
+            "{} has no transactions, without which `{}` is the lock itself: name a machine that has, such as xeon-e5-2680v4x2, or lend it some \
+             with --transactions",
+            machine.name,
+            elided.name
+        );
+    }
     let question = Question {
-        alternatives: alternatives(&args.locks)?,
-        machine: named_or_default(args.machine.as_deref())?,
+        alternatives,
+        machine,
         profiled_on: named_or_default(args.profiled_on.as_deref())?,
         profile: args.profile,
         alone: args.alone,

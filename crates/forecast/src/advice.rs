@@ -73,7 +73,16 @@ impl Change {
                 "batch" => change.batch = whole(4_096)?,
                 "threads" => change.threads = Some(whole(1_024)?),
                 "reads" => change.reads = Some(number(0.0, 1.0)?),
-                "lock" => change.lock = Some(alternatives(&[value.to_owned()])?.remove(0)),
+                "lock" => {
+                    let lock = alternatives(&[value.to_owned()])?.remove(0);
+                    ensure_usage!(
+                        lock.elided.is_none(),
+                        "`{}`: what eliding a lock gives has two ends, which --lock {} predicts",
+                        text::printable(word),
+                        text::printable(value)
+                    );
+                    change.lock = Some(lock);
+                }
                 _ => ensure_usage!(
                     false,
                     "`{}`: what can be changed is section, split, batch, threads, lock and reads",
@@ -369,6 +378,7 @@ mod tests {
             ("batch=x", "takes a number"),
             ("speed=2", "what can be changed is"),
             ("lock=nosuch", "no lock `nosuch`"),
+            ("lock=elided", "--lock elided"),
             ("split=2,split=3", "twice"),
             ("reads=NaN", "from 0 to 1"),
             ("", "NAME=VALUE"),

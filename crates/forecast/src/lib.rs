@@ -40,33 +40,83 @@ use topology::machine_file::Costs;
 use topology::{MachineFile, Range};
 use twin::{Blueprint, Plan, Stage, Twin};
 
+/// What sections that run as transactions do to each other. A profile does not tell, so that both ends are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflicts {
+    /// No two change the same lines.
+    None,
+    /// All change the same lines.
+    All,
+}
+
+impl Conflicts {
+    /// In a few words.
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none conflict",
+            Self::All => "all conflict",
+        }
+    }
+}
+
 /// A lock that may be put in place of the program's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alternative {
     /// The name that was given: of a lock, or of a family.
     pub name: String,
+    /// If the lock is elided, which end this is.
+    pub elided: Option<Conflicts>,
     /// The family that it is, or belongs to.
     pub family: Family,
     /// Whether readers share it. Of a family there is a reader-writer lock as well; of a lock, only if it is one.
     pub shared: bool,
 }
 
-/// The alternatives of these names; every family if there are none.
+/// What is given for the elided form of a lock of the program's own kind.
+pub const ELIDED: &str = "elided";
+
+impl Alternative {
+    /// What tables call it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.elided {
+            Some(conflicts) => format!("{}, {}", self.name, conflicts.name()),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The alternatives of these names, each elided lock at both ends of what its sections may do to each other; every family if there are
+/// no names.
 ///
 /// # Errors
 ///
-/// A name that is neither a lock of the catalogue nor a family.
+/// A name that is no lock of the catalogue in any form, no family, and not [`ELIDED`].
 pub fn alternatives(names: &[String]) -> anyhow::Result<Vec<Alternative>> {
     if names.is_empty() {
-        let of_family = |family: Family| Alternative { name: family.name().to_owned(), family, shared: true };
+        let of_family = |family: Family| Alternative {
+            name: family.name().to_owned(),
+            elided: None,
+            family,
+            shared: true,
+        };
         return Ok(Family::ALL.into_iter().map(of_family).collect());
     }
     let mut found = Vec::new();
     for name in names {
-        let family = family_of(name)
-            .ok_or_else(|| names::unknown_lock(name, Family::ALL.into_iter().map(Family::name)))?;
+        let elided = locks::catalogue::find_in_any_form(name).filter(|lock| lock.is_elided());
+        if elided.is_some() || name == ELIDED {
+            let (family, shared) = elided.map_or((Family::Blocking, true), |lock| (lock.family, lock.shared));
+            let at = |conflicts| Alternative { name: name.clone(), elided: Some(conflicts), family, shared };
+            found.extend([Conflicts::None, Conflicts::All].map(at));
+            continue;
+        }
+        let family = family_of(name).ok_or_else(|| {
+            let elided = locks::catalogue::ELIDED.iter().map(|lock| lock.name);
+            names::unknown_lock(name, Family::ALL.into_iter().map(Family::name).chain([ELIDED]).chain(elided))
+        })?;
         let shared = locks::catalogue::find(name).is_none_or(|lock| lock.shared);
-        found.push(Alternative { name: name.clone(), family, shared });
+        found.push(Alternative { name: name.clone(), elided: None, family, shared });
     }
     Ok(found)
 }
@@ -347,10 +397,15 @@ impl Forecast {
     fn drawn(&self) -> Vec<String> {
         const ROOM: usize = 3;
         const BEST: usize = 2;
-        let all = self.lock.predictions.iter().filter(|one| !one.as_it_is).map(|one| one.name.clone());
-        let all: Vec<_> = all.collect();
-        let Some(twin) = self.twin.as_ref().filter(|_| all.len() > ROOM) else { return all };
-        let mut runs: Vec<_> = twin.runs.iter().filter(|run| !run.as_it_is).collect();
+        let of_chain = self.lock.predictions.iter().filter(|one| !one.as_it_is).map(|one| &one.name);
+        let mut runs: Vec<_> =
+            self.twin.iter().flat_map(|twin| &twin.runs).filter(|run| !run.as_it_is).collect();
+        let mut all: Vec<_> = of_chain.chain(runs.iter().map(|run| &run.name)).cloned().collect();
+        all.sort_unstable();
+        all.dedup();
+        if self.twin.is_none() || all.len() <= ROOM {
+            return all;
+        }
         let end = |run: &twin::Run| run.curve.points().last().map_or(0.0, |point| point.value);
         runs.sort_by(|a, b| end(b).total_cmp(&end(a)));
         runs.into_iter().take(BEST).map(|run| run.name.clone()).collect()
@@ -429,7 +484,10 @@ fn changes(
         None => lock.predictions.iter().map(|one| (one.name.as_str(), end(&one.prediction.curve))).collect(),
     };
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let of_name = |(name, _): &(&str, f64)| alternatives.iter().find(|one| one.name == *name).cloned();
+    // What eliding gives is not known of a program whose conflicts are not.
+    let of_name = |(name, _): &(&str, f64)| {
+        alternatives.iter().find(|one| one.elided.is_none() && one.name == *name).cloned()
+    };
     let best: Vec<_> = ends.iter().filter_map(of_name).take(BEST).collect();
     let own = match twin {
         Some(twin) => twin.runs.first().map(|run| (run.peak_cores, run.collapse_cores)),

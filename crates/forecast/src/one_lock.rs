@@ -58,9 +58,9 @@ pub fn predict_lock(
         as_it_is: true,
         prediction: predict(&parameters, lock.family)?,
     }];
-    for Alternative { name, family, shared } in alternatives {
-        // A family that the program runs on already would be predicted twice.
-        if name == lock.family.name() {
+    for Alternative { name, elided, family, shared } in alternatives {
+        // A family that the program runs on already would be predicted twice; and the chain knows no transactions.
+        if name == lock.family.name() || elided.is_some() {
             continue;
         }
         let read_share = parameters.read_share.filter(|_| *shared);

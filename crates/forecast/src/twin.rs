@@ -20,8 +20,8 @@ mod program;
 
 pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
 
-use crate::Alternative;
 use crate::one_lock::words;
+use crate::{Alternative, Conflicts};
 use curve::{Curve, Point, Provenance, Unit};
 use lab::launch::support;
 use lab::progress::{Progress, Work};
@@ -116,6 +116,11 @@ struct Done {
 
 /// How the names of the C library's own locks begin in the catalogue.
 const OWN: &str = "glibc-";
+
+/// Whether a lock of the catalogue is one of the C library's own, elided or not.
+fn is_own(lock: &str) -> bool {
+    lock.rsplit(':').next().is_some_and(|lock| lock.starts_with(OWN))
+}
 
 /// The one-core run that everything is relative to is longer than the others.
 const BASE_OPERATIONS: u64 = 30_000;
@@ -278,8 +283,14 @@ pub fn run(
 ) -> anyhow::Result<Twin> {
     let mut doubts = blueprint.doubts.clone();
     let stands_in = own_lock(blueprint.locks[0].kind).1;
-    let mut variants =
-        vec![Variant { name: "as it is".to_owned(), locks: stage.own.clone(), as_it_is: true, stands_in }];
+    let mut variants = vec![Variant {
+        name: "as it is".to_owned(),
+        locks: stage.own.clone(),
+        apart: false,
+        as_it_is: true,
+        stands_in,
+    }];
+    let apart = blueprint.apart();
     for alternative in alternatives {
         if alternative.name == model::Family::Blocking.name() {
             continue; // that is the program's own
@@ -294,7 +305,11 @@ pub fn run(
                 locks[number] = lock;
             }
         }
-        variants.push(Variant { name: alternative.name.clone(), locks, as_it_is: false, stands_in: false });
+        let apart = alternative.elided == Some(Conflicts::None);
+        variants.push(Variant { name: alternative.label(), locks, apart, as_it_is: false, stands_in: false });
+    }
+    if alternatives.iter().any(|alternative| alternative.elided.is_some()) {
+        doubts.extend(blueprint.doubts_of_transactions());
     }
     if stands_in {
         doubts.push(format!("as it is, `{}` stands in for the C library's lock", stage.own[0]));
@@ -309,7 +324,8 @@ pub fn run(
     jobs.sort_by_key(|&(_, threads, _)| std::cmp::Reverse(threads));
     let steps = progress.start(Work::Simulations, jobs.len());
     let done = jobs.par_iter().map(|&(variant, threads, draw)| {
-        let done = stage.one(blueprint, &variants[variant].locks, threads, draw);
+        let Variant { locks, apart: is_apart, .. } = &variants[variant];
+        let done = stage.one(if *is_apart { &apart } else { blueprint }, locks, threads, draw);
         steps.done();
         done
     });
@@ -445,6 +461,8 @@ impl Twin {
 struct Variant {
     name: String,
     locks: Vec<&'static str>,
+    /// Each thread has its own part of what the first lock guards.
+    apart: bool,
     as_it_is: bool,
     stands_in: bool,
 }
@@ -471,7 +489,7 @@ fn simulate(program: &program::Program, hardware: &Hardware, load: &Load<'_>) ->
     let (threads, cores) = (load.cores.len() as u32, hardware.cores() as u32);
     let outcome = Simulation::new(hardware).options(options).run(|| {
         // The C library's own locks wait as they are written.
-        let own = program.guards.iter().all(|guard| guard.lock.starts_with(OWN));
+        let own = program.guards.iter().all(|guard| is_own(guard.lock));
         if threads <= cores || own {
             return program.run::<Simulated>(load);
         }
@@ -664,7 +682,7 @@ mod tests {
                 let as_it_is = simulated(&machine, own, &[1, 2]);
                 let blueprint = blueprint(&as_it_is, &machine);
                 let family = catalogue::find(lock).unwrap().family;
-                let alternative = Alternative { name: lock.into(), family, shared: false };
+                let alternative = Alternative { name: lock.into(), elided: None, family, shared: false };
                 let plan = Plan {
                     threads: cores.to_vec(),
                     seed: 1,
@@ -723,6 +741,29 @@ mod tests {
         assert_eq!(blueprint.locks.iter().map(|hot| hot.nested.is_some()).collect::<Vec<_>>(), [false, true]);
         let [first, nested] = [0, 1].map(|lock| blueprint.locks[lock].mean_same_ns());
         assert!((first + nested - parameters.same_ns.likely).abs() < 1.0, "{first} and {nested} ns");
+    }
+
+    #[test]
+    fn an_elided_lock_has_two_ends() {
+        let machine = carried::machine("xeon-e5-2680v4x2");
+        let (own, _) = own_lock(LockKind::Object(ObjectKind::Mutex));
+        let mut blueprint = blueprint(&simulated(&machine, own, &[1, 2]), &machine);
+        assert!(blueprint.locks[0].exclusive.growth_ns.likely > 0.0, "the sections touch lines");
+        blueprint.think_ns = blueprint.locks[0].exclusive.same_ns; // the lock is all that limits the program
+        let plan = Plan { threads: vec![1, 8], seed: 1, replications: 1, ends: false, everywhere: false };
+        let stage = Stage::new(&blueprint, &machine, &machine, &plan).unwrap();
+        let alternatives = crate::alternatives(&[crate::ELIDED.to_owned()]).unwrap();
+        let twin = run(&blueprint, &alternatives, &machine, &stage, &plan, &Unwatched).unwrap();
+        let names: Vec<_> = twin.runs.iter().map(|run| (run.name.as_str(), run.lock.as_str())).collect();
+        let code = "elided:glibc-mutex";
+        assert_eq!(
+            names,
+            [("as it is", own), ("elided, none conflict", code), ("elided, all conflict", code)]
+        );
+        let [as_it_is, none, all] = [0, 1, 2].map(|run: usize| twin.runs[run].curve.at(8).unwrap().value);
+        assert!(none > 7.0, "{none} times on 8 cores without a conflict");
+        assert!(all < 1.5 * as_it_is, "{all} times on 8 cores if all conflict, {as_it_is} as it is");
+        assert!(twin.doubts.iter().any(|doubt| doubt.contains("two ends")), "{:?}", twin.doubts);
     }
 
     #[test]

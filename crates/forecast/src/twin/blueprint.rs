@@ -3,6 +3,7 @@
 use super::conditions::Waits;
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
+use crate::ELIDED;
 use crate::profiled::{Group, observed, share_in_use};
 use locks::catalogue;
 use model::{End, Family, Parameters};
@@ -27,6 +28,8 @@ pub struct Hot {
     pub(crate) waits: Option<Waits>,
     /// Into so many the lock is split.
     pub copies: u32,
+    /// Each thread changes lines of its own.
+    pub(crate) apart: bool,
     /// It is taken within these sections of the first lock.
     pub(crate) nested: Option<Sections>,
 }
@@ -200,6 +203,27 @@ impl Blueprint {
         self
     }
 
+    /// The program if no two sections of the lock in question changed the same lines.
+    pub(crate) fn apart(&self) -> Self {
+        let mut apart = self.clone();
+        apart.locks[0].apart = true;
+        apart
+    }
+
+    /// What is not known of sections that are to run as transactions.
+    pub(crate) fn doubts_of_transactions(&self) -> Vec<String> {
+        let Hot { name, waits, .. } = &self.locks[0];
+        let mut doubts = vec![format!(
+            "a profile does not tell which sections of {name} touch the same lines, so that an elided lock has two ends; nor whether they \
+             make system calls, after which a section takes the lock"
+        )];
+        if waits.is_some() {
+            doubts
+                .push("a section that waits on a condition takes the lock, which the twin leaves out".into());
+        }
+        doubts
+    }
+
     /// The mean time of one operation of a core alone by the profile, ns, at the likely end.
     pub(crate) fn operation_ns(&self) -> f64 {
         self.think_ns.likely + self.locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum::<f64>()
@@ -232,6 +256,7 @@ impl Blueprint {
         let guards = self.locks.iter().zip(locks).map(|(hot, &lock)| Guard {
             lock,
             copies: hot.copies.max(1) as usize,
+            apart: hot.apart,
             reads: hot.reads,
             exclusive: section(&hot.exclusive),
             shared: section(&hot.shared),
@@ -308,6 +333,7 @@ impl Hot {
             shared: held(&row.shared),
             waits: waits.filter(|waits| waits.chance >= LEAST_SHARE),
             copies: 1,
+            apart: false,
             nested: None,
         }
     }
@@ -379,7 +405,12 @@ pub fn own_lock(kind: LockKind) -> (&'static str, bool) {
 /// The lock of the catalogue that is run for a name: itself, or what represents a family for objects of a kind.
 #[must_use]
 pub fn lock_for(name: &str, family: Family, kind: LockKind) -> &'static str {
-    if let Some(lock) = catalogue::find(name) {
+    let elided = match kind {
+        LockKind::Object(ObjectKind::Rwlock) => "elided:rw",
+        LockKind::Object(ObjectKind::Spin) => "elided:ticket",
+        LockKind::Object(ObjectKind::Mutex) | LockKind::Mixed => "elided:glibc-mutex",
+    };
+    if let Some(lock) = catalogue::find_in_any_form(if name == ELIDED { elided } else { name }) {
         return lock.name;
     }
     let shares = kind == LockKind::Object(ObjectKind::Rwlock);
@@ -438,5 +469,10 @@ mod tests {
             }
         }
         assert_eq!(lock_for("clh", Family::Queue, LockKind::Object(ObjectKind::Mutex)), "clh");
+        for kind in [ObjectKind::Mutex, ObjectKind::Rwlock, ObjectKind::Spin].map(LockKind::Object) {
+            let elided = catalogue::find_in_any_form(lock_for(ELIDED, Family::Blocking, kind)).unwrap();
+            assert!(elided.is_elided());
+            assert_eq!(elided.shared, kind == LockKind::Object(ObjectKind::Rwlock));
+        }
     }
 }

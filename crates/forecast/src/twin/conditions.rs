@@ -77,6 +77,13 @@ impl<M: Machine> Conditions<M> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// In a transaction, ends it: what is noted here is the host's, and no abort takes it back.
+    pub(crate) fn leave_transaction(&self) {
+        if M::in_transaction() {
+            M::wake(&raw const *self.gates[0], 1);
+        }
+    }
+
     /// A section of the lock is over: whoever waited for it goes on.
     pub(crate) fn acquired(&self, lock: usize) {
         let mut due = Vec::new();
@@ -173,6 +180,7 @@ mod tests {
         let guard = Guard {
             lock: "futex",
             copies: 1,
+            apart: false,
             reads: 0.0,
             exclusive: section.clone(),
             shared: section,

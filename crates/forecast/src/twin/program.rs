@@ -27,6 +27,8 @@ pub(crate) struct Guard {
     pub(crate) lock: &'static str,
     /// Into so many the lock is split: each section takes one of them, each as likely.
     pub(crate) copies: usize,
+    /// Each thread changes lines of its own.
+    pub(crate) apart: bool,
     /// Share of the sections that read.
     pub(crate) reads: f64,
     pub(crate) exclusive: Section,
@@ -154,19 +156,27 @@ impl<M: Machine> Visitor<M> for Maker {
 /// A lock and the lines that it guards.
 struct GuardedLines<M: Machine> {
     lock: Box<dyn AnyLock>,
-    lines: Vec<Placed<M::Cell<u64>, M>>,
+    /// Those of all threads, or of each thread.
+    lines: Vec<Vec<Placed<M::Cell<u64>, M>>>,
 }
 
 impl<M: Machine> GuardedLines<M> {
-    fn new(guard: &Guard) -> Self {
+    fn new(guard: &Guard, threads: usize) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
-        let lines = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
-        Self { lock, lines: (0..lines).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect() }
+        let count = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
+        let lines = |_| (0..count).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect();
+        Self { lock, lines: (0..if guard.apart { threads } else { 1 }).map(lines).collect() }
+    }
+
+    /// The lines that a thread's sections touch.
+    fn lines_of(&self, thread: usize) -> &[Placed<M::Cell<u64>, M>] {
+        &self.lines[thread % self.lines.len()]
     }
 
     /// One section, announced to the machine, with `within` in the middle of its work.
     fn section(
         &self,
+        thread: usize,
         section: &Section,
         reads: bool,
         reads_first: bool,
@@ -175,11 +185,11 @@ impl<M: Machine> GuardedLines<M> {
     ) {
         let touched = (section.lines + even(random)) as usize;
         let work = section.spread.draw(random, section.work_cycles);
-        let address = self.lock.address();
+        let (address, lines) = (self.lock.address(), self.lines_of(thread));
         M::note(Event::Acquiring { lock: address });
         let mut body = || {
             M::note(Event::Acquired { lock: address, shared: reads });
-            for line in &self.lines[..touched.min(self.lines.len())] {
+            for line in &lines[..touched.min(lines.len())] {
                 if reads || reads_first {
                     std::hint::black_box(line.get());
                 }
@@ -217,7 +227,7 @@ impl Program {
         let guarded: Vec<Vec<GuardedLines<M>>> = self
             .guards
             .iter()
-            .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard)).collect())
+            .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard, load.cores.len())).collect())
             .collect();
         let conditions = Conditions::<M>::new(self.guards.len(), load.cores.len(), HOME);
         let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -282,7 +292,7 @@ impl Program {
         let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
         let reads = guard.reads > 0.0 && even(random) < guard.reads;
         let section = if reads { &guard.shared } else { &guard.exclusive };
-        copies[copy].section(section, reads, self.reads_first, random, &mut |random| {
+        copies[copy].section(world.thread, section, reads, self.reads_first, random, &mut |random| {
             let nested = if number == 0 { &self.nested[usize::from(reads)][..] } else { &[] };
             for step in nested {
                 if step.is_taken(random) {
@@ -291,10 +301,11 @@ impl Program {
             }
         });
         let Some(waits) = &guard.waits else { return };
+        world.conditions.leave_transaction();
         world.conditions.acquired(number);
         if even(random) < waits.chance {
             world.conditions.wait(number, world.thread, waits, within_another, random);
-            copies[copy].section(section, reads, self.reads_first, random, &mut |_| ());
+            copies[copy].section(world.thread, section, reads, self.reads_first, random, &mut |_| ());
             world.conditions.acquired(number);
         }
     }

@@ -6,11 +6,15 @@ use crate::interrupt;
 use crate::output::{own_command_line, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use args::{Cacheline, Cost, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput};
+use args::{
+    Cacheline, Cost, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput,
+};
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
-use lab::bench::{Bench, Findings, cacheline, cost, kernel, pair, ping_pong, regimes, semaphore, throughput};
+use lab::bench::{
+    Bench, Findings, cacheline, cost, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+};
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
 use lab::usage::UsageError;
@@ -36,6 +40,7 @@ use std::time::Duration;
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
+  contend bench futex wake --threads 64           # the running kernel's futexes, as perf bench futex
   contend bench regimes --svg regimes.svg         # which lock to start with (about 10 minutes)
   contend bench --output docs/benchmarks.md       # all of them into one document (about 10 minutes)
   contend bench --output try.md --quick           # the same with a few locks and short runs (half a minute at most)"
@@ -76,6 +81,7 @@ pub(crate) enum Workload {
     Mempop(Kernel),
     /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
     Pfind(Kernel),
+    Futex(Futex),
     Pair(Pair),
     /// What `pair` runs
     #[command(hide = true)]
@@ -95,6 +101,7 @@ impl Workload {
         match self {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
             Self::PairProgram(_) => Output::default(),
+            Self::Futex(args) => args.output.clone(),
             Self::Cost(args) => args.common.output.clone(),
             Self::Throughput(args) => args.common.output.clone(),
             Self::Regimes(args) => args.common.output.clone(),
@@ -118,6 +125,7 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
+        Workload::Futex(args) => futex::run(bench, args.load(), &args.options()?),
         Workload::Pair(args) => pair::run(bench, &args.options()),
         Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }

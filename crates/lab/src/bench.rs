@@ -8,6 +8,7 @@ pub mod contenders;
 pub mod cost;
 pub mod document;
 pub mod findings;
+pub mod futex;
 mod handover;
 pub mod kernel;
 mod limited;

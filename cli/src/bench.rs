@@ -7,13 +7,13 @@ use crate::output::{own_command_line, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
-    Cacheline, Cost, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput,
+    Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput,
 };
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{
-    Bench, Findings, cacheline, cost, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+    Bench, Findings, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
 };
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
@@ -81,6 +81,7 @@ pub(crate) enum Workload {
     Mempop(Kernel),
     /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
     Pfind(Kernel),
+    Exim(Exim),
     Futex(Futex),
     Pair(Pair),
     /// What `pair` runs
@@ -101,6 +102,7 @@ impl Workload {
         match self {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
             Self::PairProgram(_) => Output::default(),
+            Self::Exim(args) => args.output.clone(),
             Self::Futex(args) => args.output.clone(),
             Self::Cost(args) => args.common.output.clone(),
             Self::Throughput(args) => args.common.output.clone(),
@@ -125,6 +127,7 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
+        Workload::Exim(args) => exim::run(bench, &args.options()),
         Workload::Futex(args) => futex::run(bench, args.load(), &args.options()?),
         Workload::Pair(args) => pair::run(bench, &args.options()),
         Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),

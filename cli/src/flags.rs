@@ -95,6 +95,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("verbose", Some('v'), &[], "print more"),
     ("version", Some('V'), &[], "print the version"),
     ("wakers", None, &["N"], "threads that wake"),
+    ("warm-up", None, &["DURATION"], "what is not counted at the beginning"),
     ("weaken", None, &["SITE=CHANGE"], "a mutant"),
     ("what-if", None, &["CHANGE"], "a change to the program"),
     ("work", None, &["WORK"], "what an operation is"),

@@ -16,7 +16,7 @@ use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -142,11 +142,11 @@ fn find(stage: &Path) -> io::Result<()> {
 }
 
 /// A directory of this process's own, removed at the end.
-struct Stage(PathBuf);
+pub(super) struct Stage(PathBuf);
 
 impl Stage {
     /// On tmpfs, where there is one that can be written to.
-    fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let now = Native::clock_ns(machine::Clock::Realtime);
@@ -156,8 +156,19 @@ impl Stage {
         Ok(Self(path))
     }
 
+    /// Lets other users reach what is theirs in it.
+    pub(super) fn let_through(&self) -> anyhow::Result<()> {
+        let may = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(&self.0, may)
+            .with_context(|| format!("cannot open {} for others", self.0.display()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Removes it; what is left over in words.
-    fn remove(self) -> Option<String> {
+    pub(super) fn remove(self) -> Option<String> {
         let removed = fs::remove_dir_all(&self.0);
         removed.err().map(|error| format!("{} is left over: {error}", self.0.display()))
     }

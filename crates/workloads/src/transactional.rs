@@ -25,7 +25,10 @@ pub struct Table {
 }
 
 /// Each thread adds to a counter of its own, or, in so many of a hundred sections, to one that all share.
-pub(crate) fn run_counters<M: Machine, L: RawLock<M>>(load: &Load<'_>, shared_percent: u32) -> Run {
+///
+/// # Panics
+/// When the lock did not exclude.
+pub fn run_counters<M: Machine, L: RawLock<M>>(load: &Load<'_>, shared_percent: u32) -> Run {
     let counters = lines::<M>(load.threads + 1);
     let run = run::<M, L, _>(load, &SHORT, |thread, random| {
         let is_shared = random.below(100) < u64::from(shared_percent);

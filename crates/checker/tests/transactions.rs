@@ -381,7 +381,9 @@ fn seeded_bugs_are_found() {
             ),
             (
                 "another one's hold is released",
-                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, TAKEN_FOR_OWN>, _>(|| OF_WORDS, 2)),
+                explored(model, &|| {
+                    is_serialisable_by::<Wrong<Tas<Checked>, TAKEN_FOR_OWN>, _>(|| OF_WORDS, 2)
+                }),
             ),
             (
                 "the lock is never read, over words",

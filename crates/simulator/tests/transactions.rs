@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed as HostRelaxed};
 
 use common::{Cell, M, TWO_SOCKETS, hardware};
-use contend_simulator::{Hardware, Options, Report, Simulation};
+use contend_simulator::{Hardware, Options, Report, Simulation, TransactionCounts};
 use locks::{
-    LazySubscription, Next, Policy, RawLock, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription, Ticket,
+    LazySubscription, Next, Policy, RawLock, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription,
+    Ticket,
 };
 use machine::random::Random;
 use machine::transaction::Cause;
@@ -825,7 +826,7 @@ fn sections_that_do_not_conflict_run_at_once_under_an_elided_lock() {
     assert!(counts.aborted_by(Cause::Explicit) > 0, "that found the lock taken: {counts:?}");
 }
 
-/// Thread 0 elides, and the others hold the lock, whatever the policy is that this one wraps.
+/// Thread 0 elides by a policy, and the others acquire the lock.
 struct FirstElides<P>(P);
 
 impl<P: Policy<M>> Policy<M> for FirstElides<P> {
@@ -834,7 +835,7 @@ impl<P: Policy<M>> Policy<M> for FirstElides<P> {
     const SUBSCRIPTION: Subscription = P::SUBSCRIPTION;
 
     fn tries(&self) -> bool {
-        M::thread() == 0
+        M::thread() == 1 // the simulation's caller is number 0
     }
 
     fn next(&self, aborts: u32, abort: Abort) -> Next {
@@ -846,7 +847,7 @@ type Elided<P> = locks::Elided<Ticket<M>, P>;
 
 /// Begins a section of thread 0 while thread 1 is in one of its own, from `FIRST` to `SECOND`. Gives what thread 0 saw of two words that
 /// thread 1 changes at the beginning and at the end of its section, each time that it looked, and what became of its transactions.
-fn beside_a_holder<P: Policy<M>>(looks: bool) -> (Vec<(u64, u64)>, machine::Counts) {
+fn beside_a_holder<P: Policy<M>>(looks: bool) -> (Vec<(u64, u64)>, TransactionCounts) {
     let seen = Mutex::new(Vec::new());
     let (_, report) = run(&with(&[]), || {
         let lock = Placed::<_, M>::new(Elided::<FirstElides<P>>::NEW, Home::Node(0));

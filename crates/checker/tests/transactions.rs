@@ -232,13 +232,17 @@ fn permutations(of: usize) -> Vec<Vec<usize>> {
 /// What sections share, and how they read and write it.
 type Accesses<T> = (T, fn(&T) -> u32, fn(&T, u32));
 
-const OF_CELLS: Accesses<PlainWord> = (PlainWord::ZERO, PlainWord::get, PlainWord::set);
-const OF_WORDS: Accesses<Word32> =
-    (Word32::ZERO, |word| word.load(Relaxed), |word, value| word.store(value, Relaxed));
+fn cells() -> Accesses<PlainWord> {
+    (PlainWord::ZERO, PlainWord::get, PlainWord::set)
+}
+
+fn words() -> Accesses<Word32> {
+    (Word32::ZERO, |word| word.load(Relaxed), |word, value| word.store(value, Relaxed))
+}
 
 /// Runs one section a thread under the lock, and says whether what they leave is what some order of them leaves.
 fn is_serialisable<L: RawLock<Checked>>(threads: usize) -> Result<(), String> {
-    is_serialisable_by::<L, _>(|| OF_CELLS, threads)
+    is_serialisable_by::<L, _>(cells, threads)
 }
 
 fn is_serialisable_by<L: RawLock<Checked>, T: Sync>(
@@ -247,14 +251,14 @@ fn is_serialisable_by<L: RawLock<Checked>, T: Sync>(
 ) -> Result<(), String> {
     let (_, read, write) = accesses();
     let lock = placed(L::NEW);
-    let words = [0; 3].map(|_| placed(accesses().0));
+    let shared = [0; 3].map(|_| placed(accesses().0));
     Checked::run(&Plan::threads(threads), &|thread| {
         lock.acquire();
-        SECTIONS[thread](&|at| read(&words[at]), &|at, value| write(&words[at], value));
+        SECTIONS[thread](&|at| read(&shared[at]), &|at, value| write(&shared[at], value));
         // SAFETY: acquired above.
         unsafe { lock.release() };
     });
-    let left = [0, 1, 2].map(|at| read(&words[at]));
+    let left = [0, 1, 2].map(|at| read(&shared[at]));
     let orders = permutations(threads);
     match orders.iter().any(|order| serial(order) == left) {
         true => Ok(()),
@@ -282,9 +286,9 @@ fn what_elided_sections_leave_is_what_some_order_of_them_leaves() {
 fn what_lasts_of_lazily_subscribed_sections_is_what_some_order_of_them_leaves() {
     type Lazy = Elided<Tas<Checked>, LazySubscription>;
     for model in MODELS {
-        verified(&explored(model, &|| is_serialisable_by::<Lazy, _>(|| OF_WORDS, 2)), "two threads");
+        verified(&explored(model, &|| is_serialisable_by::<Lazy, _>(words, 2)), "two threads");
     }
-    verified(&explored(Model::Tso, &|| is_serialisable_by::<Lazy, _>(|| OF_WORDS, 3)), "three threads");
+    verified(&explored(Model::Tso, &|| is_serialisable_by::<Lazy, _>(words, 3)), "three threads");
 }
 
 /// One section changes two words, the other one looks whether they are alike.
@@ -381,13 +385,11 @@ fn seeded_bugs_are_found() {
             ),
             (
                 "another one's hold is released",
-                explored(model, &|| {
-                    is_serialisable_by::<Wrong<Tas<Checked>, TAKEN_FOR_OWN>, _>(|| OF_WORDS, 2)
-                }),
+                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, TAKEN_FOR_OWN>, _>(words, 2)),
             ),
             (
                 "the lock is never read, over words",
-                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, NOT_READ>, _>(|| OF_WORDS, 2)),
+                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, NOT_READ>, _>(words, 2)),
             ),
         ];
         for (bug, report) in reports {

@@ -221,7 +221,11 @@ impl Reproduction {
 }
 
 fn drawn(plot: &Series) -> anyhow::Result<Plot> {
-    Ok(Plot::new(&*plot.title, &plot.curves)?.log_cores(false))
+    let drawn = Plot::new(&*plot.title, &plot.curves)?;
+    Ok(match &plot.axis {
+        None => drawn.log_cores(false),
+        Some(axis) => drawn.axis(axis),
+    })
 }
 
 #[cfg(test)]
@@ -244,7 +248,7 @@ mod tests {
 
     #[test]
     fn several_plots_have_a_file_each() {
-        let series = |title: &str| Series { title: title.into(), curves: Vec::new() };
+        let series = |title: &str| Series::new(title);
         let names = |plots| {
             let svgs = Reproduction { plots, ..fig3() }.svgs("x").expect("one unit");
             svgs.into_iter().map(|(file, _)| file).collect::<Vec<_>>()

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 /// Directories of the loads of one process.
 fn stages(process: u32) -> Vec<PathBuf> {
     let prefix = format!("contend-bench-{process}-");
-    let is_of = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
-    };
+    let is_of =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
     [PathBuf::from("/dev/shm"), std::env::temp_dir()]
         .iter()
         .filter_map(|directory| std::fs::read_dir(directory).ok())

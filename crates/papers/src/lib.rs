@@ -7,6 +7,7 @@ mod against_model;
 mod claims;
 mod contention;
 mod figures;
+mod fserver;
 mod futex_hash;
 mod lock_study;
 mod paper;
@@ -36,7 +37,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 18] = [
+pub static FIGURES: [Figure; 19] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -90,7 +91,12 @@ pub static FIGURES: [Figure; 18] = [
     Figure {
         name: "retries",
         summary: "Coherence traffic of the ticket lock against MCS, simulated",
-        compute: |_, progress| stability::retries(progress),
+        compute: |_, progress| fserver::retries(progress),
+    },
+    Figure {
+        name: "aim7",
+        summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, simulated",
+        compute: |_, progress| fserver::aim7(progress),
     },
     Figure {
         name: "instability",

@@ -6,7 +6,7 @@ use machine::{Machine, Run};
 
 use crate::section::Section;
 use crate::transactional::{self, Exclusion, Table};
-use crate::{Load, dentry, false_sharing, ipc, list, mount_table, section};
+use crate::{Load, dentry, false_sharing, fserver, ipc, list, mount_table, section};
 
 /// What a workload's threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Body {
     Dentry,
     /// A reference count in one word with the lock.
     Lockref,
+    /// Users of a file server, with several locks.
+    Fserver,
     /// Counters that share lines, or not.
     FalseSharing {
         /// Whether each has a line of its own.
@@ -73,6 +75,7 @@ impl Workload {
         match self.body {
             Body::Section(section) => section.acquisitions,
             Body::Dentry => 2,
+            Body::Fserver => 2,
             Body::List(exclusion) => 2 * u64::from(exclusion != Exclusion::None),
             Body::MountTable { locked } => u64::from(locked),
             Body::TransactionalCounters { .. } | Body::TransactionalTable(_) => 1,
@@ -161,6 +164,12 @@ pub const WORKLOADS: &[Workload] = &[
         summary: "the same without any lock, which a list of one core does not need while nobody else comes for it",
         source: "times are assumed",
         body: Body::List(Exclusion::None),
+    },
+    Workload {
+        name: "fserver",
+        summary: "open and close files: the lock of the list of open files, besides a ticket lock for mounts and a sleeping mutex",
+        source: "Bueso and Norton 2014: AIM7 fserver before and after mcs_files_lock; all times are assumed",
+        body: Body::Fserver,
     },
     Workload {
         name: "mount-table",
@@ -288,6 +297,7 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
     fn tried<L: TryLock<M>>(self, _: &Lock) -> Run {
         match self.workload.body {
             Body::Section(section) => section::run::<M, L>(&section, self.load),
+            Body::Fserver => fserver::run::<M, L>(self.load),
             Body::List(exclusion) => list::run::<M, L>(self.load, exclusion),
             Body::MountTable { locked } => mount_table::run::<M, L>(self.load, locked),
             Body::Dentry => dentry::run::<M, L>(self.load),

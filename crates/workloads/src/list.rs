@@ -11,14 +11,26 @@ use crate::random::Random;
 use crate::transactional::{Counted, Exclusion, within};
 
 /// An entry of a list, on a line of its own. Links are entry numbers; the list is a ring through its entry 0.
-struct Entry<M: Machine> {
+pub(crate) struct Entry<M: Machine> {
     next: M::Cell<u32>,
     previous: M::Cell<u32>,
 }
 
 type List<M> = [Placed<Entry<M>, M>];
 
-fn add<M: Machine>(list: &List<M>, mine: usize) {
+/// An empty list with entries for so many users, numbered from 1.
+pub(crate) fn empty<M: Machine>(users: usize) -> Vec<Placed<Entry<M>, M>> {
+    let entry = || Entry { next: M::Cell::ZERO, previous: M::Cell::ZERO };
+    (0..=users).map(|_| Placed::new(entry(), Home::FirstTouch)).collect()
+}
+
+/// # Panics
+/// Somebody has not deleted what it added.
+pub(crate) fn ends_empty<M: Machine>(list: &List<M>) {
+    assert!(list[0].next.get() == 0 && list[0].previous.get() == 0, "everybody has deleted what it added");
+}
+
+pub(crate) fn add<M: Machine>(list: &List<M>, mine: usize) {
     let (head, entry) = (&list[0], &list[mine]);
     let first = head.next.get();
     entry.next.set(first);
@@ -27,7 +39,7 @@ fn add<M: Machine>(list: &List<M>, mine: usize) {
     head.next.set(mine as u32);
 }
 
-fn delete<M: Machine>(list: &List<M>, mine: usize) {
+pub(crate) fn delete<M: Machine>(list: &List<M>, mine: usize) {
     let entry = &list[mine];
     let (next, previous) = (entry.next.get(), entry.previous.get());
     list[previous as usize].next.set(next);
@@ -39,10 +51,7 @@ fn delete<M: Machine>(list: &List<M>, mine: usize) {
 pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, exclusion: Exclusion) -> Run {
     let locks = exclusion.locks::<M, L>(load);
     let (count, users) = if exclusion == Exclusion::OneLock { (1, load.threads) } else { (load.threads, 1) };
-    let entry = |_| {
-        Placed::<_, M>::new(Entry::<M> { next: M::Cell::ZERO, previous: M::Cell::ZERO }, Home::FirstTouch)
-    };
-    let lists = (0..count).map(|_| (0..=users).map(entry).collect()).collect::<Vec<Vec<_>>>();
+    let lists = (0..count).map(|_| empty::<M>(users)).collect::<Vec<_>>();
     let work = load.section_cycles.unwrap_or(50);
     let think = load.think_cycles.unwrap_or(2_000);
     let run = M::run(&load.plan(), &|thread| {
@@ -61,11 +70,6 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, exclusion: Exclusi
         }
     });
     locks.iter().for_each(Counted::add_up);
-    for list in &lists {
-        assert!(
-            list[0].next.get() == 0 && list[0].previous.get() == 0,
-            "everybody has deleted what it added"
-        );
-    }
+    lists.iter().for_each(|list| ends_empty::<M>(list));
     run
 }

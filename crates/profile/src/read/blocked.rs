@@ -245,7 +245,10 @@ impl Threads {
                         thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64;
                     // One record may stand for several threads, of which the launcher knows the last by this identifier.
                     let task = tasks.get(&who).copied().filter(|_| thread.lives <= 1);
-                    add(off_cpu_ns, thread.queued_ns, &waits, task);
+                    // The recorder knows the thread from its first lock on, and the launcher from its start to the last look.
+                    let (seen_off_cpu_ns, seen_queued_ns) =
+                        task.map_or((0.0, 0), |task| (off_cpu_of_task(task), task.queued_ns));
+                    add(off_cpu_ns.max(seen_off_cpu_ns), thread.queued_ns.max(seen_queued_ns), &waits, task);
                     accounted.insert(who);
                 } else {
                     unended.push((who, waits));

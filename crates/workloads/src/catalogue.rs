@@ -156,7 +156,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "files-lock-fine",
         summary: "the same with a list and a lock for each core",
-        source: "Linux 2.6.36 to 3.10: lglock; times are assumed",
+        source: "Linux 2.6.36 to 3.12: lglock; times are assumed",
         body: Body::List(Exclusion::LockOfEach),
     },
     Workload {

@@ -41,8 +41,7 @@ pub(super) fn add_all(to: &mut Row, from: &Row) {
 impl<'a> Relations<'a> {
     pub(super) fn new(graph: &'a Graph) -> Self {
         let events = graph.threads.iter().enumerate().flat_map(|(thread, events)| {
-            let counted =
-                |kind| matches!(kind, EventKind::Read { .. } | EventKind::Write | EventKind::Fence);
+            let counted = |kind| matches!(kind, EventKind::Read { .. } | EventKind::Write | EventKind::Fence);
             let numbered = events.iter().enumerate().filter(move |(_, event)| counted(event.kind));
             numbered.map(move |(index, _)| EventId { thread: thread as u8, index: index as u8 })
         });
@@ -98,9 +97,7 @@ impl<'a> Relations<'a> {
     }
 
     fn same_location(&self, a: EventId, b: EventId) -> bool {
-        !self.is_fence(a)
-            && !self.is_fence(b)
-            && self.graph.event(a).location == self.graph.event(b).location
+        !self.is_fence(a) && !self.is_fence(b) && self.graph.event(a).location == self.graph.event(b).location
     }
 
     /// What happens before what by program order and synchronisation.
@@ -115,14 +112,18 @@ impl<'a> Relations<'a> {
         self.graph.accesses(event.location).position(write)
     }
 
+    /// The closure of `po ∪ rf`.
+    pub(super) fn dependent(&self) -> Vec<Row> {
+        self.rows(|a, b| a != b && self.graph.event(b).prefix.has(a))
+    }
+
     /// `rf ∪ mo ∪ fr`, closed.
     pub(super) fn communicates(&self, a: EventId, b: EventId) -> bool {
         if a == b || !self.same_location(a, b) {
             return false;
         }
         let (first, second) = (self.position(a), self.position(b));
-        first < second
-            || first == second && self.graph.event(a).is_write() && self.graph.event(b).is_read()
+        first < second || first == second && self.graph.event(a).is_write() && self.graph.event(b).is_read()
     }
 
     /// `mo ∪ fr`.
@@ -145,14 +146,12 @@ impl<'a> Relations<'a> {
             row.iter_mut().zip(later.iter().zip(same)).for_each(|(to, (later, same))| *to |= later & same);
         }
         let communicates = self.rows(|a, b| self.communicates(a, b));
-        let between =
-            self.followed_by(&self.followed_by(happens_before, &communicates), happens_before);
+        let between = self.followed_by(&self.followed_by(happens_before, &communicates), happens_before);
 
         let strong = (0..self.events.len())
             .filter(|&number| self.graph.event(self.events[number]).strength.has(Strength::SEQ_CST))
             .collect::<Vec<_>>();
-        let before =
-            |number: usize| self.row_of(number, |other| contains(&happens_before[other], number));
+        let before = |number: usize| self.row_of(number, |other| contains(&happens_before[other], number));
         let after = |number: usize| self.row_of(number, |other| contains(&happens_before[number], other));
         let reaches = |&from: &usize| {
             let mut row = vec![0; self.events.len().div_ceil(64)];
@@ -162,8 +161,7 @@ impl<'a> Relations<'a> {
                 let mut members = (0..self.events.len()).filter(|&member| contains(&starts, member));
                 let both_fences = self.is_fence(self.events[from]) && self.is_fence(self.events[to]);
                 if members.any(|member| meets(&base[member], &ends))
-                    || both_fences
-                        && (contains(&happens_before[from], to) || contains(&between[from], to))
+                    || both_fences && (contains(&happens_before[from], to) || contains(&between[from], to))
                 {
                     row[to / 64] |= 1 << (to % 64);
                 }

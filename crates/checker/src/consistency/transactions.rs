@@ -6,11 +6,12 @@
 //! - Under the models of machines the order in which things happen, lifted, has no cycle. A transaction so comes as a whole before
 //!   or after everything else. Their full fences at both ends are events of the execution.
 //! - Under release-acquire one transaction happens before another when an access of it comes before a conflicting one of the other.
-//!   Happening before is lifted, and so is `rf ∪ mo ∪ fr`, which must have no cycle: accesses outside of transactions do not come
-//!   between those of one (strong isolation).
+//!   Happening before is lifted, and so are `rf ∪ mo ∪ fr`, which must have no cycle, so that accesses outside of transactions do not
+//!   come between those of one (strong isolation), and `po ∪ rf`: a machine that never loads from the future takes a transaction in
+//!   one step.
 //!
-//! These conditions only ever forbid, but what they forbid of half an execution they may allow when a transaction has
-//! gone on: so they are not asked before all threads have ended.
+//! These conditions are asked when all threads have ended: the explorer comes to some executions by way of unfinished ones that the
+//! conditions forbid already.
 
 use super::relations::{Relations, Row, add_all, contains};
 use super::{Checker, successors};
@@ -67,7 +68,9 @@ impl Checker {
                 }
                 reached |= start.has(next);
                 match transactions.iter().find(|transaction| transaction.has(next)) {
-                    Some(whole) => self.work.extend(whole.ids().filter(|&member| self.visited.insert(member))),
+                    Some(whole) => {
+                        self.work.extend(whole.ids().filter(|&member| self.visited.insert(member)))
+                    }
                     None if self.visited.insert(next) => self.work.push(next),
                     None => {}
                 }
@@ -132,7 +135,9 @@ fn is_isolated_in_release_acquire(graph: &Graph, transactions: &[Transaction]) -
     let relations = &isolation.relations;
     let communicates = relations.rows(|a, b| relations.communicates(a, b));
     let before = isolation.happens_before(transactions);
-    is_irreflexive(&relations.closure(isolation.lifted(&communicates)))
+    let has_no_cycle = |rows: &[Row]| is_irreflexive(&relations.closure(isolation.lifted(rows)));
+    has_no_cycle(&communicates)
+        && has_no_cycle(&relations.dependent())
         && is_irreflexive(&before)
         && is_irreflexive(&relations.followed_by(&before, &communicates))
         && relations.psc_has_no_cycle(&before)

@@ -28,7 +28,6 @@ impl<'t> Thread<'_, 't> {
         self.push(Step::Commit, at)?;
         self.transaction = None;
         if let Some(at) = aborted(tokens) {
-            tokens.next();
             let end = self.jump(Expression::Constant(1), at)?;
             self.land(&[begin]);
             self.block(tokens)?;
@@ -57,8 +56,9 @@ impl<'t> Thread<'_, 't> {
     }
 }
 
-/// Where `aborted {` stands, if it comes next.
-fn aborted(tokens: &Tokens<'_>) -> Option<At> {
-    let word = tokens.peek().filter(|word| word.is("aborted"))?;
-    tokens.peek_at(1).is_some_and(|next| next.is("{")).then_some(word.at)
+/// Takes `aborted` if `{` follows; gives where it stands.
+fn aborted(tokens: &mut Tokens<'_>) -> Option<At> {
+    let at = tokens.at();
+    let begins_block = tokens.peek_at(1).is_some_and(|next| next.is("{"));
+    (begins_block && tokens.take("aborted")).then_some(at)
 }

@@ -199,10 +199,11 @@ impl<'t> Thread<'_, 't> {
     }
 
     fn block(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
-        self.deeper(tokens.expect("{")?)?;
+        let start = tokens.expect("{")?;
+        self.deeper(start)?;
         while !tokens.take("}") {
-            if tokens.is_empty() {
-                return Err(tokens.unexpected("`}`"));
+            if tokens.is_empty() || asks(tokens) {
+                return Err(tokens.unexpected(&format!("`}}` for the `{{` at {start}")));
             }
             self.statement(tokens)?;
         }
@@ -234,6 +235,13 @@ impl<'t> Thread<'_, 't> {
             "switch" | "case" | "asm" => {
                 let message = format!("`{}` is not supported", first.text);
                 return Err(ParseError::unsupported(first.at, message));
+            }
+            "else" => {
+                let message = "there is no `if` for this `else`; what follows when an atomic block aborts is `aborted { … }`";
+                return Err(ParseError::new(first.at, message));
+            }
+            "aborted" if tokens.peek_at(1).is_some_and(|next| next.is("{")) => {
+                return Err(ParseError::new(first.at, "there is no atomic block before this `aborted`"));
             }
             _ if tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
                 tokens.next();
@@ -431,11 +439,20 @@ impl<'t> Thread<'_, 't> {
     }
 }
 
+/// Whether the condition of the test comes next, which stands behind all threads.
+fn asks(tokens: &Tokens<'_>) -> bool {
+    let begins = |word: &str, next: &str| {
+        tokens.peek().is_some_and(|token| token.is(word))
+            && tokens.peek_at(1).is_some_and(|token| token.is(next))
+    };
+    begins("exists", "(") || begins("forall", "(") || begins("~", "exists") || begins("locations", "[")
+}
+
 /// Whether `atomic`, which comes next, is no type: a block follows, or a statement that wants to be one.
 fn begins_block(tokens: &Tokens<'_>) -> bool {
-    const STATEMENTS: [&str; 10] =
-        ["{", "if", "while", "do", "for", "goto", "break", "continue", "return", "switch"];
-    tokens.peek_at(1).is_none_or(|next| STATEMENTS.iter().any(|word| next.is(word)))
+    const OTHERS: [&str; 12] =
+        ["{", "}", ";", "if", "while", "do", "for", "goto", "break", "continue", "return", "switch"];
+    tokens.peek_at(1).is_none_or(|next| OTHERS.iter().any(|word| next.is(word)))
 }
 
 /// Takes `=`, `+=`, `-=`, `++` or `--`: what the old value is joined by, and with which constant.

@@ -69,7 +69,8 @@ impl Checker {
                 reached |= start.has(next);
                 match transactions.iter().find(|transaction| transaction.has(next)) {
                     Some(whole) => {
-                        self.work.extend(whole.ids().filter(|&member| self.visited.insert(member)))
+                        let members = whole.ids().filter(|&member| self.visited.insert(member));
+                        self.work.extend(members);
                     }
                     None if self.visited.insert(next) => self.work.push(next),
                     None => {}

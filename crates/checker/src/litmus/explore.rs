@@ -223,7 +223,7 @@ impl Running<'_> {
 
     fn commit(&mut self, number: usize) -> Result<(), Stop> {
         let Some(mut begun) = self.transaction.take() else {
-            let fault = Fault { thread: self.thread, step: number, address: 0, kind: FaultKind::Transaction };
+            let fault = Fault { thread: self.thread, step: number, address: 0, kind: FaultKind::CommitAlone };
             self.fault.get_or_insert(fault);
             return self.explorer.discard();
         };

@@ -258,8 +258,7 @@ pub(super) fn fault_message(kind: FaultKind, address: Value) -> String {
     match kind {
         FaultKind::Wild => format!("the value {address} is used as an address, and is none of a location"),
         FaultKind::Overlap => format!("an access takes only part of a location, or more than one; {REMEDY}"),
-        FaultKind::Transaction => {
-            "a transaction is committed that was not begun, or is to be run on this processor, which is not supported".to_owned()
-        }
+        FaultKind::Transaction => "transactions are judged, and not run on this processor".to_owned(),
+        FaultKind::CommitAlone => "a transaction is committed that was not begun".to_owned(),
     }
 }

@@ -320,8 +320,10 @@ pub enum FaultKind {
     Wild,
     /// The access takes a part of a location, or more than one: mixed sizes are outside the models.
     Overlap,
-    /// The step begins or commits a transaction where that cannot be.
+    /// The step is part of a transaction, which this processor is not asked to run.
     Transaction,
+    /// The step commits a transaction that was not begun.
+    CommitAlone,
 }
 
 /// An access that has no meaning here.

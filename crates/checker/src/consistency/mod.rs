@@ -9,7 +9,7 @@ mod transactions;
 
 use crate::graph::{Event, EventId, EventKind, Graph, MAX_STEPS, MAX_THREADS};
 use crate::model::{Model, Strength};
-pub(crate) use transactions::{Transaction, happens_before};
+pub(crate) use transactions::{Transaction, happens_before, isolates};
 
 /// Scratch memory of the check.
 #[derive(Debug, Default)]
@@ -23,11 +23,6 @@ pub(crate) struct Checker {
 struct Visited([[u64; MAX_STEPS.div_ceil(64)]; MAX_THREADS]);
 
 impl Visited {
-    /// Takes out all that a graph of so many threads may have put in.
-    fn clear(&mut self, graph: &Graph) {
-        self.0.iter_mut().take(graph.threads.len()).for_each(|words| words.fill(0));
-    }
-
     /// False if it was there.
     fn insert(&mut self, event: EventId) -> bool {
         let word = &mut self.0[event.thread as usize][event.index as usize / 64];
@@ -49,7 +44,7 @@ impl Checker {
 
     /// Whether the event reaches itself by the order in which a machine with store buffers makes it happen.
     fn in_cycle(&mut self, model: Model, graph: &Graph, start: EventId) -> bool {
-        self.visited.clear(graph);
+        self.visited.0.iter_mut().take(graph.threads.len()).for_each(|words| words.fill(0));
         self.work.clear();
         self.work.push(start);
         while let Some(event) = self.work.pop() {

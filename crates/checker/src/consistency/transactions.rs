@@ -14,7 +14,7 @@
 //! conditions forbid already.
 
 use super::relations::{Relations, Row, add_all, contains};
-use super::{Checker, successors};
+use super::successors;
 use crate::graph::{EventId, Graph};
 use crate::model::Model;
 
@@ -37,50 +37,72 @@ impl Transaction {
     }
 }
 
-impl Checker {
-    /// Whether a graph of ended threads, which the model allows, is still allowed when these of its parts are transactions.
-    pub(crate) fn isolates(&mut self, model: Model, graph: &Graph, transactions: &[Transaction]) -> bool {
-        match model {
-            Model::Sc | Model::Tso | Model::Pso => {
-                transactions.iter().all(|start| !self.follows_itself(model, graph, transactions, start))
-            }
-            Model::Ra => transactions.is_empty() || is_isolated_in_release_acquire(graph, transactions),
+/// Whether a graph of ended threads, which the model allows, is still allowed when these of its parts are transactions.
+pub(crate) fn isolates(model: Model, graph: &Graph, transactions: &[Transaction]) -> bool {
+    transactions.is_empty()
+        || match model {
+            Model::Sc | Model::Tso | Model::Pso => is_ordered_on_machine(model, graph, transactions),
+            Model::Ra => is_isolated_in_release_acquire(graph, transactions),
         }
+}
+
+/// Whether the order in which a machine makes things happen has no cycle of transactions and events outside of them: takes away
+/// those that nothing is before until none is left, or all that are left lie on or behind a cycle.
+fn is_ordered_on_machine(model: Model, graph: &Graph, transactions: &[Transaction]) -> bool {
+    let wholes = Wholes::of(graph, transactions);
+    let mut before = vec![0_usize; wholes.all.len()];
+    for whole in 0..before.len() {
+        wholes.each_successor(model, graph, whole, |next| before[next] += 1);
+    }
+    let mut first = (0..before.len()).filter(|&whole| before[whole] == 0).collect::<Vec<_>>();
+    let mut left = before.len();
+    while let Some(whole) = first.pop() {
+        left -= 1;
+        wholes.each_successor(model, graph, whole, |next| {
+            before[next] -= 1;
+            if before[next] == 0 {
+                first.push(next);
+            }
+        });
+    }
+    left == 0
+}
+
+/// The transactions, and each event outside of them for itself.
+struct Wholes {
+    all: Vec<Transaction>,
+    /// Of each event of each thread the number of what it belongs to.
+    numbers: Vec<Vec<usize>>,
+}
+
+impl Wholes {
+    fn of(graph: &Graph, transactions: &[Transaction]) -> Self {
+        let mut all = transactions.to_vec();
+        let mut numbers = Vec::new();
+        for (thread, events) in graph.threads.iter().enumerate() {
+            let mut own = vec![usize::MAX; events.len()];
+            for (number, whole) in transactions.iter().enumerate().filter(|(_, one)| one.thread == thread) {
+                own[whole.events.clone()].fill(number);
+            }
+            for (index, number) in own.iter_mut().enumerate().filter(|(_, number)| **number == usize::MAX) {
+                *number = all.len();
+                all.push(Transaction { thread, events: index..index + 1 });
+            }
+            numbers.push(own);
+        }
+        Self { all, numbers }
     }
 
-    /// Whether a transaction reaches itself by the order in which a machine makes things happen, in which each is one.
-    fn follows_itself(
-        &mut self,
-        model: Model,
-        graph: &Graph,
-        transactions: &[Transaction],
-        start: &Transaction,
-    ) -> bool {
-        self.visited.clear(graph);
-        self.work.clear();
-        self.work.extend(start.ids());
-        while let Some(event) = self.work.pop() {
-            let own = transactions.iter().find(|transaction| transaction.has(event));
-            let mut reached = false;
+    /// Calls `each` with what follows directly, as often as an event of the one is before an event of the other.
+    fn each_successor(&self, model: Model, graph: &Graph, whole: usize, mut each: impl FnMut(usize)) {
+        for event in self.all[whole].ids() {
             successors(model, graph, event, |next| {
-                if own.is_some_and(|own| own.has(next)) {
-                    return;
-                }
-                reached |= start.has(next);
-                match transactions.iter().find(|transaction| transaction.has(next)) {
-                    Some(whole) => {
-                        let members = whole.ids().filter(|&member| self.visited.insert(member));
-                        self.work.extend(members);
-                    }
-                    None if self.visited.insert(next) => self.work.push(next),
-                    None => {}
+                let number = self.numbers[usize::from(next.thread)][usize::from(next.index)];
+                if number != whole {
+                    each(number);
                 }
             });
-            if reached {
-                return true;
-            }
         }
-        false
     }
 }
 
@@ -136,10 +158,10 @@ fn is_isolated_in_release_acquire(graph: &Graph, transactions: &[Transaction]) -
     let relations = &isolation.relations;
     let communicates = relations.rows(|a, b| relations.communicates(a, b));
     let before = isolation.happens_before(transactions);
+    // So happening before has no cycle either: one with a conflict in it is not coherent, one without is of `po ∪ rf`.
     let has_no_cycle = |rows: &[Row]| is_irreflexive(&relations.closure(isolation.lifted(rows)));
     has_no_cycle(&communicates)
         && has_no_cycle(&relations.dependent())
-        && is_irreflexive(&before)
         && is_irreflexive(&relations.followed_by(&before, &communicates))
         && relations.psc_has_no_cycle(&before)
 }

@@ -20,7 +20,7 @@ use std::panic::Location as Site;
 
 use machine::Ordering;
 
-use crate::consistency::{Checker, Transaction};
+use crate::consistency::{Checker, Transaction, isolates};
 use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS};
 use crate::model::{Model, Strength};
 use crate::trace::{Divergence, ReplayTrace, WrongAt};
@@ -175,7 +175,7 @@ impl Explorer {
             }
             return false;
         }
-        if !self.checker.isolates(self.model, &self.graph, &self.transactions) {
+        if !isolates(self.model, &self.graph, &self.transactions) {
             self.counts.pruned += 1;
             return false;
         }

@@ -51,8 +51,8 @@ pub struct Finals {
 const MOST_STEPS_TAKEN: usize = 100_000;
 /// Final states at most: they are kept until the end.
 const MOST_STATES: usize = 500_000;
-/// Executions between two reads of the clock.
-const EXECUTIONS_PER_CLOCK: u64 = 512;
+/// Events between two reads of the clock.
+const EVENTS_PER_CLOCK: usize = 5_000;
 
 impl Program {
     /// Explores all executions under the model and collects how they end.
@@ -72,11 +72,12 @@ impl Program {
         let mut registers = self.registers.clone();
         let mut loops = self.threads.iter().zip(&self.scratch_or_none()).map(Loops::of).collect::<Vec<_>>();
         let started = Instant::now();
+        let mut unclocked = EVENTS_PER_CLOCK;
         while finals.fault.is_none() && explorer.begin() {
-            let executions = explorer.counts.all();
-            let too_long =
-                |limit| executions.is_multiple_of(EXECUTIONS_PER_CLOCK) && started.elapsed() > limit;
-            let too_many = executions >= limits.executions || finals.states.len() >= MOST_STATES;
+            let looks_at_clock = unclocked >= EVENTS_PER_CLOCK;
+            unclocked = if looks_at_clock { 0 } else { unclocked };
+            let too_long = |limit| looks_at_clock && started.elapsed() > limit;
+            let too_many = explorer.counts.all() >= limits.executions || finals.states.len() >= MOST_STATES;
             if too_many || limits.time.is_some_and(too_long) {
                 finals.bounded = true;
                 break;
@@ -101,6 +102,7 @@ impl Program {
                 };
                 let _ = run.steps(&self.threads[thread]);
             }
+            unclocked += explorer.graph.events();
             if explorer.finish() {
                 finals.race |= has_race(&explorer);
                 finals.states.insert(

@@ -44,7 +44,8 @@ pub(crate) enum Stop {
 pub struct Counts {
     /// Executions in which every thread came to its end.
     pub explored: u64,
-    /// Executions given up early: a thread of theirs waits for a write that another execution gives it.
+    /// Executions given up early, as a thread of theirs waits for a write that another execution gives it; or that are none
+    /// because of their transactions.
     pub pruned: u64,
     /// From state to state: runs that came to a state seen before.
     pub merged: u64,

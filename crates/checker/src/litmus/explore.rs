@@ -205,8 +205,10 @@ impl Running<'_> {
                 }
             };
         }
-        // A transaction that does not commit has not happened, and neither has what its thread did afterwards.
-        if self.transaction.is_some() { self.explorer.discard() } else { Ok(()) }
+        match self.transaction {
+            None => Ok(()),
+            Some(_) => self.explorer.wait(self.thread, &[], true, "has not committed its transaction"),
+        }
     }
 
     /// Begins a transaction; gives the step to go on at if it aborts.

@@ -47,11 +47,11 @@ impl<'t> Thread<'_, 't> {
         if from == to {
             return Ok(());
         }
-        let crosses = if from.is_some() { "leaves" } else { "enters" };
-        let message = format!(
-            "`{word}` {crosses} an atomic block, which is not supported: only its first line begins a transaction, and \
-             only its end commits it"
-        );
+        let (crosses, remedy) = match from {
+            Some(_) => ("leaves", "let the block end, and decide behind it"),
+            None => ("enters", "put the label before the block"),
+        };
+        let message = format!("`{word}` {crosses} an atomic block, which is not supported: {remedy}");
         Err(ParseError::unsupported(at, message))
     }
 }

@@ -1,4 +1,4 @@
-//! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions and loops.
+//! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions, loops and transactions.
 
 mod atomic;
 mod call;

@@ -10,9 +10,11 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("acquisitions", None, &["N"], "acquisitions of each thread"),
     ("again", None, &["DIR"], "what was measured before"),
+    ("against", None, &["PROFILE"], "profiles of the program as it was"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("all-processes", Some('a'), &[], "all processes of the machine"),
     ("alone", None, &["PROFILE"], "a profile of one thread"),
+    ("base", None, &["CMD"], "the program as it was"),
     ("batch", None, &[], "tables for logs instead of a screen"),
     ("client", None, &["CLIENT"], "a client of the checker"),
     ("cores", None, &["N"], "numbers of cores"),
@@ -29,6 +31,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("interval", None, &["DURATION"], "the time from one look to the next"),
     ("iterations", None, &["N"], "iterations on the processor"),
     ("json", None, &[], "print everything as JSON"),
+    ("junit", None, &["FILE"], "write test cases as JUnit's XML as well"),
     ("keep", None, &["DIR"], "what was measured stays"),
     ("kernel", None, &[], "the kernel's locks as well"),
     ("list", None, &[], "list what there is"),
@@ -91,6 +94,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("weaken", None, &["SITE=CHANGE"], "a mutant"),
     ("what-if", None, &["CHANGE"], "a change to the program"),
     ("work", None, &["WORK"], "what an operation is"),
+    ("worse-by", None, &["PERCENT"], "how much worse a ratio may be"),
 ];
 
 /// What a flag has against the conventions.

@@ -74,7 +74,7 @@ fn a_program_that_fails_is_neither_better_nor_worse() {
         let outcome = gate_scripts(&["--junit", &junit, "-o", &page], base, candidate);
         assert_eq!(code(&outcome), Some(4), "{outcome}");
         let said = format!("Not judged: {what}: {why} in the warm-up.");
-        assert!(outcome.stdout.contains(&said), "{outcome}");
+        assert_eq!(outcome.stdout.trim_end(), said, "{outcome}");
         let xml = fs::read_to_string(&junit).expect("the file of test cases");
         assert!(xml.contains("errors=\"1\"") && xml.contains(why), "{xml}");
         assert!(fs::read_to_string(&page).expect("the page").contains(&said));

@@ -151,9 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&gated.json())?);
     } else {
-        let screen = Screen::stdout();
-        print!("{}", gated.table().terminal(screen));
-        println!("\n{}", screen.fit(&gated.text()));
+        print!("{}", gated.terminal(Screen::stdout()));
     }
     if let Some(failed) = &gated.failed {
         show_output_tail(&failed.what, &failed.output_tail);

@@ -231,7 +231,7 @@ impl Gate {
         let folder = tempfile::tempdir().context("cannot make a folder for profiles")?;
         let file = folder.path().join("gate.contend");
         let mut shares = vec![Vec::new(); cases.len()];
-        let mut locks_there = Vec::new();
+        let mut warm_up = Vec::new();
         let mut ended = false;
         let watch = Watch::start();
         let rows = measure(&labels, runs, &self.metric, |number, round| {
@@ -247,13 +247,12 @@ impl Gate {
             steps.done();
             ended = trial.end != End::Exited(0) || self.metric.of(&trial).is_none();
             if case.profiled && !ended {
-                let table = if file.exists() { Some(self.table(&file)?) } else { None };
-                let seen = table.as_ref().map(|table| Shares::of(table, self.site.as_deref()));
+                let (seen, locks) = self.seen(&file)?;
                 if round == 0 {
-                    locks_there.push((seen.unwrap_or_default(), table));
-                    self.find_site(&locks_there)?;
+                    warm_up.push((seen, locks));
+                    self.find_site(&warm_up)?;
                 } else {
-                    shares[number].push(seen.unwrap_or_default());
+                    shares[number].push(seen);
                 }
             }
             Ok(Some(trial))
@@ -282,16 +281,24 @@ impl Gate {
         trial::run(command, self.time_limit)
     }
 
+    /// What the profile of the last run says, if there is one, and the names of its locks.
+    fn seen(&self, file: &Path) -> anyhow::Result<(Shares, Vec<String>)> {
+        if !file.exists() {
+            return Ok((Shares::default(), Vec::new()));
+        }
+        let table = self.table(file)?;
+        let names = lock_names(&table).into_iter().map(str::to_owned).collect();
+        Ok((Shares::of(&table, self.site.as_deref()), names))
+    }
+
     /// Fails once both sides were profiled and neither has the lock that is asked for.
-    fn find_site(&self, profiled: &[(Shares, Option<LockTable>)]) -> anyhow::Result<()> {
-        let (Some(site), Base::Command(_), [base, candidate]) = (&self.site, &self.base, profiled) else {
-            return Ok(());
-        };
-        if base.0.held.is_some() || candidate.0.held.is_some() {
+    fn find_site(&self, profiled: &[(Shares, Vec<String>)]) -> anyhow::Result<()> {
+        let both = matches!(self.base, Base::Command(_)) && profiled.len() == 2;
+        let Some(site) = self.site.as_ref().filter(|_| both) else { return Ok(()) };
+        if profiled.iter().any(|(shares, _)| shares.held.is_some()) {
             return Ok(());
         }
-        let tables = [base, candidate].into_iter().filter_map(|(_, table)| table.as_ref());
-        let known: Vec<&str> = tables.flat_map(lock_names).collect();
+        let known = profiled.iter().flat_map(|(_, locks)| locks.iter().map(String::as_str));
         Err(names::unknown("lock of the site", site, known, "`contend profile -- CMD` lists them").into())
     }
 

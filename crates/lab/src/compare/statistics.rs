@@ -210,7 +210,7 @@ fn normal_tail(z: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
     }
 
     /// Draws that are the same in every run of the test.
-    struct Draws(machine::random::Random);
+    pub(crate) struct Draws(machine::random::Random);
 
     impl Draws {
-        fn new(seed: u64) -> Self {
+        pub(crate) fn new(seed: u64) -> Self {
             Self(machine::random::Random::new(seed))
         }
 
@@ -310,9 +310,9 @@ mod tests {
     }
 
     /// A kind of noise: the time of the run with this number among all runs.
-    type Noise = fn(&mut Draws, f64) -> f64;
+    pub(crate) type Noise = fn(&mut Draws, f64) -> f64;
 
-    const KINDS_OF_NOISE: [(&str, Noise); 7] = [
+    pub(crate) const KINDS_OF_NOISE: [(&str, Noise); 7] = [
         ("normal, 3 %", |draws, _| 1.0 + 0.03 * draws.normal()),
         ("log-normal, wide", |draws, _| (0.2 * draws.normal()).exp()),
         ("two modes", |draws, _| if draws.uniform() < 0.5 { 1.0 } else { 1.5 } + 0.01 * draws.normal()),
@@ -325,7 +325,12 @@ mod tests {
     ];
 
     /// Runs of two programs as [`super::super::rounds::order`] interleaves them; the second takes `factor` times as long.
-    fn interleaved(draws: &mut Draws, noise: Noise, runs: usize, factor: f64) -> [Vec<Option<f64>>; 2] {
+    pub(crate) fn interleaved(
+        draws: &mut Draws,
+        noise: Noise,
+        runs: usize,
+        factor: f64,
+    ) -> [Vec<Option<f64>>; 2] {
         let mut values = [Vec::new(), Vec::new()];
         let mut number = (20.0 * draws.uniform()).floor();
         for round in 1..=runs {

@@ -5,7 +5,7 @@ use super::{Base, Gate, junit};
 use crate::compare::rounds::Metric;
 use crate::compare::statistics::{LikelyRatio, ODDS};
 use crate::noise::Noise;
-use report::{Cell, Column, Table, text};
+use report::{Cell, Column, Screen, Table, text};
 use std::ffi::OsString;
 
 /// A run that failed, which ended the rounds.
@@ -103,7 +103,7 @@ impl Gated {
     }
 
     /// A row for each ratio.
-    pub fn table(&self) -> Table {
+    fn table(&self) -> Table {
         let mut table = Table::new([
             Column::text("ratio", "ratio").kept(),
             Column::text("lock", "lock").only_if_any(),
@@ -114,6 +114,8 @@ impl Gated {
             Column::text("verdict", "verdict").kept(),
             Column::text("missing", "why not").kept().only_if_any(),
         ]);
+        // Where the rounds ended early, that is why something is missing.
+        let finished = !matches!(self.outcome(), Outcome::Failed | Outcome::CutShort);
         for ratio in &self.ratios {
             let [base, candidate] = ratio.spreads();
             table.row([
@@ -124,7 +126,7 @@ impl Gated {
                 candidate.into(),
                 ratio.times_base.map(|likely| likely.range).into(),
                 self.verdict(ratio).into(),
-                ratio.missing().into(),
+                ratio.missing().filter(|_| finished).into(),
             ]);
         }
         table
@@ -150,8 +152,15 @@ impl Gated {
         }
     }
 
+    /// The table, if it says anything, and what follows it, for a screen.
+    pub fn terminal(&self, screen: Screen) -> String {
+        let says_something = self.ratios.iter().any(|ratio| ratio.spreads() != [None, None]);
+        let table = if says_something { self.table().terminal(screen) + "\n" } else { String::new() };
+        format!("{table}{}\n", screen.fit(&self.text()))
+    }
+
     /// What follows the table: how to read it, if it is judged, and what came out.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let explained = if self.outcome().is_judged() { self.explanation() + "\n" } else { String::new() };
         explained + &self.conclusion()
     }
@@ -245,7 +254,7 @@ pub(super) mod tests {
     use super::*;
     use crate::compare::statistics::Better;
     use crate::launch::Library;
-    use report::{Screen, every_screen};
+    use report::every_screen;
     use std::time::Duration;
 
     pub(in super::super) fn gated(ratios: Vec<Ratio>) -> Gated {
@@ -340,10 +349,7 @@ pub(super) mod tests {
         ]);
         let mut busy = gated(vec![ratio(Kind::Scaling, None, [3.0, 2.0])]);
         busy.noise.others_share = Some(0.25);
-        let one = |gated: &Gated, screen: Screen| {
-            format!("{}\n{}\n", gated.table().terminal(screen), screen.fit(&gated.text()))
-        };
-        let text = |screen: Screen| format!("{}\n{}", one(&worse, screen), one(&busy, screen));
+        let text = |screen: Screen| format!("{}\n{}", worse.terminal(screen), busy.terminal(screen));
         insta::assert_snapshot!(every_screen(&["cache_lock", "not judged"], text));
         insta::assert_snapshot!("markdown", worse.markdown());
     }

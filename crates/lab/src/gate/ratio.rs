@@ -131,6 +131,7 @@ pub(super) fn least_times_base(worse_by: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::statistics::tests::{Draws, KINDS_OF_NOISE, Noise, interleaved};
 
     fn some(values: &[f64]) -> Vec<Option<f64>> {
         values.iter().copied().map(Some).collect()
@@ -174,6 +175,28 @@ mod tests {
         assert_eq!(share(&[0.0; 5], &[0.0; 5]).verdict, Verdict::Pass);
         assert_eq!(share(&[0.0001; 5], &[0.009; 5]).verdict, Verdict::Pass, "90 times as much of nothing");
         assert_eq!(share(&[0.0; 5], &[0.02; 5]).verdict, Verdict::Worse);
+    }
+
+    /// How often of 200 times a candidate that takes `factor` times as long is worse, under a kind of noise.
+    fn worse_of_200(noise: Noise, factor: f64) -> usize {
+        let mut draws = Draws::new(5);
+        let worse = |_: &usize| {
+            let sides = interleaved(&mut draws, noise, 10, factor);
+            let judged = Ratio::judged(Kind::ContendedShare, None, Some(4), sides, Better::Lower, 0.05);
+            judged.verdict == Verdict::Worse
+        };
+        (0..200).filter(worse).count()
+    }
+
+    #[test]
+    fn no_change_is_worse_under_no_noise_and_a_fifth_more_is() {
+        for (kind, noise) in KINDS_OF_NOISE {
+            let worse = worse_of_200(noise, 1.0);
+            assert!(worse <= 2, "{kind}: {worse} of 200");
+        }
+        let (kind, noise) = KINDS_OF_NOISE[0];
+        let caught = worse_of_200(noise, 1.2);
+        assert!(caught >= 190, "{kind}: {caught} of 200");
     }
 
     #[test]

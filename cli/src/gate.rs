@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Fail if a change made a program scale worse: for continuous integration.
 ///
-/// Base and candidate run interleaved, on one thread and on more. Judged are ratios, which say the same on every machine that is at
-/// rest, and never times: how many times as fast the program is on more threads as on one; which part of all lock acquisitions
+/// Base and candidate run interleaved, on one thread and on more. Judged are ratios, since which machine a job gets decides about
+/// times: how many times as fast the program is on more threads as on one; which part of all lock acquisitions
 /// waited; and, with --site, in which part of its threads' time one lock was held. A ratio is worse if all of the range that
 /// chance leaves open (the exact rank-sum test of `contend compare`) is worse than --worse-by allows.
 ///

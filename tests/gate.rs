@@ -121,6 +121,7 @@ fn what_cannot_be_gated_is_a_wrong_argument_with_a_remedy() {
         (&["--metric", "(x)", "--against", "p", "--", "true"], "cannot be used with"),
         (&["--against", "p", "--", "true", "{threads}"], "on how many threads"),
         (&["--against", "p", "--threads", "4", "--", "true"], "on how many threads"),
+        (&["--against", "p", "--threads", "1,4", "--", "true", "{threads}"], "give one number"),
     ] {
         let outcome = gate(arguments);
         assert_eq!(code(&outcome), Some(2), "{arguments:?}: {outcome}");

@@ -175,9 +175,9 @@ impl Gate {
             );
         } else {
             ensure_usage!(
-                says_threads(&self.candidate) != self.threads.is_empty(),
-                "beside a stored profile, say on how many threads that was taken: write {THREADS} in the command and give \
-                 --threads N, or write the number itself and leave out --threads"
+                self.threads.len() == usize::from(says_threads(&self.candidate)),
+                "beside a stored profile, say on how many threads that was taken: write {THREADS} in the command and give one \
+                 number, such as --threads 4, or write the number itself and leave out --threads"
             );
         }
         for (_, command) in commands {

@@ -5,7 +5,7 @@ use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
 use anyhow::Context as _;
 use clap::ArgGroup;
-use lab::compare::rounds::{LockRuns, Metric, exit_code};
+use lab::compare::rounds::{Metric, exit_code};
 use lab::compare::statistics::Better;
 use lab::compare::{Comparison, candidates, swaps};
 use lab::host;
@@ -96,15 +96,20 @@ pub(crate) fn parse_metric(text: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
-/// Runs `contend compare`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let metric = match &args.metric {
+/// What is compared: wall time, or what the program prints.
+pub(crate) fn metric(regex: Option<&Regex>, lower_is_better: bool) -> Metric {
+    match regex {
         None => Metric::WallTime,
         Some(regex) => {
-            let better = if args.lower_is_better { Better::Lower } else { Better::Higher };
+            let better = if lower_is_better { Better::Lower } else { Better::Higher };
             Metric::Captured { regex: regex.clone(), better }
         }
-    };
+    }
+}
+
+/// Runs `contend compare`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let metric = metric(args.metric.as_ref(), args.lower_is_better);
     let comparison = Comparison {
         library: PRELOAD,
         command: &args.command,
@@ -135,7 +140,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(instruction) = compared.instruction() {
             println!("{}", screen.fit(&instruction));
         }
-        show_output_tails(&compared.rows);
+        for row in &compared.rows {
+            show_output_tail(&format!("under {} the program", row.lock), &row.output_tail);
+        }
     }
     progress::warn(&compared.noise.warnings());
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
@@ -143,13 +150,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
 }
 
-/// Shows what the program wrote before it failed, since its output is not shown otherwise.
-fn show_output_tails(rows: &[LockRuns]) {
-    for row in rows.iter().filter(|row| !row.output_tail.is_empty()) {
-        eprintln!("contend: under {} the program wrote last:", row.lock);
-        for line in row.output_tail.lines() {
-            eprintln!("  {}", text::printable(line));
-        }
+/// Shows what a program wrote before it failed, since its output is not shown otherwise.
+pub(crate) fn show_output_tail(whose: &str, output_tail: &str) {
+    if output_tail.is_empty() {
+        return;
+    }
+    eprintln!("contend: {whose} wrote last:");
+    for line in output_tail.lines() {
+        eprintln!("  {}", text::printable(line));
     }
 }
 

@@ -361,7 +361,7 @@ impl Compared<'_> {
 }
 
 /// A failure in words.
-fn describe((failure, round): (Failure, usize)) -> String {
+pub(crate) fn describe((failure, round): (Failure, usize)) -> String {
     let when = if round == 0 { "in the warm-up".to_owned() } else { format!("in round {round}") };
     match failure {
         Failure::Exited(code) => format!("exit code {code} {when}"),

@@ -4,7 +4,7 @@ use crate::Screen;
 use crate::text::{grouped, html, printable, short};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use curve::Point;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -199,6 +199,35 @@ impl Column {
             other => self.shows(other),
         }
     }
+}
+
+/// A column as the script of a page takes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct PageColumn {
+    key: &'static str,
+    header: &'static str,
+    numeric: bool,
+    kept: bool,
+    detail: bool,
+}
+
+impl PageColumn {
+    /// What names it.
+    pub(crate) fn key(&self) -> &'static str {
+        self.key
+    }
+}
+
+/// A cell as the script of a page takes it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum PageCell {
+    /// Words, which are sorted as they are shown.
+    Text(String),
+    /// A figure as it is shown, and what it is sorted by.
+    Figure(String, f64),
+    /// Nothing to say.
+    Missing,
 }
 
 /// Rows under columns.
@@ -480,6 +509,39 @@ impl Table {
         }
         lines.push('\n');
         lines
+    }
+
+    /// The columns, for the script of a page. The first one is kept on every screen.
+    pub(crate) fn page_columns(&self) -> Vec<PageColumn> {
+        let columns = self.columns.iter().enumerate();
+        let column = |(index, column): (usize, &Column)| PageColumn {
+            key: column.key,
+            header: column.header,
+            numeric: column.kind != CellKind::Text,
+            kept: index == 0 || column.rank == Rank::Kept,
+            detail: column.rank == Rank::Detail,
+        };
+        columns.map(column).collect()
+    }
+
+    /// The cells of each row, for the script of a page.
+    pub(crate) fn page_rows(&self) -> impl Iterator<Item = Vec<PageCell>> + '_ {
+        let cell = |(column, cell): (&Column, &Cell)| {
+            let shown = column.shows(cell);
+            match *cell {
+                Cell::Text(_) => PageCell::Text(shown),
+                Cell::Count(count) => PageCell::Figure(shown, count as f64),
+                Cell::Number(value) | Cell::Below(value) => PageCell::Figure(shown, value),
+                Cell::Spread(spread) => PageCell::Figure(shown, spread.median),
+                Cell::Missing => PageCell::Missing,
+            }
+        };
+        self.rows.iter().map(move |row| self.columns.iter().zip(row).map(cell).collect())
+    }
+
+    /// The same table with no more than so many rows.
+    pub(crate) fn first(&self, rows: usize) -> Self {
+        Self { columns: self.columns.clone(), rows: self.rows.iter().take(rows).cloned().collect() }
     }
 
     /// A `<table>` of HTML.

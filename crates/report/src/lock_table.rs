@@ -1,7 +1,7 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
-use crate::text::{grouped, printable, short, time};
 use crate::page::Unfolded;
+use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{Blocked, Call, KernelRow, KernelTable};
 use profile::{LockRow, LockTable, Times, Usage, Within};
@@ -203,7 +203,8 @@ pub fn rows(table: &LockTable, top: usize) -> Table {
 /// All locks, in a page.
 pub fn page(table: &LockTable) -> Page {
     let command = table.header.command.join(" ");
-    let title = if command.is_empty() { "Locks of a program".to_owned() } else { format!("Locks of {command}") };
+    let title =
+        if command.is_empty() { "Locks of a program".to_owned() } else { format!("Locks of {command}") };
     let mut page = Page::new(&title).paragraphs(&figures(table));
     for warning in &table.header.warnings {
         page = page.warning(warning);
@@ -270,7 +271,10 @@ fn kernel_unfolds_to(row: &KernelRow) -> Unfolded<'_> {
     Unfolded {
         times: vec![("wait".into(), &row.wait)],
         lists: row.calls.iter().map(stack).collect(),
-        facts: vec![("interrupted waits", grouped(row.interrupted)), ("address", format!("{:#x}", row.address))],
+        facts: vec![
+            ("interrupted waits", grouped(row.interrupted)),
+            ("address", format!("{:#x}", row.address)),
+        ],
     }
 }
 

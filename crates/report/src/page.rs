@@ -77,7 +77,7 @@ impl Page {
     /// Adds a table with every column.
     #[must_use]
     pub fn table(mut self, table: &Table) -> Self {
-        let _ = writeln!(self.body, "<div class=\"scroll\">{}</div>", table.html());
+        let _ = writeln!(self.body, "<div class=\"scroll\">{}</div>", table.without_silent_columns().html());
         self
     }
 
@@ -95,6 +95,7 @@ impl Page {
         filters: &[&'static str],
         unfolded: impl IntoIterator<Item = Unfolded<'a>>,
     ) -> Self {
+        let table = table.without_silent_columns();
         let unfolded: Vec<_> = unfolded.into_iter().collect();
         assert_eq!(unfolded.len(), table.len(), "each row unfolds");
         let rows = table.page_rows().zip(&unfolded).map(|(cells, unfolded)| RowData::new(cells, unfolded));
@@ -148,11 +149,8 @@ impl Page {
     /// Adds a plot of medians and ranges.
     #[must_use]
     pub fn ranges(mut self, plot: &RangePlot) -> Self {
-        let _ = writeln!(
-            self.body,
-            "<figure class=\"plot\"><div class=\"scroll\">{}</div></figure>",
-            plot.svg()
-        );
+        let _ =
+            writeln!(self.body, "<figure class=\"plot\"><div class=\"scroll\">{}</div></figure>", plot.svg());
         self
     }
 
@@ -252,7 +250,8 @@ impl TimesData {
             Some(bound) => format!("below {}", time(bound)),
             None => time(times.mean_ns().unwrap_or(0.0)),
         };
-        let mut summary = format!("{} timed, {} in all; mean {mean}", grouped(times.count), time(times.total_ns));
+        let mut summary =
+            format!("{} timed, {} in all; mean {mean}", grouped(times.count), time(times.total_ns));
         match (times.quantile_ns(0.5), times.quantile_ns(0.99)) {
             (Some(half), Some(most)) => {
                 let _ = write!(summary, ", half up to {}, 99 % up to {}.", time(half), time(most));
@@ -359,7 +358,8 @@ mod tests {
     fn the_rows_are_json_with_what_is_shown_and_what_it_is_sorted_by() {
         let page = page();
         let data: serde_json::Value =
-            serde_json::from_str(between(&page, "<script type=\"application/json\">", "</script>")[0]).unwrap();
+            serde_json::from_str(between(&page, "<script type=\"application/json\">", "</script>")[0])
+                .unwrap();
         let [row, other] = [0, 1].map(|row| &data["rows"][row]);
         assert_eq!(row["cells"], serde_json::json!([printable(HOSTILE), ["1,235", 1234.5]]));
         assert!(other["cells"][1].is_null());

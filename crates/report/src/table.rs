@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 use curve::Point;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -48,6 +49,8 @@ pub enum Cell {
     Spread(Spread),
     /// A quantity that is only known to be below this.
     Below(f64),
+    /// A quantity before and after: `1.00 → 2.50`.
+    Sides(f64, f64),
     /// Nothing to say: `-` on a terminal, `null` in JSON, empty in CSV.
     Missing,
 }
@@ -188,6 +191,7 @@ impl Column {
                 format!("{} ({} to {})", number(*median), number(*low), number(*high))
             }
             Cell::Below(bound) => format!("< {}", number(*bound)),
+            Cell::Sides(before, after) => format!("{} → {}", number(*before), number(*after)),
             Cell::Missing => "-".into(),
         }
     }
@@ -285,23 +289,22 @@ impl Table {
     /// wide beside the columns that are always kept is broken. Where lines may have any length, everything is shown, one
     /// line a row, but for columns that say nothing.
     pub fn terminal(&self, screen: Screen) -> String {
-        let said = self.without_silent_columns();
-        said.as_ref().unwrap_or(self).lines(screen)
+        self.without_silent_columns().lines(screen)
     }
 
     /// The table without the columns that are shown only if they say anything, where they do not.
-    fn without_silent_columns(&self) -> Option<Self> {
+    pub(crate) fn without_silent_columns(&self) -> Cow<'_, Self> {
         let silent = |index: usize| self.rows.iter().all(|row| row[index] == Cell::Missing);
         let shown: Vec<usize> = (0..self.columns.len())
             .filter(|&index| !(self.columns[index].only_if_any && silent(index)))
             .collect();
-        (shown.len() < self.columns.len()).then(|| Self {
+        if shown.len() == self.columns.len() {
+            return Cow::Borrowed(self);
+        }
+        let rows = self.rows.iter().map(|row| shown.iter().map(|&index| row[index].clone()).collect());
+        Cow::Owned(Self {
             columns: shown.iter().map(|&index| self.columns[index]).collect(),
-            rows: self
-                .rows
-                .iter()
-                .map(|row| shown.iter().map(|&index| row[index].clone()).collect())
-                .collect(),
+            rows: rows.collect(),
         })
     }
 
@@ -461,6 +464,10 @@ impl Table {
                 ("high".into(), number(*high)),
             ])),
             Cell::Below(bound) => Value::Object(Map::from_iter([("below".into(), number(*bound))])),
+            Cell::Sides(before, after) => Value::Object(Map::from_iter([
+                ("before".into(), number(*before)),
+                ("after".into(), number(*after)),
+            ])),
             Cell::Missing => Value::Null,
         };
         let object = |row: &Vec<Cell>| {
@@ -531,7 +538,9 @@ impl Table {
             match *cell {
                 Cell::Text(_) => PageCell::Text(shown),
                 Cell::Count(count) => PageCell::Figure(shown, count as f64),
-                Cell::Number(value) | Cell::Below(value) => PageCell::Figure(shown, value),
+                Cell::Number(value) | Cell::Below(value) | Cell::Sides(_, value) => {
+                    PageCell::Figure(shown, value)
+                }
                 Cell::Spread(spread) => PageCell::Figure(shown, spread.median),
                 Cell::Missing => PageCell::Missing,
             }
@@ -626,6 +635,8 @@ fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
         Cell::Number(value) => vec![number(*value)],
         Cell::Spread(Spread { low, median, high }) => vec![number(*median), number(*low), number(*high)],
         Cell::Below(bound) => vec![format!("<{}", number(*bound))],
+        // As it is shown: the two together are no number.
+        Cell::Sides(before, after) => vec![format!("{} → {}", short(*before), short(*after))],
         Cell::Missing => vec![String::new()],
     };
     if kind == CellKind::Spread {

@@ -43,7 +43,7 @@ function histogram(times, axis) {
   const x = (ns) => left + width * axis.at(ns);
   const highest = Math.max(...times.buckets.map(([, , count]) => count));
   const bars = times.buckets.map(([from, to, count, label]) => {
-    const bar = (height * count) / highest;
+    const bar = Math.max((height * count) / highest, 1);
     const size = { x: x(from), y: height - bar, width: Math.max(x(to) - x(from) - 0.4, 0.6), height: bar };
     return draw("rect", size, draw("title", {}, `${label}: ${count}`));
   });
@@ -81,12 +81,12 @@ function unfolded(columns, row) {
     const axis = drawn.length > 0 ? decades(drawn) : null;
     content.append(make("div", { class: "histograms" }, ...row.times.map((times) => distribution(times, axis))));
   }
-  for (const list of row.lists) {
-    content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, line))));
-  }
   const all = [...facts.map(([name, cell]) => [name, shown(cell)]), ...row.facts];
   const pairs = all.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
   content.append(make("h3", {}, "All figures"), make("dl", {}, ...pairs));
+  for (const list of row.lists) {
+    content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, line))));
+  }
   return content;
 }
 
@@ -98,9 +98,8 @@ class RowTable {
     this.order = null;
     this.head = make("tr");
     this.body = make("tbody");
-    const [, heading] = [section, document.getElementById(section.getAttribute("aria-labelledby"))];
-    const caption = heading ? heading.textContent : this.columns[0].header;
-    this.table = make("table", { class: "few", "aria-label": caption }, make("thead", {}, this.head), this.body);
+    const label = { class: "few", "aria-labelledby": section.getAttribute("aria-labelledby") };
+    this.table = make("table", label, make("thead", {}, this.head), this.body);
     this.status = make("p", { class: "status", role: "status" });
     this.next = make("button", { type: "button" });
     this.all = make("button", { type: "button" }, "Show all");
@@ -151,7 +150,7 @@ class RowTable {
   }
 
   sortBy(index) {
-    const first = this.columns[index].numeric ? -1 : 1;
+    const first = this.rows.some((row) => Array.isArray(row.cells[index])) ? -1 : 1; // of figures the greatest first
     const again = this.order?.index === index;
     this.order = { index, sign: again ? -this.order.sign : first };
     this.redraw();
@@ -187,7 +186,8 @@ class RowTable {
     this.body.append(...rows.flatMap((row) => this.drawRow(row)));
     const [drawn, found, all] = [this.found - this.left.length, this.found, this.rows.length].map(count);
     const filtered = found === all ? "" : ` of ${all}`;
-    this.status.textContent = drawn === found ? `${found}${filtered} rows` : `${found}${filtered} rows; the first ${drawn} are shown`;
+    const rest = drawn === found ? "" : `; the first ${drawn} are shown`;
+    this.status.textContent = `${found}${filtered} ${all === "1" ? "row" : "rows"}${rest}`;
     this.next.textContent = `Show ${Math.min(PART, this.left.length)} more`;
     this.next.hidden = this.left.length === 0;
     this.all.hidden = this.left.length <= PART;

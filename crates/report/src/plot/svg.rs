@@ -175,9 +175,8 @@ fn ring<'a, C: Clone + 'a>(at: C, index: usize) -> DynElement<'a, SVGBackend<'a>
 
 /// Marks the first point at which a curve has collapsed.
 fn cross<'a, C: Clone + 'a>(at: C, index: usize) -> DynElement<'a, SVGBackend<'a>, C> {
-    let stroke = |up: i32| {
-        PathElement::new([(-MARK, -up * MARK), (MARK, up * MARK)], colour(index).stroke_width(2))
-    };
+    let stroke =
+        |up: i32| PathElement::new([(-MARK, -up * MARK), (MARK, up * MARK)], colour(index).stroke_width(2));
     (EmptyElement::at(at) + stroke(1) + stroke(-1)).into_dyn()
 }
 

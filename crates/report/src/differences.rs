@@ -1,6 +1,6 @@
 //! What grew between two profiles, for people.
 
-use crate::lock_table::times;
+use crate::lock_table::{USE, times};
 use crate::page::Unfolded;
 use crate::text::{grouped, short};
 use crate::{Cell, Column, Page, Screen, Table};
@@ -58,7 +58,7 @@ pub fn page(diff: &Diff, tables: [&LockTable; 2]) -> Page {
     }
     if let Some(kernel) = &diff.kernel {
         let unfolded = kernel.iter().map(|_| Unfolded::default());
-        page = page.rows("By lock of the kernel", &kernel_table(kernel, usize::MAX), &["use"], unfolded);
+        page = page.rows("By lock of the kernel", &kernel_table(kernel, usize::MAX), &[USE], unfolded);
     }
     page
 }

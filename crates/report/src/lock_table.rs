@@ -200,6 +200,9 @@ pub fn rows(table: &LockTable, top: usize) -> Table {
     shown
 }
 
+/// The filter of locks by their kind and how they are used.
+pub(crate) const USE: (&str, &str) = ("use", "kind and use");
+
 /// All locks, in a page.
 pub fn page(table: &LockTable) -> Page {
     let command = table.header.command.join(" ");
@@ -215,10 +218,10 @@ pub fn page(table: &LockTable) -> Page {
         rows.row(cells);
         unfolded.push(unfolds_to(row, usage));
     });
-    page = page.rows("Locks", &rows, &["use", "file"], unfolded);
+    page = page.rows("Locks", &rows, &[USE, ("file", "program or library")], unfolded);
     if let Some(kernel) = &table.kernel {
         let unfolded = kernel.rows.iter().map(kernel_unfolds_to);
-        page = page.rows("Locks of the kernel", &kernel_rows(kernel, usize::MAX), &["use"], unfolded);
+        page = page.rows("Locks of the kernel", &kernel_rows(kernel, usize::MAX), &[USE], unfolded);
         page = page.paragraphs(&kernel_head(kernel));
     }
     page

@@ -11,6 +11,7 @@ use base64::Engine as _;
 use profile::Times;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page/page.css");
@@ -82,7 +83,7 @@ impl Page {
     }
 
     /// Adds a section with a table that can have thousands of rows. Its reader sorts and filters them, by their names and by
-    /// what they have in the columns of these keys, and unfolds each to all of its columns and what is given here for it.
+    /// what they have in the columns of these keys, whose choices have these names, and unfolds each to all of its columns and what is given here for it.
     ///
     /// # Panics
     ///
@@ -92,15 +93,20 @@ impl Page {
         mut self,
         heading: &str,
         table: &Table,
-        filters: &[&'static str],
+        filters: &[Filter],
         unfolded: impl IntoIterator<Item = Unfolded<'a>>,
     ) -> Self {
         let table = table.without_silent_columns();
         let unfolded: Vec<_> = unfolded.into_iter().collect();
         assert_eq!(unfolded.len(), table.len(), "each row unfolds");
-        let rows = table.page_rows().zip(&unfolded).map(|(cells, unfolded)| RowData::new(cells, unfolded));
-        let data = TableData { columns: table.page_columns(), rows: rows.collect(), filters };
-        assert!(filters.iter().all(|key| data.columns.iter().any(|column| column.key() == *key)), "keys");
+        let mut lists = Lists::default();
+        let rows = table.page_rows().zip(&unfolded);
+        let rows = rows.map(|(cells, unfolded)| RowData::new(cells, unfolded, &mut lists)).collect();
+        let data = TableData { columns: table.page_columns(), rows, lists: lists.all, filters };
+        assert!(
+            filters.iter().all(|(key, _)| data.columns.iter().any(|column| column.key() == *key)),
+            "keys"
+        );
         let id = self.next_id();
         let more = match table.len().saturating_sub(WITHOUT_SCRIPT) {
             0 => String::new(),
@@ -202,21 +208,42 @@ fn json(data: &impl Serialize) -> String {
 struct TableData<'a> {
     columns: Vec<PageColumn>,
     rows: Vec<RowData>,
-    filters: &'a [&'static str],
+    lists: Vec<ListData>,
+    filters: &'a [Filter],
 }
+
+/// A column that rows are filtered by: its key, and what the choice is called.
+type Filter = (&'static str, &'static str);
 
 #[derive(Serialize)]
 struct RowData {
     cells: Vec<PageCell>,
     times: Vec<TimesData>,
-    lists: Vec<ListData>,
+    /// By their places among the lists of the table.
+    lists: Vec<usize>,
     facts: Vec<(&'static str, String)>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 struct ListData {
     name: String,
     lines: Vec<String>,
+}
+
+/// Lists, each once: thousands of locks are made by the same calls.
+#[derive(Default)]
+struct Lists {
+    all: Vec<ListData>,
+    places: HashMap<ListData, usize>,
+}
+
+impl Lists {
+    fn place(&mut self, list: ListData) -> usize {
+        *self.places.entry(list).or_insert_with_key(|list| {
+            self.all.push(list.clone());
+            self.all.len() - 1
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -228,7 +255,7 @@ struct TimesData {
 }
 
 impl RowData {
-    fn new(cells: Vec<PageCell>, unfolded: &Unfolded<'_>) -> Self {
+    fn new(cells: Vec<PageCell>, unfolded: &Unfolded<'_>, known: &mut Lists) -> Self {
         let times = unfolded.times.iter().filter(|(_, times)| times.count > 0);
         let lists = unfolded.lists.iter().filter(|(_, lines)| !lines.is_empty());
         let list = |(name, lines): &(String, Vec<String>)| ListData {
@@ -238,7 +265,7 @@ impl RowData {
         Self {
             cells,
             times: times.map(|(name, times)| TimesData::new(name, times)).collect(),
-            lists: lists.map(list).collect(),
+            lists: lists.map(|one| known.place(list(one))).collect(),
             facts: unfolded.facts.iter().map(|(name, fact)| (*name, printable(fact))).collect(),
         }
     }
@@ -330,7 +357,7 @@ mod tests {
             .paragraphs(HOSTILE)
             .warning(HOSTILE)
             .table(&table)
-            .rows(HOSTILE, &table, &["name"], [unfolded(), unfolded()])
+            .rows(HOSTILE, &table, &[("name", "names")], [unfolded(), unfolded()])
             .plot(&plot)
             .ranges(&ranges)
             .html()
@@ -366,7 +393,12 @@ mod tests {
         assert_eq!(row["times"][0]["buckets"], serde_json::json!([[10.0, 20.0, 3, "10.0 ns to 20.0 ns"]]));
         let summary = "3 timed, 45.0 ns in all; mean 15.0 ns, half up to 15.0 ns, 99 % up to 19.9 ns.";
         assert_eq!(row["times"][0]["summary"], summary);
-        assert_eq!(row["lists"].as_array().unwrap().len(), 1, "an empty list says nothing");
+        assert_eq!(
+            data["lists"].as_array().unwrap().len(),
+            1,
+            "an empty list says nothing, and each is there once"
+        );
+        assert_eq!((&row["lists"], &other["lists"]), (&serde_json::json!([0]), &serde_json::json!([0])));
         assert_eq!(data["columns"][0]["kept"], true);
     }
 

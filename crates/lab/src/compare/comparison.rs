@@ -339,7 +339,7 @@ impl Compared<'_> {
             ..Unfolded::default()
         };
         page = page.ranges(&self.plot());
-        page = page.rows("Locks", &self.table(), &["verdict"], self.rows.iter().map(runs));
+        page = page.rows("Locks", &self.table(), &[("verdict", "verdict")], self.rows.iter().map(runs));
         page = page.paragraphs(&self.explanation());
         page.paragraphs(&self.untouched().join("\n"))
     }

@@ -73,7 +73,7 @@ function distribution(times, axis) {
 }
 
 /** All that is known of a row. */
-function unfolded(columns, row) {
+function unfolded(columns, lists, row) {
   const facts = columns.map((column, index) => [column.header, row.cells[index]]).filter(([, cell]) => cell !== null);
   const content = make("div");
   if (row.times.length > 0) {
@@ -84,7 +84,7 @@ function unfolded(columns, row) {
   const all = [...facts.map(([name, cell]) => [name, shown(cell)]), ...row.facts];
   const pairs = all.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
   content.append(make("h3", {}, "All figures"), make("dl", {}, ...pairs));
-  for (const list of row.lists) {
+  for (const list of row.lists.map((place) => lists[place])) {
     content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, line))));
   }
   return content;
@@ -116,13 +116,13 @@ class RowTable {
     this.search.addEventListener("input", () => this.redraw());
     const bar = make("div", { class: "controls", role: "search" });
     bar.append(make("label", { class: "text" }, `${this.columns[0].header} contains`, this.search));
-    this.selects = this.filters.map((key) => {
+    this.selects = this.filters.map(([key, name]) => {
       const index = this.columns.findIndex((column) => column.key === key);
       const values = [...new Set(this.rows.map((row) => row.cells[index] ?? ""))].sort(collator.compare);
       const options = values.map((text) => make("option", { value: text }, text === "" ? "(unknown)" : text));
       const select = make("select", {}, make("option", { value: "all" }, "all"), ...options);
       select.addEventListener("change", () => this.redraw());
-      bar.append(make("label", { class: "text" }, this.columns[index].header, select));
+      bar.append(make("label", { class: "text" }, name, select));
       return { index, select };
     });
     this.everything = make("input", { type: "checkbox" });
@@ -203,7 +203,7 @@ class RowTable {
     below.hidden = true;
     const show = (open) => {
       if (open && below.childElementCount === 0) {
-        below.append(make("td", { colspan: this.places.length }, unfolded(this.columns, row)));
+        below.append(make("td", { colspan: this.places.length }, unfolded(this.columns, this.lists, row)));
       }
       below.hidden = !open;
       button.setAttribute("aria-expanded", String(open));

@@ -104,31 +104,50 @@ fn strings(value: &Value) -> Vec<&str> {
     value.as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect()
 }
 
+/// The row of a lock among those of a page.
+fn row_of<'a>(page: &'a Value, lock: &str) -> &'a Value {
+    let rows = page["rows"].as_array().expect("rows");
+    rows.iter().find(|row| row["cells"][0] == lock).expect("the lock")
+}
+
+/// The buckets of a distribution that a row unfolds to.
+fn buckets<'a>(row: &'a Value, name: &str) -> Vec<[&'a Value; 3]> {
+    let times = row["times"].as_array().expect("times").iter().find(|times| times["name"] == name);
+    let buckets = times.expect("the distribution")["buckets"].as_array().expect("buckets");
+    buckets.iter().map(|bucket| [0, 1, 2].map(|place| &bucket[place])).collect()
+}
+
 #[test]
 fn the_figures_of_a_page_are_those_of_the_json() {
     let directory = tempfile::tempdir().expect("a place");
     let profile = profile(&Source::program("injected.c").compile(), directory.path());
-    let page = data(&page(directory.path(), &["report", &profile, "--top", "1"]));
     let report = json(&["report", &profile, "--json"]);
-    let row = report["rows"].as_array().expect("rows").iter().find(|row| row["name"] == "hot_lock");
-    let usage = &row.expect("the lock")["exclusive"];
-    let rows = page["rows"].as_array().expect("rows");
-    assert!(rows.len() >= 5, "all rows, whatever is printed: {page}");
-    let shown = rows.iter().find(|row| row["cells"][0] == "hot_lock").expect("the lock");
+    let rows = report["rows"].as_array().expect("rows");
+    let usage = &rows.iter().find(|row| row["name"] == "hot_lock").expect("the lock")["exclusive"];
+    let reported = usage["hold_same"]["buckets"].as_array().expect("buckets").iter();
+    let reported: Vec<_> =
+        reported.map(|bucket| ["from_ns", "to_ns", "count"].map(|key| &bucket[key])).collect();
+    assert!(!reported.is_empty(), "{usage}");
+
+    let locks = data(&page(directory.path(), &["report", &profile, "--top", "1"]));
+    assert!(
+        locks["rows"].as_array().is_some_and(|rows| rows.len() >= 5),
+        "all, whatever is printed: {locks}"
+    );
+    let shown = row_of(&locks, "hot_lock");
+    let columns = locks["columns"].as_array().expect("columns");
     let cell = |key: &str| {
-        let columns = page["columns"].as_array().expect("columns");
         &shown["cells"][columns.iter().position(|column| column["key"] == key).expect("the column")][1]
     };
     assert_eq!(cell("acquisitions").as_f64(), usage["acquisitions"].as_f64());
     assert_eq!(cell("waited_ms").as_f64(), usage["wait"]["total_ns"].as_f64().map(|ns| ns / 1e6));
-    let same_core = shown["times"].as_array().expect("times").iter();
-    let same_core = same_core.filter(|times| times["name"] == "critical section, last holder on this core");
-    let buckets = same_core.flat_map(|times| times["buckets"].as_array().expect("buckets"));
-    let buckets: Vec<_> = buckets.map(|bucket| [&bucket[0], &bucket[1], &bucket[2]]).collect();
-    let reported = usage["hold_same"]["buckets"].as_array().expect("buckets").iter();
-    let reported: Vec<_> =
-        reported.map(|bucket| ["from_ns", "to_ns", "count"].map(|key| &bucket[key])).collect();
-    assert!(!reported.is_empty() && buckets == reported, "{buckets:?} {reported:?}");
+    assert_eq!(buckets(shown, "critical section, last holder on this core"), reported);
+
+    let grown = data(&page(directory.path(), &["diff", &profile, &profile]));
+    for when in ["before", "after"] {
+        let name = format!("critical section, last holder on this core, {when}");
+        assert_eq!(buckets(row_of(&grown, "hot_lock"), &name), reported);
+    }
 }
 
 #[test]

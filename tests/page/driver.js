@@ -22,7 +22,8 @@ function contrast(one, other) {
   const [light, dark] = [one, other].map((name) => {
     const digits = style.getPropertyValue(name).trim().slice(1);
     const pairs = digits.length === 3 ? [...digits].map((digit) => digit + digit) : digits.match(/../g);
-    const [r, g, b] = pairs.map((pair) => parseInt(pair, 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = pairs.map((pair) => linear(parseInt(pair, 16) / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   }).sort((a, b) => b - a);
   return (light + 0.05) / (dark + 0.05);
@@ -32,7 +33,7 @@ const section = document.querySelector("section.rows");
 if (section) {
   outcome.names = names(section);
   outcome.status = section.querySelector(".status").textContent;
-  outcome.markup = all("tbody *", section).map((element) => element.localName).filter((name) => name === "script" || name === "img");
+  outcome.markup = all("tbody script, tbody img", section).map((element) => element.localName);
 
   const figures = header(section, "section ns") ? "section ns" : "growth";
   for (const order of ["first", "second"]) {
@@ -57,7 +58,8 @@ if (section) {
   section.querySelector("input[type=checkbox]").click();
   outcome.columns = [columns, all("thead th", section).length];
 
-  const button = all("tbody th > button", section).find((button) => button.textContent === "hot_lock") ?? section.querySelector("tbody th > button");
+  const buttons = all("tbody th > button", section);
+  const button = buttons.find((button) => button.textContent === "hot_lock") ?? buttons[0];
   outcome.before = button.ariaExpanded;
   button.click();
   const below = document.getElementById(button.getAttribute("aria-controls"));
@@ -80,7 +82,8 @@ if (section) {
 
 const figure = document.querySelector("figure.plot");
 if (figure) {
-  const visible = () => all(".scroll", figure).filter((picture) => picture.offsetHeight > 0 && picture.querySelector("svg"));
+  const pictures = all(".scroll", figure).filter((picture) => picture.querySelector("svg"));
+  const visible = () => pictures.filter((picture) => picture.offsetHeight > 0);
   const lines = (picture) => picture.querySelectorAll("polyline").length;
   outcome.pictures = ["linear", "logarithmic"].map((axis) => {
     figure.querySelector(`input.${axis}`)?.click();
@@ -89,9 +92,11 @@ if (figure) {
   outcome.values = all("details.values tbody tr", figure).length;
 }
 
-outcome.unnamed = all("input, select, button").filter((control) => !control.labels?.length && control.textContent === "" && !control.hidden).length;
-const readable = [["--ink", "--paper"], ["--soft", "--paper"], ["--soft", "--shade"], ["--ink", "--shade"], ["--link", "--paper"], ["--warning", "--paper"]];
-outcome.contrast = Math.min(...readable.map(([ink, paper]) => contrast(ink, paper)));
+const unnamed = (control) => !control.labels?.length && control.textContent === "" && !control.hidden;
+outcome.unnamed = all("input, select, button").filter(unnamed).length;
+const onPaper = ["--ink", "--soft", "--link", "--warning"].map((ink) => contrast(ink, "--paper"));
+const onShade = ["--ink", "--soft"].map((ink) => contrast(ink, "--shade"));
+outcome.contrast = Math.min(...onPaper, ...onShade);
 outcome.dark = matchMedia("(prefers-color-scheme: dark)").matches;
 outcome.width = [document.documentElement.scrollWidth, innerWidth];
 outcome.title = document.title;
@@ -99,5 +104,6 @@ outcome.requests = performance.getEntriesByType("resource").map((entry) => entry
 
 const element = document.createElement("pre");
 element.id = "outcome";
-element.textContent = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const escaped = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
+element.textContent = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
 document.body.append(element);

@@ -590,6 +590,20 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_the_kernels_locks_with_all_their_stacks() {
+        let page = page(&with_kernel()).html();
+        for part in [
+            "<h1>Locks of ./server --threads 8</h1>",
+            "Warning: the file was full",
+            "Locks of the kernel</h2>",
+            "ext4_evict_inode [ext4]",
+            r#"{"name":"Waited 700 times, 410 µs in all, from","lines":["_raw_spin_lock","lockref_get_not_dead","#,
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+    }
+
+    #[test]
     fn comma_separated_values_have_the_kernels_locks_in_the_same_columns() {
         let csv = csv(&with_kernel());
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());

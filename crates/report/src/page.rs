@@ -82,12 +82,12 @@ impl Page {
         self
     }
 
-    /// Adds a section with a table that can have thousands of rows. Its reader sorts and filters them, by their names and by
-    /// what they have in the columns of these keys, whose choices have these names, and unfolds each to all of its columns and what is given here for it.
+    /// Adds a section with a table that can have thousands of rows. Its reader sorts them, filters them by the names in the first
+    /// column and by these columns, and unfolds each to all of its columns and what is given here for it.
     ///
     /// # Panics
     ///
-    /// When there is not one of `unfolded` for each row, or when no column has one of the keys.
+    /// When there is not one of `unfolded` for each row, or when a filter is for a column that is not there.
     #[must_use]
     pub fn rows<'a>(
         mut self,
@@ -105,20 +105,16 @@ impl Page {
         let data = TableData { columns: table.page_columns(), rows, lists: lists.all, filters };
         assert!(
             filters.iter().all(|(key, _)| data.columns.iter().any(|column| column.key() == *key)),
-            "keys"
+            "a filter has a column"
         );
         let id = self.next_id();
-        let more = match table.len().saturating_sub(WITHOUT_SCRIPT) {
-            0 => String::new(),
-            more => format!("<p>{} more rows are shown with scripts.</p>", grouped(more as u64)),
-        };
         let _ = writeln!(
             self.body,
             "<section class=\"rows\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{heading}</h2>\n\
-             <noscript><div class=\"scroll\">{table}</div>{more}</noscript>\n\
+             <noscript>{first}</noscript>\n\
              <script type=\"application/json\">{data}</script>\n</section>",
             heading = html(heading),
-            table = table.first(WITHOUT_SCRIPT).html(),
+            first = first_rows(&table),
             data = json(&data),
         );
         self
@@ -190,6 +186,15 @@ impl Page {
             script = SCRIPT,
         )
     }
+}
+
+/// What readers without scripts see of a table.
+fn first_rows(table: &Table) -> String {
+    let more = match table.len().saturating_sub(WITHOUT_SCRIPT) {
+        0 => String::new(),
+        more => format!("<p>The rest, {} rows, is shown with scripts.</p>", grouped(more as u64)),
+    };
+    format!("<div class=\"scroll\">{}</div>{more}", table.first(WITHOUT_SCRIPT).html())
 }
 
 /// How a policy names a text that it allows.
@@ -434,6 +439,6 @@ mod tests {
         let page = Page::new("t").rows("Locks", &table, &[], (0..rows).map(|_| Unfolded::default())).html();
         let static_part = between(&page, "<noscript>", "</noscript>")[0];
         assert!(static_part.contains(">lock 99<") && !static_part.contains(">lock 100<"));
-        assert!(static_part.contains("150 more rows"));
+        assert!(static_part.contains("The rest, 150 rows,"));
     }
 }

@@ -1,6 +1,7 @@
 //! `contend compare`: one program under several locks, fairly.
 
 use crate::arguments::{self, Numbers};
+use crate::output::own_command_line;
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
 use anyhow::Context as _;
@@ -9,6 +10,7 @@ use lab::compare::rounds::{Metric, exit_code};
 use lab::compare::statistics::Better;
 use lab::compare::{Comparison, candidates, swaps};
 use lab::host;
+use lab::output_file::OutputFile;
 use regex::Regex;
 use report::{Screen, text};
 use std::ffi::OsString;
@@ -37,6 +39,8 @@ use std::time::Duration;
   A throughput, and a time, that the program prints:
     contend compare --metric '([0-9.]+) ops/sec' -- db_bench --threads=4
     contend compare --metric 'real +([0-9.]+)' --lower-is-better -- CMD
+  A page for a browser, in which each lock unfolds to its runs:
+    contend compare --html locks.html -- CMD
   For a script:
     contend compare --json -- CMD | jq '.rows[] | {lock, times_glibc}'"
 )]
@@ -79,6 +83,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
+    /// Write plot, table and every run's value as a page as well: one file for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -118,6 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metric,
         time_limit: args.time_limit,
     };
+    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
     if !args.pin.is_empty() {
         host::run_on(&Numbers::all(&args.pin))?;
     }
@@ -145,6 +154,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     progress::warn(&compared.noise.warnings());
+    if let Some(file) = page {
+        file.write(&compared.page().made_by(&own_command_line()).html())?;
+    }
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
     let finished = format!("{finished} of {} rounds were finished", args.runs);
     Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))

@@ -31,6 +31,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("help", Some('h'), &[], "print help"),
     ("higher-is-better", None, &[], "the metric is a throughput"),
     ("host-times", None, &[], "add what differs from run to run"),
+    ("html", None, &["FILE", "DIR"], "write a page for a browser"),
     ("interval", None, &["DURATION"], "the time from one look to the next"),
     ("iterations", None, &["N"], "iterations on the processor"),
     ("json", None, &[], "print everything as JSON"),

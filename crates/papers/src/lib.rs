@@ -21,7 +21,7 @@ use curve::Series;
 use lab::progress::Progress;
 use model::Variant;
 use published::Fault;
-use report::{Plot, Screen, Table};
+use report::{Page, Plot, Screen, Table};
 
 /// Computes a figure; a fitted c is fitted anew under the variant of the model.
 type Compute = fn(Variant, &dyn Progress) -> anyhow::Result<Reproduction>;
@@ -192,6 +192,20 @@ impl Reproduction {
         let notes = self.notes.iter().map(|note| format!("{note}\n")).collect::<String>();
         let faults = published::footnotes(&self.faults);
         format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(Screen::FILE))
+    }
+
+    /// Title, table, plots, notes and faults for a browser.
+    ///
+    /// # Errors
+    ///
+    /// Curves of several units.
+    pub fn page(&self) -> anyhow::Result<Page> {
+        let mut page = Page::new(self.title).table(&self.table);
+        for series in &self.plots {
+            page = page.heading(&series.title).plot(&drawn(series)?);
+        }
+        let notes = page.heading("Notes").paragraphs(&self.notes.join("\n"));
+        Ok(notes.paragraphs(&published::footnotes(&self.faults)))
     }
 
     /// Each plot as SVG with the name of its file: `name.svg`, or `name-TITLE.svg` where there are several.

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use locks::catalogue::Lock;
 use profile::tally::SharedTally;
 use pthread::object::ObjectKind;
+use report::page::{Page, Unfolded};
 use report::{Cell, Column, RangePlot, Table, text};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -318,6 +319,29 @@ impl Compared<'_> {
             plot.row(row.lock.as_str(), row.spread());
         }
         plot
+    }
+
+    /// Table, plot and remarks for a browser. Each lock unfolds to its runs.
+    pub fn page(&self) -> Page {
+        let mut page = Page::new(&format!("{} under several locks", self.asked.command_line()));
+        page = page.paragraphs(&self.instruction().unwrap_or_default());
+        for warning in self.noise.warnings() {
+            page = page.warning(&warning);
+        }
+        let runs = |row: &LockRuns| Unfolded {
+            lists: vec![
+                (
+                    "Runs, in order".into(),
+                    row.values.iter().map(|value| value.map_or("no value".into(), text::short)).collect(),
+                ),
+                ("What the program wrote last".into(), row.output_tail.lines().map(str::to_owned).collect()),
+            ],
+            ..Unfolded::default()
+        };
+        page = page.ranges(&self.plot());
+        page = page.rows("Locks", &self.table(), &[("verdict", "verdict")], self.rows.iter().map(runs));
+        page = page.paragraphs(&self.explanation());
+        page.paragraphs(&self.untouched().join("\n"))
     }
 
     /// Of each lock, how many objects of each kind it stood in for.

@@ -151,7 +151,12 @@ fn figures(table: &LockTable) -> String {
     };
     match &h.blocked {
         Some(blocked) => {
-            let _ = writeln!(lines, "{}", blocked_in(blocked));
+            let mut line = blocked_in(blocked);
+            if let Some(more) = without_a_core(h.queued_ns) {
+                line.push(' ');
+                line.push_str(&more);
+            }
+            let _ = writeln!(lines, "{line}");
         }
         None => {
             lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
@@ -185,12 +190,19 @@ fn blocked_in(blocked: &Blocked) -> String {
     }
     let total_ns = blocked.total_ns();
     let coverage = if blocked.recorded_ns() + blocked.missed_ns() < HARDLY * total_ns {
-        "Hardly any of that can have been waits for locks.".to_owned()
+        "Hardly any of that can have been waits for the program's own locks.".to_owned()
     } else {
         let part = 100.0 * blocked.coverage().ratio();
         format!("Coverage {part:.0} %: the recorded part of what may have been waits for locks.")
     };
     format!("Threads were blocked for {}: {}. {coverage}", time(total_ns), parts.join(", "))
+}
+
+/// How long threads could have gone on, and had no core.
+fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
+    const LEAST_NS: f64 = 1e6;
+    let queued_ns = queued_ns.filter(|&ns| ns >= LEAST_NS)?;
+    Some(format!("Besides, they were ready for {} and had no core.", time(queued_ns)))
 }
 
 /// The first `top` locks, a row for each way of using them.

@@ -292,7 +292,7 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         format!("{} on {all_cores} cores: {}.", picture.workload, told.collect::<Vec<_>>().join("; "))
     }));
     notes.extend([
-        "M is a million operations a second. Wasted is the part of the time of all cores that is spent in transactions that abort."
+        "M is a million operations a second, k a thousand. Wasted is the part of the time of all cores that is spent in transactions that abort."
             .into(),
         limits(&hardware),
         "Whoever acquires the lock aborts the transactions, and those who abort acquire it: the lemming effect. The policies differ \
@@ -311,7 +311,10 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
 /// What a run did, in a few words.
 fn told(label: &str, run: &SimulatedRun) -> String {
     let counts = run.report.transactions;
-    let rate = format!("{label} {:.2} M", run.throughput() / 1e6);
+    let rate = match run.throughput() {
+        few if few < 1e5 => format!("{label} {:.0} k", few / 1e3),
+        many => format!("{label} {:.2} M", many / 1e6),
+    };
     if counts.is_zero() {
         return rate;
     }

@@ -92,7 +92,14 @@ impl Locks {
 
     /// What each lock has counted.
     pub(crate) fn counts(&self) -> Vec<LockCounts> {
-        self.all.iter().map(|lock| lock.counts).collect()
+        let with_fallbacks = |mut counts: LockCounts| {
+            if !counts.transactions.is_zero() {
+                counts.transactions.fallbacks =
+                    counts.acquisitions.saturating_sub(counts.transactions.committed);
+            }
+            counts
+        };
+        self.all.iter().map(|lock| with_fallbacks(lock.counts)).collect()
     }
 }
 

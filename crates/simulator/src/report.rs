@@ -137,6 +137,8 @@ pub struct TransactionCounts {
     /// Those that aborted, by [`Cause::ALL`]; by the causes' names where serialised.
     #[serde(serialize_with = "by_cause")]
     pub aborted: [u64; Cause::ALL.len()],
+    /// Sections of locks with transactions that held the lock instead.
+    pub fallbacks: u64,
     /// What those that aborted took, from the beginning until the thread went on there, in picoseconds.
     pub wasted_ps: Time,
 }

@@ -979,5 +979,11 @@ fn who_tries_again_one_by_one_aborts_nobody_who_elides() {
     let (elided, counts) = counters(transactional::run_counters::<M, Elided<RetryOneByOne<M>>>);
     // One section in ten conflicts with another such one. With the second lock on the lock's line nearly all do.
     assert!(counts.all_aborted() < counts.begun / 4, "{counts:?}");
+    assert!(counts.fallbacks < counts.committed / 100, "{counts:?}");
+    let (_, of_lemmings) = counters(transactional::run_counters::<M, Elided<RetryThenSkip<M>>>);
+    assert!(
+        of_lemmings.fallbacks > of_lemmings.committed,
+        "who aborts acquires, and all follow: {of_lemmings:?}"
+    );
     assert!(elided > 2 * acquired, "{elided}, and {acquired} with the lock");
 }

@@ -172,8 +172,11 @@ pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
         Column::number("begun", "transactions"),
         Column::percent("committed", "committed %").kept(),
     ];
-    let wasted = Column::percent("wasted", "wasted time %").kept();
-    let columns = first.into_iter().chain(CAUSES.map(|(_, column)| column)).chain([wasted]);
+    let last = [
+        Column::number("fallbacks", "sections that held the lock"),
+        Column::percent("wasted", "wasted time %").kept(),
+    ];
+    let columns = first.into_iter().chain(CAUSES.map(|(_, column)| column)).chain(last);
     let mut table = Table::new(columns);
     let measured = measured.iter().filter(|one| !one.report.transactions.is_zero()).collect::<Vec<_>>();
     for one in &measured {
@@ -184,7 +187,7 @@ pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
             [Cell::from(one.lock), Cell::from(one.cores), Cell::from(counts.begun), share(counts.committed)];
         let aborted = CAUSES.map(|(cause, _)| share(counts.aborted_by(cause)));
         let wasted = Cell::from(counts.wasted_ps as f64 / all_ps.max(1.0));
-        table.row(first.into_iter().chain(aborted).chain([wasted]));
+        table.row(first.into_iter().chain(aborted).chain([Cell::from(counts.fallbacks), wasted]));
     }
     (!measured.is_empty()).then_some(table)
 }
@@ -299,11 +302,12 @@ mod tests {
             begun: 2_000,
             committed: 1_500,
             aborted: [300, 100, 60, 30, 10, 0],
+            fallbacks: 77,
             wasted_ps: 250_000,
         };
         let text = |screen: Screen| transaction_table(&measured).expect("of one run").terminal(screen);
         let shown = every_screen(&["ticket-proportional"], text);
-        for share in ["75.0", "15.0", "5.0", "3.0", "1.5", "0.5", "25.0"] {
+        for share in ["75.0", "77", "15.0", "5.0", "3.0", "1.5", "0.5", "25.0"] {
             assert!(shown.contains(share), "{share}: {shown}");
         }
     }

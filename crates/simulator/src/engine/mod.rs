@@ -535,6 +535,8 @@ impl Engine {
     pub(crate) fn report(&self) -> Report {
         let (all_lines, lines) = self.memory.report();
         let Scheduler { context_switches, sleeps, wakes, .. } = self.scheduler;
+        let locks = self.locks.counts();
+        let fallbacks = locks.iter().map(|lock| lock.transactions.fallbacks).sum();
         let totals = Totals {
             events: self.progress.events,
             misses: self.memory.misses,
@@ -548,8 +550,8 @@ impl Engine {
             elapsed_ns: self.clock.now / PS_PER_NS,
             all_lines,
             lines,
-            locks: self.locks.counts(),
-            transactions: self.transactions,
+            locks,
+            transactions: TransactionCounts { fallbacks, ..self.transactions },
             totals,
         }
     }

@@ -133,6 +133,7 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
         Workload::Futex(args) => futex::run(bench, args.load(), &args.options()?),
+        Workload::Aim7(args) if args.list => Ok(aim7::list()),
         Workload::Aim7(args) => aim7::run(bench, &args.options()),
         Workload::Aim7User(_) => anyhow::bail!("aim7-user is what `contend bench aim7` runs"),
         Workload::Pair(args) => pair::run(bench, &args.options()),

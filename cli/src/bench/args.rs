@@ -530,14 +530,13 @@ impl Futex {
 /// You see jobs a minute, CPU time, and the plateau: median and range over the last third of the numbers of users.
 ///
 /// The mixes are all_utime, alltests, compute, custom, dbase, disk, five_sec, fserver, high_systime, long, new_dbase, new_fserver,
-/// shared and short.
+/// shared and short; --list says what each stands for, and what each job does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench aim7 --mix fserver,high_systime
   contend bench aim7 --mix all --svg aim7.svg     # a plateau for every mix (some minutes)
   contend bench aim7 --mix shared --users 1..16 --json | jq '.tables.plateaus'
-  contend profile --kernel -- contend bench aim7 --mix fserver --users 32
-  contend compare --metric 'fserver plateau: ([0-9]+)' --higher-is-better -- contend bench aim7 --users 8")]
+  contend profile --kernel -- contend bench aim7 --mix fserver --users 32")]
 pub(crate) struct Aim7 {
     /// Mixes by name, or all
     #[arg(long, value_name = "MIX,…", value_delimiter = ',', default_value = "fserver")]
@@ -554,6 +553,10 @@ pub(crate) struct Aim7 {
     /// Decides the order of each user's jobs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    /// List the mixes and the jobs, and run none
+    #[arg(long, conflicts_with_all = ["mix", "users", "runs", "seed", "svg"])]
+    pub(crate) list: bool,
 
     #[command(flatten)]
     pub(crate) output: Output,

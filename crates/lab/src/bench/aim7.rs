@@ -18,17 +18,18 @@ use super::stage::Stage;
 use super::timing::{Bench, CUT_SHORT};
 use crate::compare::statistics;
 use crate::interrupt;
-use crate::noise::Watch;
+use crate::noise::{Noise, Watch};
 use crate::progress::Steps;
 use ::report::{Cell, Column, Spread, Table, text};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
+use jobs::{LEFT_OUT, Source};
+use mixes::{JOBS_OF_USER, MIXES};
 use std::path::Path;
-use users::Round;
+use users::{DIVISOR, Round};
 
-pub use jobs::{Job, LEFT_OUT, Source, all as all_jobs};
-pub use mixes::{JOBS_OF_USER, MIXES, Mix, select};
-pub use users::{DIVISOR, user};
+pub use mixes::{Mix, select};
+pub use users::user;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -137,6 +138,62 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     })
 }
 
+/// The jobs and the mixes, without a run.
+pub fn list() -> Findings {
+    let part = |key, heading: &str, table| Part { key, heading: heading.into(), table, notes: Vec::new() };
+    Findings {
+        workload: "aim7",
+        parts: vec![
+            part("mixes", "The mixes", mixes_table()),
+            part("jobs", "The jobs, as large as AIM7's", jobs_table()),
+        ],
+        goals: Vec::new(),
+        drawing: Drawing::CurvesByUsers(String::new(), Vec::new()),
+        noise: Noise::default(),
+    }
+}
+
+fn mixes_table() -> Table {
+    let mut table = Table::new([
+        Column::text("mix", "mix"),
+        Column::text("about", "what it stands for"),
+        Column::number("weights", "sum of weights"),
+    ]);
+    for mix in MIXES {
+        table.row([Cell::from(mix.name), mix.about.into(), u64::from(mix.sum_of_weights()).into()]);
+    }
+    table
+}
+
+fn jobs_table() -> Table {
+    let mut table = Table::new([
+        Column::text("job", "job"),
+        Column::text("does", "what one does").kept(),
+        Column::text("source", "known from"),
+        Column::text("weights", "weights in mixes").detail(),
+    ]);
+    let weights = |name: &str| {
+        let of_mix = |mix: &Mix| Some(format!("{} {}", mix.name, mix.weight(name)?));
+        MIXES.iter().filter_map(of_mix).collect::<Vec<_>>().join(", ")
+    };
+    for job in jobs::all() {
+        let source = match job.source {
+            Source::Public => "published",
+            Source::Assumed => "published, a part assumed",
+        };
+        table.row([Cell::from(job.name), job.does.into(), source.into(), weights(job.name).into()]);
+    }
+    for &(name, why) in LEFT_OUT {
+        table.row([
+            Cell::from(name),
+            format!("left out: {why}").into(),
+            None::<String>.into(),
+            weights(name).into(),
+        ]);
+    }
+    table
+}
+
 /// Adds users until that makes throughput no better, which warms up, and then takes the runs of each number in turn.
 fn measure(
     mix: &'static Mix,
@@ -214,7 +271,7 @@ fn parts(measured: &[MixRows]) -> Vec<Part> {
         "The mixes and their weights are those of the published workfiles of re-AIM 7.".to_owned(),
     ];
     let assumed: Vec<&str> =
-        all_jobs().filter(|job| job.source == Source::Assumed).map(|job| job.name).collect();
+        jobs::all().filter(|job| job.source == Source::Assumed).map(|job| job.name).collect();
     notes.push(format!("A part of what these jobs do is assumed: {}.", assumed.join(", ")));
     for rows in measured {
         let left_out = rows.mix.left_out();
@@ -366,6 +423,17 @@ mod tests {
         assert_eq!(plateau_in_words(&measured[0]).unwrap(), "fserver plateau: 18000 jobs/min.");
         let none = MixRows { rows: vec![row(1, &[])], ..measured.into_iter().next().unwrap() };
         assert!(none.plateau().is_none());
+    }
+
+    #[test]
+    fn the_list_has_every_mix_and_every_job_with_its_weights() {
+        let all = list().json();
+        let rows = |key: &str| all["tables"][key].as_array().unwrap().clone();
+        assert_eq!(rows("mixes").len(), MIXES.len());
+        let jobs = rows("jobs");
+        assert_eq!(jobs.len(), jobs::all().count() + LEFT_OUT.len());
+        let row = jobs.iter().find(|row| row["job"] == "sync_disk_update").unwrap();
+        assert_eq!(row["weights"], "alltests 20, dbase 30, disk 20, new_dbase 10");
     }
 
     #[test]

@@ -126,11 +126,8 @@ fn disk_src(session: &mut Session) -> io::Result<()> {
     session.shuffle(&mut numbers);
     numbers.truncate(session.times(75) as usize);
     for number in numbers {
-        let found = session.shared("").join(tree_file(number));
-        black_box(fs::metadata(found)?);
-        let own = session.own("created");
-        let created =
-            session.shared("").join(tree_directory(number)).join(own.file_name().unwrap_or_default());
+        black_box(fs::metadata(session.shared(tree_file(number)))?);
+        let created = session.own(tree_directory(number).join("created"));
         File::create(&created)?;
         fs::remove_file(created)?;
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Where it is known from what a job does and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     /// The published sources of re-AIM 7.
     Public,
     /// A part of it is not published, or was not found: it is ours.
@@ -16,18 +16,18 @@ pub enum Source {
 
 /// One kind of job.
 #[derive(Debug)]
-pub struct Job {
+pub(super) struct Job {
     /// Its name in the mixes.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What AIM7 does in one of it.
-    pub does: &'static str,
+    pub(super) does: &'static str,
     /// Where that is known from.
-    pub source: Source,
+    pub(super) source: Source,
     pub(super) run: fn(&mut Session) -> io::Result<()>,
 }
 
 /// The jobs of AIM7's mixes that are not here, and why.
-pub const LEFT_OUT: &[(&str, &str)] = &[
+pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("jmp_test", "setjmp and longjmp cannot be called from Rust"),
     ("disk_dio_rr", "tmpfs has no device that O_DIRECT could go to"),
     ("disk_dio_rw", "as disk_dio_rr"),
@@ -37,7 +37,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// All jobs.
-pub fn all() -> impl Iterator<Item = &'static Job> {
+pub(super) fn all() -> impl Iterator<Item = &'static Job> {
     [arithmetic::JOBS, communication::JOBS, files::JOBS, memory::JOBS, processes::JOBS, routines::JOBS]
         .into_iter()
         .flatten()
@@ -69,14 +69,15 @@ impl Session {
     }
 
     /// A path in the directory, which all users share.
-    pub(super) fn shared(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+    pub(super) fn shared(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.directory.join(path)
     }
 
-    /// A path in that directory, of which no other user and no other call makes use.
-    pub(super) fn own(&mut self, name: &str) -> PathBuf {
-        let number = self.random.next();
-        self.directory.join(format!("{name}-{}-{number:016x}", std::process::id()))
+    /// A path in that directory that begins with this one, and of which no other user and no other call makes use.
+    pub(super) fn own(&mut self, path: impl AsRef<Path>) -> PathBuf {
+        let mut own = self.shared(path).into_os_string();
+        own.push(format!("-{}-{:016x}", std::process::id(), self.random.next()));
+        own.into()
     }
 
     /// A number from zero to below `end`.
@@ -136,7 +137,7 @@ mod tests {
                 let run = (job.run)(&mut Session::new(stage.path(), TINY, 1));
                 run.unwrap_or_else(|error| panic!("{}: {error}", job.name));
                 assert_eq!(names(stage.path()), before, "{}", job.name);
-                assert!(!memory::has_semaphore(std::process::id()), "{}", job.name);
+                assert!(!memory::has_ipc(std::process::id()), "{}", job.name);
             }));
         }
     }

@@ -109,45 +109,51 @@ fn ram_copy(session: &mut Session) -> io::Result<()> {
     Ok(())
 }
 
-/// The upper byte of the keys of our semaphores; the rest is the number of their process.
+/// The upper byte of the keys of our System V objects; the rest is the number of their process.
 const KEY: u32 = 0xC7 << 24;
 
-/// The key of the semaphore that a process may have. Numbers of processes have 22 bits.
+/// The key of the objects that a process may have. Numbers of processes have 22 bits.
 fn key(process: u32) -> libc::key_t {
     (KEY | process).cast_signed()
 }
 
-/// Removes the semaphore of a process, which no end of that process does. Allowed in a signal handler.
-pub(super) fn remove_semaphore(process: u32) {
-    // SAFETY: two system calls without pointers.
+/// Removes the System V objects of a process, which no end of that process does. Allowed in a signal handler.
+pub(super) fn remove_ipc(process: u32) {
+    // SAFETY: system calls without pointers.
     unsafe {
-        let id = libc::semget(key(process), 0, 0);
-        if id >= 0 {
-            libc::semctl(id, 0, libc::IPC_RMID);
+        let semaphore = libc::semget(key(process), 0, 0);
+        if semaphore >= 0 {
+            libc::semctl(semaphore, 0, libc::IPC_RMID);
+        }
+        let segment = libc::shmget(key(process), 0, 0);
+        if segment >= 0 {
+            libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut());
         }
     }
 }
 
-/// The processes that have a semaphore of ours.
-fn owners_of_semaphores() -> Vec<u32> {
-    let table = fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
-    let keys = table.lines().filter_map(|line| line.split_whitespace().next()?.parse::<i32>().ok());
+/// The processes that have System V objects of ours, by the kernel's tables, which begin with the key.
+fn owners_of_ipc() -> Vec<u32> {
+    let tables =
+        ["/proc/sysvipc/sem", "/proc/sysvipc/shm"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let lines = tables.iter().flat_map(|table| table.lines());
+    let keys = lines.filter_map(|line| line.split_whitespace().next()?.parse::<i32>().ok());
     let ours = keys.map(i32::cast_unsigned).filter(|key| key & 0xFF << 24 == KEY);
     ours.map(|key| key & !(0xFF << 24)).collect()
 }
 
-/// Removes the semaphores of processes that are gone: of users that were killed together with their command.
-pub(super) fn remove_left_over_semaphores() {
-    for process in owners_of_semaphores() {
+/// Removes the System V objects of processes that are gone: of users that were killed together with their command.
+pub(super) fn remove_left_over_ipc() {
+    for process in owners_of_ipc() {
         if !Path::new(&format!("/proc/{process}")).exists() {
-            remove_semaphore(process);
+            remove_ipc(process);
         }
     }
 }
 
 #[cfg(test)]
-pub(super) fn has_semaphore(process: u32) -> bool {
-    owners_of_semaphores().contains(&process)
+pub(super) fn has_ipc(process: u32) -> bool {
+    owners_of_ipc().contains(&process)
 }
 
 /// This process's semaphore, at 1; removed at the end.
@@ -182,19 +188,20 @@ impl Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        remove_semaphore(std::process::id());
+        remove_ipc(std::process::id());
     }
 }
 
-/// A System V segment, which goes with the last process that has it.
+/// A System V segment of this process, which goes when this process does.
 struct Segment(*mut u8);
 
 impl Segment {
     fn new() -> io::Result<Self> {
         const BYTES: usize = 65_536;
+        let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600;
         // SAFETY: a new segment, attached where the kernel wants it, and removed at once: it stays while it is attached.
         unsafe {
-            let id = libc::shmget(libc::IPC_PRIVATE, BYTES, libc::IPC_CREAT | 0o600);
+            let id = libc::shmget(key(std::process::id()), BYTES, flags);
             if id < 0 {
                 return Err(io::Error::last_os_error());
             }

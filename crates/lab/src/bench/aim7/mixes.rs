@@ -7,15 +7,15 @@ use crate::names;
 use crate::usage::UsageError;
 
 /// Jobs of one user in a run, as in AIM7.
-pub const JOBS_OF_USER: usize = 100;
+pub(super) const JOBS_OF_USER: usize = 100;
 
 /// A mix.
 #[derive(Debug)]
 pub struct Mix {
     /// Its name.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What it stands for.
-    pub about: &'static str,
+    pub(super) about: &'static str,
     weights: &'static [(u32, &'static str)],
 }
 
@@ -30,7 +30,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Mix>, UsageError> {
         let named: Vec<&'static Mix> = MIXES.iter().filter(|mix| mix.name == name || name == "all").collect();
         if named.is_empty() {
             let known = MIXES.iter().map(|mix| mix.name).chain(["all"]);
-            return Err(names::unknown("mix", name, known, "`contend bench aim7 --help` lists them"));
+            return Err(names::unknown("mix", name, known, "`contend bench aim7 --list` lists them"));
         }
         for mix in named {
             if !selected.iter().any(|other| other.name == mix.name) {
@@ -42,8 +42,18 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Mix>, UsageError> {
 }
 
 impl Mix {
+    /// All weights together.
+    pub(super) fn sum_of_weights(&self) -> u32 {
+        self.weights.iter().map(|(weight, _)| weight).sum()
+    }
+
+    /// The weight of a job, if the mix has it.
+    pub(super) fn weight(&self, job: &str) -> Option<u32> {
+        self.weights.iter().find(|(_, name)| *name == job).map(|&(weight, _)| weight)
+    }
+
     /// The jobs of a user, by their shares of the weights: the whole parts, and the largest fractions until there are enough.
-    pub fn jobs(&self) -> Vec<&'static Job> {
+    pub(super) fn jobs(&self) -> Vec<&'static Job> {
         let known: Vec<(u32, &'static Job)> =
             self.weights.iter().filter_map(|&(weight, name)| Some((weight, jobs::find(name)?))).collect();
         let all: u32 = known.iter().map(|(weight, _)| weight).sum();
@@ -57,9 +67,8 @@ impl Mix {
     }
 
     /// The jobs that the mix names and that are left out, with their share of the weights.
-    pub fn left_out(&self) -> Vec<(&'static str, f64)> {
-        let all: u32 = self.weights.iter().map(|(weight, _)| weight).sum();
-        let share = |weight: u32| f64::from(weight) / f64::from(all);
+    pub(super) fn left_out(&self) -> Vec<(&'static str, f64)> {
+        let share = |weight: u32| f64::from(weight) / f64::from(self.sum_of_weights());
         let missing = self.weights.iter().filter(|(_, name)| jobs::find(name).is_none());
         missing.map(|&(weight, name)| (name, share(weight))).collect()
     }
@@ -67,7 +76,7 @@ impl Mix {
 
 /// All of them.
 #[rustfmt::skip] // tables
-pub const MIXES: &[Mix] = &[
+pub(super) const MIXES: &[Mix] = &[
     Mix {
         name: "all_utime",
         about: "Arithmetic alone: all of the time is the users'",
@@ -251,7 +260,7 @@ mod tests {
 
     #[test]
     fn every_mix_names_known_jobs_once_and_its_weights_sum_up() {
-        let totals = MIXES.iter().map(|mix| (mix.name, mix.weights.iter().map(|(weight, _)| weight).sum()));
+        let totals = MIXES.iter().map(|mix| (mix.name, mix.sum_of_weights()));
         assert_eq!(totals.collect::<Vec<_>>(), TOTALS);
         for mix in MIXES {
             let mut names = BTreeSet::new();
@@ -266,11 +275,7 @@ mod tests {
     #[test]
     fn every_job_is_in_a_mix() {
         for job in jobs::all() {
-            assert!(
-                MIXES.iter().any(|mix| mix.weights.iter().any(|(_, name)| *name == job.name)),
-                "{}",
-                job.name
-            );
+            assert!(MIXES.iter().any(|mix| mix.weight(job.name).is_some()), "{}", job.name);
         }
     }
 

@@ -6,6 +6,7 @@
 use super::jobs::Session;
 use super::mixes::{JOBS_OF_USER, Mix};
 use super::{files, memory};
+use crate::bench::timing::CUT_SHORT;
 use crate::launch::supervise::kill_group;
 use crate::noise::cpu_of;
 use crate::{interrupt, signals};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 const PROGRAM: &str = "aim7-user";
 
 /// A job does one of so many of AIM7's operations, so that a run takes seconds.
-pub const DIVISOR: u32 = 10;
+pub(super) const DIVISOR: u32 = 10;
 
 /// Between two looks at what happens while users work.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -40,6 +41,7 @@ pub fn user(mix: &Mix, seed: u64, parent: u32) -> anyhow::Result<()> {
     if !end_with(parent)? {
         return Ok(());
     }
+    memory::remove_ipc(std::process::id()); // of a process that had this number before, and was killed
     let mut session = Session::new(&std::env::current_dir()?, DIVISOR, seed);
     let mut jobs = mix.jobs();
     session.shuffle(&mut jobs);
@@ -62,11 +64,11 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sees to it that this process, and what it has started, ends when its parent does, and takes its semaphore with it. False if
+/// Sees to it that this process, and what it has started, ends when its parent does, and takes its System V objects with it. False if
 /// the parent is gone already.
 fn end_with(parent: u32) -> io::Result<bool> {
     extern "C" fn end(_: libc::c_int) {
-        memory::remove_semaphore(std::process::id());
+        memory::remove_ipc(std::process::id());
         // SAFETY: the calls are allowed in a handler. A user leads a group of its own, where its command has started it.
         unsafe {
             if libc::getpgrp() == libc::getpid() {
@@ -96,7 +98,7 @@ pub(super) struct Round {
 ///
 /// It cannot be written there.
 pub(super) fn prepare(directory: &Path) -> anyhow::Result<()> {
-    memory::remove_left_over_semaphores();
+    memory::remove_left_over_ipc();
     files::prepare(directory).with_context(|| format!("cannot fill {}", directory.display()))
 }
 
@@ -135,6 +137,7 @@ impl Crowd {
         let (said, speaker) = io::pipe()?;
         let mut crowd = Self { children: Vec::new(), said, text: String::new() };
         for number in 0..users {
+            ensure!(!interrupt::came(), CUT_SHORT);
             let own_seed = seed.wrapping_mul(1 << 20).wrapping_add(u64::from(number));
             let child = start(mix, own_seed, directory, gate, &speaker);
             crowd.children.push(child.with_context(|| {
@@ -151,7 +154,7 @@ impl Crowd {
     fn wait_for_all(&mut self, word: &str) -> anyhow::Result<Vec<u64>> {
         let mut numbers = Vec::new();
         while numbers.len() < self.children.len() {
-            ensure!(!interrupt::came(), "cut short");
+            ensure!(!interrupt::came(), CUT_SHORT);
             self.read_or_look()?;
             while let Some((line, rest)) = self.text.split_once('\n') {
                 match line.split_once(' ').unwrap_or((line, "0")) {
@@ -206,7 +209,7 @@ impl Drop for Crowd {
         self.children.iter().for_each(kill_group);
         for child in &mut self.children {
             let _ = child.wait(); // it was killed
-            memory::remove_semaphore(child.id());
+            memory::remove_ipc(child.id());
         }
     }
 }

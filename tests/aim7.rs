@@ -1,26 +1,26 @@
 //! `contend bench aim7`: whatever ends it, nothing of it is left.
 
-#[path = "common/command_line.rs"]
-mod command_line;
-mod common;
-
-use command_line::{contend, json};
-use common::HANG;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// More runs than a test waits for.
-const ENDLESS: &str = "1000";
+/// More jobs than a test waits for.
+const ENDLESS: &str = "100000";
 
 /// Users of the interrupted runs.
 const USERS: usize = 3;
 
-/// How long users may take to be gone.
-const LEAVING: Duration = Duration::from_secs(30);
+/// How long users may take to come and to be gone, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(30);
+
+fn contend(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
+    command.args(arguments);
+    command
+}
 
 /// A run of a mix that has users by now, and the directory that they work in.
 struct Running {
@@ -30,10 +30,10 @@ struct Running {
 }
 
 impl Running {
-    fn start(mix: &str, runs: &str) -> Self {
+    fn start(mix: &str) -> Self {
         let users = USERS.to_string();
         let mut command =
-            contend(&["bench", "aim7", "--json", "--mix", mix, "--users", &users, "--runs", runs]);
+            contend(&["bench", "aim7", "--json", "--mix", mix, "--users", &users, "--jobs", ENDLESS]);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend starts");
         let begun = Instant::now();
         let users = loop {
@@ -41,7 +41,7 @@ impl Running {
             if users.len() == USERS {
                 break users;
             }
-            assert!(begun.elapsed() < HANG, "no users come");
+            assert!(begun.elapsed() < LONGEST, "no users come");
             std::thread::sleep(Duration::from_millis(1));
         };
         let directory = directory_of(command.id());
@@ -103,7 +103,7 @@ fn some_ipc_is_left() -> bool {
 fn assert_nothing_is_left(directory: &Path) {
     let begun = Instant::now();
     while some_work_in(directory) || some_ipc_is_left() {
-        assert!(begun.elapsed() < LEAVING, "users still run, or a System V object is left");
+        assert!(begun.elapsed() < LONGEST, "users still run, or a System V object is left");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -113,7 +113,7 @@ fn an_interrupted_run_prints_what_is_finished_and_leaves_nothing() {
     for (mix, signal, after) in
         [("shared", libc::SIGTERM, 300), ("short", libc::SIGTERM, 50), ("short", libc::SIGINT, 90)]
     {
-        let running = Running::start(mix, ENDLESS);
+        let running = Running::start(mix);
         let directory = running.directory.clone();
         assert!(some_work_in(&directory));
         std::thread::sleep(Duration::from_millis(after));
@@ -131,7 +131,7 @@ fn an_interrupted_run_prints_what_is_finished_and_leaves_nothing() {
 
 #[test]
 fn a_user_that_is_killed_is_a_row_that_says_so_and_leaves_nothing() {
-    let running = Running::start("short", "1");
+    let running = Running::start("short");
     let directory = running.directory.clone();
     send(*running.users.first().expect("a user"), libc::SIGKILL);
     let output = running.end();
@@ -145,13 +145,15 @@ fn a_user_that_is_killed_is_a_row_that_says_so_and_leaves_nothing() {
 
 #[test]
 fn users_end_with_a_killed_command_and_the_next_run_removes_its_directory() {
-    let running = Running::start("shared", ENDLESS);
+    let running = Running::start("shared");
     let directory = running.directory.clone();
     std::thread::sleep(Duration::from_millis(100));
     running.send(libc::SIGKILL);
     running.end();
     assert_nothing_is_left(&directory);
-    let all = json(&["bench", "aim7", "--json", "--mix", "short", "--users", "1", "--runs", "1"]);
+    let next = ["bench", "aim7", "--json", "--mix", "short", "--users", "1", "--runs", "1"];
+    let output = contend(&next).output().expect("contend starts");
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let jobs = all["tables"]["plateaus"][0]["jobs_per_min"]["median"].as_f64();
     assert!(jobs.is_some_and(|jobs| jobs > 0.0), "{all}");
     assert!(!directory.exists());

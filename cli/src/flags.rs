@@ -31,6 +31,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("host-times", None, &[], "add what differs from run to run"),
     ("interval", None, &["DURATION"], "the time from one look to the next"),
     ("iterations", None, &["N"], "iterations on the processor"),
+    ("jobs", None, &["N"], "jobs of each user"),
     ("json", None, &[], "print everything as JSON"),
     ("keep", None, &["DIR"], "what was measured stays"),
     ("kernel", None, &[], "the kernel's locks as well"),

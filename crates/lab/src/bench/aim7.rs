@@ -24,12 +24,12 @@ use ::report::{Cell, Column, Spread, Table, text};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
 use jobs::{LEFT_OUT, Source};
-use mixes::{JOBS_OF_USER, MIXES};
+use mixes::MIXES;
 use std::path::Path;
 use users::{DIVISOR, Round};
 
 pub use mixes::{Mix, select};
-pub use users::user;
+pub use users::{Task, user};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -38,6 +38,8 @@ pub struct Options {
     pub mix: Vec<String>,
     /// Numbers of users, rising; 1, 2, 4, … up to [`USERS_OF_CORE`] a core if there is none.
     pub users: Vec<u16>,
+    /// Jobs of each user in a run.
+    pub jobs: u32,
     /// Runs of each number of users after the warm-up.
     pub runs: u32,
     /// Decides the order of each user's jobs.
@@ -127,7 +129,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
         mixes.into_iter().map(|mix| measure(mix, &users, options, stage.path(), &*progress)).collect();
     drop(progress);
     let noise = watch.stop();
-    let mut parts = parts(&measured);
+    let mut parts = parts(&measured, options.jobs);
     parts[0].notes.extend(stage.remove());
     Ok(Findings {
         workload: "aim7",
@@ -207,7 +209,10 @@ fn measure(
     let attempt = |row: &mut UserRow, turn: u32| {
         progress.begin(&format!("{}, {} users", mix.name, row.users));
         let ran = match row.failure.is_none() && !interrupt::came() {
-            true => users::round(mix, row.users, options.seed + u64::from(turn), stage),
+            true => {
+                let seed = options.seed.wrapping_add(u64::from(turn));
+                users::round(Task { mix, jobs: options.jobs, seed }, row.users, stage)
+            }
             false => Err(anyhow::anyhow!(CUT_SHORT)),
         };
         progress.done();
@@ -262,10 +267,10 @@ impl Climb {
     }
 }
 
-fn parts(measured: &[MixRows]) -> Vec<Part> {
+fn parts(measured: &[MixRows], jobs_of_user: u32) -> Vec<Part> {
     let mut notes = vec![
         format!(
-            "Every user is a process that does {JOBS_OF_USER} jobs, as AIM7's do, in an order of its own; a job does one of {DIVISOR} of \
+            "Every user is a process that does {jobs_of_user} jobs in an order of its own (AIM7's do 100); a job does one of {DIVISOR} of \
              AIM7's operations, files are on tmpfs, and no job writes the disks out (sync), so that figures are not AIM7's."
         ),
         "The mixes and their weights are those of the published workfiles of re-AIM 7.".to_owned(),
@@ -273,23 +278,21 @@ fn parts(measured: &[MixRows]) -> Vec<Part> {
     let assumed: Vec<&str> =
         jobs::all().filter(|job| job.source == Source::Assumed).map(|job| job.name).collect();
     notes.push(format!("A part of what these jobs do is assumed: {}.", assumed.join(", ")));
-    for rows in measured {
-        let left_out = rows.mix.left_out();
-        if !left_out.is_empty() {
-            let share: f64 = left_out.iter().map(|(_, share)| share).sum();
-            let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
-            notes.push(format!(
-                "{} is without {:.1} % of its jobs: {}.",
-                rows.mix.name,
-                100.0 * share,
-                names.join(", ")
-            ));
-        }
+    let share = |rows: &MixRows| match rows.mix.share_left_out() {
+        0.0 => None,
+        share => Some(format!("{:.1} % of {}", 100.0 * share, rows.mix.name)),
+    };
+    let shares: Vec<String> = measured.iter().filter_map(share).collect();
+    if !shares.is_empty() {
+        notes.push(format!(
+            "Jobs are left out that make up {}: `--list` says which, and why.",
+            shares.join(", ")
+        ));
     }
     let users = Part {
         key: "users",
         heading: "Job mixes of AIM7, by users".into(),
-        table: users_table(measured),
+        table: users_table(measured, jobs_of_user),
         notes,
     };
     let plateaus = Part {
@@ -308,7 +311,7 @@ fn plateau_in_words(rows: &MixRows) -> Option<String> {
     Some(format!("{} plateau: {:.0} jobs/min{rising}.", rows.mix.name, plateau.jobs_per_minute.median))
 }
 
-fn users_table(measured: &[MixRows]) -> Table {
+fn users_table(measured: &[MixRows], jobs_of_user: u32) -> Table {
     let mut table = Table::new([
         Column::text("mix", "mix"),
         Column::number("users", "users"),
@@ -322,7 +325,7 @@ fn users_table(measured: &[MixRows]) -> Table {
         for row in &rows.rows {
             let spread = row.jobs_per_minute();
             let cpu_s = statistics::spread(&row.figures(|round| round.cpu.as_secs_f64()));
-            let jobs = f64::from(row.users) * JOBS_OF_USER as f64;
+            let jobs = f64::from(row.users) * f64::from(jobs_of_user);
             table.row([
                 Cell::from(rows.mix.name),
                 u64::from(row.users).into(),
@@ -440,7 +443,7 @@ mod tests {
     fn the_tables_on_every_screen() {
         let measured = measured();
         insta::assert_snapshot!(every_screen(&[], |screen| {
-            users_table(&measured).terminal(screen) + "\n" + &plateaus_table(&measured).terminal(screen)
+            users_table(&measured, 100).terminal(screen) + "\n" + &plateaus_table(&measured).terminal(screen)
         }));
     }
 }

@@ -1,6 +1,7 @@
 //! Additions, multiplications and divisions of each type, one after the other: all of the time is the user's.
 
 use super::jobs::{Job, Session, Source::Public};
+use std::f64::consts::PI;
 use std::hint::black_box;
 use std::io;
 
@@ -38,8 +39,6 @@ macro_rules! job {
         }
     };
 }
-
-const PI: f64 = 3.14159;
 
 #[rustfmt::skip] // a table
 pub(super) const JOBS: &[Job] = &[

@@ -4,7 +4,7 @@
 //! begin at once; it says `done` with its CPU time, or `failed` with the reason.
 
 use super::jobs::Session;
-use super::mixes::{JOBS_OF_USER, Mix};
+use super::mixes::Mix;
 use super::{files, memory};
 use crate::bench::timing::CUT_SHORT;
 use crate::launch::supervise::kill_group;
@@ -32,18 +32,29 @@ const READY: &str = "ready";
 const DONE: &str = "done";
 const FAILED: &str = "failed";
 
-/// Is a user: does the jobs of a mix in the directory that it is started in. It ends with its command, the process `parent`.
+/// What one user does.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// The mix that its jobs are of.
+    pub mix: &'static Mix,
+    /// How many jobs.
+    pub jobs: u32,
+    /// Decides their order, and what is random in them.
+    pub seed: u64,
+}
+
+/// Is a user: does its task in the directory that it is started in. It ends with its command, the process `parent`.
 ///
 /// # Errors
 ///
 /// A job that fails.
-pub fn user(mix: &Mix, seed: u64, parent: u32) -> anyhow::Result<()> {
+pub fn user(task: Task, parent: u32) -> anyhow::Result<()> {
     if !end_with(parent)? {
         return Ok(());
     }
     memory::remove_ipc(std::process::id()); // of a process that had this number before, and was killed
-    let mut session = Session::new(&std::env::current_dir()?, DIVISOR, seed);
-    let mut jobs = mix.jobs();
+    let mut session = Session::new(&std::env::current_dir()?, DIVISOR, task.seed);
+    let mut jobs = task.mix.jobs(task.jobs);
     session.shuffle(&mut jobs);
     say(READY)?;
     io::stdin().read_to_end(&mut Vec::new())?;
@@ -102,14 +113,14 @@ pub(super) fn prepare(directory: &Path) -> anyhow::Result<()> {
     files::prepare(directory).with_context(|| format!("cannot fill {}", directory.display()))
 }
 
-/// Lets so many users do the jobs of a mix, all at once.
+/// Lets so many users do a task, all at once and each in an order of its own.
 ///
 /// # Errors
 ///
 /// A user that cannot be started, or ends before its jobs are done, or an interrupt. None of them is left running.
-pub(super) fn round(mix: &Mix, users: u32, seed: u64, directory: &Path) -> anyhow::Result<Round> {
+pub(super) fn round(task: Task, users: u32, directory: &Path) -> anyhow::Result<Round> {
     let (gate, opener) = io::pipe()?;
-    let mut crowd = Crowd::start(mix, users, seed, directory, &gate)?;
+    let mut crowd = Crowd::start(task, users, directory, &gate)?;
     drop(gate);
     crowd.wait_for_all(READY)?;
     let began = Instant::now();
@@ -117,7 +128,7 @@ pub(super) fn round(mix: &Mix, users: u32, seed: u64, directory: &Path) -> anyho
     let cpu_us = crowd.wait_for_all(DONE)?;
     let elapsed = began.elapsed();
     crowd.finish()?;
-    let jobs = f64::from(users) * JOBS_OF_USER as f64;
+    let jobs = f64::from(users) * f64::from(task.jobs);
     Ok(Round {
         jobs_per_minute: jobs * 60.0 / elapsed.as_secs_f64(),
         cpu: Duration::from_micros(cpu_us.iter().sum()),
@@ -133,13 +144,13 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn start(mix: &Mix, users: u32, seed: u64, directory: &Path, gate: &PipeReader) -> anyhow::Result<Self> {
+    fn start(task: Task, users: u32, directory: &Path, gate: &PipeReader) -> anyhow::Result<Self> {
         let (said, speaker) = io::pipe()?;
         let mut crowd = Self { children: Vec::new(), said, text: String::new() };
         for number in 0..users {
             ensure!(!interrupt::came(), CUT_SHORT);
-            let own_seed = seed.wrapping_mul(1 << 20).wrapping_add(u64::from(number));
-            let child = start(mix, own_seed, directory, gate, &speaker);
+            let seed = task.seed.wrapping_mul(1 << 20).wrapping_add(u64::from(number));
+            let child = start(Task { seed, ..task }, directory, gate, &speaker);
             crowd.children.push(child.with_context(|| {
                 format!(
                     "cannot start user {} of {users}: is there a limit of processes (`ulimit -u`)?",
@@ -214,16 +225,11 @@ impl Drop for Crowd {
     }
 }
 
-fn start(
-    mix: &Mix,
-    seed: u64,
-    directory: &Path,
-    gate: &PipeReader,
-    speaker: &PipeWriter,
-) -> anyhow::Result<Child> {
+fn start(task: Task, directory: &Path, gate: &PipeReader, speaker: &PipeWriter) -> anyhow::Result<Child> {
     let this = std::env::current_exe().context("the command cannot find itself")?;
     let mut command = Command::new(this);
-    command.args(["bench", PROGRAM, mix.name, &seed.to_string(), &std::process::id().to_string()]);
+    command.args(["bench", PROGRAM, task.mix.name, &task.jobs.to_string(), &task.seed.to_string()]);
+    command.arg(std::process::id().to_string());
     command.current_dir(directory).stdin(gate.try_clone()?).stdout(speaker.try_clone()?);
     // A group of its own: Ctrl-C is for the command, and what a user starts ends with it.
     Ok(command.process_group(0).spawn()?)

@@ -52,6 +52,14 @@ fn the_printed_command_shows_what_is_wrong_again() {
 }
 
 #[test]
+fn mutants_of_an_elided_lock_are_those_of_its_base() {
+    let output = check(["elided:ticket", "--mutate"]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{printed}");
+    assert!(printed.contains("contend check ticket --mutate"), "{printed}");
+}
+
+#[test]
 fn a_size_that_was_not_reached_is_not_verified() {
     let arguments =
         ["k42", "--client", "exclusive", "--threads", "4", "--acquisitions", "4", "--model", "ra"];

@@ -34,8 +34,8 @@ fn a_busy_machine_is_said_and_fails_nothing() {
     drop(busy);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
-    let last: Vec<_> = shown.lines().rev().take(7).collect();
-    for word in ["Found: ", "Predicted: ", "Measured: ", "Later: "] {
+    let last: Vec<_> = shown.lines().rev().take(8).collect();
+    for word in ["Found: ", "Predicted: ", "Measured: ", "Later: ", "Pages: "] {
         assert!(last.iter().any(|line| line.starts_with(word)), "{word}: {shown}");
     }
     if cores <= 16 {

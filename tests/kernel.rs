@@ -81,6 +81,13 @@ fn threads_that_map_memory_wait_for_the_lock_of_their_address_space() {
             row["calls"].as_array().expect("stacks").iter().map(|calls| calls["waits"].as_u64().unwrap());
         assert_eq!(waits.sum::<u64>(), row["waits"].as_u64().unwrap(), "every wait has a stack: {row:#}");
     }
+    let asleep = |row: &Value| row["wait"]["total_ns"].as_f64().unwrap() - row["spun_ns"].as_f64().unwrap();
+    let asleep_ns: f64 = rows(&report).iter().map(asleep).sum();
+    let told_ns = report["header"]["blocked"]["kernel_locks_ns"].as_f64().expect("a time");
+    assert!(
+        told_ns > 0.0 && told_ns <= 1.001 * asleep_ns,
+        "{told_ns} of {asleep_ns} ns asleep in the kernel's locks"
+    );
     // The program's own locks are there as ever, those of its child too.
     assert_eq!(report["header"]["processes"], 2);
     let own = report["rows"].as_array().expect("rows");

@@ -7,14 +7,15 @@ use crate::output::{own_command_line, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
-    Aim7, Aim7User, Cacheline, Cost, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore,
-    Throughput,
+    Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
+    Semaphore, Throughput,
 };
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{
-    Bench, Findings, aim7, cacheline, cost, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+    Bench, Findings, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore,
+    throughput,
 };
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
@@ -83,6 +84,7 @@ pub(crate) enum Workload {
     Mempop(Kernel),
     /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
     Pfind(Kernel),
+    Exim(Exim),
     Futex(Futex),
     Aim7(Aim7),
     /// What `aim7` runs
@@ -108,6 +110,7 @@ impl Workload {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
             Self::PairProgram(_) | Self::Aim7User(_) => Output::default(),
             Self::Aim7(args) => args.output.clone(),
+            Self::Exim(args) => args.output.clone(),
             Self::Futex(args) => args.output.clone(),
             Self::Cost(args) => args.common.output.clone(),
             Self::Throughput(args) => args.common.output.clone(),
@@ -132,6 +135,7 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
+        Workload::Exim(args) => exim::run(bench, &args.options()),
         Workload::Futex(args) => futex::run(bench, args.load(), &args.options()?),
         Workload::Aim7(args) if args.list => Ok(aim7::list()),
         Workload::Aim7(args) => aim7::run(bench, &args.options()),

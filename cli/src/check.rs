@@ -135,6 +135,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let options = args.options();
     let locks = args.lock.map_or_else(|| LOCKS.iter().chain(ELIDED).collect(), |lock| vec![lock]);
+    if let Some(lock) = args.lock.filter(|lock| args.mutate && lock.is_elided()) {
+        let base = lock.name.rsplit(':').next().unwrap_or(lock.name);
+        ensure_usage!(
+            false,
+            "mutants are judged under release-acquire, where transactions are not followed: `contend check {base} --mutate` judges the accesses of \
+             the lock that is elided"
+        );
+    }
     let mutation = args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose()?;
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
@@ -219,7 +227,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> Vec<Mutant> {
     let limits = Limits::new(time * 2 / 3, 1);
     bar.set_message("looking for the accesses of locks");
-    let pending = locks.par_iter().flat_map_iter(|lock| mutants::all(lock)).collect::<Vec<_>>();
+    // Those of an elided lock's accesses are its base's: transactions are not followed under release-acquire.
+    let judged = locks.par_iter().filter(|lock| !lock.is_elided());
+    let pending = judged.flat_map_iter(|lock| mutants::all(lock)).collect::<Vec<_>>();
     bar.inc_length(pending.len() as u64);
     let judged = pending.par_iter().with_max_len(1).map(|mutant| {
         bar.set_message(mutant.name());

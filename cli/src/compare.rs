@@ -1,14 +1,16 @@
 //! `contend compare`: one program under several locks, fairly.
 
 use crate::arguments::{self, Numbers};
+use crate::output::own_command_line;
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
 use anyhow::Context as _;
 use clap::ArgGroup;
-use lab::compare::rounds::{LockRuns, Metric, exit_code};
+use lab::compare::rounds::{Metric, exit_code};
 use lab::compare::statistics::Better;
 use lab::compare::{Comparison, candidates, swaps};
 use lab::host;
+use lab::output_file::OutputFile;
 use regex::Regex;
 use report::{Screen, text};
 use std::ffi::OsString;
@@ -37,6 +39,8 @@ use std::time::Duration;
   A throughput, and a time, that the program prints:
     contend compare --metric '([0-9.]+) ops/sec' -- db_bench --threads=4
     contend compare --metric 'real +([0-9.]+)' --lower-is-better -- CMD
+  A page for a browser, in which each lock unfolds to its runs:
+    contend compare --html locks.html -- CMD
   For a script:
     contend compare --json -- CMD | jq '.rows[] | {lock, times_glibc}'"
 )]
@@ -79,6 +83,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
+    /// Write plot, table and every run's value as a page as well: one file for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -96,15 +104,20 @@ pub(crate) fn parse_metric(text: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
-/// Runs `contend compare`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let metric = match &args.metric {
+/// What is compared: wall time, or what the program prints.
+pub(crate) fn metric(regex: Option<&Regex>, lower_is_better: bool) -> Metric {
+    match regex {
         None => Metric::WallTime,
         Some(regex) => {
-            let better = if args.lower_is_better { Better::Lower } else { Better::Higher };
+            let better = if lower_is_better { Better::Lower } else { Better::Higher };
             Metric::Captured { regex: regex.clone(), better }
         }
-    };
+    }
+}
+
+/// Runs `contend compare`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let metric = metric(args.metric.as_ref(), args.lower_is_better);
     let comparison = Comparison {
         library: PRELOAD,
         command: &args.command,
@@ -113,6 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metric,
         time_limit: args.time_limit,
     };
+    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
     if !args.pin.is_empty() {
         host::run_on(&Numbers::all(&args.pin))?;
     }
@@ -135,21 +149,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(instruction) = compared.instruction() {
             println!("{}", screen.fit(&instruction));
         }
-        show_output_tails(&compared.rows);
+        for row in &compared.rows {
+            show_output_tail(&format!("under {} the program", row.lock), &row.output_tail);
+        }
     }
     progress::warn(&compared.noise.warnings());
+    if let Some(file) = page {
+        file.write(&compared.page().made_by(&own_command_line()).html())?;
+    }
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
     let finished = format!("{finished} of {} rounds were finished", args.runs);
     Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
 }
 
-/// Shows what the program wrote before it failed, since its output is not shown otherwise.
-fn show_output_tails(rows: &[LockRuns]) {
-    for row in rows.iter().filter(|row| !row.output_tail.is_empty()) {
-        eprintln!("contend: under {} the program wrote last:", row.lock);
-        for line in row.output_tail.lines() {
-            eprintln!("  {}", text::printable(line));
-        }
+/// Shows what a program wrote before it failed, since its output is not shown otherwise.
+pub(crate) fn show_output_tail(whose: &str, output_tail: &str) {
+    if output_tail.is_empty() {
+        return;
+    }
+    eprintln!("contend: {whose} wrote last:");
+    for line in output_tail.lines() {
+        eprintln!("  {}", text::printable(line));
     }
 }
 

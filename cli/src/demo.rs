@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Runs of each lock at each number of threads
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..=1000))]
     runs: u32,
-    /// Where profiles, curves and the plot go; made if it is not there
+    /// Where profiles, curves, the plot and pages go; made if it is not there
     #[arg(short, long, value_name = "DIR", default_value = "contend-demo")]
     output: PathBuf,
 }
@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let one = args.output.join("one-thread.contend");
     let two = args.output.join("two-threads.contend");
     contend.profile(&one, UPDATES, 1)?;
-    let together = contend.profile_together(&two, started)?;
+    let locks_page = args.output.join("locks.html");
+    let together = contend.profile_together(&two, &locks_page, started)?;
 
     say(&format!("\n3. Measure it with its own lock and with `{}`.", args.lock));
     let mut measured = measure(&contend, args)?;
@@ -122,7 +123,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let [(one, _), (two, _)] = &requests;
     let cores = format!("1..{LARGER_CORES}");
     let mut predict = question([one, two], &machine, [LARGER, &cores, SCALABLE].map(OsStr::new));
-    predict.extend(["--svg".into(), svg.clone().into()]);
+    let curves_page = args.output.join("curves.html");
+    predict.extend(["--svg".into(), svg.clone().into(), "--html".into(), curves_page.clone().into()]);
     let larger = contend.predict(&predict)?;
     if !larger.is_null() {
         say(&format!("\nPlot: {}", svg.display()));
@@ -130,6 +132,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let story = Story { predicted: &predicted, measured: &measured, lock: &args.lock, together };
     let later = Later { predicted: &larger, machine: LARGER, lock: SCALABLE };
     say(&format!("\n{}", story.lines(&later, &watch.stop())?));
+    let pages = [Some(&locks_page), (!larger.is_null()).then_some(&curves_page)];
+    let pages: Vec<_> = pages.into_iter().flatten().map(|page| page.display().to_string()).collect();
+    say(&format!("Pages: {}; open them in a browser.", pages.join(" and ")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -212,11 +217,12 @@ impl Contend {
         Ok(())
     }
 
-    /// Profiles two threads, again where they hardly ran together. Whether they did in the end.
-    fn profile_together(&self, to: &Path, started: Instant) -> anyhow::Result<bool> {
+    /// Profiles two threads, again where they hardly ran together, and writes the page of what was profiled last. Whether they did
+    /// in the end.
+    fn profile_together(&self, to: &Path, page: &Path, started: Instant) -> anyhow::Result<bool> {
         for number in 1.. {
             self.profile(to, UPDATES, 2)?;
-            let table = self.json(&["report".into(), to.into()])?;
+            let table = self.json(&["report".into(), to.into(), "--html".into(), page.into()])?;
             let together = table["header"]["ran_together"] == true;
             if together || number == TRIES || started.elapsed() > LONG / 2 {
                 return Ok(together);

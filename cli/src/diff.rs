@@ -1,6 +1,7 @@
 //! `contend diff`: what grew between two profiles.
 
-use crate::output;
+use crate::output::{self, own_command_line};
+use lab::output_file::OutputFile;
 use profile::{Diff, Options, Profile};
 use report::{Screen, differences};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
   contend profile -o one.contend --ops 100000 -- ./server --threads 1
   contend profile -o two.contend --ops 200000 -- ./server --threads 2
   contend diff one.contend two.contend        # a lock that scales costs the same for each operation in both
+  contend diff --html grown.html old.contend new.contend   # a page, with the distributions of both side by side
   contend diff --json old.contend new.contend | jq '.locks[0]'")]
 pub(crate) struct Args {
     /// The profile to compare with
@@ -33,6 +35,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Write all rows as a page as well: one file for a browser, in which rows are sorted, filtered, and unfolded to the
+    /// distributions before and after
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Show this many rows of each table; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -41,11 +48,16 @@ pub(crate) struct Args {
 /// Runs `contend diff`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
-    let diff = Diff::new(&open(args.before)?, &open(args.after)?);
+    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let [before, after] = [open(args.before)?, open(args.after)?];
+    let diff = Diff::new(&before, &after);
     if args.json {
         output::print_json(&diff)?;
     } else {
         output::print(&differences::text(&diff, args.top, Screen::stdout()))?;
+    }
+    if let Some(file) = page {
+        file.write(&differences::page(&diff, [&before, &after]).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

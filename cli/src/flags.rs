@@ -10,10 +10,12 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("acquisitions", None, &["N"], "acquisitions of each thread"),
     ("again", None, &["DIR"], "what was measured before"),
+    ("against", None, &["PROFILE"], "profiles of the program as it was"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("all-processes", Some('a'), &[], "all processes of the machine"),
     ("alone", None, &["PROFILE"], "a profile of one thread"),
     ("at-once", None, &["N"], "what one call does at once"),
+    ("base", None, &["CMD"], "the program as it was"),
     ("batch", None, &[], "tables for logs instead of a screen"),
     ("buckets", None, &["N"], "buckets of a table of waiters"),
     ("client", None, &["CLIENT"], "a client of the checker"),
@@ -29,10 +31,12 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("help", Some('h'), &[], "print help"),
     ("higher-is-better", None, &[], "the metric is a throughput"),
     ("host-times", None, &[], "add what differs from run to run"),
+    ("html", None, &["FILE", "DIR"], "write a page for a browser"),
     ("interval", None, &["DURATION"], "the time from one look to the next"),
     ("iterations", None, &["N"], "iterations on the processor"),
     ("jobs", None, &["N"], "jobs of each user"),
     ("json", None, &[], "print everything as JSON"),
+    ("junit", None, &["FILE"], "write test cases as JUnit's XML as well"),
     ("keep", None, &["DIR"], "what was measured stays"),
     ("kernel", None, &[], "the kernel's locks as well"),
     ("list", None, &[], "list what there is"),
@@ -98,9 +102,11 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("verbose", Some('v'), &[], "print more"),
     ("version", Some('V'), &[], "print the version"),
     ("wakers", None, &["N"], "threads that wake"),
+    ("warm-up", None, &["DURATION"], "what is not counted at the beginning"),
     ("weaken", None, &["SITE=CHANGE"], "a mutant"),
     ("what-if", None, &["CHANGE"], "a change to the program"),
     ("work", None, &["WORK"], "what an operation is"),
+    ("worse-by", None, &["PERCENT"], "how much worse a ratio may be"),
 ];
 
 /// What a flag has against the conventions.

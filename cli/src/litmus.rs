@@ -17,7 +17,8 @@ use crate::arguments;
 ///
 /// Reads tests in herd's format, for x86 and in a subset of C. "Allowed" means that some execution ends in a state that
 /// the test's condition describes. The models are sequential consistency, total store order (x86), partial store order,
-/// and release-acquire as in RC11; x86 moves count as acquire and release there.
+/// and release-acquire as in RC11; x86 moves count as acquire and release there. In C, `atomic { … }` is a transaction,
+/// with `aborted { … }` behind it for what follows when it aborts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend litmus tests/litmus                       # all tests of a directory
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     time_limit: Duration,
 
     /// Run the tests on this processor too; an outcome that its model forbids is a failure. Says so where nothing weak
-    /// was seen, as on one core
+    /// was seen, as on one core. Tests with transactions are not run
     #[arg(long)]
     run: bool,
 

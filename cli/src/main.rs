@@ -10,6 +10,7 @@ mod diff;
 mod extrapolate;
 #[cfg(test)]
 mod flags;
+mod gate;
 mod interrupt;
 mod litmus;
 mod locks;
@@ -55,6 +56,7 @@ enum Subcommands {
     Validate(validate::Args),
     Run(run::Args),
     Compare(compare::Args),
+    Gate(gate::Args),
     Simulate(simulate::Args),
     Reproduce(reproduce::Args),
     Bench(bench::Args),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Subcommands::Validate(args) => validate::run(&args),
         Subcommands::Run(args) => run::run(args),
         Subcommands::Compare(args) => compare::run(&args),
+        Subcommands::Gate(args) => gate::run(&args),
         Subcommands::Simulate(args) => simulate::run(&args),
         Subcommands::Reproduce(args) => reproduce::run(args),
         Subcommands::Bench(args) => bench::run(&args),

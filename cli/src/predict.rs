@@ -1,12 +1,14 @@
 //! `contend predict`: what a profiled lock does on more cores, as it is and with other locks in its place.
 
 use crate::arguments::Numbers;
+use crate::output::own_command_line;
 use crate::progress::BARS;
 use crate::{machines, reproduce};
 use anyhow::Context as _;
 use forecast::advice::Change;
 use forecast::{Engines, Forecast, Question, alternatives, read_series};
 use lab::ensure_usage;
+use lab::output_file::OutputFile;
 use model::Variant;
 use report::Screen;
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ use topology::{MachineFile, carried};
   contend predict two.contend --alone one.contend          # profiles of the same program on two threads and on one
   contend predict p.contend --what-if section=0.5,split=4  # what would that give?
   contend predict p.contend --lock elided --transactions   # what would hardware transactions give?
+  contend predict p.contend --html p.html                  # curves and tables as a page, which needs nothing else
   contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
 pub(crate) struct Args {
     /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
@@ -89,6 +92,9 @@ pub(crate) struct Args {
     /// Also draw the curves into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Also write curves, tables and remarks as a page: one file for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 fn change(text: &str) -> Result<String, String> {
@@ -131,6 +137,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             elided.name
         );
     }
+    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
     let question = Question {
         alternatives,
         machine,
@@ -159,6 +166,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&forecast.json())?);
     } else {
         print!("{}", forecast.terminal(Screen::stdout())?);
+    }
+    if let Some(file) = page {
+        file.write(&forecast.page()?.made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

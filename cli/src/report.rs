@@ -1,7 +1,8 @@
 //! `contend report`: the lock table of a profile.
 
-use crate::output;
+use crate::output::{self, own_command_line};
 use anyhow::Context as _;
+use lab::output_file::OutputFile;
 use profile::{Options, Profile};
 use report::{Screen, lock_table};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use std::process::ExitCode;
   contend report p.contend --top 0 --ops 5000 # all of them, for each of 5000 operations
   contend report p.contend --csv > locks.csv  # for a spreadsheet
   contend report p.contend --json | jq '.rows[0].exclusive.hold_other'
+  contend report p.contend --html locks.html  # a page to look through, or to send: it needs nothing else
   contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it")]
 pub(crate) struct Args {
     /// The profile, as `contend profile -o` wrote it; the program may still be running
@@ -38,6 +40,11 @@ pub(crate) struct Args {
     /// Print all rows as comma-separated values
     #[arg(long)]
     csv: bool,
+
+    /// Write all rows as a page as well: one file for a browser, in which rows are sorted, filtered, and unfolded to their
+    /// distributions and callers
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     /// Write the contention as a pprof profile to this file as well
     #[arg(long, value_name = "FILE")]
@@ -58,8 +65,10 @@ pub(crate) struct Args {
 
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, json, csv, pprof, top, ops, no_symbols } = args;
-    let options = Options { operations: ops, symbols: !no_symbols, calls: pprof.is_some() };
+    let Args { profile: path, json, csv, html, pprof, top, ops, no_symbols } = args;
+    let page = html.as_deref().map(OutputFile::at).transpose()?;
+    let calls = pprof.is_some() || page.is_some();
+    let options = Options { operations: ops, symbols: !no_symbols, calls };
     let table = Profile::open(path)?.table(&options);
     if let Some(path) = pprof {
         std::fs::write(&path, profile::read::to_pprof(&table))
@@ -71,6 +80,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&lock_table::csv(&table))?;
     } else {
         output::print(&lock_table::text(&table, top, Screen::stdout()))?;
+    }
+    if let Some(file) = page {
+        file.write(&lock_table::page(&table).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

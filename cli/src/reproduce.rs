@@ -1,5 +1,6 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
+use crate::output::own_command_line;
 use crate::progress::BARS;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -19,6 +20,7 @@ use std::process::ExitCode;
   contend reproduce claims                        # what the model meets and misses, row by row
   contend reproduce fig8 --svg pictures           # the collapse, by how often the lock is used
   contend reproduce fig9 --variant formula --json # under formula (1) as printed
+  contend reproduce fig3 --html pages             # a page for a browser
   contend reproduce contention                    # the 2014 talk's tables, simulated row by row
   contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Also draw the curves, each figure into a file FIGURE.svg of this directory
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Also write each figure as a page for a browser, FIGURE.html of this directory
+    #[arg(long, value_name = "DIR")]
+    html: Option<PathBuf>,
     /// Also write each table with its notes into this directory, as FIGURE.txt
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -67,7 +72,7 @@ pub(crate) fn variant(name: &str) -> Result<Variant, String> {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure: figures, json, svg, output, variant } = args;
+    let Args { figure: figures, json, svg, html, output, variant } = args;
     let mut by_name = serde_json::Map::new();
     for figure in figures {
         let reproduction = figure.reproduce(variant, &BARS)?;
@@ -75,6 +80,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             && !(figures.len() > 1 && reproduction.plots.is_empty())
         {
             write_svgs(&reproduction, directory, figure.name)?;
+        }
+        if let Some(directory) = &html {
+            let page = reproduction.page()?.made_by(&own_command_line()).html();
+            write(directory, &format!("{}.html", figure.name), &page)?;
         }
         if let Some(directory) = &output {
             write(directory, &format!("{}.txt", figure.name), &reproduction.file_text())?;

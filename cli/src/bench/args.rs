@@ -4,7 +4,7 @@ use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, per
 use crate::machines;
 use clap::ValueEnum;
 use lab::bench::{
-    Bench, aim7, cacheline, cost, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+    Bench, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
 };
 use lab::ensure_usage;
 use simulator::Hardware;
@@ -390,6 +390,50 @@ pub(crate) struct Kernel {
 impl Kernel {
     pub(crate) fn options(&self) -> kernel::Options {
         kernel::Options { runs: self.runs, threads: Numbers::all(&self.threads), duration: self.duration }
+    }
+}
+
+/// Messages that a mail server delivers: the kernel's locks for files, memory and processes.
+///
+/// The server is exim (on Debian exim4-daemon-light), with a configuration of its own, as a user without privileges, on loopback and
+/// tmpfs. Each client is pinned, and sends short messages to a recipient of its own, ten a connection. Counted are
+/// deliveries, not acceptances; at the end every accepted message has been delivered once, or the row says how many are lost or
+/// there twice.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench exim                              # 18 s for each number of clients
+  contend bench exim --threads 1,2,4 --runs 3 --duration 5s
+  contend profile --kernel -a -o exim.contend -- contend bench exim --threads 2
+  contend bench exim --json | jq '.tables.exim[] | {clients, delivered_per_s}'")]
+pub(crate) struct Exim {
+    /// Runs of each number of clients, each with a server of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    runs: u32,
+
+    /// Clients, each a thread pinned to a core [default: 1, 2, 4, … all cores]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
+    threads: Vec<Numbers>,
+
+    /// How long clients send before anything is counted
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration_between("1ms", "10m"))]
+    warm_up: Duration,
+
+    /// How long deliveries are counted
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration_between("10ms", "1h"))]
+    duration: Duration,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl Exim {
+    pub(crate) fn options(&self) -> exim::Options {
+        exim::Options {
+            runs: self.runs,
+            threads: Numbers::all(&self.threads),
+            warm_up: self.warm_up,
+            duration: self.duration,
+        }
     }
 }
 

@@ -571,7 +571,7 @@ int contend_elided_when_free_ticket_unlock(contend_elided_when_free_ticket_t *lo
 /* elided_one_by_one_ticket: sections are transactions, and ticket where they abort; RetryOneByOne.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
 typedef struct contend_elided_one_by_one_ticket {
-    uint32_t contend_private[5];
+    CONTEND_LINE_ALIGNED uint64_t contend_private[16];
 } contend_elided_one_by_one_ticket_t;
 int contend_elided_one_by_one_ticket_lock(contend_elided_one_by_one_ticket_t *lock);
 int contend_elided_one_by_one_ticket_trylock(contend_elided_one_by_one_ticket_t *lock);

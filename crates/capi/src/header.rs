@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use locks::catalogue::{ELIDED, LOCKS, Lock};
+use locks::catalogue::{self, Lock};
 
 const LICENCE: &str = "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n";
 const REMEDY: &str = "/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */\n";
@@ -35,7 +35,7 @@ pub fn ability(lock: &Lock) -> &'static str {
 #[must_use]
 pub fn c() -> String {
     let mut text = format!("{LICENCE}{REMEDY}{C_START}");
-    for lock in LOCKS.iter().chain(ELIDED) {
+    for lock in catalogue::for_programs() {
         c_lock(&mut text, lock);
     }
     text + C_END
@@ -240,7 +240,7 @@ const _: () = assert!(size_of::<locks::McsQueue<machine::Patient>>() == 8);
 #[must_use]
 pub fn cpp() -> String {
     let mut text = format!("{LICENCE}{REMEDY}{CPP_START}");
-    for lock in LOCKS.iter().chain(ELIDED) {
+    for lock in catalogue::for_programs() {
         let name = c_name(lock);
         write!(text, "\n/// {}.\nusing {name} = detail::", lock.summary).expect("writing to a string");
         let function = |suffix: &str| format!("contend_{name}_{suffix}");

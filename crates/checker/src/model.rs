@@ -47,6 +47,16 @@
 //! *Limits*: the last condition excludes load buffering, as RC11 does: a store never takes effect before a load that
 //! stands before it in the program. ARM and Power can do that for relaxed accesses; this model does not show it.
 //!
+//! # Transactions
+//!
+//! *Machine*: a transaction is one step of its thread. Where there are store buffers, its thread's are empty when it begins, and what it
+//! stores goes to memory (a full fence stands at either end, as on x86).
+//! *Graph*: Chong, Sorensen and Wickerson (PLDI 2018). Under the first three models the order that has no cycle has none either when
+//! each transaction is one event. Under [`Model::Ra`] one of two conflicting transactions happens before the other; what happens before
+//! one event of a transaction, or after, and is outside of it, happens before all of it, or after; and when each transaction is one
+//! event, neither `rf ∪ mo ∪ fr` nor `po ∪ rf` has a cycle. These last two go beyond C++, where an access outside of transactions that
+//! conflicts with one is a race. A transaction is no fence there, and a relaxed access in one synchronises with nothing outside.
+//!
 //! # Of all models
 //!
 //! A store to part of a word enters the word's order directly after the write whose other bytes it keeps, and is not

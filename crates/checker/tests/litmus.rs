@@ -83,6 +83,7 @@ fn a_file_that_cannot_be_read_names_its_line_and_column() {
     assert_eq!(place("AArch64 A\n{}\n P0 ;\nexists (x=1)").0, 1);
     assert_eq!(place("X86 A\n{ x=0; }\n P0 ;\n MOV [x],$1 ;\nexists (7:EAX=1)").0, 5);
     assert_eq!(place("C A\n{ }\nP0 (int* x) {\n  frob(x);\n}\nexists (x=1)").0, 4);
+    assert_eq!(place("X86 A\n{ x=0; }\n P0 ;\n MOV [x+9223372036854775807],$1 ;\nexists (x=1)").0, 4);
     assert_eq!(place("").0, 1);
 }
 

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use contend_checker::{Checked, Exploration, Model, Report, Search, Violation, explore};
 use locks::catalogue::ELIDED;
-use locks::{Elidable, Elided, RawLock, RawRwLock, RetryWhenFree, Rw, Tas};
+use locks::{Elidable, Elided, LazySubscription, RawLock, RawRwLock, RetryWhenFree, Rw, Tas};
 use machine::Ordering::Relaxed;
 use machine::transaction::{Cause, LOCK_HELD};
 use machine::{Abort, Home, Integer, Machine, Placed, PlainCell, Plan, Word};
@@ -229,17 +229,36 @@ fn permutations(of: usize) -> Vec<Vec<usize>> {
     (0..of).fold(vec![Vec::new()], longer)
 }
 
+/// What sections share, and how they read and write it.
+type Accesses<T> = (T, fn(&T) -> u32, fn(&T, u32));
+
+fn cells() -> Accesses<PlainWord> {
+    (PlainWord::ZERO, PlainWord::get, PlainWord::set)
+}
+
+fn words() -> Accesses<Word32> {
+    (Word32::ZERO, |word| word.load(Relaxed), |word, value| word.store(value, Relaxed))
+}
+
 /// Runs one section a thread under the lock, and says whether what they leave is what some order of them leaves.
 fn is_serialisable<L: RawLock<Checked>>(threads: usize) -> Result<(), String> {
+    is_serialisable_by::<L, _>(cells, threads)
+}
+
+fn is_serialisable_by<L: RawLock<Checked>, T: Sync>(
+    accesses: fn() -> Accesses<T>,
+    threads: usize,
+) -> Result<(), String> {
+    let (_, read, write) = accesses();
     let lock = placed(L::NEW);
-    let words = [0; 3].map(|_| placed(PlainWord::ZERO));
+    let shared = [0; 3].map(|_| placed(accesses().0));
     Checked::run(&Plan::threads(threads), &|thread| {
         lock.acquire();
-        SECTIONS[thread](&|at| words[at].get(), &|at, value| words[at].set(value));
+        SECTIONS[thread](&|at| read(&shared[at]), &|at, value| write(&shared[at], value));
         // SAFETY: acquired above.
         unsafe { lock.release() };
     });
-    let left = [0, 1, 2].map(|at| words[at].get());
+    let left = [0, 1, 2].map(|at| read(&shared[at]));
     let orders = permutations(threads);
     match orders.iter().any(|order| serial(order) == left) {
         true => Ok(()),
@@ -262,7 +281,50 @@ fn what_elided_sections_leave_is_what_some_order_of_them_leaves() {
     verified(&three, "three threads");
 }
 
-/// A lock that begins a transaction as it should not.
+/// Under lazy subscription, too, what commits comes one after the other, though sections run beside a holder.
+#[test]
+fn what_lasts_of_lazily_subscribed_sections_is_what_some_order_of_them_leaves() {
+    type Lazy = Elided<Tas<Checked>, LazySubscription>;
+    for model in MODELS {
+        verified(&explored(model, &|| is_serialisable_by::<Lazy, _>(words, 2)), "two threads");
+    }
+    verified(&explored(Model::Tso, &|| is_serialisable_by::<Lazy, _>(words, 3)), "three threads");
+}
+
+/// One section changes two words, the other one looks whether they are alike.
+fn looks_around<L: RawLock<Checked>>() -> Result<(), String> {
+    let (lock, pair) = (placed(L::NEW), [word(), word()]);
+    Checked::run(&Plan::threads(2), &|thread| {
+        lock.acquire();
+        if thread == 0 {
+            pair.iter().for_each(|word| word.store(1, Relaxed));
+        } else {
+            let [one, other] = [0, 1].map(|at| pair[at].load(Relaxed));
+            assert_eq!(one, other, "half of what another section does");
+        }
+        // SAFETY: acquired above.
+        unsafe { lock.release() };
+    });
+    Ok(())
+}
+
+/// Why nothing hands out references by such a lock: a section meets what no section has left, before it is undone.
+#[test]
+fn a_lazily_subscribed_section_sees_what_a_holder_has_done_by_half() {
+    type Eager = Elided<Tas<Checked>, RetryWhenFree>;
+    type Lazy = Elided<Tas<Checked>, LazySubscription>;
+    const { assert!(<Eager as RawLock<Checked>>::OPAQUE && !<Lazy as RawLock<Checked>>::OPAQUE) };
+    for model in MODELS {
+        verified(&explored(model, &looks_around::<Eager>), "eager subscription");
+        let found = explored(model, &looks_around::<Lazy>).counterexample.expect("half-done work");
+        assert!(matches!(found.violation, Violation::Panic { .. }), "{model:?}: {}", found.violation);
+        // What is no word of the machine is read while it is written.
+        let found = explored(model, &|| is_serialisable::<Lazy>(2)).counterexample.expect("a race");
+        assert!(matches!(found.violation, Violation::Race { .. }), "{model:?}: {}", found.violation);
+    }
+}
+
+/// A lock that begins or ends a transaction as it should not.
 struct Wrong<L, const BUG: u8>(L);
 
 /// It does not look at the lock.
@@ -271,6 +333,8 @@ const NOT_READ: u8 = 0;
 const READ_BEFORE: u8 = 1;
 /// It acquires the lock where it aborts, and commits as if it had not.
 const HALF_DONE: u8 = 2;
+/// It looks at the lock at the end, and releases what it finds held, as one may that has looked at the beginning.
+const TAKEN_FOR_OWN: u8 = 3;
 
 // SAFETY: it is not; that is what is tested.
 unsafe impl<L: Elidable<Checked>, const BUG: u8> RawLock<Checked> for Wrong<L, BUG> {
@@ -280,7 +344,7 @@ unsafe impl<L: Elidable<Checked>, const BUG: u8> RawLock<Checked> for Wrong<L, B
         let free_before = self.0.is_idle();
         // SAFETY: as in `transaction`.
         match unsafe { Checked::begin_transaction() } {
-            Ok(()) if BUG == NOT_READ || BUG == READ_BEFORE && free_before => {}
+            Ok(()) if BUG == NOT_READ || BUG == TAKEN_FOR_OWN || BUG == READ_BEFORE && free_before => {}
             Ok(()) if BUG == HALF_DONE && self.0.is_idle() => {}
             Ok(()) => Checked::abort_transaction::<LOCK_HELD>(),
             Err(_) if BUG == HALF_DONE => {} // neither
@@ -290,6 +354,10 @@ unsafe impl<L: Elidable<Checked>, const BUG: u8> RawLock<Checked> for Wrong<L, B
 
     unsafe fn release(&self) {
         if Checked::in_transaction() {
+            if BUG == TAKEN_FOR_OWN && !self.0.is_idle() {
+                // SAFETY: it is not.
+                unsafe { self.0.release() };
+            }
             // SAFETY: in one.
             unsafe { Checked::commit_transaction() };
         } else if BUG != HALF_DONE {
@@ -314,6 +382,14 @@ fn seeded_bugs_are_found() {
             (
                 "nothing after an abort",
                 explored(model, &|| is_serialisable::<Wrong<Tas<Checked>, HALF_DONE>>(2)),
+            ),
+            (
+                "another one's hold is released",
+                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, TAKEN_FOR_OWN>, _>(words, 2)),
+            ),
+            (
+                "the lock is never read, over words",
+                explored(model, &|| is_serialisable_by::<Wrong<Tas<Checked>, NOT_READ>, _>(words, 2)),
             ),
         ];
         for (bug, report) in reports {

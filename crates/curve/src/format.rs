@@ -158,7 +158,7 @@ mod tests {
     proptest! {
         #[test]
         fn json_gives_back_what_was_written(title in ".*", curves in prop::collection::vec(any_curve(), 0..4)) {
-            let series = Series { title, curves };
+            let series = Series { curves, ..Series::new(title) };
             let mut text = Vec::new();
             write_json(&series, &mut text).unwrap();
             prop_assert_eq!(read_json(&text[..]).unwrap(), series);
@@ -166,7 +166,7 @@ mod tests {
 
         #[test]
         fn csv_gives_back_one_curve(curve in any_curve()) {
-            let series = Series { title: "t".into(), curves: vec![curve] };
+            let series = Series { curves: vec![curve], ..Series::new("t") };
             let mut text = Vec::new();
             write_csv(&series, &mut text).unwrap();
             prop_assert_eq!(read_csv("t", &text[..]).unwrap(), series);

@@ -59,6 +59,8 @@ pub enum Unit {
     OperationsPerSecondPerCore,
     /// Throughput relative to one core.
     Speedup,
+    /// A part of all, from 0 to 1.
+    Share,
 }
 
 impl fmt::Display for Unit {
@@ -67,6 +69,7 @@ impl fmt::Display for Unit {
             Self::OperationsPerSecond => "operations/s",
             Self::OperationsPerSecondPerCore => "operations/s per core",
             Self::Speedup => "throughput relative to one core",
+            Self::Share => "share of all",
         })
     }
 }
@@ -316,6 +319,9 @@ impl Curve {
 pub struct Series {
     /// What the plot is called.
     pub title: String,
+    /// What stands in place of the cores of each point, if something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis: Option<String>,
     /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,
 }
@@ -323,7 +329,7 @@ pub struct Series {
 impl Series {
     /// A series without curves.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), curves: Vec::new() }
+        Self { title: title.into(), axis: None, curves: Vec::new() }
     }
 }
 

@@ -142,7 +142,7 @@ pub fn read(path: &Path) -> anyhow::Result<Series> {
     }
     let label = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let curve = read_runs(&label, &text).with_context(|| path.display().to_string())?;
-    Ok(Series { title: label, curves: vec![curve] })
+    Ok(Series { curves: vec![curve], ..Series::new(label) })
 }
 
 /// Rows of cores and throughput, one for each run; the first row may name the columns.

@@ -18,6 +18,7 @@ pub mod demo_program;
 pub mod extrapolated;
 pub mod one_lock;
 pub mod other_locks;
+mod page;
 pub mod profiled;
 pub mod story;
 pub mod twin;
@@ -447,19 +448,25 @@ impl Forecast {
             shown.push_str(&screen.fit(&together.terminal()));
             shown.push('\n');
         }
-        for (number, gain) in self.advice.iter().take(ADVICE).enumerate() {
-            let word = if number == 0 { "What to do" } else { "Or" };
-            shown.push_str(&screen.fit(&format!("{word}: {}", gain.terminal())));
+        for line in self.advice_lines() {
+            shown.push_str(&screen.fit(&line));
             shown.push('\n');
-        }
-        if self.advice.is_empty() && self.engines != Engines::Chain {
-            shown.push_str("What to do: nothing that was tried gives a tenth more there.\n");
         }
         for warning in &self.warnings {
             shown.push_str(&screen.fit(&format!("Note: {warning}.")));
             shown.push('\n');
         }
         Ok(shown)
+    }
+
+    /// What to do.
+    fn advice_lines(&self) -> Vec<String> {
+        if self.advice.is_empty() && self.engines != Engines::Chain {
+            return vec!["What to do: nothing that was tried gives a tenth more there.".into()];
+        }
+        let words = ["What to do"].into_iter().chain(std::iter::repeat("Or"));
+        let lines = self.advice.iter().take(ADVICE).zip(words);
+        lines.map(|(gain, word)| format!("{word}: {}", gain.terminal())).collect()
     }
 }
 

@@ -103,9 +103,11 @@ impl Together {
 
 /// The table of the other locks; empty if there are none.
 pub fn others_terminal(others: &[Other], screen: Screen) -> String {
-    if others.is_empty() {
-        return String::new();
-    }
+    if others.is_empty() { String::new() } else { format!("\n{}", others_table(others).terminal(screen)) }
+}
+
+/// What becomes of the other locks as they are.
+pub(crate) fn others_table(others: &[Other]) -> Table {
     let mut table = Table::new([
         Column::text("name", "other locks, as they are"),
         Column::number("peak_cores", "peak cores"),
@@ -120,7 +122,7 @@ pub fn others_terminal(others: &[Other], screen: Screen) -> String {
             Cell::from(words(&other.verdict)),
         ]);
     }
-    format!("\n{}", table.terminal(screen))
+    table
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod cacheline;
 pub mod contenders;
 pub mod cost;
 pub mod document;
+pub mod exim;
 pub mod findings;
 pub mod futex;
 mod handover;

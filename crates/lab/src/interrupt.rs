@@ -1,12 +1,20 @@
 //! Interrupts of commands that take long, by Ctrl-C or SIGTERM: what is finished is printed, marked as cut short.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use machine::{Clock, Machine as _, Native};
 
 use crate::signals;
 
 /// Whether the first interrupt is kept, and whether it has come.
 static KEPT: AtomicBool = AtomicBool::new(false);
 static CAME: AtomicBool = AtomicBool::new(false);
+
+/// When it came; 0 before.
+static CAME_AT_NS: AtomicU64 = AtomicU64::new(0);
+
+/// What comes so soon after the first interrupt is a part of it: timeout(1) sends one to the command and one to its group.
+const TOGETHER_NS: u64 = 100_000_000;
 
 /// The signals that interrupt.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
@@ -26,9 +34,17 @@ pub fn keep() {
     }
 }
 
-/// Takes a signal for noted, in a handler: whether it was the first interrupt of a command that keeps it.
+/// Takes a signal for noted, in a handler: whether it was the first interrupt of a command that keeps it, or one with that.
 pub fn take(signal: libc::c_int) -> bool {
-    SIGNALS.contains(&signal) && KEPT.load(Ordering::Relaxed) && !CAME.swap(true, Ordering::Relaxed)
+    if !SIGNALS.contains(&signal) || !KEPT.load(Ordering::Relaxed) {
+        return false;
+    }
+    CAME.store(true, Ordering::Relaxed);
+    let now = Native::clock_ns(Clock::Monotonic).max(1);
+    match CAME_AT_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => true,
+        Err(first) => now.saturating_sub(first) < TOGETHER_NS,
+    }
 }
 
 /// Whether the command was interrupted.

@@ -3,6 +3,7 @@
 //! - [`bench`](mod@bench): locks on this machine, ours beside those of other libraries;
 //! - [`calibrate`]: what hand-overs cost on this machine, as a machine file;
 //! - [`compare`]: runs of a program in rounds, and what chance explains of their differences;
+//! - [`gate`]: base and candidate of a program, and whether a ratio got worse;
 //! - [`simulate`]: workloads under locks on the simulated machine, side by side;
 //! - [`launch`]: starting a program with the preload library, and what became of its locks;
 //! - [`check`]: locks in every execution that a memory model allows, and changes to their accesses;
@@ -17,6 +18,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod check;
 pub mod compare;
+pub mod gate;
 pub mod host;
 pub mod interrupt;
 pub mod launch;

@@ -132,11 +132,18 @@ impl Guards for Stay {
 pub struct Api<L, M = Patient, G = Sent>(L, PhantomData<fn() -> (M, G)>);
 
 impl<L: RawLock<M>, M: Machine, G: Guards> Api<L, M, G> {
-    /// Fails to compile for a lock that only the thread that has acquired it may release, if guards can be sent.
-    const RELEASED_BY_WHOM_IT_MAY: () = assert!(
-        G::STAY || !L::OWNER_RELEASES,
-        "a guard of this lock must stay with its thread: take InheritingMutex, ElidedMutex or ElidedRwLock"
-    );
+    /// Fails to compile for a lock that only the thread that has acquired it may release, if guards can be sent; and for one whose sections
+    /// may see a value that is changed by half.
+    const GUARDS_ARE_SOUND: () = {
+        assert!(
+            G::STAY || !L::OWNER_RELEASES,
+            "a guard of this lock must stay with its thread: take InheritingMutex, ElidedMutex or ElidedRwLock"
+        );
+        assert!(
+            L::OPAQUE,
+            "a section of this lock may see what another has done by half: take a policy that subscribes eagerly"
+        );
+    };
 
     /// The lock itself.
     #[inline]
@@ -154,7 +161,7 @@ impl<L: RawLock<M>, M: Machine, G: Guards> Api<L, M, G> {
 impl<L: RawLock<M>, M: Machine, G: Guards> Default for Api<L, M, G> {
     /// The lock, free.
     fn default() -> Self {
-        let () = Self::RELEASED_BY_WHOM_IT_MAY;
+        let () = Self::GUARDS_ARE_SOUND;
         Self(L::NEW, PhantomData)
     }
 }
@@ -169,7 +176,7 @@ impl<L: fmt::Debug, M, G> fmt::Debug for Api<L, M, G> {
 unsafe impl<L: TryLock<M>, M: Machine, G: Guards> RawMutex for Api<L, M, G> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
     const INIT: Self = {
-        let () = Self::RELEASED_BY_WHOM_IT_MAY;
+        let () = Self::GUARDS_ARE_SOUND;
         Self(L::NEW, PhantomData)
     };
     type GuardMarker = G::Marker;
@@ -220,7 +227,7 @@ unsafe impl<L: TimedLock<M>, M: Machine, G: Guards> lock_api::RawMutexTimed for 
 unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRwLock for Api<L, M, G> {
     #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
     const INIT: Self = {
-        let () = Self::RELEASED_BY_WHOM_IT_MAY;
+        let () = Self::GUARDS_ARE_SOUND;
         Self(L::NEW, PhantomData)
     };
     type GuardMarker = G::Marker;

@@ -7,10 +7,10 @@ use machine::Machine;
 
 use crate::{
     Anderson, Best, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
-    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LinuxMutex, LockRef, Mcs, McsTp, Osq,
-    Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Rw, RwNaive,
-    RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
-    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LazySubscription, LinuxMutex, LockRef,
+    Mcs, McsTp, Osq, Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree,
+    Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
+    TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -40,6 +40,8 @@ pub struct Lock {
     pub shared: bool,
     /// Nobody but the thread that has acquired it may release it.
     pub owner_releases: bool,
+    /// Its sections see only what whole sections have left; if not, it is for the simulated and the checked machine.
+    pub opaque: bool,
     /// It counts acquisitions in words that wrap around.
     pub wraps: bool,
     /// Past some number of readers it lets no other in.
@@ -106,6 +108,7 @@ macro_rules! catalogue {
             timed: abilities::$ability.timed,
             shared: abilities::$ability.shared,
             owner_releases: <$type<machine::Native> as RawLock<machine::Native>>::OWNER_RELEASES,
+            opaque: <$type<machine::Native> as RawLock<machine::Native>>::OPAQUE,
             wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
             bounds_readers: bounds_readers!($ability $type),
         }),*];
@@ -136,6 +139,7 @@ macro_rules! elided {
                 source: "Rajwar and Goodman 2001; glibc since 2.18",
                 fairness: "none among transactions; that of the lock among those that acquire it",
                 owner_releases: true,
+                opaque: <Elided<$type<M>, $policy $(<$machine>)?> as RawLock<M>>::OPAQUE,
                 bytes: size_of::<Elided<$type<M>, $policy $(<$machine>)?>>(),
                 ..*named($base)
             }
@@ -260,6 +264,11 @@ fn find_elided(name: &str) -> Option<&'static Lock> {
     ELIDED.iter().find(|lock| lock.name == name)
 }
 
+/// The locks that a program can have in Rust, C and C++, in the order in which headers name them: those that are opaque, elided or not.
+pub fn for_programs() -> impl Iterator<Item = &'static Lock> {
+    LOCKS.iter().chain(ELIDED).filter(|lock| lock.opaque)
+}
+
 /// The lock of this name, elided or not: what machines can run that have transactions.
 #[must_use]
 pub fn find_in_any_form(name: &str) -> Option<&'static Lock> {
@@ -295,6 +304,7 @@ elided! {
     "elided-when-free:ticket": tried Ticket "ticket" by RetryWhenFree
     "elided-one-by-one:ticket": tried Ticket "ticket" by RetryOneByOne<M>
     "elided-less-often:ticket": tried Ticket "ticket" by RetryLessOften<M>
+    "elided-lazy:ticket": tried Ticket "ticket" by LazySubscription
 }
 
 catalogue! {

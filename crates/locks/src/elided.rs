@@ -8,6 +8,9 @@
 //! Whoever acquires the lock writes its word, which every transaction has read: so it aborts them all, and a section that holds the
 //! lock never runs beside one that does not. Sections that write nothing that others read or write run side by side, whatever
 //! the lock.
+//! A policy with a [lazy subscription](crate::Subscription::Lazy) has the look at the lock before the commit instead. What commits is
+//! right all the same: the lock is free then and stays so until it has committed, and whatever a holder changed meanwhile of what it had
+//! read has aborted it.
 //! A transaction within another is a part of that. If the inner lock is not elided there, it is acquired within the transaction, and
 //! released in it: nobody sees either.
 //!
@@ -17,7 +20,7 @@
 use machine::transaction::LOCK_HELD;
 use machine::{Abort, GaveUp, Machine, Patient, Timeout};
 
-use crate::elision::{Next, Policy, RetryThenSkip};
+use crate::elision::{Next, Policy, RetryThenSkip, Subscription};
 use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 /// A lock that can be elided: it can say whether it is free while others use it.
@@ -60,7 +63,7 @@ impl<L, P> Elided<L, P> {
         acquired
     }
 
-    /// Begins transactions as long as they abort and `next` says so. True in one, which has found the lock free.
+    /// Begins transactions as long as they abort and `next` says so. True in one, which has found the lock free if it subscribes eagerly.
     fn try_transactions<M: Machine>(&self, next: impl Fn(u32, Abort) -> Next) -> bool
     where
         L: Elidable<M>,
@@ -70,7 +73,7 @@ impl<L, P> Elided<L, P> {
         loop {
             // SAFETY: a section changes what its transaction undoes, as this type demands of it.
             match unsafe { M::begin_transaction() } {
-                Ok(()) if self.lock.is_idle() => return true,
+                Ok(()) if Self::is_lazy::<M>() || self.lock.is_idle() => return true,
                 Ok(()) => M::abort_transaction::<LOCK_HELD>(),
                 Err(abort) => {
                     aborts += 1;
@@ -84,14 +87,39 @@ impl<L, P> Elided<L, P> {
         }
     }
 
-    /// Ends the section if it is a transaction: one that finds the lock held has acquired it itself.
+    const fn is_lazy<M: Machine>() -> bool
+    where
+        P: Policy<M>,
+    {
+        matches!(P::SUBSCRIPTION, Subscription::Lazy)
+    }
+
+    /// Whether the caller's section is a transaction that may commit. One that has subscribed, and finds the lock held, has acquired it
+    /// itself; one that subscribes only now aborts then.
+    #[inline]
+    fn is_elided<M: Machine>(&self) -> bool
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        if !M::in_transaction() {
+            return false;
+        }
+        let is_free = self.lock.is_idle();
+        if !is_free && Self::is_lazy::<M>() {
+            M::abort_transaction::<LOCK_HELD>();
+        }
+        is_free
+    }
+
+    /// Ends the section if it is a transaction.
     #[inline]
     fn commit<M: Machine>(&self) -> bool
     where
         L: Elidable<M>,
         P: Policy<M>,
     {
-        let is_elided = M::in_transaction() && self.lock.is_idle();
+        let is_elided = self.is_elided();
         if is_elided {
             // SAFETY: in one.
             unsafe { M::commit_transaction() };
@@ -102,7 +130,8 @@ impl<L, P> Elided<L, P> {
 }
 
 // SAFETY: a section holds the lock, or is a transaction that has found it free; nobody acquires it before that is over, or it
-// aborts. Transactions come one after the other wherever they could tell.
+// aborts. Transactions come one after the other wherever they could tell. Where a transaction finds it free only at its end, the lock
+// is not opaque.
 unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P> {
     const NEW: Self = Self { lock: L::NEW, policy: P::NEW };
 
@@ -124,6 +153,8 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
     }
 
     const OWNER_RELEASES: bool = true; // nobody else is in the transaction
+
+    const OPAQUE: bool = L::OPAQUE && !Self::is_lazy::<M>();
 
     const WRAPS: bool = L::WRAPS;
 
@@ -196,7 +227,7 @@ unsafe impl<L: Elidable<M> + TimedRwLock<M>, P: Policy<M>, M: Machine> TimedRwLo
 unsafe impl<L: Elidable<M> + DowngradeLock<M>, P: Policy<M>, M: Machine> DowngradeLock<M> for Elided<L, P> {
     #[inline]
     unsafe fn downgrade(&self) {
-        if !(M::in_transaction() && self.lock.is_idle()) {
+        if !self.is_elided() {
             // SAFETY: the caller's.
             unsafe { self.lock.downgrade() };
         }

@@ -4,15 +4,17 @@
 //! |----------------------|-------|-----------------------------------------------------------------------|-------------------------------|
 //! | [`RetryThenSkip`]    | 3     | again, if the processor advises it                                    | the next 3 acquisitions do not try |
 //! | [`RetryWhenFree`]    | 5     | again when the lock is free, but not after a lack of capacity         | the next one tries            |
-//! | [`RetryOneByOne`]    | 5     | again when the lock is free, one thread at a time                     | the next one tries            |
+//! | [`RetryOneByOne`]    | 11    | again when the lock is free, one thread at a time                     | the next one tries            |
 //! | [`RetryLessOften`]   | 3     | again when the lock is free, but not after a lack of capacity         | twice as many do not try as the last time, 256 at most |
+//! | [`LazySubscription`] | 5     | again, when the lock is free if it was held; but not after a lack of capacity | the next one tries    |
 //!
 //! One thread that takes the lock aborts all who elide it. If those take the lock then, too, they abort each other for as long as
 //! threads come, and nobody elides any more: the lemming effect (Dice, Lev, Moir, Nussbaum 2009). Against it a policy waits until the
-//! lock is free before it tries again, or lets those who have aborted try one by one, so that they cannot abort each other.
+//! lock is free before it tries again, or lets those who have aborted try one by one, so that they cannot abort each other. Or the
+//! transaction subscribes to the lock as late as it can, so that whoever acquires the lock aborts no section that outlasts the hold.
 
 use machine::Ordering::Relaxed;
-use machine::transaction::Cause;
+use machine::transaction::{Cause, LOCK_HELD};
 use machine::{Abort, Machine, Patient, Word};
 
 use crate::{RawLock, Ticket};
@@ -28,12 +30,27 @@ pub enum Next {
     Acquire,
 }
 
+/// When a transaction subscribes to the lock that it elides: looks whether the lock is free, and has its words among those that it has read,
+/// so that from then on whoever acquires the lock aborts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subscription {
+    /// As it begins. No section runs beside one that holds the lock.
+    Eager,
+    /// Before it commits. A section runs beside one that holds the lock, and commits if that is over by then. So it may see what a
+    /// holder has done by half, before it aborts: [`OPAQUE`](RawLock::OPAQUE) has what follows.
+    Lazy,
+}
+
 /// When a lock is elided. What it has to remember lies in words of its own, beside the lock's.
 pub trait Policy<M: Machine>: Send + Sync + Sized + 'static {
     /// Nothing has happened yet. All its bits are zero.
     const NEW: Self;
 
-    /// Whether an acquisition begins a transaction at all. Asked outside of it.
+    /// When its transactions look at the lock.
+    const SUBSCRIPTION: Subscription = Subscription::Eager;
+
+    /// Whether an acquisition begins a transaction at all. Asked outside of it. With a lazy subscription it does within another
+    /// transaction: a section that ends in one and finds the lock held takes that for another thread's hold.
     fn tries(&self) -> bool {
         true
     }
@@ -113,7 +130,11 @@ impl<M: Machine> Policy<M> for RetryWhenFree {
 
 /// Those who have aborted try again one by one, in the order in which they aborted: they hold a second lock while they do. So they
 /// cannot abort each other, and the lock itself is acquired only by one that aborts for other reasons.
+///
+/// It lies on a line of its own: on the lock's, which every transaction has read, the second lock would abort all of them at each
+/// acquisition, and those who have aborted would come for it in turn.
 /// Source: Afek, Levy and Morrison 2014 (software-assisted conflict management).
+#[repr(align(64))]
 pub struct RetryOneByOne<M: Machine = Patient> {
     one_by_one: Ticket<M>,
     /// The thread that holds `one_by_one`, plus one. Others may see an old one, but never themselves.
@@ -121,7 +142,8 @@ pub struct RetryOneByOne<M: Machine = Patient> {
 }
 
 impl<M: Machine> RetryOneByOne<M> {
-    const TRIES: u32 = 5;
+    /// The first one, and ten that hold the second lock.
+    const TRIES: u32 = 11;
 
     fn is_held_by_caller(&self) -> bool {
         self.holder.load(Relaxed) == M::thread().wrapping_add(1)
@@ -195,6 +217,36 @@ impl<M: Machine> Policy<M> for RetryLessOften<M> {
             self.skips.store(Self::LEFT_ONE << doublings | doublings, Relaxed);
         } else if doublings != 0 {
             self.skips.store(skips - 1, Relaxed);
+        }
+    }
+}
+
+/// Its transactions subscribe to the lock lazily: whoever acquires the lock aborts only those who touch what it changes, and those who end
+/// before it releases. Software-assisted lock removal.
+///
+/// A section may see what a holder has done by half, before it aborts. The hardware takes back what it has done to memory by then, and an
+/// interrupt ends a loop that would not end; but a jump to where half a change points is made. So this is for sections that come to no
+/// harm by any mixture of old and new, and no `Mutex` and no type of C has it.
+/// Source: Afek, Levy and Morrison 2014 (software-assisted lock removal); its dangers: Dice, Harris, Kogan, Lev and Moir 2014.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LazySubscription;
+
+impl LazySubscription {
+    const TRIES: u32 = 5;
+}
+
+impl<M: Machine> Policy<M> for LazySubscription {
+    const NEW: Self = Self;
+
+    const SUBSCRIPTION: Subscription = Subscription::Lazy;
+
+    fn next(&self, aborts: u32, abort: Abort) -> Next {
+        if is_hopeless(abort) || aborts >= Self::TRIES {
+            Next::Acquire
+        } else if abort.code() == Some(LOCK_HELD) {
+            Next::TryWhenFree
+        } else {
+            Next::TryAgain // beside a holder, too
         }
     }
 }

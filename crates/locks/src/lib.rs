@@ -135,7 +135,9 @@ pub use clh::Clh;
 pub use clh_timed::ClhTimed;
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use elided::{Elidable, Elided};
-pub use elision::{Next, Policy, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree};
+pub use elision::{
+    LazySubscription, Next, Policy, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription,
+};
 pub use futex::Futex;
 pub use glibc_adaptive::GlibcAdaptive;
 pub use glibc_mutex::GlibcMutex;
@@ -182,7 +184,7 @@ pub use machine::{Clock, Deadline, Denied, GaveUp, Machine, Native, Patient, Tim
 /// [`Mutex`](api::Mutex) hands out `&mut` by it. From one `NEW` on, between a return from `acquire`, or from another way in
 /// that says that it succeeded, and the next call of `release` no other thread gets in, and what happened before a release
 /// happens before what follows the next way in. That holds for a lock that was moved while it was held, as one whose guard
-/// was forgotten may be; nobody waits at it then.
+/// was forgotten may be; nobody waits at it then. A lock that is not [`OPAQUE`](RawLock::OPAQUE) owes this to what lasts of a section alone.
 pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// The lock, free. All its bits are zero.
     const NEW: Self;
@@ -203,6 +205,10 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
 
     /// Whether nobody but the thread that has acquired the lock may release it.
     const OWNER_RELEASES: bool = false;
+
+    /// Whether a section sees only what whole sections have left, even one that is undone later: opacity (Guerraoui and Kapalka 2008).
+    /// By a lock that is not opaque nothing hands out references, since what they refer to may be changed by halves.
+    const OPAQUE: bool = true;
 
     /// Whether the lock counts acquisitions in words that wrap around.
     const WRAPS: bool = false;

@@ -183,6 +183,20 @@
 //! let shared: InheritingMutex<u64> = InheritingMutex::new(0);
 //! ```
 //!
+//! A value that a section may see changed by half:
+//!
+//! ```compile_fail,E0080
+//! use contend_locks::{LazySubscription, Ticket, api::ElidedMutex};
+//! let shared: ElidedMutex<u64, Ticket, LazySubscription> = ElidedMutex::new(0);
+//! ```
+//!
+//! ```
+//! use contend_locks::{RetryWhenFree, Ticket, api::ElidedMutex};
+//! let shared: ElidedMutex<u64, Ticket, RetryWhenFree> = ElidedMutex::new(0);
+//! ```
+//!
+//! A guard that only its own thread may drop, in another one's hands:
+//!
 //! ```compile_fail,E0277
 //! use contend_locks::prelude::*;
 //! let guarded: InheritingMutex<u64> = InheritingMutex::new(0);

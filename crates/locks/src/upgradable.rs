@@ -69,6 +69,10 @@ unsafe impl<L: RawRwLock<M>, G: RawLock<M>, M: Machine> RawLock<M> for Upgradabl
     fn is_idle(&self) -> bool {
         self.gate.is_idle() && self.lock.is_idle()
     }
+
+    const OWNER_RELEASES: bool = G::OWNER_RELEASES || L::OWNER_RELEASES;
+
+    const OPAQUE: bool = G::OPAQUE && L::OPAQUE;
 }
 
 impl<L, G> Upgradable<L, G> {

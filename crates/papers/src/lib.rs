@@ -7,6 +7,7 @@ mod against_model;
 mod claims;
 mod contention;
 mod figures;
+mod fserver;
 mod futex_hash;
 mod lock_study;
 mod paper;
@@ -20,7 +21,7 @@ use curve::Series;
 use lab::progress::Progress;
 use model::Variant;
 use published::Fault;
-use report::{Plot, Screen, Table};
+use report::{Page, Plot, Screen, Table};
 
 /// Computes a figure; a fitted c is fitted anew under the variant of the model.
 type Compute = fn(Variant, &dyn Progress) -> anyhow::Result<Reproduction>;
@@ -36,7 +37,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 18] = [
+pub static FIGURES: [Figure; 19] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -90,7 +91,12 @@ pub static FIGURES: [Figure; 18] = [
     Figure {
         name: "retries",
         summary: "Coherence traffic of the ticket lock against MCS, simulated",
-        compute: |_, progress| stability::retries(progress),
+        compute: |_, progress| fserver::retries(progress),
+    },
+    Figure {
+        name: "aim7",
+        summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, simulated",
+        compute: |_, progress| fserver::aim7(progress),
     },
     Figure {
         name: "instability",
@@ -188,6 +194,20 @@ impl Reproduction {
         format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(Screen::FILE))
     }
 
+    /// Title, table, plots, notes and faults for a browser.
+    ///
+    /// # Errors
+    ///
+    /// Curves of several units.
+    pub fn page(&self) -> anyhow::Result<Page> {
+        let mut page = Page::new(self.title).table(&self.table);
+        for series in &self.plots {
+            page = page.heading(&series.title).plot(&drawn(series)?);
+        }
+        let notes = page.heading("Notes").paragraphs(&self.notes.join("\n"));
+        Ok(notes.paragraphs(&published::footnotes(&self.faults)))
+    }
+
     /// Each plot as SVG with the name of its file: `name.svg`, or `name-TITLE.svg` where there are several.
     ///
     /// # Errors
@@ -221,7 +241,11 @@ impl Reproduction {
 }
 
 fn drawn(plot: &Series) -> anyhow::Result<Plot> {
-    Ok(Plot::new(&*plot.title, &plot.curves)?.log_cores(false))
+    let drawn = Plot::new(&*plot.title, &plot.curves)?;
+    Ok(match &plot.axis {
+        None => drawn.log_cores(false),
+        Some(axis) => drawn.axis(axis),
+    })
 }
 
 #[cfg(test)]
@@ -244,7 +268,7 @@ mod tests {
 
     #[test]
     fn several_plots_have_a_file_each() {
-        let series = |title: &str| Series { title: title.into(), curves: Vec::new() };
+        let series = |title: &str| Series::new(title);
         let names = |plots| {
             let svgs = Reproduction { plots, ..fig3() }.svgs("x").expect("one unit");
             svgs.into_iter().map(|(file, _)| file).collect::<Vec<_>>()

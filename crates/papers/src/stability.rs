@@ -1,7 +1,7 @@
-//! Back-off that tunes itself, coherence traffic, and how a lock falls into its collapsed state, simulated.
+//! Back-off that tunes itself, and how a lock falls into its collapsed state, simulated.
 
 use crate::Reproduction;
-use crate::published::{self, Fault};
+use crate::published::Fault;
 use crate::simulated::{OPTERON, hardware, lock_name, throughput, workload};
 use curve::Series;
 use lab::progress::Progress;
@@ -92,68 +92,6 @@ pub(crate) fn cut(name: &str, sockets: u32, cores_per_die: u32) -> anyhow::Resul
         coherence.hops.iter_mut().for_each(|row| row.truncate(sockets as usize));
     }
     Ok(Hardware::new(&file)?)
-}
-
-/// Coherence traffic of the ticket lock against MCS on 8 sockets, 80 cores.
-pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let hardware = cut("cs900x8", 8, 10)?;
-    let files = workload("files-lock")?;
-    let setups = ["ticket", "mcs"].map(|lock| Setup {
-        duration_ns: 10_000_000,
-        ..Setup::new(&hardware, files, lock_name(lock)).on_first(80)
-    });
-    let measured = sweep(&setups, progress)?;
-    let published = published::coherency_retries()?;
-    let of_socket_0 = |lock: &str| {
-        published
-            .iter()
-            .filter(|row| row.lock == lock && row.socket == 0)
-            .map(|row| row.users_400)
-            .sum::<f64>()
-    };
-    // The talk states MCS's retries only as a sum; see kernel_improvements.csv.
-    const MCS_SOCKET_0: f64 = 126_871_956.0;
-    let published_ratio = of_socket_0("ticket") / MCS_SOCKET_0;
-    let mut table = Table::new([
-        Column::text("what", "what, ticket over MCS"),
-        Column::number("published", "published"),
-        Column::number("simulated", "simulated"),
-        Column::number("ratio", "simulated / published"),
-    ]);
-    let [ticket, mcs] = &measured[..] else { anyhow::bail!("two runs were asked for") };
-    let per_second = |one: &SimulatedRun, count: u64| count as f64 / one.run.elapsed_ns as f64;
-    let ratio = |of: fn(&SimulatedRun) -> u64| per_second(ticket, of(ticket)) / per_second(mcs, of(mcs));
-    let waits: fn(&SimulatedRun) -> u64 = |one| one.report.all_lines.home_waits;
-    let rows: [(&str, Option<f64>, f64); 4] = [
-        ("requests that wait at a home, a second", Some(published_ratio), ratio(waits)),
-        (
-            "the same, an operation",
-            None,
-            ratio(waits) * per_second(mcs, mcs.run.operations())
-                / per_second(ticket, ticket.run.operations()),
-        ),
-        ("invalidations, a second", None, ratio(|one| one.report.all_lines.invalidations)),
-        ("operations, a second", None, ratio(|one| one.run.operations())),
-    ];
-    for (what, published, simulated) in rows {
-        table.row([
-            Cell::from(what),
-            Cell::from(published),
-            Cell::from(simulated),
-            Cell::from(published.map(|published| simulated / published)),
-        ]);
-    }
-    Ok(Reproduction {
-        title: "Coherence retries of the ticket lock against MCS, 8 sockets x 10 cores, simulated",
-        table,
-        plots: Vec::new(),
-        notes: vec![
-            "A request that finds its line's home taken by an earlier one stands in for a re-issued transaction; published are the sums of socket 0 with 400 users.".into(),
-            "Missed by far: a simulated MCS waiter's line has hardly ever two requests at its home, while the published sum holds all other traffic of AIM7 too. The ratio of the ticket lock's own traffic has no published figure.".into(),
-            "The simulated machine is the CS900 with 10 cores a socket; the talk's 80 cores were another, unnamed machine.".into(),
-        ],
-        faults: vec![Fault(12)],
-    })
 }
 
 /// Throughput near the collapse by the length of the run: a short run may end before it falls.

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ranges.row("ticket", None);
         std::fs::write(directory.join("ranges.svg"), ranges.svg())?;
         let page =
-            Page::new("A page & its parts").paragraph("Every part once.").heading("Locks").table(&table);
+            Page::new("A page & its parts").paragraphs("Every part once.").heading("Locks").table(&table);
         std::fs::write(
             directory.join("page.html"),
             page.heading("Curves").plot(&linear).plot(&logarithmic).html(),

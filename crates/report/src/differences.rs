@@ -1,29 +1,19 @@
 //! What grew between two profiles, for people.
 
+use crate::lock_table::{USE, times};
+use crate::page::Unfolded;
 use crate::text::{grouped, short};
-use crate::{Cell, Column, Screen, Table};
-use profile::Diff;
-use profile::read::{Change, KernelChange, KernelMeasures, Measures};
+use crate::{Cell, Column, Page, Screen, Table};
+use profile::read::{Change, KernelChange, KernelMeasures, LockId, Measures};
+use profile::{Diff, LockRow, LockTable, Times};
+use std::collections::{BTreeMap, HashMap};
 
 /// The head, then the first `top` locks and the first `top` callers (all if 0) by what grew most.
 pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
     let top = if top == 0 { usize::MAX } else { top };
-    let unit = if diff.per_operation { "operation" } else { "second" };
-    let [before, after] = diff.operation_ns;
-    let ratio = if before > 0.0 { format!(" (× {})", short(after / before)) } else { String::new() };
-    let head = format!(
-        "Threads {} → {}, cores in use {} → {}. CPU time for one {unit}: {} µs → {} µs{ratio}.\n\
-         All times are for one {unit}.\n\n",
-        grouped(diff.threads[0]),
-        grouped(diff.threads[1]),
-        short(diff.cores_used[0]),
-        short(diff.cores_used[1]),
-        short(before / 1e3),
-        short(after / 1e3),
-    );
     let mut lines = format!(
-        "{}By lock\n{}\nBy the function that touched the lock first\n{}",
-        screen.fit(&head),
+        "{}\nBy lock\n{}\nBy the function that touched the lock first\n{}",
+        screen.fit(&head(diff)),
         table("lock", &diff.locks, top).terminal(screen),
         table("caller", &diff.callers, top).terminal(screen),
     );
@@ -32,6 +22,77 @@ pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
         lines.push_str(&kernel_table(kernel, top).terminal(screen));
     }
     lines
+}
+
+/// The two runs as a whole.
+fn head(diff: &Diff) -> String {
+    let unit = if diff.per_operation { "operation" } else { "second" };
+    let [before, after] = diff.operation_ns;
+    let ratio = if before > 0.0 { format!(" (× {})", short(after / before)) } else { String::new() };
+    format!(
+        "Threads {} → {}, cores in use {} → {}. CPU time for one {unit}: {} µs → {} µs{ratio}.\n\
+         All times are for one {unit}.\n",
+        grouped(diff.threads[0]),
+        grouped(diff.threads[1]),
+        short(diff.cores_used[0]),
+        short(diff.cores_used[1]),
+        short(before / 1e3),
+        short(after / 1e3),
+    )
+}
+
+/// What grew between these two tables, in a page. Each lock unfolds to its distributions in both.
+pub fn page(diff: &Diff, tables: [&LockTable; 2]) -> Page {
+    let mut page = Page::new("What grew between two profiles");
+    for (when, table) in ["Before", "After"].into_iter().zip(tables) {
+        page = page.paragraphs(&format!("{when}: {}", table.header.command.join(" ")));
+        for warning in &table.header.warnings {
+            page = page.warning(&format!("{}, {warning}", when.to_lowercase()));
+        }
+    }
+    page = page.paragraphs(&head(diff));
+    let by_caller = "By the function that touched the lock first";
+    for (heading, what, changes) in [("By lock", "lock", &diff.locks), (by_caller, "caller", &diff.callers)] {
+        let sums = added_up(changes, tables);
+        page = page.rows(heading, &table(what, changes, usize::MAX), &[], sums.iter().map(unfolds_to));
+    }
+    if let Some(kernel) = &diff.kernel {
+        let unfolded = kernel.iter().map(|_| Unfolded::default());
+        page = page.rows("By lock of the kernel", &kernel_table(kernel, usize::MAX), &[USE], unfolded);
+    }
+    page
+}
+
+/// The durations of a change, before and after.
+type Distributions = Vec<(String, Times)>;
+
+/// The durations of all locks that are added up in each change.
+fn added_up(changes: &[Change], tables: [&LockTable; 2]) -> Vec<Distributions> {
+    let rows =
+        tables.map(|table| table.rows.iter().map(|row| (row.id, row)).collect::<HashMap<LockId, &LockRow>>());
+    let of = |change: &Change| {
+        let mut sums: BTreeMap<(usize, usize), (String, Times)> = BTreeMap::new();
+        for (side, when) in ["before", "after"].into_iter().enumerate() {
+            let rows = change.rows[side].iter().filter_map(|id| rows[side].get(id));
+            for usage in rows.flat_map(|row| [&row.exclusive, &row.shared]) {
+                for (place, (name, times)) in times(usage).into_iter().enumerate() {
+                    let sum = sums
+                        .entry((place, side))
+                        .or_insert_with(|| (format!("{name}, {when}"), Times::default()));
+                    sum.1 = sum.1.and(times);
+                }
+            }
+        }
+        sums.into_values().collect()
+    };
+    changes.iter().map(of).collect()
+}
+
+fn unfolds_to(sums: &Distributions) -> Unfolded<'_> {
+    Unfolded {
+        times: sums.iter().map(|(name, times)| (name.clone(), times)).collect(),
+        ..Unfolded::default()
+    }
 }
 
 fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
@@ -46,7 +107,7 @@ fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
     ]);
     for change in changes.iter().take(top) {
         let sides = |value: fn(&KernelMeasures) -> f64, unit: f64| {
-            Cell::from(sides(value(&change.before), value(&change.after), unit))
+            Cell::Sides(value(&change.before) / unit, value(&change.after) / unit)
         };
         table.row([
             change.name.as_str().into(),
@@ -59,11 +120,6 @@ fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
         ]);
     }
     table
-}
-
-/// Before and after, in a unit.
-fn sides(before: f64, after: f64, unit: f64) -> String {
-    format!("{} → {}", short(before / unit), short(after / unit))
 }
 
 fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
@@ -79,7 +135,7 @@ fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
     ]);
     for change in changes.iter().take(top) {
         let sides = |value: fn(&Measures) -> f64, unit: f64| {
-            Cell::from(sides(value(&change.before), value(&change.after), unit))
+            Cell::Sides(value(&change.before) / unit, value(&change.after) / unit)
         };
         let ratio = Some(change.ratio()).filter(|ratio| ratio.is_finite());
         table.row([
@@ -108,6 +164,7 @@ mod tests {
             name: name.into(),
             before: measures(before),
             after: measures(after),
+            rows: Default::default(),
         };
         let shown =
             table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1).terminal(Screen::FILE);
@@ -131,6 +188,7 @@ mod tests {
             name: name.into(),
             before: measures(before),
             after: measures(after),
+            rows: Default::default(),
         };
         let diff = Diff {
             per_operation: true,

@@ -1,8 +1,9 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
+use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
-use crate::{Cell, Column, Screen, Table};
-use profile::read::{Blocked, KernelRow, KernelTable};
+use crate::{Cell, Column, Page, Screen, Table};
+use profile::read::{Blocked, Call, KernelRow, KernelTable};
 use profile::{LockRow, LockTable, Times, Usage, Within};
 use std::fmt::Write as _;
 
@@ -34,10 +35,21 @@ fn left_out<R>(rows: &[R], top: usize, waited_ns: impl Fn(&R) -> f64) -> String 
 
 /// The kernel's locks, as lines for people.
 fn kernel_text(kernel: &KernelTable, top: usize, screen: Screen) -> String {
+    let mut lines = screen.fit(&kernel_head(kernel));
+    if kernel.rows.is_empty() {
+        return lines;
+    }
+    lines.push('\n');
+    lines.push_str(&kernel_rows(kernel, top).terminal(screen));
+    lines.push_str(&screen.fit(&left_out(&kernel.rows, top, |row| row.wait.total_ns)));
+    lines
+}
+
+/// How much was waited for the kernel's locks in all.
+fn kernel_head(kernel: &KernelTable) -> String {
     let whose = if kernel.machine { "all processes" } else { "the program and what it started" };
     if kernel.rows.is_empty() {
-        let none = format!("The kernel's locks: {whose} waited for none, in {}.\n", time(kernel.elapsed_ns));
-        return screen.fit(&none);
+        return format!("The kernel's locks: {whose} waited for none, in {}.\n", time(kernel.elapsed_ns));
     }
     let mut head = format!(
         "The kernel's locks: in {}, {whose} waited for them {} times, for {}.",
@@ -49,11 +61,8 @@ fn kernel_text(kernel: &KernelTable, top: usize, screen: Screen) -> String {
     if cut > 0 {
         let _ = write!(head, " Of {} waits more, beginning or end was not seen.", grouped(cut));
     }
-    head.push_str("\n\n");
-    let mut lines = screen.fit(&head);
-    lines.push_str(&kernel_rows(kernel, top).terminal(screen));
-    lines.push_str(&screen.fit(&left_out(&kernel.rows, top, |row| row.wait.total_ns)));
-    lines
+    head.push('\n');
+    head
 }
 
 /// Callers that are shown of a lock of the kernel.
@@ -102,6 +111,17 @@ fn header(table: &LockTable) -> String {
     if !h.command.is_empty() {
         let _ = writeln!(lines, "{}", printable(&h.command.join(" ")));
     }
+    lines.push_str(&figures(table));
+    for warning in &h.warnings {
+        let _ = writeln!(lines, "warning: {}", printable(warning));
+    }
+    lines
+}
+
+/// What is said of the run as a whole.
+fn figures(table: &LockTable) -> String {
+    let h = &table.header;
+    let mut lines = String::new();
     let counted = |count: u64, one: &str, many: &str| {
         format!("{} {}", grouped(count), if count == 1 { one } else { many })
     };
@@ -131,7 +151,12 @@ fn header(table: &LockTable) -> String {
     };
     match &h.blocked {
         Some(blocked) => {
-            let _ = writeln!(lines, "{}", blocked_in(blocked));
+            let mut line = blocked_in(blocked);
+            if let Some(more) = without_a_core(h.queued_ns) {
+                line.push(' ');
+                line.push_str(&more);
+            }
+            let _ = writeln!(lines, "{line}");
         }
         None => {
             lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
@@ -149,9 +174,6 @@ fn header(table: &LockTable) -> String {
         short(h.own_cost.timed_ns),
         short(h.own_cost.untimed_ns),
     );
-    for warning in &h.warnings {
-        let _ = writeln!(lines, "warning: {}", printable(warning));
-    }
     lines
 }
 
@@ -168,7 +190,7 @@ fn blocked_in(blocked: &Blocked) -> String {
     }
     let total_ns = blocked.total_ns();
     let coverage = if blocked.recorded_ns() + blocked.missed_ns() < HARDLY * total_ns {
-        "Hardly any of that can have been waits for locks.".to_owned()
+        "Hardly any of that can have been waits for the program's own locks.".to_owned()
     } else {
         let part = 100.0 * blocked.coverage().ratio();
         format!("Coverage {part:.0} %: the recorded part of what may have been waits for locks.")
@@ -176,11 +198,99 @@ fn blocked_in(blocked: &Blocked) -> String {
     format!("Threads were blocked for {}: {}. {coverage}", time(total_ns), parts.join(", "))
 }
 
+/// How long threads could have gone on, and had no core.
+fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
+    const LEAST_NS: f64 = 1e6;
+    let queued_ns = queued_ns.filter(|&ns| ns >= LEAST_NS)?;
+    Some(format!("Besides, they were ready for {} and had no core.", time(queued_ns)))
+}
+
 /// The first `top` locks, a row for each way of using them.
 pub fn rows(table: &LockTable, top: usize) -> Table {
     let mut shown = Table::new(columns(table));
-    for_each_use(table, top, |_, cells| shown.row(cells));
+    for_each_use(table, top, |_, _, cells| shown.row(cells));
     shown
+}
+
+/// The filter of locks by their kind and how they are used.
+pub(crate) const USE: (&str, &str) = ("use", "kind and use");
+
+/// All locks, in a page.
+pub fn page(table: &LockTable) -> Page {
+    let command = table.header.command.join(" ");
+    let title =
+        if command.is_empty() { "Locks of a program".to_owned() } else { format!("Locks of {command}") };
+    let mut page = Page::new(&title).paragraphs(&figures(table));
+    for warning in &table.header.warnings {
+        page = page.warning(warning);
+    }
+    let mut rows = Table::new(columns(table));
+    let mut unfolded = Vec::new();
+    for_each_use(table, usize::MAX, |row, usage, cells| {
+        rows.row(cells);
+        unfolded.push(unfolds_to(row, usage));
+    });
+    page = page.rows("Locks", &rows, &[USE, ("file", "program or library")], unfolded);
+    if let Some(kernel) = &table.kernel {
+        let unfolded = kernel.rows.iter().map(kernel_unfolds_to);
+        page = page.rows("Locks of the kernel", &kernel_rows(kernel, usize::MAX), &[USE], unfolded);
+        page = page.paragraphs(&kernel_head(kernel));
+    }
+    page
+}
+
+/// The durations of a way of using a lock, under their names.
+pub(crate) fn times(usage: &Usage) -> [(&'static str, &Times); 5] {
+    [
+        ("wait", &usage.wait),
+        ("critical section, last holder on this core", &usage.hold_same),
+        ("critical section, last holder on another core", &usage.hold_other),
+        ("think time (outside the lock)", &usage.think),
+        ("hand-over", &usage.handover),
+    ]
+}
+
+fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
+    Unfolded {
+        times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
+        lists: vec![("Made by the calls, innermost first".into(), row.calls.iter().map(call).collect())],
+        facts: vec![
+            ("name for --site and --only", row.site.clone()),
+            ("address", format!("{:#x}", row.address)),
+            ("locks at this address, one after another", grouped(row.generations)),
+        ],
+    }
+}
+
+/// A call as a line: its functions, inlined ones first, and where they are.
+fn call(call: &Call) -> String {
+    let lines = call.lines.iter().map(|line| match (line.file.is_empty(), line.line) {
+        (true, _) => line.function.clone(),
+        (false, 0) => format!("{} ({})", line.function, line.file),
+        (false, number) => format!("{} ({}:{number})", line.function, line.file),
+    });
+    let functions = lines.collect::<Vec<_>>().join(", inlined into ");
+    let module = call.module.as_ref().map_or("no file", |module| &module.path);
+    if functions.is_empty() {
+        format!("{:#x} in {module}", call.address)
+    } else {
+        format!("{functions} in {module}")
+    }
+}
+
+fn kernel_unfolds_to(row: &KernelRow) -> Unfolded<'_> {
+    let stack = |calls: &profile::read::KernelCalls| {
+        let (waits, waited) = (grouped(calls.waits), time(calls.waited_ns));
+        (format!("Waited {waits} times, {waited} in all, from"), calls.functions.clone())
+    };
+    Unfolded {
+        times: vec![("wait".into(), &row.wait)],
+        lists: row.calls.iter().map(stack).collect(),
+        facts: vec![
+            ("interrupted waits", grouped(row.interrupted)),
+            ("address", format!("{:#x}", row.address)),
+        ],
+    }
 }
 
 /// All locks, the kernel's behind the program's, as comma-separated values.
@@ -188,7 +298,7 @@ pub fn csv(table: &LockTable) -> String {
     let of_kernel = kernel_columns().into_iter().filter(|column| !SHARED.contains(&column.key()));
     let mut all = Table::new(columns(table).into_iter().chain(of_kernel));
     let width = kernel_columns().len() - SHARED.len();
-    for_each_use(table, usize::MAX, |usage, cells| {
+    for_each_use(table, usize::MAX, |_, usage, cells| {
         let waits = Cell::from(usage.contended);
         all.row(cells.into_iter().chain([waits]).chain(vec![Cell::Missing; width - 1]));
     });
@@ -243,14 +353,18 @@ fn columns(table: &LockTable) -> [Column; 26] {
 }
 
 /// Makes the cells of each way of using the first `top` locks.
-fn for_each_use(table: &LockTable, top: usize, mut take: impl FnMut(&Usage, Vec<Cell>)) {
+fn for_each_use<'a>(
+    table: &'a LockTable,
+    top: usize,
+    mut take: impl FnMut(&'a LockRow, &'a Usage, Vec<Cell>),
+) {
     for row in table.rows.iter().take(top) {
         let name = row.kind.name();
         let both = row.shared.acquisitions | row.shared.try_failures | row.shared.timeouts > 0;
         let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
         for (way, usage) in [(write, &row.exclusive), (format!("{name} read"), &row.shared)] {
             if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits > 0 {
-                take(usage, cells(table, row, way, usage));
+                take(row, usage, cells(table, row, way, usage));
             }
         }
     }
@@ -485,6 +599,20 @@ mod tests {
         let table = with_kernel();
         let names = ["log_lock", "vm_mmap_pgoff", "lockref_get_not_dead"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
+    }
+
+    #[test]
+    fn a_page_has_the_kernels_locks_with_all_their_stacks() {
+        let page = page(&with_kernel()).html();
+        for part in [
+            "<h1>Locks of ./server --threads 8</h1>",
+            "Warning: the file was full",
+            "Locks of the kernel</h2>",
+            "ext4_evict_inode [ext4]",
+            r#"{"name":"Waited 700 times, 410 µs in all, from","lines":["_raw_spin_lock","lockref_get_not_dead","#,
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
     }
 
     #[test]

@@ -65,6 +65,16 @@ impl Plot {
         self
     }
 
+    /// Whether the lower axis is logarithmic.
+    pub fn is_log(&self) -> bool {
+        self.cores_axis().log
+    }
+
+    /// What the lower axis is called.
+    pub fn axis_name(&self) -> &str {
+        &self.axis
+    }
+
     /// The curves as they are drawn.
     pub fn curves(&self) -> &[Curve] {
         &self.curves

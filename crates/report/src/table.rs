@@ -4,8 +4,9 @@ use crate::Screen;
 use crate::text::{grouped, html, printable, short};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use curve::Point;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -48,6 +49,8 @@ pub enum Cell {
     Spread(Spread),
     /// A quantity that is only known to be below this.
     Below(f64),
+    /// A quantity before and after: `1.00 → 2.50`.
+    Sides(f64, f64),
     /// Nothing to say: `-` on a terminal, `null` in JSON, empty in CSV.
     Missing,
 }
@@ -188,6 +191,7 @@ impl Column {
                 format!("{} ({} to {})", number(*median), number(*low), number(*high))
             }
             Cell::Below(bound) => format!("< {}", number(*bound)),
+            Cell::Sides(before, after) => format!("{} → {}", number(*before), number(*after)),
             Cell::Missing => "-".into(),
         }
     }
@@ -199,6 +203,35 @@ impl Column {
             other => self.shows(other),
         }
     }
+}
+
+/// A column as the script of a page takes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct PageColumn {
+    key: &'static str,
+    header: &'static str,
+    numeric: bool,
+    kept: bool,
+    detail: bool,
+}
+
+impl PageColumn {
+    /// What names it.
+    pub(crate) fn key(&self) -> &'static str {
+        self.key
+    }
+}
+
+/// A cell as the script of a page takes it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum PageCell {
+    /// Words, which are sorted as they are shown.
+    Text(String),
+    /// A figure as it is shown, and what it is sorted by.
+    Figure(String, f64),
+    /// Nothing to say.
+    Missing,
 }
 
 /// Rows under columns.
@@ -256,23 +289,22 @@ impl Table {
     /// wide beside the columns that are always kept is broken. Where lines may have any length, everything is shown, one
     /// line a row, but for columns that say nothing.
     pub fn terminal(&self, screen: Screen) -> String {
-        let said = self.without_silent_columns();
-        said.as_ref().unwrap_or(self).lines(screen)
+        self.without_silent_columns().lines(screen)
     }
 
     /// The table without the columns that are shown only if they say anything, where they do not.
-    fn without_silent_columns(&self) -> Option<Self> {
+    pub(crate) fn without_silent_columns(&self) -> Cow<'_, Self> {
         let silent = |index: usize| self.rows.iter().all(|row| row[index] == Cell::Missing);
         let shown: Vec<usize> = (0..self.columns.len())
             .filter(|&index| !(self.columns[index].only_if_any && silent(index)))
             .collect();
-        (shown.len() < self.columns.len()).then(|| Self {
+        if shown.len() == self.columns.len() {
+            return Cow::Borrowed(self);
+        }
+        let rows = self.rows.iter().map(|row| shown.iter().map(|&index| row[index].clone()).collect());
+        Cow::Owned(Self {
             columns: shown.iter().map(|&index| self.columns[index]).collect(),
-            rows: self
-                .rows
-                .iter()
-                .map(|row| shown.iter().map(|&index| row[index].clone()).collect())
-                .collect(),
+            rows: rows.collect(),
         })
     }
 
@@ -432,6 +464,10 @@ impl Table {
                 ("high".into(), number(*high)),
             ])),
             Cell::Below(bound) => Value::Object(Map::from_iter([("below".into(), number(*bound))])),
+            Cell::Sides(before, after) => Value::Object(Map::from_iter([
+                ("before".into(), number(*before)),
+                ("after".into(), number(*after)),
+            ])),
             Cell::Missing => Value::Null,
         };
         let object = |row: &Vec<Cell>| {
@@ -480,6 +516,41 @@ impl Table {
         }
         lines.push('\n');
         lines
+    }
+
+    /// The columns, for the script of a page. The first one is kept on every screen.
+    pub(crate) fn page_columns(&self) -> Vec<PageColumn> {
+        let columns = self.columns.iter().enumerate();
+        let column = |(index, column): (usize, &Column)| PageColumn {
+            key: column.key,
+            header: column.header,
+            numeric: column.kind != CellKind::Text,
+            kept: index == 0 || column.rank == Rank::Kept,
+            detail: column.rank == Rank::Detail,
+        };
+        columns.map(column).collect()
+    }
+
+    /// The cells of each row, for the script of a page.
+    pub(crate) fn page_rows(&self) -> impl Iterator<Item = Vec<PageCell>> + '_ {
+        let cell = |(column, cell): (&Column, &Cell)| {
+            let shown = column.shows(cell);
+            match *cell {
+                Cell::Text(_) => PageCell::Text(shown),
+                Cell::Count(count) => PageCell::Figure(shown, count as f64),
+                Cell::Number(value) | Cell::Below(value) | Cell::Sides(_, value) => {
+                    PageCell::Figure(shown, value)
+                }
+                Cell::Spread(spread) => PageCell::Figure(shown, spread.median),
+                Cell::Missing => PageCell::Missing,
+            }
+        };
+        self.rows.iter().map(move |row| self.columns.iter().zip(row).map(cell).collect())
+    }
+
+    /// The same table with no more than so many rows.
+    pub(crate) fn first(&self, rows: usize) -> Self {
+        Self { columns: self.columns.clone(), rows: self.rows.iter().take(rows).cloned().collect() }
     }
 
     /// A `<table>` of HTML.
@@ -564,6 +635,8 @@ fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
         Cell::Number(value) => vec![number(*value)],
         Cell::Spread(Spread { low, median, high }) => vec![number(*median), number(*low), number(*high)],
         Cell::Below(bound) => vec![format!("<{}", number(*bound))],
+        // As it is shown: the two together are no number.
+        Cell::Sides(before, after) => vec![format!("{} → {}", short(*before), short(*after))],
         Cell::Missing => vec![String::new()],
     };
     if kind == CellKind::Spread {

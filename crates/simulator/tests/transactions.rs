@@ -7,8 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed as HostRelaxed};
 
 use common::{Cell, M, TWO_SOCKETS, hardware};
-use contend_simulator::{Hardware, Options, Report, Simulation};
-use locks::RawLock;
+use contend_simulator::{Hardware, Options, Report, Simulation, TransactionCounts};
+use locks::{
+    LazySubscription, Next, Policy, RawLock, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription,
+    Ticket,
+};
 use machine::random::Random;
 use machine::transaction::Cause;
 use machine::{
@@ -16,8 +19,8 @@ use machine::{
     Plan, Poll, Timeout, Word,
 };
 use topology::machine_file::Winner;
-use workloads::Load;
 use workloads::section::{self, Section};
+use workloads::{Load, transactional};
 
 type U32 = <M as Machine>::U32;
 type U64 = <M as Machine>::U64;
@@ -771,10 +774,10 @@ fn pause(from: usize, to: usize) -> u64 {
 }
 
 /// A lock word that is only read while sections run as transactions; after three attempts it is taken.
-struct Elided(U32);
+struct ElidedWord(U32);
 
 // SAFETY: a section is a transaction that has read the word as free, which taking the word aborts, or the word is taken.
-unsafe impl RawLock<M> for Elided {
+unsafe impl RawLock<M> for ElidedWord {
     const NEW: Self = Self(U32::ZERO);
 
     fn acquire(&self) {
@@ -807,7 +810,7 @@ fn sections_that_do_not_conflict_run_at_once_under_an_elided_lock() {
         let load = Load { threads: cores.len(), cores, duration_ns: 200_000, ..Load::default() };
         let section = Section { work_cycles: 200, think_cycles: 100, lines, ..Section::EMPTY };
         // The run ends with a panic if a section is lost.
-        let (run, report) = run(&with(&[]), || section::run::<M, Elided>(&section, &load));
+        let (run, report) = run(&with(&[]), || section::run::<M, ElidedWord>(&section, &load));
         let [lock] = report.locks[..] else { panic!("one lock: {:?}", report.locks) };
         assert_eq!(lock.transactions, report.transactions, "all of them are the lock's");
         (run.operations(), report.transactions)
@@ -821,4 +824,160 @@ fn sections_that_do_not_conflict_run_at_once_under_an_elided_lock() {
     assert!(together < 2 * alone, "{together} on 8 cores that write one line, {alone} on one");
     assert!(counts.aborted_by(Cause::Conflict) > counts.committed, "{counts:?}");
     assert!(counts.aborted_by(Cause::Explicit) > 0, "that found the lock taken: {counts:?}");
+}
+
+/// Thread 0 elides by a policy, and the others acquire the lock.
+struct FirstElides<P>(P);
+
+impl<P: Policy<M>> Policy<M> for FirstElides<P> {
+    const NEW: Self = Self(P::NEW);
+
+    const SUBSCRIPTION: Subscription = P::SUBSCRIPTION;
+
+    fn tries(&self) -> bool {
+        M::thread() == 1 // the simulation's caller is number 0
+    }
+
+    fn next(&self, aborts: u32, abort: Abort) -> Next {
+        self.0.next(aborts, abort)
+    }
+}
+
+type Elided<P> = locks::Elided<Ticket<M>, P>;
+
+/// Begins a section of thread 0 while thread 1 is in one of its own, from `FIRST` to `SECOND`. Gives what thread 0 saw of two words that
+/// thread 1 changes at the beginning and at the end of its section, each time that it looked, and what became of its transactions.
+fn beside_a_holder<P: Policy<M>>(looks: bool) -> (Vec<(u64, u64)>, TransactionCounts) {
+    let seen = Mutex::new(Vec::new());
+    let (_, report) = run(&with(&[]), || {
+        let lock = Placed::<_, M>::new(Elided::<FirstElides<P>>::NEW, Home::Node(0));
+        let (one, other) = (word(0), word(0));
+        M::run(&Plan::threads(2), &|thread| {
+            until(if thread == 0 { (FIRST + SECOND) / 2 } else { FIRST });
+            lock.acquire();
+            if thread == 0 {
+                if looks {
+                    seen.lock().unwrap().push((one.load(Relaxed), other.load(Relaxed)));
+                }
+                until(END);
+            } else {
+                one.store(1, Relaxed);
+                until(SECOND);
+                other.store(1, Relaxed);
+            }
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+        });
+    });
+    (seen.into_inner().unwrap(), report.transactions)
+}
+
+#[test]
+fn a_lazily_subscribed_section_outlasts_a_holder_that_an_eager_one_waits_for() {
+    let (_, eager) = beside_a_holder::<RetryWhenFree>(false);
+    assert_eq!((eager.aborted_by(Cause::Explicit), eager.committed), (1, 1), "{eager:?}");
+    let (_, lazy) = beside_a_holder::<LazySubscription>(false);
+    assert_eq!((lazy.all_aborted(), lazy.committed), (0, 1), "{lazy:?}");
+    // Where it looks at what the holder changes, it sees half of that, and is undone.
+    let (seen, lazy) = beside_a_holder::<LazySubscription>(true);
+    assert_eq!((lazy.aborted_by(Cause::Conflict), lazy.committed), (1, 1), "{lazy:?}");
+    assert_eq!(seen, [(1, 0), (1, 1)]);
+    let (seen, _) = beside_a_holder::<RetryWhenFree>(true);
+    assert_eq!(seen, [(1, 1)]);
+}
+
+/// The look before the commit belongs to what the transaction has read, so that nobody acquires the lock between the two. To see it the inner
+/// section ends long before the transaction does that it is part of.
+#[test]
+fn a_lazy_subscription_lasts_until_the_commit() {
+    let (_, report) = run(&with(&[]), || {
+        let lock = Placed::<_, M>::new(Elided::<FirstElides<LazySubscription>>::NEW, Home::Node(0));
+        M::run(&Plan::threads(2), &|thread| {
+            until(if thread == 0 { FIRST } else { SECOND });
+            let section = || {
+                lock.acquire();
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+            };
+            if thread == 1 {
+                return section();
+            }
+            let aborted = attempt(|| {
+                section();
+                until(END);
+            });
+            assert_eq!(aborted, Some(Abort::CONFLICT));
+            assert!(M::now() < END, "when the lock was acquired");
+        });
+    });
+    assert_eq!(report.transactions.begun, 1, "an inner one is part of the outer one");
+}
+
+/// glibc's policy with a counter beside the lock that is written at each acquisition, whether it has to change or not.
+struct AlwaysWrites(RetryThenSkip<M>, U32);
+
+impl Policy<M> for AlwaysWrites {
+    const NEW: Self = Self(<RetryThenSkip<M> as Policy<M>>::NEW, U32::ZERO);
+
+    fn tries(&self) -> bool {
+        self.1.store(0, Relaxed);
+        self.0.tries()
+    }
+
+    fn next(&self, aborts: u32, abort: Abort) -> Next {
+        self.0.next(aborts, abort)
+    }
+}
+
+/// An elided lock with a counter, on a line of its own, that is written in each section.
+struct Counting(Elided<RetryThenSkip<M>>, OwnLine);
+
+#[repr(align(64))]
+struct OwnLine(U32);
+
+// SAFETY: that of the lock.
+unsafe impl RawLock<M> for Counting {
+    const NEW: Self = Self(Elided::NEW, OwnLine(U32::ZERO));
+
+    fn acquire(&self) {
+        self.0.acquire();
+        self.1.0.store(0, Relaxed);
+    }
+
+    unsafe fn release(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.0.release() };
+    }
+}
+
+const EIGHT: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+#[test]
+fn a_policy_that_writes_without_need_costs_what_eliding_gains() {
+    fn operations<L: RawLock<M>>() -> u64 {
+        let load = Load { threads: EIGHT.len(), cores: &EIGHT, duration_ns: 200_000, ..Load::default() };
+        let section = Section { work_cycles: 200, think_cycles: 100, lines: 0, ..Section::EMPTY };
+        run(&with(&[]), || section::run::<M, L>(&section, &load)).0.operations()
+    }
+    let writes_seldom = operations::<Elided<RetryThenSkip<M>>>();
+    for (what, writes) in [
+        ("beside the lock", operations::<Elided<AlwaysWrites>>()),
+        ("in the transaction", operations::<Counting>()),
+    ] {
+        assert!(writes_seldom > 3 * writes, "{writes_seldom}, and {writes} where it writes {what}");
+    }
+}
+
+#[test]
+fn who_tries_again_one_by_one_aborts_nobody_who_elides() {
+    let load = Load { threads: EIGHT.len(), cores: &EIGHT, duration_ns: 200_000, ..Load::default() };
+    let counters = |run_counters: fn(&Load<'_>, u32) -> machine::Run| {
+        let (run, report) = run(&with(&[]), || run_counters(&load, 10));
+        (run.operations(), report.transactions)
+    };
+    let (acquired, _) = counters(transactional::run_counters::<M, Ticket<M>>);
+    let (elided, counts) = counters(transactional::run_counters::<M, Elided<RetryOneByOne<M>>>);
+    // One section in ten conflicts with another such one. With the second lock on the lock's line nearly all do.
+    assert!(counts.all_aborted() < counts.begun / 4, "{counts:?}");
+    assert!(elided > 2 * acquired, "{elided}, and {acquired} with the lock");
 }

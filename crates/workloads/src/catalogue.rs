@@ -6,7 +6,7 @@ use machine::{Machine, Run};
 
 use crate::section::Section;
 use crate::transactional::{self, Exclusion, Table};
-use crate::{Load, dentry, false_sharing, ipc, list, mount_table, section};
+use crate::{Load, dentry, false_sharing, fserver, ipc, list, mount_table, section};
 
 /// What a workload's threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Body {
     /// A critical section and think time.
     Section(Section),
     /// List add and delete.
-    List,
+    List(Exclusion),
     /// A hash look-up, under the lock or without.
     MountTable {
         /// Whether the lock is used.
@@ -24,6 +24,8 @@ pub enum Body {
     Dentry,
     /// A reference count in one word with the lock.
     Lockref,
+    /// Users of a file server, with several locks.
+    Fserver,
     /// Counters that share lines, or not.
     FalseSharing {
         /// Whether each has a line of its own.
@@ -63,6 +65,7 @@ impl Workload {
                 | Body::Lockref
                 | Body::FalseSharing { .. }
                 | Body::Ipc(Exclusion::None)
+                | Body::List(Exclusion::None)
         )
     }
 
@@ -71,7 +74,9 @@ impl Workload {
     pub fn acquisitions(&self) -> u64 {
         match self.body {
             Body::Section(section) => section.acquisitions,
-            Body::List | Body::Dentry => 2,
+            Body::Dentry => 2,
+            Body::Fserver => 2,
+            Body::List(exclusion) => 2 * u64::from(exclusion != Exclusion::None),
             Body::MountTable { locked } => u64::from(locked),
             Body::TransactionalCounters { .. } | Body::TransactionalTable(_) => 1,
             Body::Ipc(exclusion) => u64::from(exclusion != Exclusion::None),
@@ -146,7 +151,25 @@ pub const WORKLOADS: &[Workload] = &[
         name: "files-lock",
         summary: "list add and delete under one global lock",
         source: "Bueso and Norton 2014; times are assumed",
-        body: Body::List,
+        body: Body::List(Exclusion::OneLock),
+    },
+    Workload {
+        name: "files-lock-fine",
+        summary: "the same with a list and a lock for each core",
+        source: "Linux 2.6.36 to 3.12: lglock; times are assumed",
+        body: Body::List(Exclusion::LockOfEach),
+    },
+    Workload {
+        name: "files-lock-unlocked",
+        summary: "the same without any lock, which a list of one core does not need while nobody else comes for it",
+        source: "times are assumed",
+        body: Body::List(Exclusion::None),
+    },
+    Workload {
+        name: "fserver",
+        summary: "open and close files: the lock of the list of open files, besides a ticket lock for mounts and a sleeping mutex",
+        source: "Bueso and Norton 2014: AIM7 fserver before and after mcs_files_lock; all times are assumed",
+        body: Body::Fserver,
     },
     Workload {
         name: "mount-table",
@@ -247,7 +270,7 @@ pub const WORKLOADS: &[Workload] = &[
 ];
 
 /// A table in which two short sections seldom meet.
-const TABLE: Table = Table { buckets: 4_096, writes_percent: 10, lines: 1 };
+const TABLE: Table = Table { buckets: 4_096, writes_percent: 10, lines: 1, apart: 1 };
 
 /// The workload of this name.
 #[must_use]
@@ -274,7 +297,8 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
     fn tried<L: TryLock<M>>(self, _: &Lock) -> Run {
         match self.workload.body {
             Body::Section(section) => section::run::<M, L>(&section, self.load),
-            Body::List => list::run::<M, L>(self.load),
+            Body::Fserver => fserver::run::<M, L>(self.load),
+            Body::List(exclusion) => list::run::<M, L>(self.load, exclusion),
             Body::MountTable { locked } => mount_table::run::<M, L>(self.load, locked),
             Body::Dentry => dentry::run::<M, L>(self.load),
             Body::Lockref => dentry::run_lockref::<M>(self.load),
@@ -324,7 +348,9 @@ mod tests {
         };
         let lock = lock_catalogue::find("tas").unwrap();
         // Of a lock for each pair of threads there is nothing to notice: no two threads come for one.
-        let of_one_thread = |workload: &&Workload| workload.body == Body::Ipc(Exclusion::LockOfEach);
+        let of_one_thread = |workload: &&Workload| {
+            [Body::Ipc, Body::List].map(|body| body(Exclusion::LockOfEach)).contains(&workload.body)
+        };
         for workload in WORKLOADS.iter().filter(|one| one.uses_lock() && !of_one_thread(one)) {
             let runner = || Runner { workload, load: &load };
             let run = || Visitor::<Native>::tried::<Open>(runner(), lock);

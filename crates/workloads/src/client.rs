@@ -72,11 +72,13 @@ pub enum ClientKind {
     PassedOn,
     /// A lock whose counters are about to wrap around.
     Wrapping,
+    /// Sections that are judged by what lasts of them alone: for a lock that is not opaque.
+    Effects,
 }
 
 impl ClientKind {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Exclusive,
         Self::Tried,
         Self::Timed,
@@ -100,6 +102,7 @@ impl ClientKind {
         Self::Many,
         Self::PassedOn,
         Self::Wrapping,
+        Self::Effects,
     ];
 
     /// What commands and tables call it.
@@ -129,13 +132,18 @@ impl ClientKind {
             Self::Many => "many",
             Self::PassedOn => "passed-on",
             Self::Wrapping => "wrapping",
+            Self::Effects => "effects",
         }
     }
 
     /// Whether the lock can do that.
     #[must_use]
     pub fn suits(self, lock: &Lock) -> bool {
+        if !lock.opaque {
+            return self == Self::Effects; // the others look around in their sections
+        }
         match self {
+            Self::Effects => false,
             Self::Exclusive | Self::Nested | Self::Tried | Self::Many => true,
             Self::PassedOn => !lock.owner_releases,
             Self::Timed
@@ -262,6 +270,7 @@ impl Chosen {
             ClientKind::Tried => trying::<L, M>(self.shape, end),
             ClientKind::Many => many::<L, M>(self.shape, end),
             ClientKind::Wrapping if lock.wraps => wrapping::<L, M>(self.shape, end),
+            ClientKind::Effects if !lock.opaque => effects::<L, M>(self.shape, end),
             _ => return self.of_raw::<L, M>(end),
         })
     }
@@ -598,6 +607,37 @@ fn wrapping<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run,
     let guarded = ClientObject::<L, M>::placed();
     guarded.lock.near_wrap();
     attempts_at(shape, &[guarded], end, every_other_is_a_try)
+}
+
+/// Each section adds to two words, one after the other: what a mixture of old and new does to them lasts. The words are no cells, and the
+/// sections are not announced, since a section that is undone may run beside a holder.
+fn effects<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
+    let lock = Placed::<_, M>::new(L::NEW, Home::FirstTouch);
+    let (pair, sections) = (words::<M>(2), words::<M>(shape.threads));
+    let run = M::run(&Plan::threads(shape.threads), &|thread| {
+        let mut ran = 0;
+        for nth in 0..shape.acquisitions as usize {
+            if (thread + nth).is_multiple_of(2) {
+                lock.acquire();
+            } else if !lock.try_acquire() {
+                continue;
+            }
+            let read = [0, 1].map(|at| pair[at].load(Relaxed));
+            pair.iter().zip(read).for_each(|(word, read)| word.store(read + 1, Relaxed));
+            ran += 1;
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+        }
+        sections[thread].store(ran, Relaxed);
+    });
+    let ran = sections.iter().map(|ran| u64::from(ran.load(Relaxed))).sum();
+    for counted in pair.iter().map(|word| u64::from(word.load(Relaxed))) {
+        if counted != ran {
+            return Err(Wrong::Lost { ran, counted });
+        }
+    }
+    end(&lock)?;
+    Ok(run)
 }
 
 /// How long the waiters of [`timed`] wait, in nanoseconds. The first one, which is all that a small client has, lets a

@@ -17,6 +17,7 @@ pub mod client;
 mod dentry;
 pub mod exclusion;
 mod false_sharing;
+mod fserver;
 mod ipc;
 mod list;
 pub mod mix;

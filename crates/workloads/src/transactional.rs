@@ -20,12 +20,17 @@ pub struct Table {
     pub buckets: usize,
     /// Of a hundred sections, those that change what they touch; the others read it.
     pub writes_percent: u32,
-    /// Buckets that a section touches, one after the other.
+    /// Buckets that a section touches.
     pub lines: usize,
+    /// From one of them to the next; in a cache of as many sets they all fall into one.
+    pub apart: usize,
 }
 
 /// Each thread adds to a counter of its own, or, in so many of a hundred sections, to one that all share.
-pub(crate) fn run_counters<M: Machine, L: RawLock<M>>(load: &Load<'_>, shared_percent: u32) -> Run {
+///
+/// # Panics
+/// When the lock did not exclude.
+pub fn run_counters<M: Machine, L: RawLock<M>>(load: &Load<'_>, shared_percent: u32) -> Run {
     let counters = lines::<M>(load.threads + 1);
     let run = run::<M, L, _>(load, &SHORT, |thread, random| {
         let is_shared = random.below(100) < u64::from(shared_percent);
@@ -41,7 +46,7 @@ pub(crate) fn run_table<M: Machine, L: RawLock<M>>(table: &Table, load: &Load<'_
     let run = run::<M, L, _>(load, &SHORT, |_, random| {
         let first = random.below(table.buckets as u64) as usize;
         let writes = random.below(100) < u64::from(table.writes_percent);
-        let touched = buckets.iter().cycle().skip(first).take(table.lines);
+        let touched = buckets.iter().cycle().skip(first).step_by(table.apart).take(table.lines);
         let section = move || {
             touched.clone().for_each(|bucket| match writes {
                 true => add(&**bucket),
@@ -62,6 +67,47 @@ pub enum Exclusion {
     LockOfEach,
     /// Nothing, as nothing is needed.
     None,
+}
+
+/// A lock, and a count of its sections.
+pub(crate) struct Counted<L: Sync, M: Machine> {
+    lock: Placed<L, M>,
+    tally: Tally,
+}
+
+impl Exclusion {
+    /// The locks that keep so many threads apart.
+    pub(crate) fn locks<M: Machine, L: RawLock<M>>(self, load: &Load<'_>) -> Vec<Counted<L, M>> {
+        let count = match self {
+            Self::OneLock => 1,
+            Self::LockOfEach => load.threads,
+            Self::None => 0,
+        };
+        let lock = || Counted { lock: Placed::new(L::NEW, load.home), tally: Tally::default() };
+        (0..count).map(|_| lock()).collect()
+    }
+}
+
+impl<L: RawLock<M>, M: Machine> Counted<L, M> {
+    /// Looks whether the sections add up, when the run is over.
+    ///
+    /// # Panics
+    /// When they do not: the lock did not exclude.
+    pub(crate) fn add_up(&self) {
+        self.tally.add_up();
+    }
+}
+
+/// Runs a section of this thread under its lock, if it has one.
+pub(crate) fn within<M: Machine, L: RawLock<M>>(
+    locks: &[Counted<L, M>],
+    thread: usize,
+    mut section: impl FnMut(),
+) {
+    match thread.checked_rem(locks.len()) {
+        Some(own) => critical::<M, _>(&*locks[own].lock, &locks[own].tally, section),
+        None => section(),
+    }
 }
 
 /// Sections and what lies between them, where the load does not say otherwise.
@@ -113,13 +159,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>, S: Fn()>(
     turns: &Turns,
     next: impl Fn(usize, &mut Random) -> (S, u64) + Sync,
 ) -> Added {
-    let count = match turns.exclusion {
-        Exclusion::OneLock => 1,
-        Exclusion::LockOfEach => load.threads,
-        Exclusion::None => 0,
-    };
-    let lock = || (Placed::<_, M>::new(L::NEW, load.home), Tally::default());
-    let locks = (0..count).map(|_| lock()).collect::<Vec<_>>();
+    let locks = turns.exclusion.locks::<M, L>(load);
     let work = load.section_cycles.unwrap_or(turns.work);
     let think = load.think_cycles.unwrap_or(turns.think);
     let sum = AtomicU64::new(0);
@@ -130,20 +170,16 @@ pub(crate) fn run<M: Machine, L: RawLock<M>, S: Fn()>(
         while M::running() {
             let (section, adds) = next(thread, &mut random);
             let work = random.time(work, load.section_spread);
-            let section = || {
+            within(&locks, thread, || {
                 section();
                 M::delay(work);
-            };
-            match thread.checked_rem(count) {
-                Some(own) => critical::<M, _>(&*locks[own].0, &locks[own].1, section),
-                None => section(),
-            }
+            });
             added += adds;
             M::note(Event::Operation);
             M::delay(random.time(think, load.think_spread));
         }
         sum.fetch_add(added, Relaxed);
     });
-    locks.iter().for_each(|(_, tally)| tally.add_up());
+    locks.iter().for_each(Counted::add_up);
     Added { run, sum: sum.into_inner() }
 }

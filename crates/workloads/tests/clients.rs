@@ -112,8 +112,8 @@ fn a_lock_that_does_not_exclude_is_caught_by_what_its_sections_see() {
 fn a_lock_that_does_not_exclude_is_caught_by_every_client_at_its_end() {
     let shape = Shape { threads: 2, acquisitions: 1 };
     let rw = catalogue::find("rw").expect("a lock with every ability");
-    let lock = catalogue::Lock { wraps: true, ..*rw };
     for kind in ClientKind::ALL {
+        let lock = catalogue::Lock { wraps: true, opaque: kind != ClientKind::Effects, ..*rw };
         let ran = Visitor::<Patient>::timed_shared::<Open>(Chosen { kind, shape }, &lock);
         let wrong = ran.expect("it has every ability").expect_err("it lets everybody in");
         assert!(!matches!(wrong, Wrong::NotFree { .. } | Wrong::NotIdle), "{kind:?}: {wrong}");

@@ -20,7 +20,7 @@ use std::panic::Location as Site;
 
 use machine::Ordering;
 
-use crate::consistency::Checker;
+use crate::consistency::{Checker, Transaction, isolates};
 use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS};
 use crate::model::{Model, Strength};
 use crate::trace::{Divergence, ReplayTrace, WrongAt};
@@ -44,7 +44,8 @@ pub(crate) enum Stop {
 pub struct Counts {
     /// Executions in which every thread came to its end.
     pub explored: u64,
-    /// Executions given up early: a thread of theirs waits for a write that another execution gives it.
+    /// Executions given up early, as a thread of theirs waits for a write that another execution gives it; or that are none
+    /// because of their transactions.
     pub pruned: u64,
     /// From state to state: runs that came to a state seen before.
     pub merged: u64,
@@ -93,6 +94,8 @@ pub(crate) struct Explorer {
     /// How many steps of each thread were answered or added in this execution.
     steps: Vec<usize>,
     waits: Vec<Wait>,
+    /// The transactions of this execution that have committed.
+    pub(crate) transactions: Vec<Transaction>,
     over: bool,
     checker: Checker,
     trace: Option<ReplayTrace>,
@@ -120,6 +123,7 @@ impl Explorer {
             spare: Vec::new(),
             steps: vec![0; threads],
             waits: Vec::new(),
+            transactions: Vec::new(),
             over: false,
             checker: Checker::default(),
             trace: None,
@@ -135,6 +139,7 @@ impl Explorer {
         self.spare.push(std::mem::replace(&mut self.graph, next));
         self.steps.fill(0);
         self.waits.clear();
+        self.transactions.clear();
         self.over = false;
         if let Some(read) = self.graph.focus.filter(|&focus| self.graph.event(focus).is_read()) {
             // It was made to read from another write, and may know less by that.
@@ -171,8 +176,17 @@ impl Explorer {
             }
             return false;
         }
+        if !isolates(self.model, &self.graph, &self.transactions) {
+            self.counts.pruned += 1;
+            return false;
+        }
         self.counts.explored += 1;
         true
+    }
+
+    /// How many steps of a thread were answered or added in this execution.
+    pub(crate) fn steps_of(&self, thread: usize) -> usize {
+        self.steps[thread]
     }
 
     fn never_ends(&self, wait: &Wait) -> bool {

@@ -78,10 +78,12 @@ impl Builder {
         self.program.threads[thread].len()
     }
 
-    /// Lets a jump that was pushed before go somewhere.
+    /// Lets a jump that was pushed before go somewhere, or a transaction when it aborts.
     pub(super) fn set_target(&mut self, thread: usize, jump: usize, target: usize) {
-        if let Step::Jump { to, .. } = &mut self.program.threads[thread][jump] {
-            *to = target;
+        match &mut self.program.threads[thread][jump] {
+            Step::Jump { to, .. } => *to = target,
+            Step::Begin { aborted } => *aborted = Some(target),
+            _ => {}
         }
     }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use machine::Ordering;
 
 use super::loops::{Iteration, Loops};
-use super::program::{Expression, Fault, Final, Program, Step, Update, Value, Width};
+use super::program::{Expression, Fault, FaultKind, Final, Program, Step, Update, Value, Width};
+use crate::consistency::{Transaction, happens_before};
 use crate::explorer::{Access, Explorer, Stop};
 use crate::graph::{Compare, EventId, LocationId};
 use crate::model::{Model, Strength};
@@ -50,8 +51,8 @@ pub struct Finals {
 const MOST_STEPS_TAKEN: usize = 100_000;
 /// Final states at most: they are kept until the end.
 const MOST_STATES: usize = 500_000;
-/// Executions between two reads of the clock.
-const EXECUTIONS_PER_CLOCK: u64 = 512;
+/// Events between two reads of the clock.
+const EVENTS_PER_CLOCK: usize = 5_000;
 
 impl Program {
     /// Explores all executions under the model and collects how they end.
@@ -71,11 +72,12 @@ impl Program {
         let mut registers = self.registers.clone();
         let mut loops = self.threads.iter().zip(&self.scratch_or_none()).map(Loops::of).collect::<Vec<_>>();
         let started = Instant::now();
+        let mut unclocked = EVENTS_PER_CLOCK;
         while finals.fault.is_none() && explorer.begin() {
-            let executions = explorer.counts.all();
-            let too_long =
-                |limit| executions.is_multiple_of(EXECUTIONS_PER_CLOCK) && started.elapsed() > limit;
-            let too_many = executions >= limits.executions || finals.states.len() >= MOST_STATES;
+            let looks_at_clock = unclocked >= EVENTS_PER_CLOCK;
+            unclocked = if looks_at_clock { 0 } else { unclocked };
+            let too_long = |limit| looks_at_clock && started.elapsed() > limit;
+            let too_many = explorer.counts.all() >= limits.executions || finals.states.len() >= MOST_STATES;
             if too_many || limits.time.is_some_and(too_long) {
                 finals.bounded = true;
                 break;
@@ -94,11 +96,13 @@ impl Program {
                     most_iterations: limits.iterations,
                     reads: Vec::new(),
                     writes: 0,
+                    transaction: None,
                     fault: &mut finals.fault,
                     unrolled: &mut finals.unrolled,
                 };
                 let _ = run.steps(&self.threads[thread]);
             }
+            unclocked += explorer.graph.events();
             if explorer.finish() {
                 finals.race |= has_race(&explorer);
                 finals.states.insert(
@@ -128,18 +132,32 @@ impl Program {
 /// Whether two accesses of one location, of which one is plain and one writes, are not ordered.
 fn has_race(explorer: &Explorer) -> bool {
     let graph = &explorer.graph;
+    let with_transactions =
+        (!explorer.transactions.is_empty()).then(|| happens_before(graph, &explorer.transactions));
+    let ordered = |a: EventId, b: EventId| match &with_transactions {
+        Some(happens_before) => happens_before(a, b),
+        None => graph.event(b).happened.has(a),
+    };
     let conflicts = |a: EventId, b: EventId| {
         let (first, second) = (graph.event(a), graph.event(b));
         a.thread != b.thread
             && (first.is_write() || second.is_write())
             && (first.strength.has(Strength::PLAIN) || second.strength.has(Strength::PLAIN))
-            && !first.happened.has(b)
-            && !second.happened.has(a)
+            && !ordered(a, b)
+            && !ordered(b, a)
     };
     graph.locations.iter().any(|accesses| {
         let all = || accesses.reads.iter().chain(&accesses.writes).copied();
         all().any(|a| all().any(|b| conflicts(a, b)))
     })
+}
+
+/// A transaction that a thread is in.
+struct Begun {
+    /// How many events of the thread came before it.
+    first: usize,
+    /// How many of its parts are still to end.
+    depth: usize,
 }
 
 /// One thread of a program in one execution.
@@ -154,6 +172,7 @@ struct Running<'a> {
     reads: Vec<EventId>,
     /// How often it has written.
     writes: usize,
+    transaction: Option<Begun>,
     fault: &'a mut Option<Fault>,
     unrolled: &'a mut bool,
 }
@@ -179,13 +198,56 @@ impl Running<'_> {
             number = match step {
                 Step::Jump { when, to } if self.value(when) != 0 => *to,
                 Step::Jump { .. } => number + 1,
+                Step::Begin { aborted } => self.begin(*aborted)?.unwrap_or(number + 1),
                 step => {
                     self.step(number, step)?;
                     number + 1
                 }
             };
         }
-        Ok(())
+        match self.transaction {
+            None => Ok(()),
+            Some(_) => self.explorer.wait(self.thread, &[], true, "has not committed its transaction"),
+        }
+    }
+
+    /// Begins a transaction; gives the step to go on at if it aborts.
+    fn begin(&mut self, aborted: Option<usize>) -> Result<Option<usize>, Stop> {
+        if let Some(begun) = &mut self.transaction {
+            begun.depth += 1;
+            return Ok(None);
+        }
+        if aborted.is_some() && self.explorer.choose(self.thread, 2, None)? == 1 {
+            return Ok(aborted);
+        }
+        self.fence_of_transaction()?;
+        self.transaction = Some(Begun { first: self.explorer.steps_of(self.thread), depth: 1 });
+        Ok(None)
+    }
+
+    fn commit(&mut self, number: usize) -> Result<(), Stop> {
+        let Some(mut begun) = self.transaction.take() else {
+            let fault = Fault { thread: self.thread, step: number, address: 0, kind: FaultKind::CommitAlone };
+            self.fault.get_or_insert(fault);
+            return self.explorer.discard();
+        };
+        begun.depth -= 1;
+        if begun.depth > 0 {
+            self.transaction = Some(begun);
+            return Ok(());
+        }
+        let events = begun.first..self.explorer.steps_of(self.thread);
+        self.explorer.transactions.push(Transaction { thread: self.thread, events });
+        self.fence_of_transaction()
+    }
+
+    /// Processors order as by a locked instruction where a transaction begins and where it commits; C orders transactions by what
+    /// they have in common.
+    fn fence_of_transaction(&mut self) -> Result<(), Stop> {
+        match self.explorer.model {
+            Model::Sc | Model::Tso | Model::Pso => self.explorer.fence(self.thread, Ordering::SeqCst, None),
+            Model::Ra => Ok(()),
+        }
     }
 
     /// Ends the execution where a thread goes in a circle.
@@ -276,7 +338,8 @@ impl Running<'_> {
                     return self.explorer.wait(self.thread, &[read], false, "waits for a value");
                 }
             }
-            Step::Jump { .. } => unreachable!("taken by the one who calls"),
+            Step::Commit => self.commit(number)?,
+            Step::Jump { .. } | Step::Begin { .. } => unreachable!("taken by the one who calls"),
         }
         Ok(())
     }

@@ -44,10 +44,8 @@ impl Loops {
     pub(super) fn of((steps, scratch): (&Vec<Step>, &Vec<usize>)) -> Self {
         let mut start_at = vec![None; steps.len()];
         let mut starts = Vec::new();
-        let backward = steps.iter().enumerate().filter_map(|(from, step)| match step {
-            Step::Jump { to, .. } if *to <= from => Some(*to),
-            _ => None,
-        });
+        let backward = steps.iter().enumerate();
+        let backward = backward.filter_map(|(from, step)| step.target().filter(|&to| to <= from));
         for to in backward {
             start_at[to].get_or_insert_with(|| {
                 starts.push(to);
@@ -125,13 +123,16 @@ fn live_before_step(step: &Step, number: usize, live: &[Vec<bool>]) -> Vec<bool>
             before[*found] = false;
             wrote.iter().for_each(|&wrote| before[wrote] = false);
         }
-        Step::Jump { when, to } => {
-            if matches!(when, Expression::Constant(value) if *value != 0) {
-                before.fill(false);
-            }
-            before.iter_mut().zip(&live[*to]).for_each(|(here, &there)| *here |= there);
-        }
-        Step::Store { .. } | Step::Fence(_) | Step::Await { .. } => {}
+        Step::Jump { when: Expression::Constant(value), .. } if *value != 0 => before.fill(false),
+        Step::Store { .. }
+        | Step::Fence(_)
+        | Step::Await { .. }
+        | Step::Jump { .. }
+        | Step::Begin { .. }
+        | Step::Commit => {}
+    }
+    if let Some(to) = step.target() {
+        before.iter_mut().zip(&live[to]).for_each(|(here, &there)| *here |= there);
     }
     each_read(step, &mut |register| before[register] = true);
     before
@@ -158,7 +159,7 @@ fn each_read(step: &Step, each: &mut impl FnMut(usize)) {
             until.each_register(each);
         }
         Step::Jump { when, .. } => when.each_register(each),
-        Step::Fence(_) => {}
+        Step::Fence(_) | Step::Begin { .. } | Step::Commit => {}
     }
 }
 
@@ -173,6 +174,6 @@ fn each_use(step: &Step, each: &mut impl FnMut(usize)) {
             each(*found);
             wrote.iter().for_each(|&wrote| each(wrote));
         }
-        Step::Store { .. } | Step::Fence(_) | Step::Jump { .. } => {}
+        Step::Store { .. } | Step::Fence(_) | Step::Jump { .. } | Step::Begin { .. } | Step::Commit => {}
     }
 }

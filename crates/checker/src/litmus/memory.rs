@@ -164,7 +164,7 @@ impl Memory {
         at: At,
     ) -> Result<(), ParseError> {
         let object = self.object(name, at)?.clone();
-        let address = object.address + offset;
+        let address = object.address.wrapping_add(offset); // one that wraps is nobody's
         if let Some(place) = self.declared_locations.iter_mut().find(|place| place.address == address) {
             return match place.accessed {
                 Some(before) if before != width => Err(mixed(&place.name, before, width, at)),
@@ -258,5 +258,7 @@ pub(super) fn fault_message(kind: FaultKind, address: Value) -> String {
     match kind {
         FaultKind::Wild => format!("the value {address} is used as an address, and is none of a location"),
         FaultKind::Overlap => format!("an access takes only part of a location, or more than one; {REMEDY}"),
+        FaultKind::Transaction => "transactions are judged, and not run on this processor".to_owned(),
+        FaultKind::CommitAlone => "a transaction is committed that was not begun".to_owned(),
     }
 }

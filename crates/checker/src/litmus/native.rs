@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering, fence};
 
-use super::program::{Expression, Fault, Final, Operator, Program, Step, Update, Value, Width};
+use super::program::{Expression, Fault, FaultKind, Final, Operator, Program, Step, Update, Value, Width};
 use super::test::Test;
 
 /// Copies of the test that run between two meetings of its threads.
@@ -25,12 +25,15 @@ pub type Outcomes = BTreeMap<Final, u64>;
 /// Runs a test at least `iterations` times and counts how it ends. A run in which a wait did not end is not counted.
 ///
 /// # Errors
-/// When an access has no meaning, such as one at a value that is no address.
+/// When an access has no meaning, such as one at a value that is no address, and for transactions, which are not run.
 ///
 /// # Panics
 /// When the system gives no threads.
 pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
     let program = &test.program;
+    if let Some(fault) = first_transaction(program) {
+        return Err(fault);
+    }
     let threads = program.threads.len();
     let copies = (0..COPIES)
         .map(|_| program.memory.iter().map(|&value| Location(AtomicI64::new(value))).collect::<Vec<_>>())
@@ -84,6 +87,15 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
             }
         }
         Ok(outcomes)
+    })
+}
+
+fn first_transaction(program: &Program) -> Option<Fault> {
+    let is_part = |step: &Step| matches!(step, Step::Begin { .. } | Step::Commit);
+    let mut threads = program.threads.iter().enumerate();
+    threads.find_map(|(thread, steps)| {
+        let step = steps.iter().position(is_part)?;
+        Some(Fault { thread, step, address: 0, kind: FaultKind::Transaction })
     })
 }
 
@@ -228,7 +240,9 @@ impl<'a> Running<'a> {
                     pause(&mut polls);
                 }
             }
-            Step::Jump { .. } => unreachable!("taken by the one who calls"),
+            Step::Jump { .. } | Step::Begin { .. } | Step::Commit => {
+                unreachable!("taken, or refused, by the one who calls")
+            }
         }
         Ok(())
     }

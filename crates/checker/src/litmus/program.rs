@@ -254,6 +254,26 @@ pub enum Step {
         /// The number of the step; that of the last plus one ends the thread.
         to: usize,
     },
+    /// Begins a transaction: up to its commit nothing of others comes between its accesses, transaction or not. Within
+    /// another transaction it is a part of that one.
+    Begin {
+        /// Where the thread goes on if it aborts, which it may for no reason, and then nothing of it has happened. None: it is
+        /// begun again until it commits.
+        aborted: Option<usize>,
+    },
+    /// Commits the transaction, or ends the part of it that began last.
+    Commit,
+}
+
+impl Step {
+    /// The step at which the thread may go on that need not be the next one.
+    pub(super) const fn target(&self) -> Option<usize> {
+        match self {
+            Self::Jump { to, .. } => Some(*to),
+            Self::Begin { aborted } => *aborted,
+            _ => None,
+        }
+    }
 }
 
 /// A piece of memory that is always accessed as a whole.
@@ -300,6 +320,10 @@ pub enum FaultKind {
     Wild,
     /// The access takes a part of a location, or more than one: mixed sizes are outside the models.
     Overlap,
+    /// The step is part of a transaction, which this processor is not asked to run.
+    Transaction,
+    /// The step commits a transaction that was not begun.
+    CommitAlone,
 }
 
 /// An access that has no meaning here.

@@ -28,6 +28,10 @@ struct Event {
     /// The step of the thread, and of a compare-and-exchange whether it is taken to succeed.
     step: usize,
     succeeds: bool,
+    /// The number of the transaction that it is in.
+    transaction: Option<usize>,
+    /// It stands where a transaction begins or commits.
+    boundary: bool,
 }
 
 /// A relation: row by row the set of events that follow.
@@ -64,6 +68,8 @@ fn place(address: &Expression) -> usize {
 fn events_of(program: &Program, guess: u32) -> Vec<Event> {
     let mut events = Vec::new();
     let mut exchanges = 0;
+    let mut transactions = 0;
+    let mut transaction = None;
     for (thread, steps) in program.threads.iter().enumerate() {
         for (number, step) in steps.iter().enumerate() {
             let event = |kind, location, ordering| Event {
@@ -75,6 +81,8 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
                 partner: None,
                 step: number,
                 succeeds: true,
+                transaction,
+                boundary: false,
             };
             match step {
                 Step::Load { address, ordering, .. } => {
@@ -112,7 +120,15 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
                         events[read].partner = None;
                     }
                 }
-                Step::Set { .. } | Step::Jump { .. } => panic!("programs are straight here"),
+                Step::Begin { aborted: None } | Step::Commit => {
+                    let fence = event(EventKind::Fence, usize::MAX, Ordering::Relaxed);
+                    events.push(Event { transaction: None, boundary: true, ..fence });
+                    transactions += usize::from(*step != Step::Commit);
+                    transaction = (*step != Step::Commit).then_some(transactions);
+                }
+                Step::Set { .. } | Step::Jump { .. } | Step::Begin { .. } => {
+                    panic!("programs are straight here")
+                }
             }
         }
     }
@@ -321,6 +337,18 @@ fn optional(a: &Relation) -> Relation {
     a.iter().enumerate().map(|(n, row)| row | 1 << n).collect()
 }
 
+/// `r \ t`, before and after which there may be a step of `t`.
+fn strong_lift(r: &Relation, t: &Relation) -> Relation {
+    let across = r.iter().zip(t).map(|(r, t)| r & !t).collect();
+    then(&then(&optional(t), &across), &optional(t))
+}
+
+/// `r \ t` between two steps of `t`.
+fn weak_lift(r: &Relation, t: &Relation) -> Relation {
+    let across = r.iter().zip(t).map(|(r, t)| r & !t).collect();
+    then(&then(t, &across), t)
+}
+
 /// Whether each model allows the execution.
 fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> [bool; 4] {
     let count = events.len();
@@ -351,11 +379,21 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
     if !atomic || !acyclic(&union(&po_loc, &com)) || !acyclic(&union(&po, &rf)) {
         return [false; 4];
     }
+    let together = relation(count, |a, b| {
+        events[a].transaction.is_some() && events[a].transaction == events[b].transaction
+    });
+    if !acyclic(&strong_lift(&com, &together)) || !acyclic(&strong_lift(&union(&po, &rf), &together)) {
+        return [false; 4];
+    }
     Model::ALL.map(|model| match model {
-        Model::Sc => acyclic(&union(&po, &com)),
+        Model::Sc => {
+            let order = union(&po, &com);
+            acyclic(&order) && acyclic(&strong_lift(&order, &together))
+        }
         Model::Tso | Model::Pso => {
             let full = |e: usize| {
                 is(e, EventKind::Fence) && events[e].ordering == Ordering::SeqCst
+                    || events[e].boundary
                     || events[e].locked && (model == Model::Tso || step_is_seq_cst(events, e))
             };
             // A store that is seq_cst is followed by a full fence.
@@ -392,7 +430,8 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
                     }
             });
             let rfe = relation(count, |a, b| rf[a] & (1 << b) != 0 && events[a].thread != events[b].thread);
-            acyclic(&union(&kept, &union(&union(&rfe, &co), &fr)))
+            let order = union(&kept, &union(&union(&rfe, &co), &fr));
+            acyclic(&order) && acyclic(&strong_lift(&order, &together))
         }
         Model::Ra => {
             let acquires = |e: usize| {
@@ -418,7 +457,13 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
             let acquired =
                 union(&relation(count, |a, b| a == b && is(a, EventKind::Read) && acquires(a)), &fence_after);
             let sw = then(&then(&then(&released, &sequence), &rf), &acquired);
-            let hb = closure(&union(&po, &sw));
+            let synchronised = closure(&union(&po, &sw));
+            let conflicts = weak_lift(&union(&com, &then(&co, &rf)), &together);
+            let whole = strong_lift(&union(&synchronised, &conflicts), &together);
+            let hb = closure(&union(&synchronised, &whole));
+            if !acyclic(&hb) {
+                return false;
+            }
             let eco = closure(&com);
             let coherent = then(&hb, &optional(&eco)).iter().enumerate().all(|(n, row)| row & (1 << n) == 0);
             if !coherent {

@@ -5,6 +5,7 @@ use anyhow::{Context as _, ensure};
 use lab::compare::rounds::{End, Metric};
 use lab::compare::statistics::Better;
 use lab::compare::trial;
+use lab::gate::THREADS;
 use profile::LockRow;
 use profile::read::TableHeader;
 use regex::Regex;
@@ -12,9 +13,6 @@ use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-/// What stands for the number of threads in a command.
-pub(super) const THREADS: &str = "{threads}";
 
 /// How a program's throughput is known.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use machine::{Machine as _, Native};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// What the names of all of them begin with.
@@ -45,6 +45,17 @@ impl Stage {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets other users reach what is theirs in it.
+    ///
+    /// # Errors
+    ///
+    /// Its mode cannot be changed.
+    pub(super) fn let_through(&self) -> anyhow::Result<()> {
+        let may = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(&self.path, may)
+            .with_context(|| format!("cannot open {} for others", self.path.display()))
     }
 
     /// Removes it; what is left over in words.

@@ -77,6 +77,9 @@ impl Client {
 
     /// Whether the lock can do that.
     pub fn suits(self, lock: &Lock) -> bool {
+        if !lock.opaque {
+            return self == Self::Of(ClientKind::Effects);
+        }
         match self {
             Self::Of(kind) => kind.suits(lock),
             Self::Nameless => lock.family == Family::Queue,

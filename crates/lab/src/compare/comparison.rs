@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use locks::catalogue::Lock;
 use profile::tally::SharedTally;
 use pthread::object::ObjectKind;
+use report::page::{Page, Unfolded};
 use report::{Cell, Column, RangePlot, Table, text};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -320,6 +321,29 @@ impl Compared<'_> {
         plot
     }
 
+    /// Table, plot and remarks for a browser. Each lock unfolds to its runs.
+    pub fn page(&self) -> Page {
+        let mut page = Page::new(&format!("{} under several locks", self.asked.command_line()));
+        page = page.paragraphs(&self.instruction().unwrap_or_default());
+        for warning in self.noise.warnings() {
+            page = page.warning(&warning);
+        }
+        let runs = |row: &LockRuns| Unfolded {
+            lists: vec![
+                (
+                    "Runs, in order".into(),
+                    row.values.iter().map(|value| value.map_or("no value".into(), text::short)).collect(),
+                ),
+                ("What the program wrote last".into(), row.output_tail.lines().map(str::to_owned).collect()),
+            ],
+            ..Unfolded::default()
+        };
+        page = page.ranges(&self.plot());
+        page = page.rows("Locks", &self.table(), &[("verdict", "verdict")], self.rows.iter().map(runs));
+        page = page.paragraphs(&self.explanation());
+        page.paragraphs(&self.untouched().join("\n"))
+    }
+
     /// Of each lock, how many objects of each kind it stood in for.
     fn swapped_json(&self) -> serde_json::Value {
         let of_row = |(row, swapped): (&LockRuns, &Option<Swapped>)| {
@@ -361,7 +385,7 @@ impl Compared<'_> {
 }
 
 /// A failure in words.
-fn describe((failure, round): (Failure, usize)) -> String {
+pub(crate) fn describe((failure, round): (Failure, usize)) -> String {
     let when = if round == 0 { "in the warm-up".to_owned() } else { format!("in round {round}") };
     match failure {
         Failure::Exited(code) => format!("exit code {code} {when}"),

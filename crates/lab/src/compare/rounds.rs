@@ -80,7 +80,7 @@ impl Metric {
     }
 
     /// Its value in a run: the first match that holds a number.
-    fn of(&self, trial: &Trial) -> Option<f64> {
+    pub(crate) fn of(&self, trial: &Trial) -> Option<f64> {
         match self {
             Self::WallTime => Some(trial.elapsed.as_secs_f64()),
             Self::Captured { regex, .. } => {

@@ -109,11 +109,8 @@ struct Ranks {
     apart: bool,
 }
 
-/// The rank-sum test. Exact for samples of up to `EXACT` values, else by the normal approximation; ties count half, and
-/// are rounded so that they never make a difference more certain.
+/// The rank-sum test. Ties count half, and are rounded so that they never make a difference more certain.
 fn rank_sum(first: &[f64], second: &[f64]) -> Ranks {
-    /// Above this many values in a sample, the normal approximation is good to a thousandth.
-    const EXACT: usize = 30;
     let [m, n] = [first.len(), second.len()];
     // U: the pairs in which the second sample's value is the larger one.
     let larger: f64 = second
@@ -132,16 +129,58 @@ fn rank_sum(first: &[f64], second: &[f64]) -> Ranks {
         .sum();
     let pairs = (m * n) as f64;
     let extreme = larger.max(pairs - larger);
+    Ranks { chance: chance_of(m, n, extreme), second_is_more: larger > pairs / 2.0, apart: extreme == pairs }
+}
+
+/// The chance that two samples of `m` and `n` values dealt out at random have a U of `extreme`, which is at least half of the pairs,
+/// or more, on either side. Exact for samples of up to `EXACT` values, else by the normal approximation.
+fn chance_of(m: usize, n: usize, extreme: f64) -> f64 {
+    /// Above this many values in a sample, the normal approximation is good to a thousandth.
+    const EXACT: usize = 30;
     let chance = if m.max(n) <= EXACT {
         let ways = ways_of_u(m, n);
         let all: f64 = ways.iter().sum();
         let as_extreme: f64 = ways[extreme.floor() as usize..].iter().sum();
         2.0 * as_extreme / all
     } else {
+        let pairs = (m * n) as f64;
         let deviation = (pairs * (m + n + 1) as f64 / 12.0).sqrt();
         2.0 * normal_tail((extreme - pairs / 2.0 - 0.5) / deviation)
     };
-    Ranks { chance: chance.min(1.0), second_is_more: larger > pairs / 2.0, apart: extreme == pairs }
+    chance.min(1.0)
+}
+
+/// The ratios to the reference that chance leaves open.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LikelyRatio {
+    /// How many times as good as the reference: the least and the greatest that are not refuted, and the median of all pairs of
+    /// a run of each (Hodges and Lehmann 1963).
+    pub range: Spread,
+    /// The chance that the true ratio lies outside: under one in [`ODDS`] where there are runs enough for that.
+    pub chance: f64,
+}
+
+/// The range of ratios that the rank-sum test of [`verdict`] does not refute, whichever way the metric points: more is better. None
+/// where one has no runs, or a value is 0 or below.
+pub fn likely_ratio(reference: &[Option<f64>], lock: &[Option<f64>], better: Better) -> Option<LikelyRatio> {
+    let [reference, lock] = [reference, lock].map(|runs| runs.iter().flatten().copied().collect::<Vec<_>>());
+    let of_pair = |one: f64, other: f64| match better {
+        Better::Lower => one / other,
+        Better::Higher => other / one,
+    };
+    let mut ratios: Vec<f64> =
+        reference.iter().flat_map(|&one| lock.iter().map(move |&other| of_pair(one, other))).collect();
+    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0);
+    let median = spread(&ratios).filter(|_| meaningful)?.median;
+    ratios.sort_unstable_by(f64::total_cmp);
+    // A ratio under so many of the sorted ones is refuted if that many pairs on one side are rare enough.
+    let chance = |under: usize| chance_of(reference.len(), lock.len(), (ratios.len() - under) as f64);
+    let candidates: Vec<usize> = (0..ratios.len().div_ceil(2)).collect();
+    let refuted = candidates.partition_point(|&under| chance(under) * ODDS < 1.0);
+    // Too few runs refute nothing: then it is the range of all pairs, which holds the ratio less often.
+    let last = refuted.saturating_sub(1);
+    let range = Spread { low: ratios[last], median, high: ratios[ratios.len() - 1 - last] };
+    Some(LikelyRatio { range, chance: chance(last) })
 }
 
 /// In how many ways two samples of `m` and `n` different values can lie, by U from 0 to `m n`.
@@ -171,7 +210,7 @@ fn normal_tail(z: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -251,10 +290,10 @@ mod tests {
     }
 
     /// Draws that are the same in every run of the test.
-    struct Draws(machine::random::Random);
+    pub(crate) struct Draws(machine::random::Random);
 
     impl Draws {
-        fn new(seed: u64) -> Self {
+        pub(crate) fn new(seed: u64) -> Self {
             Self(machine::random::Random::new(seed))
         }
 
@@ -271,9 +310,9 @@ mod tests {
     }
 
     /// A kind of noise: the time of the run with this number among all runs.
-    type Noise = fn(&mut Draws, f64) -> f64;
+    pub(crate) type Noise = fn(&mut Draws, f64) -> f64;
 
-    const KINDS_OF_NOISE: [(&str, Noise); 7] = [
+    pub(crate) const KINDS_OF_NOISE: [(&str, Noise); 7] = [
         ("normal, 3 %", |draws, _| 1.0 + 0.03 * draws.normal()),
         ("log-normal, wide", |draws, _| (0.2 * draws.normal()).exp()),
         ("two modes", |draws, _| if draws.uniform() < 0.5 { 1.0 } else { 1.5 } + 0.01 * draws.normal()),
@@ -286,7 +325,12 @@ mod tests {
     ];
 
     /// Runs of two programs as [`super::super::rounds::order`] interleaves them; the second takes `factor` times as long.
-    fn interleaved(draws: &mut Draws, noise: Noise, runs: usize, factor: f64) -> [Vec<Option<f64>>; 2] {
+    pub(crate) fn interleaved(
+        draws: &mut Draws,
+        noise: Noise,
+        runs: usize,
+        factor: f64,
+    ) -> [Vec<Option<f64>>; 2] {
         let mut values = [Vec::new(), Vec::new()];
         let mut number = (20.0 * draws.uniform()).floor();
         for round in 1..=runs {
@@ -327,6 +371,51 @@ mod tests {
                 })
                 .count();
             assert!(seen >= 90, "{factor} with {runs} runs: {seen} of 100");
+        }
+    }
+
+    #[test]
+    fn the_likely_ratios_are_those_that_the_test_does_not_refute() {
+        let five = likely_ratio(
+            &some(&[10.0, 11.0, 12.0, 13.0, 14.0]),
+            &some(&[20.0, 21.0, 22.0, 23.0, 24.0]),
+            Better::Lower,
+        )
+        .unwrap();
+        assert_eq!((five.range.low, five.range.high), (10.0 / 24.0, 14.0 / 20.0), "five runs: all pairs");
+        assert!((five.chance - 2.0 / 252.0).abs() < 1e-12);
+        for runs in [5, 7, 10, 31] {
+            let mut draws = Draws::new(runs as u64);
+            for _ in 0..50 {
+                let [one, other] = interleaved(&mut draws, KINDS_OF_NOISE[1].1, runs, 1.2);
+                let likely = likely_ratio(&one, &other, Better::Higher).unwrap();
+                let values = [&one, &other].map(|side| side.iter().flatten().copied().collect::<Vec<_>>());
+                let refuted = rank_sum(&values[0], &values[1]).chance * ODDS < 1.0;
+                let outside = likely.range.low > 1.0 || likely.range.high < 1.0;
+                assert_eq!(refuted, outside, "{runs} runs: {likely:?}");
+                assert!(likely.chance * ODDS < 1.0);
+            }
+        }
+        let one = likely_ratio(&some(&[2.0]), &some(&[1.0, 4.0, 2.0]), Better::Higher).unwrap();
+        assert_eq!(one.range, Spread { low: 0.5, median: 1.0, high: 2.0 });
+        assert!((one.chance - 0.5).abs() < 1e-12, "one of four is the least or the greatest");
+        assert_eq!(likely_ratio(&[None], &some(&[1.0]), Better::Lower), None);
+        assert_eq!(likely_ratio(&some(&[0.0]), &some(&[1.0]), Better::Higher), None);
+    }
+
+    #[test]
+    fn the_true_ratio_is_among_the_likely_ones_whatever_the_noise() {
+        const TRIES: usize = 300;
+        for (kind, noise) in KINDS_OF_NOISE {
+            let mut draws = Draws::new(3);
+            let held = (0..TRIES)
+                .filter(|_| {
+                    let [reference, lock] = interleaved(&mut draws, noise, 10, 1.3);
+                    let range = likely_ratio(&reference, &lock, Better::Lower).unwrap().range;
+                    (range.low..=range.high).contains(&(1.0 / 1.3))
+                })
+                .count();
+            assert!(held >= TRIES * 95 / 100, "{kind}: {held} of {TRIES}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use checker::Model;
-use checker::litmus::program::Final;
+use checker::litmus::program::{FaultKind, Final};
 use checker::litmus::{Dialect, Judgement, Limits, Observable, ParseError, Quantifier, Test, native};
 use report::text::printable;
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ pub struct TestOutcome<'a> {
     /// Of each judgement, whether the model is expected to allow the test.
     expected: Vec<Option<bool>>,
     measured: Option<HardwareRun>,
+    /// It was to be run, and has transactions, which are judged only.
+    is_judged_only: bool,
 }
 
 /// What the processor did.
@@ -47,12 +49,19 @@ impl<'a> TestOutcome<'a> {
     pub fn new(file: &'a Path, test: Test, judgements: Vec<Judgement>, expected: Option<&Expected>) -> Self {
         let of = |judgement: &Judgement| expected?.of(&test.name, file, judgement.model);
         let expected = judgements.iter().map(of).collect();
-        Self { file, test, judgements, expected, measured: None }
+        Self { file, test, judgements, expected, measured: None, is_judged_only: false }
     }
 
-    /// Runs the test on this processor.
+    /// Runs the test on this processor, unless it has transactions.
     pub fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
-        let outcomes = native::run(&self.test, iterations, 1).map_err(|fault| self.test.explain(&fault))?;
+        let outcomes = match native::run(&self.test, iterations, 1) {
+            Ok(outcomes) => outcomes,
+            Err(fault) if fault.kind == FaultKind::Transaction => {
+                self.is_judged_only = true;
+                return Ok(());
+            }
+            Err(fault) => return Err(self.test.explain(&fault)),
+        };
         let allowed = cfg!(target_arch = "x86_64").then(|| self.test.judge_within(Model::Tso, limits));
         let sequential = self.test.judge_within(Model::Sc, limits);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -126,6 +135,9 @@ impl<'a> TestOutcome<'a> {
                 text += &format!("  {}\n", measured.why_nothing_was_seen());
             }
         }
+        if self.is_judged_only {
+            text += "  this processor\n  Not run: the test has transactions, which --run does not begin.\n";
+        }
         text
     }
 
@@ -185,6 +197,9 @@ impl<'a> TestOutcome<'a> {
                 Weakness::NotTested => Value::Null,
                 weakness => json!(weakness == Weakness::Seen),
             };
+        }
+        if self.is_judged_only {
+            value["run"] = Value::Null;
         }
         value
     }
@@ -299,6 +314,19 @@ mod tests {
         let two = ran(SB, turns, 2).text(false);
         assert!(two.contains("Nothing weak was seen") && !two.contains("one processor"), "{two}");
         assert!(!alone.is_failed());
+    }
+
+    #[test]
+    fn a_test_with_transactions_is_judged_and_not_run() {
+        let text = "C A\n{ x=0; }\nP0 (int* x) { atomic { *x = 1; } }\nexists (x=0)";
+        let test = Test::parse(text).expect("a test");
+        let judged = vec![test.judge(Model::Sc)];
+        let mut outcome = TestOutcome::new(Path::new("test.litmus"), test, judged, None);
+        outcome.run(1_000, &Limits::default()).expect("judged");
+        assert!(outcome.text(false).contains("Forbidden") && outcome.text(false).contains("Not run"));
+        assert_eq!(outcome.json()["run"], Value::Null);
+        assert_eq!(outcome.weakness(), None);
+        assert!(!outcome.is_failed());
     }
 
     #[test]

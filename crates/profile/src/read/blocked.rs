@@ -32,6 +32,8 @@ pub struct Blocked {
     /// On futexes, but in no call that is recorded: semaphores, barriers, and locks that call the kernel themselves (Rust,
     /// Go, static programs).
     pub futex_ns: f64,
+    /// Asleep in contended locks of the kernel, where those were watched for this program alone.
+    pub kernel_locks_ns: f64,
     /// In anything else.
     pub other_ns: f64,
     /// In what no look at the thread has seen.
@@ -39,6 +41,18 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Takes so much sleep in the kernel's locks out of what a look at the threads could not tell from it: it calls such a wait
+    /// anything else, or input and output where a lock of a file is named so.
+    pub(super) fn asleep_in_kernel_locks(&mut self, asleep_ns: f64) {
+        let mut left = asleep_ns;
+        for from in [&mut self.other_ns, &mut self.unknown_ns, &mut self.io_ns] {
+            let taken = left.clamp(0.0, *from);
+            *from -= taken;
+            self.kernel_locks_ns += taken;
+            left -= taken;
+        }
+    }
+
     fn add(&mut self, more: &Self) {
         for (into, from) in [
             (&mut self.locks_ns, more.locks_ns),
@@ -49,6 +63,7 @@ impl Blocked {
             (&mut self.io_ns, more.io_ns),
             (&mut self.child_ns, more.child_ns),
             (&mut self.futex_ns, more.futex_ns),
+            (&mut self.kernel_locks_ns, more.kernel_locks_ns),
             (&mut self.other_ns, more.other_ns),
             (&mut self.unknown_ns, more.unknown_ns),
         ] {
@@ -82,6 +97,7 @@ impl Blocked {
             io_ns: io * scale,
             child_ns: child * scale,
             futex_ns: futex_ns * scale,
+            kernel_locks_ns: 0.0, // no look tells
             other_ns: other * scale,
             unknown_ns: left - all * scale,
         }
@@ -97,9 +113,9 @@ impl Blocked {
         self.locks_ns + self.conditions_ns
     }
 
-    /// In what is certainly no wait for a lock.
+    /// In what is certainly no wait for a lock of the program.
     fn in_no_lock_ns(&self) -> f64 {
-        self.joins_ns + self.sleep_ns + self.events_ns + self.io_ns + self.child_ns
+        self.joins_ns + self.sleep_ns + self.events_ns + self.io_ns + self.child_ns + self.kernel_locks_ns
     }
 
     /// In what may have been waits for locks that are not recorded, ns.
@@ -123,7 +139,7 @@ impl Blocked {
     }
 
     /// The parts in words, as people call them, with their times.
-    pub fn parts(&self) -> [(&'static str, f64); 10] {
+    pub fn parts(&self) -> [(&'static str, f64); 11] {
         [
             ("waiting for locks", self.locks_ns),
             ("in condition waits", self.conditions_ns),
@@ -136,6 +152,7 @@ impl Blocked {
                 "on futexes in no recorded call (semaphores, barriers, locks of Rust, Go and static programs)",
                 self.futex_ns,
             ),
+            ("asleep in the kernel's locks", self.kernel_locks_ns),
             ("in other waits", self.other_ns),
             ("in what nobody looked at", self.unknown_ns),
         ]
@@ -150,7 +167,8 @@ pub struct Coverage {
     pub seen_ns: f64,
     /// Time that threads neither ran nor waited for a core, ns.
     pub off_cpu_ns: f64,
-    /// The part of `off_cpu_ns` that was in no wait for a lock: joins, sleeps, events, input and output, other processes.
+    /// The part of `off_cpu_ns` that was in no wait for a lock of the program: joins, sleeps, events, input and output, other
+    /// processes, and locks of the kernel.
     pub in_no_lock_ns: f64,
 }
 
@@ -227,7 +245,10 @@ impl Threads {
                         thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64;
                     // One record may stand for several threads, of which the launcher knows the last by this identifier.
                     let task = tasks.get(&who).copied().filter(|_| thread.lives <= 1);
-                    add(off_cpu_ns, thread.queued_ns, &waits, task);
+                    // The recorder knows the thread from its first lock on, and the launcher from its start to the last look.
+                    let (seen_off_cpu_ns, seen_queued_ns) =
+                        task.map_or((0.0, 0), |task| (off_cpu_of_task(task), task.queued_ns));
+                    add(off_cpu_ns.max(seen_off_cpu_ns), thread.queued_ns.max(seen_queued_ns), &waits, task);
                     accounted.insert(who);
                 } else {
                     unended.push((who, waits));
@@ -301,6 +322,19 @@ mod tests {
         assert_eq!((coverage.seen_ns, coverage.off_cpu_ns, coverage.in_no_lock_ns), (30.0, 100.0, 60.0));
         assert_eq!(coverage.ratio(), 0.75);
         assert_eq!(Blocked::default().coverage().ratio(), 1.0);
+    }
+
+    #[test]
+    fn sleep_in_the_kernels_locks_is_what_a_look_calls_something_else() {
+        let task = TaskValues { io_ns: 20, other_ns: 30, sleep_ns: 40, ..TaskValues::default() };
+        let before = Blocked::of_thread(100.0, &Recorded::default(), Some(&task));
+        assert_eq!(before.coverage().ratio(), 0.0, "40 ns may have been waits for locks");
+        for (asleep_ns, left) in [(25.0, [5.0, 10.0, 20.0]), (45.0, [0.0, 0.0, 15.0]), (500.0, [0.0; 3])] {
+            let mut blocked = before;
+            blocked.asleep_in_kernel_locks(asleep_ns);
+            assert_eq!([blocked.other_ns, blocked.unknown_ns, blocked.io_ns], left, "of {asleep_ns} ns");
+            assert_eq!((blocked.total_ns(), blocked.sleep_ns), (before.total_ns(), 40.0));
+        }
     }
 
     #[test]

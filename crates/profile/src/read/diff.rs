@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pthread::site::{Site, Which};
 use serde::Serialize;
 
-use super::{KernelTable, LockKind, LockRow, LockTable};
+use super::{KernelTable, LockId, LockKind, LockRow, LockTable};
 
 /// What is compared of a lock, for one operation (or one second if not both profiles count operations).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -40,6 +40,9 @@ pub struct Change {
     pub before: Measures,
     /// In the second profile.
     pub after: Measures,
+    /// The rows that are added up, of each profile.
+    #[serde(skip)]
+    pub rows: [Vec<LockId>; 2],
 }
 
 impl Change {
@@ -112,8 +115,9 @@ pub struct Diff {
 }
 
 /// Sums on their way to [`Measures`].
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Sums {
+    rows: Vec<LockId>,
     measures: Measures,
     hold: (f64, f64),
     handover: (f64, f64),
@@ -121,6 +125,7 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, row: &LockRow) {
+        self.rows.push(row.id);
         self.measures.acquisitions += row.acquisitions() as f64;
         self.measures.contended += row.contended() as f64;
         self.measures.waited_ns += row.waited_ns();
@@ -208,17 +213,17 @@ impl Diff {
                 sums
             });
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            let side = |sums: &BTreeMap<String, Sums>, name: &String, operations| {
-                sums.get(name).copied().unwrap_or_default().per(operations)
-            };
-            let mut changes: Vec<Change> = names
-                .into_iter()
-                .map(|name| Change {
-                    before: side(&before, name, operations[0]),
-                    after: side(&after, name, operations[1]),
+            let change = |name: &String| {
+                let [before, after] =
+                    [&before, &after].map(|sums| sums.get(name).cloned().unwrap_or_default());
+                Change {
                     name: name.clone(),
-                })
-                .collect();
+                    before: before.per(operations[0]),
+                    after: after.per(operations[1]),
+                    rows: [before.rows, after.rows],
+                }
+            };
+            let mut changes: Vec<Change> = names.into_iter().map(change).collect();
             changes.sort_by(|a, b| b.growth_ns().total_cmp(&a.growth_ns()).then_with(|| a.name.cmp(&b.name)));
             changes
         };

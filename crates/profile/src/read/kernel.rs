@@ -92,6 +92,12 @@ impl KernelTable {
     pub fn waited_ns(&self) -> f64 {
         self.rows.iter().map(|row| row.wait.total_ns).sum()
     }
+
+    /// The part of it in which the program's threads slept; `None` where everybody's waits were counted.
+    pub(super) fn asleep_ns(&self) -> Option<f64> {
+        let asleep = |row: &KernelRow| (row.wait.total_ns - row.spun_ns).max(0.0);
+        (!self.machine).then(|| self.rows.iter().map(asleep).sum())
+    }
 }
 
 /// What a lock of the kernel is, by the flags of `lock:contention_begin`.

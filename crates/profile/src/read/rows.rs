@@ -7,6 +7,7 @@ use super::Profile;
 use super::blocked::Threads;
 use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
+use super::kernel::KernelTable;
 use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
 use super::names::printable;
 use super::stacks::Stacks;
@@ -155,11 +156,17 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
     });
     judge_concurrency(&mut header, &rows);
-    header.warnings = warnings(profile, &header);
     // What the recorder says of a thread begins at its first lock, which for the kernel's locks is too late.
     let seen_ns: f64 = profile.tasks.iter().map(|task| task.age_ns as f64).sum();
     let threads_ns = header.threads_ns().max(seen_ns);
     let kernel = profile.kernel.as_ref().map(|records| records.table(threads_ns));
+    if let Some(asleep_ns) = kernel.as_ref().and_then(KernelTable::asleep_ns)
+        && let Some(blocked) = &mut header.blocked
+    {
+        blocked.asleep_in_kernel_locks(asleep_ns);
+        (header.coverage, header.unseen) = (Some(blocked.coverage()), blocked.unseen());
+    }
+    header.warnings = warnings(profile, &header);
     LockTable { header, rows, kernel }
 }
 

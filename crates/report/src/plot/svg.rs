@@ -21,6 +21,9 @@ const LEGEND_CHARACTERS: [usize; 2] = [32, 40];
 /// At least this many points of the screen between two markers of a curve.
 const MARKER_DISTANCE: f64 = 24.0;
 
+/// Half the size of the marks of peak and collapse: they are seen around a marker.
+const MARK: i32 = 8;
+
 /// With more curves that have ranges than this, each range is a bar at a marker: many bands are one grey.
 const MOST_BANDS: usize = 2;
 
@@ -39,9 +42,9 @@ pub(crate) const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_ATTRIBUTE: &str = "\"#010203\"";
 
 /// Colours of paper and ink for both kinds of reader.
-const STYLE: &str = "<style>.contend-plot{color:#222}.contend-plot .paper{fill:#fff}\
-    @media(prefers-color-scheme:dark){.contend-plot{color:#ddd}.contend-plot .paper{fill:#181818}}</style>\n\
-    <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
+pub(crate) const STYLE: &str = ".contend-plot{color:#222}.contend-plot .paper{fill:#fff}\
+    @media(prefers-color-scheme:dark){.contend-plot{color:#ddd}.contend-plot .paper{fill:#181818}}";
+const PAPER: &str = "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
 
 pub(super) fn draw(plot: &Plot) -> String {
     let height = HEIGHT.max(60 + LEGEND_STEP * plot.curves.len() as u32);
@@ -65,7 +68,8 @@ pub(crate) fn document(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_
     let name = html(title);
     let coloured = body.replace(INK_ATTRIBUTE, "\"currentColor\"");
     format!(
-        "{root} class=\"contend-plot\" role=\"img\" aria-label=\"{name}\">\n<title>{name}</title>\n{STYLE}{coloured}"
+        "{root} class=\"contend-plot\" role=\"img\" aria-label=\"{name}\">\n<title>{name}</title>\n\
+         <style>{STYLE}</style>\n{PAPER}{coloured}"
     )
 }
 
@@ -153,8 +157,27 @@ fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
             }
             chart.plotting_area().draw(&marker(line[place], index, curve.provenance))?;
         }
+        let place = |point: curve::Point| (axis.position(point.cores), share(point.value));
+        if let Some(peak) = curve.peak().filter(|peak| Some(peak) != curve.points().last()) {
+            chart.plotting_area().draw(&ring(place(peak), index))?;
+        }
+        if let Some(collapsed) = curve.collapse_cores().and_then(|cores| curve.at(cores)) {
+            chart.plotting_area().draw(&cross(place(collapsed), index))?;
+        }
     }
     Ok(())
+}
+
+/// Marks the peak of a curve that goes on behind it.
+fn ring<'a, C: Clone + 'a>(at: C, index: usize) -> DynElement<'a, SVGBackend<'a>, C> {
+    (EmptyElement::at(at) + Circle::new((0, 0), MARK, colour(index).stroke_width(2))).into_dyn()
+}
+
+/// Marks the first point at which a curve has collapsed.
+fn cross<'a, C: Clone + 'a>(at: C, index: usize) -> DynElement<'a, SVGBackend<'a>, C> {
+    let stroke =
+        |up: i32| PathElement::new([(-MARK, -up * MARK), (MARK, up * MARK)], colour(index).stroke_width(2));
+    (EmptyElement::at(at) + stroke(1) + stroke(-1)).into_dyn()
 }
 
 /// An axis from 0 to 1, with its ticks and what is written at them.
@@ -284,6 +307,20 @@ mod tests {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert_eq!(svg.matches("http").count(), 1, "the name space alone");
         assert!(!svg.contains(INK_ATTRIBUTE));
+    }
+
+    #[test]
+    fn peak_and_collapse_are_marked() {
+        let falling = collapsing("a", Provenance::Measured);
+        let of = |points: &[curve::Point]| falling.clone().with_points(points.to_vec()).unwrap();
+        let marks = |curve: &Curve| {
+            let svg = Plot::new("t", [curve]).unwrap().svg();
+            let bold = |line: &&str| line.starts_with("<polyline") && line.contains("stroke-width=\"2\"");
+            (svg.matches("<circle").count(), svg.lines().filter(bold).count())
+        };
+        let line_and_legend = marks(&of(&falling.points()[..4])).1;
+        assert_eq!(marks(&of(&falling.points()[..4])).0, 0, "it still rises at its last point");
+        assert_eq!(marks(&falling), (1, line_and_legend + 2));
     }
 
     #[test]

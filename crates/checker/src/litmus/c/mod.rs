@@ -1,5 +1,6 @@
-//! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions and loops.
+//! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions, loops and transactions.
 
+mod atomic;
 mod call;
 mod expression;
 
@@ -39,6 +40,7 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             returns: Vec::new(),
             labels: Vec::new(),
             gotos: Vec::new(),
+            transaction: None,
         };
         thread.parameters(tokens)?;
         thread.block(tokens)?;
@@ -65,6 +67,8 @@ struct Local {
 /// The jumps out of a loop, set when its end is known.
 #[derive(Debug, Default)]
 struct Loop {
+    /// The transaction that it lies in.
+    transaction: Option<usize>,
     breaks: Vec<usize>,
     continues: Vec<usize>,
 }
@@ -80,8 +84,25 @@ struct Thread<'a, 't> {
     operators: usize,
     loops: Vec<Loop>,
     returns: Vec<usize>,
-    labels: Vec<(&'t str, usize)>,
-    gotos: Vec<(usize, &'t Token)>,
+    labels: Vec<Label<'t>>,
+    gotos: Vec<Goto<'t>>,
+    /// The step that begins the transaction in which the next one lies.
+    transaction: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Label<'t> {
+    name: &'t str,
+    step: usize,
+    transaction: Option<usize>,
+}
+
+/// A jump to a label that may stand further down.
+#[derive(Debug)]
+struct Goto<'t> {
+    jump: usize,
+    label: &'t Token,
+    transaction: Option<usize>,
 }
 
 impl<'t> Thread<'_, 't> {
@@ -146,11 +167,12 @@ impl<'t> Thread<'_, 't> {
     fn resolve(&mut self) -> Result<(), ParseError> {
         let returns = std::mem::take(&mut self.returns);
         self.land(&returns);
-        for (jump, label) in std::mem::take(&mut self.gotos) {
-            let Some((_, step)) = self.labels.iter().find(|(name, _)| *name == label.text) else {
+        for Goto { jump, label, transaction } in std::mem::take(&mut self.gotos) {
+            let Some(target) = self.labels.iter().find(|target| target.name == label.text) else {
                 return Err(ParseError::new(label.at, format!("there is no label `{}`", label.text)));
             };
-            self.builder.set_target(self.thread, jump, *step);
+            self.stay_inside("goto", label.at, transaction, target.transaction)?;
+            self.builder.set_target(self.thread, jump, target.step);
         }
         Ok(())
     }
@@ -177,10 +199,11 @@ impl<'t> Thread<'_, 't> {
     }
 
     fn block(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
-        self.deeper(tokens.expect("{")?)?;
+        let start = tokens.expect("{")?;
+        self.deeper(start)?;
         while !tokens.take("}") {
-            if tokens.is_empty() {
-                return Err(tokens.unexpected("`}`"));
+            if tokens.is_empty() || asks(tokens) {
+                return Err(tokens.unexpected(&format!("`}}` for the `{{` at {start}")));
             }
             self.statement(tokens)?;
         }
@@ -207,15 +230,24 @@ impl<'t> Thread<'_, 't> {
             "while" => return self.while_loop(tokens),
             "do" => return self.do_loop(tokens),
             "for" => return self.for_loop(tokens),
+            "atomic" if begins_block(tokens) => return self.atomic(tokens),
             "goto" | "break" | "continue" | "return" => self.leave(tokens)?,
             "switch" | "case" | "asm" => {
                 let message = format!("`{}` is not supported", first.text);
                 return Err(ParseError::unsupported(first.at, message));
             }
+            "else" => {
+                let message = "there is no `if` for this `else`; what follows when an atomic block aborts is `aborted { … }`";
+                return Err(ParseError::new(first.at, message));
+            }
+            "aborted" if tokens.peek_at(1).is_some_and(|next| next.is("{")) => {
+                return Err(ParseError::new(first.at, "there is no atomic block before this `aborted`"));
+            }
             _ if tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
                 tokens.next();
                 tokens.next();
-                self.labels.push((&first.text, self.next_step()));
+                let (step, transaction) = (self.next_step(), self.transaction);
+                self.labels.push(Label { name: &first.text, step, transaction });
                 return Ok(());
             }
             _ => self.simple(tokens)?,
@@ -230,8 +262,15 @@ impl<'t> Thread<'_, 't> {
         }
         let label = if word.is("goto") { Some(tokens.name("a label")?) } else { None };
         let jump = self.jump(Expression::Constant(1), word.at)?;
+        let from = self.transaction;
+        match (&label, self.loops.last(), word.text.as_str()) {
+            (Some(_), ..) => {}
+            (_, _, "return") => self.stay_inside("return", word.at, from, None)?,
+            (_, Some(around), leaves) => self.stay_inside(leaves, word.at, from, around.transaction)?,
+            (_, None, _) => {}
+        }
         match (label, self.loops.last_mut(), word.text.as_str()) {
-            (Some(label), ..) => self.gotos.push((jump, label)),
+            (Some(label), ..) => self.gotos.push(Goto { jump, label, transaction: from }),
             (_, _, "return") => self.returns.push(jump),
             (_, Some(around), "break") => around.breaks.push(jump),
             (_, Some(around), _) => around.continues.push(jump),
@@ -263,6 +302,10 @@ impl<'t> Thread<'_, 't> {
         Ok(())
     }
 
+    fn new_loop(&self) -> Loop {
+        Loop { transaction: self.transaction, ..Loop::default() }
+    }
+
     /// The end of a loop that starts at a step: back there, and on from its breaks.
     fn close(&mut self, start: usize, at: At) -> Result<(), ParseError> {
         let back = self.jump(Expression::Constant(1), at)?;
@@ -282,7 +325,7 @@ impl<'t> Thread<'_, 't> {
         let at = tokens.expect("while")?;
         let start = self.next_step();
         let out = self.guard(tokens)?;
-        self.loops.push(Loop { breaks: vec![out], continues: Vec::new() });
+        self.loops.push(Loop { breaks: vec![out], ..self.new_loop() });
         self.nested(tokens)?;
         self.land_continues();
         self.close(start, at)
@@ -291,7 +334,7 @@ impl<'t> Thread<'_, 't> {
     fn do_loop(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         let at = tokens.expect("do")?;
         let start = self.next_step();
-        self.loops.push(Loop::default());
+        self.loops.push(self.new_loop());
         self.nested(tokens)?;
         self.land_continues();
         tokens.expect("while")?;
@@ -311,7 +354,7 @@ impl<'t> Thread<'_, 't> {
             tokens.expect(";")?;
         }
         let start = self.next_step();
-        let mut around = Loop::default();
+        let mut around = self.new_loop();
         if !tokens.take(";") {
             let condition = self.expression(tokens)?;
             around.breaks.push(self.jump_unless(condition.value, at)?);
@@ -394,6 +437,22 @@ impl<'t> Thread<'_, 't> {
             }
         }
     }
+}
+
+/// Whether the condition of the test comes next, which stands behind all threads.
+fn asks(tokens: &Tokens<'_>) -> bool {
+    let begins = |word: &str, next: &str| {
+        tokens.peek().is_some_and(|token| token.is(word))
+            && tokens.peek_at(1).is_some_and(|token| token.is(next))
+    };
+    begins("exists", "(") || begins("forall", "(") || begins("~", "exists") || begins("locations", "[")
+}
+
+/// Whether `atomic`, which comes next, is no type: a block follows, or a statement that wants to be one.
+fn begins_block(tokens: &Tokens<'_>) -> bool {
+    const OTHERS: [&str; 12] =
+        ["{", "}", ";", "if", "while", "do", "for", "goto", "break", "continue", "return", "switch"];
+    tokens.peek_at(1).is_none_or(|next| OTHERS.iter().any(|word| next.is(word)))
 }
 
 /// Takes `=`, `+=`, `-=`, `++` or `--`: what the old value is joined by, and with which constant.

@@ -1,0 +1,223 @@
+"use strict";
+
+// The tables of the page. Each is drawn from the JSON in its section, sorted by a button in a header, filtered, and its rows
+// are unfolded. Names may hold anything: text enters the page as text, never as markup.
+
+/** Rows that are drawn at once. All of ten thousand would take seconds. */
+const PART = 200;
+
+const SVG = "http://www.w3.org/2000/svg";
+const collator = new Intl.Collator("en", { numeric: true });
+const count = (number) => number.toLocaleString("en");
+
+// A cell is a string, a figure as it is shown with its value, or null where there is nothing to say.
+const shown = (cell) => (cell === null ? "-" : Array.isArray(cell) ? cell[0] : cell);
+const value = (cell) => (Array.isArray(cell) ? cell[1] : cell);
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const draw = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+/** The powers of ten that hold all of these distributions, which share an axis to be compared. */
+function decades(distributions) {
+  const buckets = distributions.flatMap((times) => times.buckets);
+  const power = (ns) => Math.log10(Math.max(ns, 1));
+  const least = Math.floor(Math.min(...buckets.map(([from]) => power(from))));
+  const most = Math.ceil(Math.max(...buckets.map(([, to]) => power(to))));
+  return { least, most: Math.max(most, least + 1), at: (ns) => (power(ns) - least) / (Math.max(most, least + 1) - least) };
+}
+
+/** A power of ten of nanoseconds, such as 10 µs. */
+function decade(power) {
+  const unit = Math.min(Math.floor(power / 3), 3);
+  return `${10 ** (power - 3 * unit)} ${["ns", "µs", "ms", "s"][unit]}`;
+}
+
+function histogram(times, axis) {
+  const [left, width, height] = [20, 280, 80];
+  const x = (ns) => left + width * axis.at(ns);
+  const highest = Math.max(...times.buckets.map(([, , count]) => count));
+  const bars = times.buckets.map(([from, to, count, label]) => {
+    const bar = Math.max((height * count) / highest, 1);
+    const size = { x: x(from), y: height - bar, width: Math.max(x(to) - x(from) - 0.4, 0.6), height: bar };
+    return draw("rect", size, draw("title", {}, `${label}: ${count}`));
+  });
+  const step = Math.ceil((axis.most - axis.least) / 6);
+  const ticks = [];
+  for (let power = axis.least; power <= axis.most; power += step) {
+    ticks.push(draw("text", { x: x(10 ** power), y: height + 14 }, decade(power)));
+  }
+  const base = draw("line", { x1: left, x2: left + width, y1: height, y2: height });
+  const label = { role: "img", "aria-label": `${times.name}: ${times.summary}`, viewBox: "0 0 320 100" };
+  return draw("svg", label, ...bars, base, ...ticks);
+}
+
+function distribution(times, axis) {
+  const figure = make("figure", {}, make("h3", {}, times.name));
+  if (times.buckets.length > 0) {
+    const rows = times.buckets.map(([, , count, label]) =>
+      make("tr", {}, make("td", {}, label), make("td", { class: "n" }, String(count))));
+    const head = make("tr", {}, make("th", { scope: "col" }, "time"), make("th", { scope: "col", class: "n" }, "count"));
+    const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+    figure.append(histogram(times, axis), make("figcaption", {}, times.summary));
+    figure.append(make("details", {}, make("summary", {}, "Values"), table));
+  } else {
+    figure.append(make("figcaption", {}, times.summary));
+  }
+  return figure;
+}
+
+/** All that is known of a row. */
+function unfolded(columns, lists, row) {
+  const facts = columns.map((column, index) => [column.header, row.cells[index]]).filter(([, cell]) => cell !== null);
+  const content = make("div");
+  if (row.times.length > 0) {
+    const drawn = row.times.filter((times) => times.buckets.length > 0);
+    const axis = drawn.length > 0 ? decades(drawn) : null;
+    content.append(make("div", { class: "histograms" }, ...row.times.map((times) => distribution(times, axis))));
+  }
+  const all = [...facts.map(([name, cell]) => [name, shown(cell)]), ...row.facts];
+  const pairs = all.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
+  content.append(make("h3", {}, "All figures"), make("dl", {}, ...pairs));
+  for (const list of row.lists.map((place) => lists[place])) {
+    content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, line))));
+  }
+  return content;
+}
+
+class RowTable {
+  constructor(section, number) {
+    Object.assign(this, JSON.parse(section.querySelector("script").textContent));
+    this.id = `table${number}`;
+    this.unfolded = new Set();
+    this.order = null;
+    this.head = make("tr");
+    this.body = make("tbody");
+    const label = { class: "few", "aria-labelledby": section.getAttribute("aria-labelledby") };
+    this.table = make("table", label, make("thead", {}, this.head), this.body);
+    this.status = make("p", { class: "status", role: "status" });
+    this.next = make("button", { type: "button" });
+    this.all = make("button", { type: "button" }, "Show all");
+    this.next.addEventListener("click", () => this.drawRows(PART));
+    this.all.addEventListener("click", () => this.drawRows(Infinity));
+    const scroll = make("div", { class: "scroll" }, this.table);
+    section.append(this.controls(), this.status, scroll, make("div", { class: "more" }, this.next, this.all));
+    this.rows.forEach((row, place) => { row.place = place; });
+    this.redraw();
+  }
+
+  controls() {
+    this.search = make("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+    this.search.addEventListener("input", () => this.redraw());
+    const bar = make("div", { class: "controls", role: "search" });
+    bar.append(make("label", { class: "text" }, `${this.columns[0].header} contains`, this.search));
+    this.selects = this.filters.map(([key, name]) => {
+      const index = this.columns.findIndex((column) => column.key === key);
+      const values = [...new Set(this.rows.map((row) => row.cells[index] ?? ""))].sort(collator.compare);
+      const options = values.map((text) => make("option", { value: text }, text === "" ? "(unknown)" : text));
+      const select = make("select", {}, make("option", { value: "all" }, "all"), ...options);
+      select.addEventListener("change", () => this.redraw());
+      bar.append(make("label", { class: "text" }, name, select));
+      return { index, select };
+    });
+    this.everything = make("input", { type: "checkbox" });
+    this.everything.addEventListener("change", () => this.redraw());
+    bar.append(make("label", {}, this.everything, " all columns"));
+    return bar;
+  }
+
+  /** The rows that pass the filters, in order. Where there is nothing to say in the column sorted by, a row comes last. */
+  matching() {
+    const text = this.search.value.toLowerCase();
+    const chosen = this.selects.filter(({ select }) => select.selectedIndex > 0);
+    const rows = this.rows.filter((row) =>
+      shown(row.cells[0]).toLowerCase().includes(text) &&
+      chosen.every(({ index, select }) => (row.cells[index] ?? "") === select.value));
+    if (this.order) {
+      const { index, sign } = this.order;
+      rows.sort((one, other) => {
+        const [a, b] = [value(one.cells[index]), value(other.cells[index])];
+        if (a === null || b === null) return (a === null) - (b === null);
+        return sign * (typeof a === "number" ? a - b : collator.compare(a, b));
+      });
+    }
+    return rows;
+  }
+
+  sortBy(index) {
+    const first = this.rows.some((row) => Array.isArray(row.cells[index])) ? -1 : 1; // of figures the greatest first
+    const again = this.order?.index === index;
+    this.order = { index, sign: again ? -this.order.sign : first };
+    this.redraw();
+    this.head.children[this.places.indexOf(index)].querySelector("button").focus();
+  }
+
+  redraw() {
+    const everything = this.everything.checked;
+    this.table.classList.toggle("few", !everything);
+    this.places = this.columns.map((_, index) => index).filter((index) => everything || !this.columns[index].detail);
+    this.head.replaceChildren(...this.places.map((index) => this.header(index)));
+    this.left = this.matching();
+    this.found = this.left.length;
+    this.body.replaceChildren();
+    this.drawRows(PART);
+  }
+
+  classOf(index) {
+    const { numeric, kept } = this.columns[index];
+    return [numeric ? "n" : "", kept ? "" : "aside"].join(" ").trim();
+  }
+
+  header(index) {
+    const button = make("button", { type: "button" }, this.columns[index].header);
+    button.addEventListener("click", () => this.sortBy(index));
+    const order = this.order?.index === index ? (this.order.sign > 0 ? "ascending" : "descending") : "none";
+    return make("th", { scope: "col", class: this.classOf(index), "aria-sort": order }, button);
+  }
+
+  drawRows(most) {
+    const rows = this.left.slice(0, most);
+    this.left = this.left.slice(rows.length);
+    this.body.append(...rows.flatMap((row) => this.drawRow(row)));
+    const [drawn, found, all] = [this.found - this.left.length, this.found, this.rows.length].map(count);
+    const filtered = found === all ? "" : ` of ${all}`;
+    const rest = drawn === found ? "" : `; the first ${drawn} are shown`;
+    this.status.textContent = `${found}${filtered} ${all === "1" ? "row" : "rows"}${rest}`;
+    this.next.textContent = `Show ${Math.min(PART, this.left.length)} more`;
+    this.next.hidden = this.left.length === 0;
+    this.all.hidden = this.left.length <= PART;
+  }
+
+  drawRow(row) {
+    const id = `${this.id}-${row.place}`;
+    const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, shown(row.cells[0]));
+    const name = make("th", { scope: "row" }, button);
+    const cells = this.places.slice(1).map((index) => make("td", { class: this.classOf(index) }, shown(row.cells[index])));
+    const line = make("tr", {}, name, ...cells);
+    const below = make("tr", { class: "unfolded", id });
+    below.hidden = true;
+    const show = (open) => {
+      if (open && below.childElementCount === 0) {
+        below.append(make("td", { colspan: this.places.length }, unfolded(this.columns, this.lists, row)));
+      }
+      below.hidden = !open;
+      button.setAttribute("aria-expanded", String(open));
+      if (open) this.unfolded.add(row); else this.unfolded.delete(row);
+    };
+    button.addEventListener("click", () => show(below.hidden));
+    if (this.unfolded.has(row)) show(true);
+    return [line, below];
+  }
+}
+
+document.querySelectorAll("section.rows").forEach((section, number) => new RowTable(section, number));
+
+// On paper nothing can be opened.
+const values = document.querySelectorAll("details.values");
+addEventListener("beforeprint", () => values.forEach((details) => { details.open = true; }));
+addEventListener("afterprint", () => values.forEach((details) => { details.open = false; }));

@@ -1,0 +1,189 @@
+//! `contend gate` as continuous integration runs it. None of these tests depends on whether the machine is at rest: where it is not,
+//! the gate refuses to judge, which is the third exit code.
+
+mod common;
+
+use common::{CONTEND, HANG, Outcome, Source, run};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+/// The fewest runs that there may be.
+const FEW: [&str; 4] = ["--runs", "5", "--threads", "1,4"];
+
+fn gate(arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(CONTEND);
+    command.arg("gate").args(arguments);
+    run(command, HANG)
+}
+
+fn code(outcome: &Outcome) -> Option<i32> {
+    outcome.status.and_then(|status| status.code())
+}
+
+fn json(outcome: &Outcome) -> Value {
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome}"))
+}
+
+/// Gates two shell scripts by the number that they print.
+fn gate_scripts(more: &[&str], base: &str, candidate: &str) -> Outcome {
+    let metric = ["--metric", "ops: ([0-9]+)"];
+    let commands = ["--base", "sh", "-c", base, "--", "sh", "-c", candidate];
+    gate(&[&FEW[..], &metric, more, &commands].concat())
+}
+
+const SCALES: &str = "echo ops: $((100 * {threads}))";
+const STOPS_SCALING: &str = "echo ops: $((50 + 50 * {threads}))";
+
+#[test]
+fn what_scales_worse_fails_and_what_does_not_passes() {
+    for (candidate, scaling, verdict, expected) in
+        [(SCALES, 4.0, "pass", ("passed", 0)), (STOPS_SCALING, 2.5, "worse", ("worse", 1))]
+    {
+        let outcome = gate_scripts(&["--json"], SCALES, candidate);
+        let all = json(&outcome);
+        let row = &all["rows"][0];
+        assert_eq!((&row["ratio"], &row["threads"]), (&Value::from("scaling"), &Value::from(4)));
+        assert_eq!((&row["base"]["median"], &row["candidate"]["median"]), (&4.0.into(), &scaling.into()));
+        assert_eq!(all["values"][0]["candidate"], serde_json::json!(vec![scaling; 5]), "by round");
+        let (named, exit) = expected;
+        match all["outcome"].as_str() {
+            Some("busy") => {
+                assert_eq!((code(&outcome), &row["verdict"]), (Some(3), &"not judged".into()));
+                assert!(all["conclusion"].as_str().is_some_and(|said| said.starts_with("Not judged")));
+            }
+            judged => {
+                assert_eq!((judged, code(&outcome)), (Some(named), Some(exit)), "{outcome}");
+                assert_eq!(row["verdict"], verdict);
+            }
+        }
+        assert_eq!(all["rows"][1]["missing"], "base and candidate took no lock", "a shell has none");
+    }
+}
+
+#[test]
+fn a_program_that_fails_is_neither_better_nor_worse() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str| directory.path().join(name).to_str().expect("a plain path").to_owned();
+    let (junit, page) = (file("gate.xml"), file("gate.md"));
+    for (base, candidate, what, why) in [
+        (SCALES, "echo 'lost <b> & more' >&2; exit $((6 + {threads}))", "candidate on 1", "exit code 7"),
+        ("kill -SEGV $$ {threads}", SCALES, "base on 1", "killed by signal 11"),
+        (SCALES, "echo nothing {threads}", "candidate on 1", "printed no metric"),
+    ] {
+        let outcome = gate_scripts(&["--junit", &junit, "-o", &page], base, candidate);
+        assert_eq!(code(&outcome), Some(4), "{outcome}");
+        let said = format!("Not judged: {what}: {why} in the warm-up.");
+        assert_eq!(outcome.stdout.trim_end(), said, "{outcome}");
+        let xml = fs::read_to_string(&junit).expect("the file of test cases");
+        assert!(xml.contains("errors=\"1\"") && xml.contains(why), "{xml}");
+        assert!(fs::read_to_string(&page).expect("the page").contains(&said));
+        if why == "exit code 7" {
+            assert!(outcome.stderr.contains("lost <b> & more"), "its output tail is shown: {outcome}");
+            assert!(xml.contains("lost &lt;b&gt; &amp; more"), "{xml}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_hangs_is_ended() {
+    let outcome = gate_scripts(&["--time-limit", "200ms"], "exec sleep 1000{threads}", SCALES);
+    assert_eq!(code(&outcome), Some(4), "{outcome}");
+    assert!(outcome.stdout.contains("timed out in the warm-up"), "{outcome}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_as_a_shell_tells_it() {
+    for (program, expected) in [("/no/such/program", 127), ("/etc/passwd", 126)] {
+        for arguments in
+            [["--base", program, "--", "true", "{threads}"], ["--base", "true", "--", program, "{threads}"]]
+        {
+            let outcome = gate(&arguments);
+            assert_eq!(code(&outcome), Some(expected), "{arguments:?}: {outcome}");
+            assert!(outcome.stderr.contains(program), "{outcome}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_gated_is_a_wrong_argument_with_a_remedy() {
+    for (arguments, remedy) in [
+        (&[][..], "--base"),
+        (&["--", "true"], "--base"),
+        (&["--base", "true"], "CMD"),
+        (&["--against", "p", "--base", "true", "--", "true"], "cannot be used with"),
+        (&["--base", "true", "--", "true"], "write {threads} there"),
+        (&["--base", "true", "--runs", "5", "--", "true", "{threads}"], "`true --runs 5`"),
+        (&["--threads", "1", "--base", "true", "--", "true", "{threads}"], "--threads 1,4"),
+        (&["--runs", "4", "--base", "true", "--", "true", "{threads}"], "5..=1000"),
+        (&["--worse-by", "lots", "--base", "true", "--", "true", "{threads}"], "such as 50"),
+        (&["--lower-is-better", "--base", "true", "--", "true", "{threads}"], "--metric"),
+        (&["--metric", "(x)", "--against", "p", "--", "true"], "cannot be used with"),
+        (&["--against", "p", "--", "true", "{threads}"], "on how many threads"),
+        (&["--against", "p", "--threads", "4", "--", "true"], "on how many threads"),
+        (&["--against", "p", "--threads", "1,4", "--", "true", "{threads}"], "give one number"),
+    ] {
+        let outcome = gate(arguments);
+        assert_eq!(code(&outcome), Some(2), "{arguments:?}: {outcome}");
+        assert!(outcome.stderr.contains(remedy), "{arguments:?}: {outcome}");
+    }
+    let no_place = gate_scripts(&["--junit", "/no/such/folder/gate.xml"], SCALES, SCALES);
+    assert_eq!(code(&no_place), Some(1), "before anything is run: {no_place}");
+    assert!(no_place.stderr.contains("/no/such/folder/gate.xml"), "{no_place}");
+}
+
+/// Profiles the program with known sections into a file.
+fn profile(file: &str, program: &str) {
+    let mut command = Command::new(CONTEND);
+    command.args(["profile", "--quiet", "--output", file, "--", program, "2", "50"]);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+}
+
+#[test]
+fn a_stored_profile_is_a_base_for_shares_alone() {
+    let program = Source::program("injected.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a plain path").to_owned();
+    let (base, other) = (path("base.contend"), path("other.contend"));
+    profile(&base, program);
+    profile(&other, program);
+
+    let against = |site: &str, files: &str| {
+        let options = ["--runs", "5", "--threads", "2", "--site", site, "--against", files, "--json"];
+        gate(&[&options[..], &["--", program, "{threads}", "50"]].concat())
+    };
+    let outcome = against("hot_lock", &format!("{base},{other}"));
+    let all = json(&outcome);
+    let rows = all["rows"].as_array().expect("rows");
+    let ratios: Vec<_> = rows.iter().map(|row| row["ratio"].as_str().expect("a name")).collect();
+    assert_eq!(ratios, ["contended share", "held share"], "nothing of scaling");
+    assert_eq!((&rows[1]["lock"], &rows[1]["threads"]), (&"hot_lock".into(), &2.into()));
+    for side in ["base", "candidate"] {
+        let held = rows[1][side]["median"].as_f64().expect("a share");
+        assert!(0.0 < held && held < 1.0, "{side}: {held}");
+    }
+    let counts = ["base", "candidate"].map(|side| all["values"][1][side].as_array().map(Vec::len));
+    assert_eq!(counts, [Some(2), Some(5)], "{all:#}");
+
+    let unknown = against("hot_luck", &base);
+    assert_eq!(code(&unknown), Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("`hot_lock`"), "the nearest: {unknown}");
+
+    let bytes = fs::read(&other).expect("a profile");
+    fs::write(&other, &bytes[..4096]).expect("a shorter one");
+    let truncated = against("hot_lock", &format!("{base},{other}"));
+    assert_eq!(code(&truncated), Some(1), "{truncated}");
+    assert!(truncated.stderr.contains("other.contend is truncated"), "{truncated}");
+}
+
+#[test]
+fn a_lock_that_neither_has_is_named_after_the_warm_up() {
+    let program = Source::program("injected.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let options = ["--site", "hot_luck", "--base", program, "--"];
+    let outcome = gate(&[&FEW[..], &options, &[program, "{threads}", "50"]].concat());
+    assert_eq!(code(&outcome), Some(2), "{outcome}");
+    assert!(outcome.stderr.contains("did you mean `hot_lock`"), "{outcome}");
+}

@@ -1,0 +1,109 @@
+// Does in a page what its reader does, and leaves what came of it, as JSON, in an element at its end.
+"use strict";
+
+const outcome = { violations: [] };
+document.addEventListener("securitypolicyviolation", (event) => outcome.violations.push(event.violatedDirective));
+
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const names = (section) => all("tbody th > button", section).map((button) => button.textContent);
+const header = (section, text) => all("thead th", section).find((cell) => cell.textContent.startsWith(text));
+const column = (section, text) => {
+  const place = header(section, text).cellIndex;
+  return all("tbody > tr:not(.unfolded)", section).map((row) => row.cells[place].textContent);
+};
+const enter = (control, value, event) => {
+  control.value = value;
+  control.dispatchEvent(new Event(event, { bubbles: true }));
+};
+
+/** The contrast of two colours of the style sheet, as WCAG 2 defines it. */
+function contrast(one, other) {
+  const style = getComputedStyle(document.documentElement);
+  const [light, dark] = [one, other].map((name) => {
+    const digits = style.getPropertyValue(name).trim().slice(1);
+    const pairs = digits.length === 3 ? [...digits].map((digit) => digit + digit) : digits.match(/../g);
+    const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = pairs.map((pair) => linear(parseInt(pair, 16) / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  }).sort((a, b) => b - a);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+const section = document.querySelector("section.rows");
+if (section) {
+  outcome.names = names(section);
+  outcome.status = section.querySelector(".status").textContent;
+  outcome.markup = all("tbody script, tbody img", section).map((element) => element.localName);
+
+  const figures = header(section, "section ns") ? "section ns" : "growth";
+  for (const order of ["first", "second"]) {
+    header(section, figures).querySelector("button").click();
+    outcome[order] = [header(section, figures).ariaSort, document.activeElement.textContent, column(section, figures)];
+  }
+  outcome.sorted_by_others = all("thead th", section).filter((cell) => cell.ariaSort !== "none").length;
+
+  const search = section.querySelector("input[type=search]");
+  enter(search, "INDEX", "input");
+  outcome.searched = [names(section), section.querySelector(".status").textContent];
+  enter(search, "", "input");
+  outcome.choices = all("select", section).map((select) => all("option", select).map((option) => option.textContent));
+  const [kind] = all("select", section);
+  if (kind) {
+    enter(kind, "mutex", "change");
+    outcome.mutexes = names(section);
+    enter(kind, "all", "change");
+  }
+
+  const columns = all("thead th", section).length;
+  section.querySelector("input[type=checkbox]").click();
+  outcome.columns = [columns, all("thead th", section).length];
+
+  const buttons = all("tbody th > button", section);
+  const button = buttons.find((button) => button.textContent === "hot_lock") ?? buttons[0];
+  outcome.before = button.ariaExpanded;
+  button.click();
+  const below = document.getElementById(button.getAttribute("aria-controls"));
+  outcome.unfolded = {
+    expanded: button.ariaExpanded,
+    shown: below.offsetHeight > 0,
+    histograms: all("svg[role=img]", below).map((svg) => svg.getAttribute("aria-label")),
+    bars: all("svg rect", below).filter((bar) => bar.getBoundingClientRect().height > 0).length,
+    calls: all("li", below).map((line) => line.textContent),
+    facts: all("dt", below).map((fact) => fact.textContent),
+  };
+  button.click();
+  outcome.folded = [button.ariaExpanded, below.offsetHeight];
+  outcome.first_part = names(section).length;
+  const more = section.querySelector(".more button");
+  outcome.more = more.hidden ? null : more.textContent;
+  more.click();
+  outcome.two_parts = names(section).length;
+}
+
+const figure = document.querySelector("figure.plot");
+if (figure) {
+  const pictures = all(".scroll", figure).filter((picture) => picture.querySelector("svg"));
+  const visible = () => pictures.filter((picture) => picture.offsetHeight > 0);
+  const lines = (picture) => picture.querySelectorAll("polyline").length;
+  outcome.pictures = ["linear", "logarithmic"].map((axis) => {
+    figure.querySelector(`input.${axis}`)?.click();
+    return visible().map((picture) => [picture.className, lines(picture) > 10]);
+  });
+  outcome.values = all("details.values tbody tr", figure).length;
+}
+
+const unnamed = (control) => !control.labels?.length && control.textContent === "" && !control.hidden;
+outcome.unnamed = all("input, select, button").filter(unnamed).length;
+const onPaper = ["--ink", "--soft", "--link", "--warning"].map((ink) => contrast(ink, "--paper"));
+const onShade = ["--ink", "--soft"].map((ink) => contrast(ink, "--shade"));
+outcome.contrast = Math.min(...onPaper, ...onShade);
+outcome.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+outcome.width = [document.documentElement.scrollWidth, innerWidth];
+outcome.title = document.title;
+outcome.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
+
+const element = document.createElement("pre");
+element.id = "outcome";
+const escaped = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
+element.textContent = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
+document.body.append(element);

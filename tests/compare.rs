@@ -132,6 +132,7 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["bench", "throughput", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "semaphore", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "regimes", "--lock", "tikcet"], "`ticket`"),
+        (&["bench", "aim7", "--mix", "fservr"], "`fserver`"),
         (&["bench", "regimes", "--simulated", "--machine", "dl58"], "`dl580`"),
         (&["predict", "/dev/null", "--lock", "quue"], "`queue`"),
         (&["check", "mcss"], "'mcs'"),

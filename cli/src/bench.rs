@@ -7,13 +7,15 @@ use crate::output::{own_command_line, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
-    Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes, Semaphore, Throughput,
+    Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
+    Semaphore, Throughput,
 };
 use clap::Parser as _;
 use lab::bench::document::{self, Benchmarks, Document};
 use lab::bench::timing::shown_duration;
 use lab::bench::{
-    Bench, Findings, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+    Bench, Findings, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore,
+    throughput,
 };
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
@@ -41,6 +43,7 @@ use std::time::Duration;
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes
   contend bench futex wake --threads 64           # the running kernel's futexes, as perf bench futex
+  contend bench aim7 --mix fserver                # AIM7's job mixes, by users
   contend bench regimes --svg regimes.svg         # which lock to start with (about 10 minutes)
   contend bench --output docs/benchmarks.md       # all of them into one document (about 10 minutes)
   contend bench --output try.md --quick           # the same with a few locks and short runs (half a minute at most)"
@@ -83,6 +86,10 @@ pub(crate) enum Workload {
     Pfind(Kernel),
     Exim(Exim),
     Futex(Futex),
+    Aim7(Aim7),
+    /// What `aim7` runs
+    #[command(hide = true)]
+    Aim7User(Aim7User),
     Pair(Pair),
     /// What `pair` runs
     #[command(hide = true)]
@@ -101,7 +108,8 @@ impl Workload {
     fn output(&self) -> Output {
         match self {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
-            Self::PairProgram(_) => Output::default(),
+            Self::PairProgram(_) | Self::Aim7User(_) => Output::default(),
+            Self::Aim7(args) => args.output.clone(),
             Self::Exim(args) => args.output.clone(),
             Self::Futex(args) => args.output.clone(),
             Self::Cost(args) => args.common.output.clone(),
@@ -129,6 +137,9 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),
         Workload::Exim(args) => exim::run(bench, &args.options()),
         Workload::Futex(args) => futex::run(bench, args.load(), &args.options()?),
+        Workload::Aim7(args) if args.list => Ok(aim7::list()),
+        Workload::Aim7(args) => aim7::run(bench, &args.options()),
+        Workload::Aim7User(_) => anyhow::bail!("aim7-user is what `contend bench aim7` runs"),
         Workload::Pair(args) => pair::run(bench, &args.options()),
         Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }
@@ -204,9 +215,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .workload
         .as_ref()
         .ok_or_else(|| UsageError::new("no benchmark was named; `contend bench --help` lists them"))?;
-    if let Workload::PairProgram(args) = workload {
-        println!("{}", pair::program(args.used.into())?);
-        return Ok(ExitCode::SUCCESS);
+    match workload {
+        Workload::PairProgram(args) => {
+            println!("{}", pair::program(args.used.into())?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Workload::Aim7User(args) => {
+            args.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     interrupt::keep();
     let bench = Bench::new(&BARS);

@@ -4,7 +4,7 @@ use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, per
 use crate::machines;
 use clap::ValueEnum;
 use lab::bench::{
-    Bench, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
+    Bench, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
 };
 use lab::ensure_usage;
 use simulator::Hardware;
@@ -563,6 +563,82 @@ impl Futex {
             multi: self.multi,
             buckets: self.buckets,
         })
+    }
+}
+
+/// The job mixes of the AIM7 multi-user suite: jobs a minute by users, which are processes.
+///
+/// Every user does 100 jobs of its mix, or --jobs, in a random order: files and directories on tmpfs, processes, messages, memory, arithmetic,
+/// routines of libraries. The jobs are written anew and a tenth as large as AIM7's, so that a mix takes some seconds. First, users
+/// are added until three more numbers of them get no more done, or there are no more; then all these numbers are measured in turn.
+/// You see jobs a minute, CPU time, and the plateau: median and range over the last third of the numbers of users.
+///
+/// The mixes are all_utime, alltests, compute, custom, dbase, disk, five_sec, fserver, high_systime, long, new_dbase, new_fserver,
+/// shared and short; --list says what each stands for, and what each job does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  contend bench aim7 --mix fserver,high_systime
+  contend bench aim7 --mix all --svg aim7.svg     # a plateau for every mix (some minutes)
+  contend bench aim7 --mix short,disk --jobs 5000
+  contend bench aim7 --mix shared --users 1..16 --json | jq '.tables.plateaus'
+  contend profile --kernel -- contend bench aim7 --mix fserver --users 32")]
+pub(crate) struct Aim7 {
+    /// Mixes by name, or all
+    #[arg(long, value_name = "MIX,…", value_delimiter = ',', default_value = "fserver")]
+    mix: Vec<String>,
+
+    /// Numbers of users, such as 1..16 or 1,2,4,8; fewer where throughput falls or levels off [default: 1, 2, 4, … 16 a core]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
+    users: Vec<Numbers>,
+
+    /// Runs of each number of users after the warm-up
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    runs: u32,
+
+    /// Jobs of each user in a run: AIM7's 100, or more for a mix that is done in no time, such as short or disk
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    jobs: u32,
+
+    /// Decides the order of each user's jobs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// List the mixes and the jobs, and run none
+    #[arg(long, conflicts_with_all = ["mix", "users", "jobs", "runs", "seed", "svg"])]
+    pub(crate) list: bool,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl Aim7 {
+    pub(crate) fn options(&self) -> aim7::Options {
+        aim7::Options {
+            mix: self.mix.clone(),
+            users: Numbers::all(&self.users),
+            jobs: self.jobs,
+            runs: self.runs,
+            seed: self.seed,
+        }
+    }
+}
+
+/// The arguments of `aim7-user`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Aim7User {
+    mix: String,
+    jobs: u32,
+    seed: u64,
+    /// The process that started it.
+    parent: u32,
+}
+
+impl Aim7User {
+    /// Is a user.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        aim7::select(std::slice::from_ref(&self.mix))?
+            .into_iter()
+            .try_for_each(|mix| aim7::user(aim7::Task { mix, jobs: self.jobs, seed: self.seed }, self.parent))
     }
 }
 

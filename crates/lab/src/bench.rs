@@ -3,6 +3,7 @@
 //! Threads are pinned and count for themselves. Each lock is measured once to warm up and then in turn with the others. Every
 //! run counts under its lock, and a lock whose counter does not add up has no figures but says so.
 
+pub mod aim7;
 pub mod cacheline;
 pub mod contenders;
 pub mod cost;
@@ -17,6 +18,7 @@ pub mod pair;
 pub mod ping_pong;
 pub mod regimes;
 pub mod semaphore;
+mod stage;
 pub mod throughput;
 pub mod timing;
 

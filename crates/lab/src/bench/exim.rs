@@ -8,7 +8,7 @@ mod client;
 mod server;
 
 use super::findings::{Drawing, Findings, Part};
-use super::kernel::Stage;
+use super::stage::Stage;
 use super::timing::{Bench, CUT_SHORT};
 use crate::compare::statistics;
 use crate::interrupt;

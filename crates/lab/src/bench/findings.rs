@@ -68,6 +68,8 @@ pub enum Drawing {
     Ranges(RangePlot),
     /// Throughput by threads.
     Curves(String, Vec<Curve>),
+    /// Throughput by processes that stand for users.
+    CurvesByUsers(String, Vec<Curve>),
     /// The best of several in each cell of a grid.
     Map(CellMap),
 }
@@ -140,6 +142,7 @@ impl Findings {
         Ok(match &self.drawing {
             Drawing::Ranges(plot) => plot.svg(),
             Drawing::Curves(title, curves) => Plot::new(title.as_str(), curves)?.axis("threads").svg(),
+            Drawing::CurvesByUsers(title, curves) => Plot::new(title.as_str(), curves)?.axis("users").svg(),
             Drawing::Map(map) => map.svg(),
         })
     }

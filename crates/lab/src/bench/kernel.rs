@@ -3,6 +3,7 @@
 mod contended;
 
 use super::findings::{Drawing, Findings, Part};
+use super::stage::Stage;
 use super::timing::{Bench, CUT_SHORT};
 use crate::compare::statistics;
 use crate::interrupt;
@@ -13,11 +14,10 @@ use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Native, Plan};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CString;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -141,45 +141,6 @@ fn find(stage: &Path) -> io::Result<()> {
     }
 }
 
-/// A directory of this process's own, removed at the end.
-pub(super) struct Stage(PathBuf);
-
-impl Stage {
-    /// On tmpfs, where there is one that can be written to.
-    pub(super) fn new() -> anyhow::Result<Self> {
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let now = Native::clock_ns(machine::Clock::Realtime);
-        let path = base.join(format!("contend-bench-{}-{now:x}", std::process::id()));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot make the directory {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Lets other users reach what is theirs in it.
-    pub(super) fn let_through(&self) -> anyhow::Result<()> {
-        let may = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(&self.0, may)
-            .with_context(|| format!("cannot open {} for others", self.0.display()))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Removes it; what is left over in words.
-    pub(super) fn remove(self) -> Option<String> {
-        let removed = fs::remove_dir_all(&self.0);
-        removed.err().map(|error| format!("{} is left over: {error}", self.0.display()))
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // what cannot be removed is said by `remove`
-    }
-}
-
 /// What one number of threads came to.
 struct LoadRow {
     threads: usize,
@@ -224,7 +185,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         _ => options.threads.iter().map(|&n| usize::from(n)).collect(),
     };
     let stage = Stage::new()?;
-    load.prepare(&stage.0)?;
+    load.prepare(stage.path())?;
     let duration_ns = options.duration.as_nanos() as u64;
     let progress = bench.start(threads.len() * (options.runs as usize + 1));
     let watch = Watch::start();
@@ -234,7 +195,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         for row in &mut rows {
             progress.begin(&format!("{} threads", row.threads));
             if row.failure.is_none() && !interrupt::came() {
-                match round(load, &stage.0, &bench.pinned(row.threads), duration_ns) {
+                match round(load, stage.path(), &bench.pinned(row.threads), duration_ns) {
                     _ if interrupt::came() => {} // which may have reached a program of the load too
                     Ok(value) if turn > 0 => row.per_second.push(value),
                     Ok(_) => {}
@@ -256,7 +217,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     let contended = if interrupt::came() {
         Err(anyhow::anyhow!("cut short"))
     } else {
-        contended::watch(|duration_ns| round(load, &stage.0, &most, duration_ns).map(drop))
+        contended::watch(|duration_ns| round(load, stage.path(), &most, duration_ns).map(drop))
     };
     let mut parts = vec![Part {
         key: load.name(),
@@ -319,9 +280,9 @@ mod tests {
     fn every_load_does_operations_and_leaves_nothing() {
         for load in [Load::Fops, Load::Mempop, Load::Pfind] {
             let stage = Stage::new().unwrap();
-            load.prepare(&stage.0).unwrap();
-            assert!(round(load, &stage.0, &[0], 2_000_000).unwrap() > 0.0, "{load:?}");
-            let path = stage.0.clone();
+            load.prepare(stage.path()).unwrap();
+            assert!(round(load, stage.path(), &[0], 2_000_000).unwrap() > 0.0, "{load:?}");
+            let path = stage.path().to_owned();
             drop(stage);
             assert!(!path.exists());
         }

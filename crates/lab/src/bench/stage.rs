@@ -1,0 +1,111 @@
+//! The directory in which a load on the kernel works.
+
+use anyhow::Context as _;
+use machine::{Machine as _, Native};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// What the names of all of them begin with.
+const PREFIX: &str = "contend-bench-";
+
+/// A directory of this process's own, removed at the end.
+///
+/// It is locked by flock(2) for as long as its process lives, and one that is not locked is left over from a process that was
+/// killed: the next process removes it.
+pub(super) struct Stage {
+    path: PathBuf,
+    /// Holds the lock.
+    _locked: File,
+}
+
+impl Stage {
+    /// On tmpfs, where there is one that can be written to.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        remove_left_over(&base);
+        loop {
+            let now = Native::clock_ns(machine::Clock::Realtime);
+            let path = base.join(format!("{PREFIX}{}-{now:x}", std::process::id()));
+            let made = DirBuilder::new().mode(0o700).create(&path);
+            made.with_context(|| format!("cannot make the directory {}", path.display()))?;
+            // Between the two calls another process may take the new directory for a left-over one, and remove it.
+            if let Some(locked) = lock(&path, FlockOperation::LockExclusive).filter(|_| path.is_dir()) {
+                return Ok(Self { path, _locked: locked });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets other users reach what is theirs in it.
+    ///
+    /// # Errors
+    ///
+    /// Its mode cannot be changed.
+    pub(super) fn let_through(&self) -> anyhow::Result<()> {
+        let may = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(&self.path, may)
+            .with_context(|| format!("cannot open {} for others", self.path.display()))
+    }
+
+    /// Removes it; what is left over in words.
+    pub(super) fn remove(self) -> Option<String> {
+        let removed = fs::remove_dir_all(&self.path);
+        removed.err().map(|error| format!("{} is left over: {error}", self.path.display()))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path); // what cannot be removed is said by `remove`
+    }
+}
+
+fn lock(directory: &Path, how: FlockOperation) -> Option<File> {
+    let file = File::open(directory).ok()?;
+    flock(&file, how).ok()?;
+    Some(file)
+}
+
+/// Removes the directories whose processes are gone. One that cannot be removed, such as another user's, stays.
+fn remove_left_over(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let is_named_so = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if !is_named_so || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if let Some(_locked) = lock(&entry.path(), FlockOperation::NonBlockingLockExclusive) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next_one() {
+        let first = Stage::new().unwrap();
+        fs::write(first.path().join("file"), "").unwrap();
+        let left_over = first.path().with_file_name(format!("{PREFIX}killed"));
+        fs::create_dir_all(left_over.join("below")).unwrap();
+        let second = Stage::new().unwrap();
+        assert!(!left_over.exists());
+        assert!(first.path().join("file").exists(), "its process still runs");
+        let paths = [first.path().to_owned(), second.path().to_owned()];
+        assert_eq!(first.remove(), None);
+        drop(second);
+        assert!(paths.iter().all(|path| !path.exists()));
+    }
+}

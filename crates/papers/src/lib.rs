@@ -12,6 +12,7 @@ mod futex_hash;
 mod lock_study;
 mod paper;
 pub mod published;
+mod relief;
 mod simulated;
 mod sleeping;
 mod stability;
@@ -37,7 +38,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 19] = [
+pub static FIGURES: [Figure; 21] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -97,6 +98,16 @@ pub static FIGURES: [Figure; 19] = [
         name: "aim7",
         summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, simulated",
         compute: |_, progress| fserver::aim7(progress),
+    },
+    Figure {
+        name: "batching",
+        summary: "Exim's sections one by one and in batches, simulated",
+        compute: |_, progress| relief::batching(progress),
+    },
+    Figure {
+        name: "next-lock",
+        summary: "Two locks in series, of which the first is relieved, simulated",
+        compute: |_, progress| relief::next_lock(progress),
     },
     Figure {
         name: "instability",

@@ -176,6 +176,23 @@ pub(crate) fn coherency_retries() -> anyhow::Result<Vec<Retries>> {
     rows("coherency_retries.csv", include_str!("../published/coherency_retries.csv"))
 }
 
+/// AIM7's plateaus with a ticket lock and with one that backs off, jobs a minute.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct BackOffPlateau {
+    workload: String,
+    pub(crate) vanilla_low: Option<f64>,
+    pub(crate) vanilla_high: Option<f64>,
+    pub(crate) backoff_low: Option<f64>,
+    pub(crate) backoff_high: Option<f64>,
+}
+
+/// The plateau of one mix.
+pub(crate) fn back_off_plateau(mix: &str) -> anyhow::Result<BackOffPlateau> {
+    let all: Vec<BackOffPlateau> = rows("aim7_backoff.csv", include_str!("../published/aim7_backoff.csv"))?;
+    let found = all.into_iter().find(|row| row.workload == mix);
+    found.with_context(|| format!("aim7_backoff.csv has no row {mix}"))
+}
+
 /// Forms of the rw_semaphore against each other.
 pub(crate) fn rwsem_forms() -> anyhow::Result<Vec<RwsemForm>> {
     rows("rwsem_forms.csv", include_str!("../published/rwsem_forms.csv"))

@@ -24,6 +24,7 @@ pub mod mix;
 mod mount_table;
 mod random;
 pub mod section;
+mod series;
 pub mod transactional;
 
 pub use catalogue::{WORKLOADS, Workload};

@@ -27,12 +27,14 @@ pub struct Section {
     pub beside_lock: bool,
     /// Acquisitions of one operation.
     pub acquisitions: u64,
+    /// Sections that each acquisition holds the lock for, one behind the other. The think time of all follows.
+    pub batch: u64,
 }
 
 impl Section {
     /// A section of work alone, one acquisition an operation.
     pub const EMPTY: Self =
-        Self { work_cycles: 0, think_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1 };
+        Self { work_cycles: 0, think_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1, batch: 1 };
 }
 
 #[repr(C)]
@@ -61,15 +63,17 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
             for _ in 0..section.acquisitions {
                 let work = random.time(work, load.section_spread);
                 critical::<M, _>(&guarded.lock, &tally, || {
-                    if section.beside_lock {
-                        guarded.beside.set(work);
+                    for _ in 0..section.batch {
+                        if section.beside_lock {
+                            guarded.beside.set(work);
+                        }
+                        for line in &lines {
+                            line.touch();
+                        }
+                        M::delay(work);
                     }
-                    for line in &lines {
-                        line.touch();
-                    }
-                    M::delay(work);
                 });
-                M::delay(random.time(think, load.think_spread));
+                M::delay(random.time(think * section.batch, load.think_spread));
             }
             M::note(Event::Operation);
         }

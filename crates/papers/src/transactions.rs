@@ -46,7 +46,11 @@ const PICTURES: [Picture; 7] = [
     Picture { workload: "tm-counters", locks: &ALL, beside: &[] },
     Picture { workload: "tm-counters-one", locks: &ALL, beside: &[] },
     Picture { workload: "tm-table-past-cache", locks: &ALL, beside: &[] },
-    Picture { workload: "mount-table", locks: &ALL, beside: &[("mount-table-lockless", "no lock")] },
+    Picture {
+        workload: "mount-table",
+        locks: &ALL,
+        beside: &[("mount-table-lockless", "no lock"), ("mount-table-fine", "a lock for each bucket")],
+    },
     Picture {
         workload: "files-lock",
         locks: &ALL,

@@ -4,6 +4,7 @@ use locks::TryLock;
 use locks::catalogue::{self as lock_catalogue, Lock, Visitor};
 use machine::{Machine, Run};
 
+use crate::mount_table::Held;
 use crate::section::Section;
 use crate::transactional::{self, Exclusion, Table};
 use crate::{Load, dentry, false_sharing, fserver, ipc, list, mount_table, section, series};
@@ -15,11 +16,8 @@ pub enum Body {
     Section(Section),
     /// List add and delete.
     List(Exclusion),
-    /// A hash look-up, under the lock or without.
-    MountTable {
-        /// Whether the lock is used.
-        locked: bool,
-    },
+    /// A hash look-up, which holds this.
+    MountTable(Held),
     /// A reference count under the lock.
     Dentry,
     /// A reference count in one word with the lock.
@@ -63,7 +61,7 @@ impl Workload {
     pub fn uses_lock(&self) -> bool {
         !matches!(
             self.body,
-            Body::MountTable { locked: false }
+            Body::MountTable(Held::Nothing)
                 | Body::Lockref
                 | Body::FalseSharing { .. }
                 | Body::Ipc(Exclusion::None)
@@ -80,7 +78,7 @@ impl Workload {
             Body::Fserver => 2,
             Body::Series => 1,
             Body::List(exclusion) => 2 * u64::from(exclusion != Exclusion::None),
-            Body::MountTable { locked } => u64::from(locked),
+            Body::MountTable(held) => u64::from(held != Held::Nothing),
             Body::TransactionalCounters { .. } | Body::TransactionalTable(_) => 1,
             Body::Ipc(exclusion) => u64::from(exclusion != Exclusion::None),
             Body::Lockref | Body::FalseSharing { .. } => 0,
@@ -203,13 +201,19 @@ pub const WORKLOADS: &[Workload] = &[
         name: "mount-table",
         summary: "a hash look-up under one lock",
         source: "the lecture on the paper: lookup_mnt; times are assumed",
-        body: Body::MountTable { locked: true },
+        body: Body::MountTable(Held::Table),
+    },
+    Workload {
+        name: "mount-table-fine",
+        summary: "the same look-up under a lock of the name's bucket; most names are in one",
+        source: "times are assumed",
+        body: Body::MountTable(Held::Bucket),
     },
     Workload {
         name: "mount-table-lockless",
         summary: "the same look-up without the lock; it still counts references",
         source: "times are assumed",
-        body: Body::MountTable { locked: false },
+        body: Body::MountTable(Held::Nothing),
     },
     Workload {
         name: "dentry",
@@ -328,7 +332,7 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
             Body::Fserver => fserver::run::<M, L>(self.load),
             Body::Series => series::run::<M, L>(self.load),
             Body::List(exclusion) => list::run::<M, L>(self.load, exclusion),
-            Body::MountTable { locked } => mount_table::run::<M, L>(self.load, locked),
+            Body::MountTable(held) => mount_table::run::<M, L>(self.load, held),
             Body::Dentry => dentry::run::<M, L>(self.load),
             Body::Lockref => dentry::run_lockref::<M>(self.load),
             Body::Ipc(exclusion) => ipc::run_pairs::<M, L>(self.load, exclusion),

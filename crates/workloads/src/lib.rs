@@ -21,7 +21,7 @@ mod fserver;
 mod ipc;
 mod list;
 pub mod mix;
-mod mount_table;
+pub mod mount_table;
 mod random;
 pub mod section;
 mod series;

@@ -1,4 +1,4 @@
-//! A look-up in a hash table, under one lock and without: Linux's `lookup_mnt`, which collapsed Exim.
+//! A look-up in a hash table, under one lock, one for each bucket, and without: Linux's `lookup_mnt`, which collapsed Exim.
 //!
 //! Without the lock nothing collapses, but a look-up still takes a reference to the mount that it found, on a line
 //! that all cores write: avoiding collapse is not yet scaling.
@@ -15,6 +15,17 @@ const BUCKETS: usize = 64;
 /// Entries that a look-up passes.
 const CHAIN: usize = 3;
 
+/// What a look-up holds meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The lock of the table.
+    Table,
+    /// The lock of the name's bucket.
+    Bucket,
+    /// Nothing.
+    Nothing,
+}
+
 /// An entry of a bucket, on a line of its own.
 struct Mount<M: Machine> {
     name: M::U64,
@@ -22,8 +33,14 @@ struct Mount<M: Machine> {
 }
 
 /// Looks up one of a few mounts for ever.
-pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> Run {
-    let lock = Placed::<_, M>::new(L::NEW, load.home);
+pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, held: Held) -> Run {
+    let count = match held {
+        Held::Table => 1,
+        Held::Bucket => BUCKETS,
+        Held::Nothing => 0,
+    };
+    let locks: Vec<_> =
+        (0..count).map(|_| (Placed::<_, M>::new(L::NEW, load.home), Tally::default())).collect();
     let table = (0..BUCKETS * CHAIN)
         .map(|index| {
             let mount = Placed::<_, M>::new(
@@ -43,7 +60,6 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
     };
     let work = load.section_cycles.unwrap_or(30);
     let think = load.think_cycles.unwrap_or(2_000);
-    let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         while M::running() {
@@ -54,15 +70,14 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, locked: bool) -> R
                 look_up(name);
                 M::delay(section);
             };
-            if locked {
-                critical::<M, _>(&*lock, &tally, body);
-            } else {
-                body();
+            match (name as usize % BUCKETS).checked_rem(count) {
+                Some(lock) => critical::<M, _>(&*locks[lock].0, &locks[lock].1, body),
+                None => body(),
             }
             M::note(Event::Operation);
             M::delay(random.time(think, load.think_spread));
         }
     });
-    tally.add_up();
+    locks.iter().for_each(|(_, tally)| tally.add_up());
     run
 }

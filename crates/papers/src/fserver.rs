@@ -5,6 +5,7 @@ use crate::published::{self, Fault, improvement};
 use crate::simulated::{lock_name, workload};
 use crate::stability::cut;
 use anyhow::Context as _;
+use lab::compare::statistics::spread;
 use lab::progress::Progress;
 use lab::simulate::{Setup, SimulatedRun, sweep};
 use report::{Cell, Column, Table};
@@ -46,8 +47,7 @@ fn files_lock(run: &SimulatedRun) -> Option<&LockCounts> {
 
 /// Percent of the threads' time that they wait for the lock of the open files or hold it.
 fn percent_at_files(run: &SimulatedRun) -> f64 {
-    let all_ps = run.report.elapsed_ns as f64 * 1e3 * f64::from(run.cores);
-    files_lock(run).map_or(f64::NAN, |lock| 100.0 * (lock.wait_ps + lock.held_ps) as f64 / all_ps)
+    files_lock(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
 }
 
 fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyhow::Result<Setup<'a>> {
@@ -105,11 +105,9 @@ fn published_retries_ratio() -> anyhow::Result<f64> {
 /// What changed when the lock of the open files became MCS.
 pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let Fitted { think_cycles, ticket, mcs, few, by_seeds } = fitted(progress)?;
-    let [of_ticket, of_back_off] = by_seeds.map(|runs| {
-        let mut rates: Vec<f64> = runs.iter().map(SimulatedRun::throughput).collect();
-        rates.sort_by(f64::total_cmp);
-        (rates[0], rates[rates.len() / 2], rates[rates.len() - 1])
-    });
+    let [of_ticket, of_back_off] =
+        by_seeds.map(|runs| spread(&runs.iter().map(SimulatedRun::throughput).collect::<Vec<_>>()));
+    let (of_ticket, of_back_off) = of_ticket.zip(of_back_off).context("there are seeds")?;
     let plateau = published::back_off_plateau("fserver")?;
     let known = |figure: Option<f64>| figure.context("aim7_backoff.csv has no plateau of fserver");
     let (ticket_low, ticket_high) = (known(plateau.vanilla_low)?, known(plateau.vanilla_high)?);
@@ -137,19 +135,19 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         (
             "jobs, back-off that tunes itself over ticket",
             (back_off_low + back_off_high) / (ticket_low + ticket_high),
-            of_back_off.1 / of_ticket.1,
+            of_back_off.median / of_ticket.median,
             false,
         ),
         (
             "jobs of the best run over the worst, ticket",
             ticket_high / ticket_low,
-            of_ticket.2 / of_ticket.0,
+            of_ticket.high / of_ticket.low,
             false,
         ),
         (
             "the same, back-off that tunes itself",
             back_off_high / back_off_low,
-            of_back_off.2 / of_back_off.0,
+            of_back_off.high / of_back_off.low,
             false,
         ),
     ];

@@ -4,10 +4,12 @@
 use crate::Reproduction;
 use crate::simulated::{OPTERON, hardware, lock_name, throughput, workload};
 use crate::stability::cut;
+use anyhow::Context as _;
 use curve::Series;
+use lab::compare::statistics;
 use lab::progress::Progress;
 use lab::simulate::{Setup, SimulatedRun, sweep};
-use report::{Cell, Column, Spread, Table};
+use report::{Cell, Column, Table};
 
 /// Exim with one section for each acquisition and with several.
 pub(crate) fn batching(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
@@ -99,9 +101,12 @@ pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction>
     let runs_of = measured.chunks(SEEDS as usize);
     let mut ticket = (f64::NAN, f64::NAN);
     for (setup, runs) in setups.iter().step_by(SEEDS as usize).zip(runs_of) {
-        let rates = spread(runs.iter().map(SimulatedRun::throughput));
-        let [first, second] =
-            [0, 1].map(|lock| spread(runs.iter().map(|run| percent_waiting(run, lock))).median);
+        let spread = |of: &dyn Fn(&SimulatedRun) -> f64| {
+            statistics::spread(&runs.iter().map(of).collect::<Vec<_>>()).context("there are seeds")
+        };
+        let rates = spread(&SimulatedRun::throughput)?;
+        let [first, second] = [0, 1].map(|lock| spread(&|run| percent_waiting(run, lock)));
+        let (first, second) = (first?.median, second?.median);
         if setup.lock == LOCKS[0] {
             ticket = (rates.median, second);
         } else {
@@ -138,12 +143,5 @@ pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction>
 
 /// Percent of the threads' time that they wait for the lock of this number, in the order in which they were met.
 fn percent_waiting(run: &SimulatedRun, lock: usize) -> f64 {
-    let all_ps = run.report.elapsed_ns as f64 * 1e3 * f64::from(run.cores);
-    run.report.locks.get(lock).map_or(f64::NAN, |lock| 100.0 * lock.wait_ps as f64 / all_ps)
-}
-
-fn spread(values: impl Iterator<Item = f64>) -> Spread {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    Spread { low: values[0], median: values[values.len() / 2], high: values[values.len() - 1] }
+    run.report.locks.get(lock).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps))
 }

@@ -323,7 +323,7 @@ fn told(label: &str, run: &SimulatedRun) -> String {
         return rate;
     }
     let of_begun = |part: u64| 100.0 * part as f64 / counts.begun as f64;
-    let of_time = counts.wasted_ps as f64 / (run.report.elapsed_ns as f64 * 1e3 * f64::from(run.cores));
+    let of_time = run.share_of_time(counts.wasted_ps);
     format!(
         "{rate}, {:.0} % abort, {:.0} % for a conflict, {:.0} % wasted",
         of_begun(counts.all_aborted()),

@@ -7,6 +7,7 @@ mod queues;
 use super::findings::{Drawing, Findings, Part};
 use super::timing::{Bench, CUT_SHORT};
 use crate::compare::statistics;
+use crate::ensure_usage;
 use crate::interrupt;
 use crate::noise::Watch;
 use ::report::{Cell, Column, Table};
@@ -101,6 +102,9 @@ impl Options {
         }
     }
 }
+
+/// Futexes of all threads in `hash`: 1 GiB.
+const MOST_FUTEXES: usize = (1 << 30) / size_of::<FutexWord>();
 
 /// A failed call is made again if only a signal or a race that the call allows for was in the way.
 fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
@@ -392,6 +396,12 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         [] => bench.up_to_cores(),
         _ => options.threads.iter().map(|&n| usize::from(n)).collect(),
     };
+    let futexes = threads.iter().max().map_or(0, |&most| most.saturating_mul(options.futexes));
+    ensure_usage!(
+        load != Load::Hash || futexes <= MOST_FUTEXES,
+        "{futexes} futexes take {} GiB: let threads and futexes multiply to {MOST_FUTEXES} at most",
+        (futexes * size_of::<FutexWord>()).div_ceil(1 << 30)
+    );
     if let Some(buckets) = options.buckets {
         Slots::set(buckets).with_context(|| {
             format!("the kernel gives this process no table of {buckets} futex buckets: a power of two from 2, or 0, on Linux 6.16 or newer")
@@ -541,6 +551,13 @@ mod tests {
                 assert!(round(&of_kernel, load, &bench, 3, &options).is_ok_and(|value| value > 0.0));
             }
         }
+    }
+
+    #[test]
+    fn more_futexes_than_memory_should_hold_are_refused() {
+        let options = Options { threads: vec![4_096], futexes: 1_048_576, ..options() };
+        let error = run(&Bench::new(&Unwatched), Load::Hash, &options).unwrap_err().to_string();
+        assert!(error.contains("take 32 GiB"), "{error}");
     }
 
     #[test]

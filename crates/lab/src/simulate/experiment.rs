@@ -8,7 +8,6 @@ use curve::Curve;
 use machine::Topology;
 use machine::transaction::Cause;
 use report::{Cell, Column, Table};
-use simulator::PS_PER_NS;
 
 /// Enough for some hundred hand-overs.
 const TRACE_RECORDS: usize = 20_000;
@@ -182,11 +181,10 @@ pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
     for one in &measured {
         let counts = &one.report.transactions;
         let share = |part: u64| Cell::from(part as f64 / counts.begun as f64);
-        let all_ps = one.report.elapsed_ns as f64 * PS_PER_NS as f64 * one.run.counts.len() as f64;
         let first =
             [Cell::from(one.lock), Cell::from(one.cores), Cell::from(counts.begun), share(counts.committed)];
         let aborted = CAUSES.map(|(cause, _)| share(counts.aborted_by(cause)));
-        let wasted = Cell::from(counts.wasted_ps as f64 / all_ps.max(1.0));
+        let wasted = Cell::from(one.share_of_time(counts.wasted_ps));
         table.row(first.into_iter().chain(aborted).chain([Cell::from(counts.fallbacks), wasted]));
     }
     (!measured.is_empty()).then_some(table)

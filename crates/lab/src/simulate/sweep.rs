@@ -5,7 +5,7 @@ use crate::progress::{Progress, Work};
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Home, Run};
 use rayon::prelude::*;
-use simulator::{Hardware, Options, Report, Simulated, Simulation};
+use simulator::{Hardware, Options, PS_PER_NS, Report, Simulated, Simulation};
 use std::convert::Infallible;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -149,6 +149,12 @@ impl SimulatedRun {
         let operations = self.run.counts.iter().map(|counts| counts.operations);
         let (least, most) = (operations.clone().min().unwrap_or(0), operations.max().unwrap_or(0));
         least as f64 / most.max(1) as f64
+    }
+
+    /// What so many picoseconds of threads are of the time of all, 0 to 1.
+    pub fn share_of_time(&self, ps: u64) -> f64 {
+        let all_ps = self.report.elapsed_ns as f64 * PS_PER_NS as f64 * self.run.counts.len() as f64;
+        ps as f64 / all_ps.max(1.0)
     }
 
     /// Everything of the run; with `host_times`, how fast it was simulated too.

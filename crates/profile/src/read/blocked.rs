@@ -71,8 +71,9 @@ impl Blocked {
         }
     }
 
-    /// The blocked time of one thread: what was recorded of it, then what looks at it have seen, up to `off_cpu_ns`.
-    fn of_thread(off_cpu_ns: f64, recorded: &Recorded, task: Option<&TaskValues>) -> Self {
+    /// The blocked time of one thread: what was recorded of it, up to the `off_cpu_ns` of the time in which it was recorded, then what
+    /// looks at it have seen, of `before_ns` more, too.
+    fn of_thread(off_cpu_ns: f64, before_ns: f64, recorded: &Recorded, task: Option<&TaskValues>) -> Self {
         let mut left = off_cpu_ns.max(0.0);
         // What was recorded is elapsed time, and has the wait for a core in it.
         let mut take = |ns: f64| {
@@ -82,6 +83,7 @@ impl Blocked {
         };
         let (locks_ns, conditions_ns, joins_ns) =
             (take(recorded.locks_ns), take(recorded.conditions_ns), take(recorded.joins_ns));
+        left += before_ns;
         let seen = task.copied().unwrap_or_default();
         let futex_ns = (seen.futex_ns as f64 - locks_ns - conditions_ns - joins_ns).max(0.0);
         let [sleep, events, io, child, other] =
@@ -225,11 +227,12 @@ impl Threads {
         let mut ages_ns = HashMap::new();
         let mut blocked = Blocked::default();
         let (mut known, mut queued_ns) = (false, 0.0);
-        let mut add = |off_cpu_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
-            known = true;
-            blocked.add(&Blocked::of_thread(off_cpu_ns, recorded, task));
-            queued_ns += queued as f64;
-        };
+        let mut add =
+            |off_cpu_ns: f64, before_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
+                known = true;
+                blocked.add(&Blocked::of_thread(off_cpu_ns, before_ns, recorded, task));
+                queued_ns += queued as f64;
+            };
         let mut unended = Vec::new();
         for section in &profile.sections {
             let mut recorded = recorded_waits(section, ns_per_tick);
@@ -245,10 +248,12 @@ impl Threads {
                         thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64;
                     // One record may stand for several threads, of which the launcher knows the last by this identifier.
                     let task = tasks.get(&who).copied().filter(|_| thread.lives <= 1);
-                    // The recorder knows the thread from its first lock on, and the launcher from its start to the last look.
-                    let (seen_off_cpu_ns, seen_queued_ns) =
-                        task.map_or((0.0, 0), |task| (off_cpu_of_task(task), task.queued_ns));
-                    add(off_cpu_ns.max(seen_off_cpu_ns), thread.queued_ns.max(seen_queued_ns), &waits, task);
+                    // The recorder knows the thread from its first lock on. Of the time before, what the launcher has seen the
+                    // thread in counts, too; how a program is loaded does not.
+                    let (seen_off_cpu_ns, seen_queued_ns) = task
+                        .map_or((0.0, 0), |task| (off_cpu_of_task(task).min(seen_in(task)), task.queued_ns));
+                    let before_ns = (seen_off_cpu_ns - off_cpu_ns.max(0.0)).max(0.0);
+                    add(off_cpu_ns, before_ns, thread.queued_ns.max(seen_queued_ns), &waits, task);
                     accounted.insert(who);
                 } else {
                     unended.push((who, waits));
@@ -257,12 +262,12 @@ impl Threads {
         }
         for (who, waits) in unended {
             if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
-                add(off_cpu_of_task(task), task.queued_ns, &waits, Some(task));
+                add(off_cpu_of_task(task), 0.0, task.queued_ns, &waits, Some(task));
             }
         }
         for task in &profile.tasks {
             if accounted.insert((task.pid, task.tid)) {
-                add(off_cpu_of_task(task), task.queued_ns, &Recorded::default(), Some(task));
+                add(off_cpu_of_task(task), 0.0, task.queued_ns, &Recorded::default(), Some(task));
             }
         }
         Self { ages_ns, blocked: known.then_some(blocked), queued_ns: known.then_some(queued_ns) }
@@ -304,6 +309,12 @@ fn age_ns(profile: &Profile, section: &Section, thread: &ThreadValues) -> f64 {
     thread.age_ns as f64 + present as f64
 }
 
+/// How long looks have seen what a thread was blocked in, ns.
+fn seen_in(task: &TaskValues) -> f64 {
+    let &TaskValues { futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns, .. } = task;
+    [futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns].iter().map(|&ns| ns as f64).sum()
+}
+
 fn off_cpu_of_task(task: &TaskValues) -> f64 {
     task.age_ns as f64 - task.running_ns as f64 - task.queued_ns as f64
 }
@@ -316,7 +327,7 @@ mod tests {
     fn joins_and_sleeps_are_no_blocking_that_was_missed() {
         let recorded = Recorded { locks_ns: 10.0, conditions_ns: 20.0, joins_ns: 30.0 };
         let task = TaskValues { futex_ns: 60, sleep_ns: 30, ..TaskValues::default() };
-        let blocked = Blocked::of_thread(100.0, &recorded, Some(&task));
+        let blocked = Blocked::of_thread(100.0, 0.0, &recorded, Some(&task));
         assert_eq!((blocked.futex_ns, blocked.sleep_ns, blocked.unknown_ns), (0.0, 30.0, 10.0));
         let coverage = blocked.coverage();
         assert_eq!((coverage.seen_ns, coverage.off_cpu_ns, coverage.in_no_lock_ns), (30.0, 100.0, 60.0));
@@ -327,7 +338,7 @@ mod tests {
     #[test]
     fn sleep_in_the_kernels_locks_is_what_a_look_calls_something_else() {
         let task = TaskValues { io_ns: 20, other_ns: 30, sleep_ns: 40, ..TaskValues::default() };
-        let before = Blocked::of_thread(100.0, &Recorded::default(), Some(&task));
+        let before = Blocked::of_thread(100.0, 0.0, &Recorded::default(), Some(&task));
         assert_eq!(before.coverage().ratio(), 0.0, "40 ns may have been waits for locks");
         for (asleep_ns, left) in [(25.0, [5.0, 10.0, 20.0]), (45.0, [0.0, 0.0, 15.0]), (500.0, [0.0; 3])] {
             let mut blocked = before;
@@ -338,13 +349,22 @@ mod tests {
     }
 
     #[test]
+    fn time_before_the_first_lock_is_in_no_recorded_wait() {
+        // Waits that spun for most of their 90 ns: only 10 ns of the recorded time was off the core.
+        let recorded = Recorded { locks_ns: 90.0, ..Recorded::default() };
+        let task = TaskValues { sleep_ns: 500, ..TaskValues::default() };
+        let blocked = Blocked::of_thread(10.0, 490.0, &recorded, Some(&task));
+        assert_eq!((blocked.locks_ns, blocked.sleep_ns, blocked.unknown_ns), (10.0, 490.0, 0.0));
+    }
+
+    #[test]
     fn the_parts_never_are_more_than_the_whole() {
         let recorded = Recorded { locks_ns: 70.0, conditions_ns: 70.0, joins_ns: 70.0 };
         let task = TaskValues { futex_ns: 500, io_ns: 100, other_ns: 300, ..TaskValues::default() };
         for (off_cpu_ns, recorded) in
             [(100.0, recorded), (100.0, Recorded::default()), (-5.0, Recorded::default())]
         {
-            let blocked = Blocked::of_thread(off_cpu_ns, &recorded, Some(&task));
+            let blocked = Blocked::of_thread(off_cpu_ns, 0.0, &recorded, Some(&task));
             let parts = blocked.parts().map(|(_, ns)| ns);
             assert!(parts.iter().all(|&ns| (-1e-9..=100.0).contains(&ns)), "{blocked:?}");
             assert!((parts.iter().sum::<f64>() - off_cpu_ns.max(0.0)).abs() < 1e-9, "{blocked:?}");

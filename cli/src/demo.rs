@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     say(&format!("\n{}", story.lines(&later, &watch.stop())?));
     let pages = [Some(&locks_page), (!larger.is_null()).then_some(&curves_page)];
     let pages: Vec<_> = pages.into_iter().flatten().map(|page| page.display().to_string()).collect();
-    say(&format!("Pages: {}; open them in a browser.", pages.join(" and ")));
+    say(&format!("Pages:     {}; open them in a browser.", pages.join(" and ")));
     Ok(ExitCode::SUCCESS)
 }
 

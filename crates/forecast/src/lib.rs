@@ -292,7 +292,9 @@ impl Forecast {
             let transfer_ns = target.profiled_transfer_ns;
             let blueprint = Blueprint::new(&all, ran_together, of_one, &lock.parameters, transfer_ns);
             let blueprint = match (of_one, &one_thread) {
-                (Some(of_one), Some(one)) => blueprint.with_cores_of(of_one, &one.header, None),
+                (Some(of_one), Some(one)) => {
+                    blueprint.with_cores_of(of_one, &one.header, None).with_events_of(one.header.events_share)
+                }
                 _ => blueprint.with_cores_of(row, &table.header, None),
             };
             let last = target.cores[target.cores.len() - 1].min(machine.topology.cores());

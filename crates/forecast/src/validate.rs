@@ -308,7 +308,9 @@ fn predict(
     }
     let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
     let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
-    let mut blueprint = blueprint.with_cores_of(of_one.unwrap_or(row), &one.header, measured.cores);
+    let mut blueprint = blueprint
+        .with_cores_of(of_one.unwrap_or(row), &one.header, measured.cores)
+        .with_events_of(one.header.events_share);
     blueprint.together = measured.placement.together().map_or(1.0, |share| share.median);
     let alternatives = crate::alternatives(&setting.locks)?;
     let plan = Plan {

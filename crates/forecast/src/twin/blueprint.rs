@@ -78,6 +78,8 @@ pub struct Blueprint {
     pub(crate) batch: f64,
     /// Time on cores of the whole program for one acquisition, ns, where contention is no part of it.
     pub(crate) cpu_ns: Option<f64>,
+    /// Acquisitions a nanosecond of the program as it was profiled that it was asked for, where its threads waited for that.
+    pub(crate) asked: Option<f64>,
     /// How fast a core works while others do, relative to alone: less than one where cores share what they compute with.
     pub(crate) together: f64,
     /// What the blueprint leaves out, in words.
@@ -183,6 +185,7 @@ impl Blueprint {
             times_off: first.spread,
             batch: 1.0,
             cpu_ns: None,
+            asked: None,
             together: 1.0,
             doubts,
         }
@@ -200,6 +203,23 @@ impl Blueprint {
         let is_one = row.threads <= 1 && self.locks[0].copies <= 1;
         let cpu_ns = profiled_ns.max(all_ns) * if is_one { share_in_use(row, header) } else { 1.0 };
         self.cpu_ns = on_cores_ns(cpu_ns, row.contended(), row.acquisitions());
+        self
+    }
+
+    /// Takes from a profile of one thread at work for which part of its time that waited for events, requests of clients most of all. Then the program did what it was asked to, and more threads are not asked for more; unless those who ask wait for answers, which
+    /// no profile of the program shows.
+    #[must_use]
+    pub fn with_events_of(mut self, share: Option<f64>) -> Self {
+        /// Who waits less was busy.
+        const WAITS: f64 = 0.1;
+        if let Some(share) = share.filter(|&share| share >= WAITS) {
+            self.asked = Some(1.0 / self.operation_ns());
+            self.doubts.push(format!(
+                "the threads that do the work waited for events for {:.0} % of their time: whether more threads are asked for more, no \
+                 profile of the program shows; likely they are not",
+                100.0 * share
+            ));
+        }
         self
     }
 

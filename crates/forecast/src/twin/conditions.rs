@@ -167,7 +167,7 @@ impl<M: Machine> Conditions<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::{Guard, Load, Program, Section, Step};
+    use super::super::program::{Guard, Load, Program, Section, Span, Step};
     use super::*;
     use simulator::{Hardware, Simulated, Simulation};
     use topology::carried;
@@ -195,7 +195,13 @@ mod tests {
             reads_first: false,
         };
         let cores: Vec<u32> = (0..threads).collect();
-        let load = Load { cores: &cores, seed: 7, start_at_locks: true, warm_up: 200, timed: 2_000 };
+        let load = Load {
+            cores: &cores,
+            seed: 7,
+            start_at_locks: true,
+            warm_up: Span::of_operations(200),
+            timed: Span::of_operations(2_000),
+        };
         let run = || program.run::<Simulated>(&load).rate;
         Simulation::new(&hardware).seed(7).run(run).expect("nobody waits for ever").0
     }

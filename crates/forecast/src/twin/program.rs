@@ -6,7 +6,7 @@ use super::durations::{Durations, even};
 use locks::catalogue::{self, Lock, Visitor};
 use locks::{DowngradeLock, RawLock, RawRwLock, TryLock};
 use machine::{Clock, Event, Home, Machine, Placed, PlainCell, Plan};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use workloads::Random;
 
 /// What happens in a critical section.
@@ -68,9 +68,65 @@ pub(crate) struct Load<'a> {
     pub(crate) seed: u64,
     /// All threads start at the locks, instead of in their think time.
     pub(crate) start_at_locks: bool,
-    /// Operations that are not timed, then those that are.
-    pub(crate) warm_up: u64,
-    pub(crate) timed: u64,
+    /// What is not timed, then what is.
+    pub(crate) warm_up: Span,
+    pub(crate) timed: Span,
+}
+
+/// A part of a run: it is over when so many operations are done, or when so much time has passed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) operations: u64,
+    pub(crate) ns: u64,
+}
+
+impl Span {
+    pub(crate) fn of_operations(operations: u64) -> Self {
+        Self { operations, ns: u64::MAX }
+    }
+
+    /// Whether it is over, where it began at `from` and now is `to`.
+    fn is_over(self, from: Moment, to: Moment) -> bool {
+        to.operations - from.operations >= self.operations || to.ns - from.ns >= self.ns
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moment {
+    operations: u64,
+    ns: u64,
+}
+
+/// The course of a run. It is the host's: a simulated machine neither sees nor pays for it.
+#[derive(Debug, Default)]
+struct Course {
+    now: Moment,
+    /// The end of the warm-up.
+    began: Option<Moment>,
+    ended: bool,
+}
+
+impl Course {
+    /// An operation was done at this time. After the end nothing counts.
+    fn done(&mut self, ns: u64, load: &Load<'_>) {
+        if self.ended {
+            return;
+        }
+        self.now = Moment { operations: self.now.operations + 1, ns };
+        match self.began {
+            None if load.warm_up.is_over(Moment::default(), self.now) => self.began = Some(self.now),
+            Some(began) => self.ended = load.timed.is_over(began, self.now),
+            None => {}
+        }
+    }
+
+    /// Operations a nanosecond of those that were timed.
+    fn rate(&self) -> f64 {
+        let began = self.began.unwrap_or_default();
+        let elapsed_ns = self.now.ns.saturating_sub(began.ns).max(1);
+        (self.now.operations - began.operations) as f64 / elapsed_ns as f64
+    }
 }
 
 /// What came of a run.
@@ -230,8 +286,9 @@ impl Program {
             .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard, load.cores.len())).collect())
             .collect();
         let conditions = Conditions::<M>::new(self.guards.len(), load.cores.len(), HOME);
-        let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (began_ns, ended_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let course = Mutex::new(Course::default());
+        // Never held while the machine is asked for anything: another thread of it may run then.
+        let course_now = || course.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = Plan::on(load.cores);
         M::run(&plan, &|thread| {
             let mut random = Random::of_thread(load.seed, thread);
@@ -239,24 +296,16 @@ impl Program {
             if !load.start_at_locks {
                 M::delay(random.below(self.think_cycles as u64 + 1));
             }
-            while !stop.load(Relaxed) {
+            while !course_now().ended {
                 self.operation::<M>(world, &mut random);
                 M::note(Event::Operation);
-                // Counters of the host: a simulated machine neither sees nor pays for them.
-                let number = done.fetch_add(1, Relaxed) + 1;
-                if number == load.warm_up {
-                    began_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
-                }
-                if number == load.warm_up + load.timed {
-                    ended_ns.store(M::clock_ns(Clock::Monotonic), Relaxed);
-                    stop.store(true, Relaxed);
-                }
+                let ns = M::clock_ns(Clock::Monotonic);
+                course_now().done(ns, load);
             }
             conditions.end();
         });
-        let elapsed_ns = ended_ns.into_inner().saturating_sub(began_ns.into_inner()).max(1);
         Outcome {
-            rate: load.timed as f64 / elapsed_ns as f64,
+            rate: course.into_inner().unwrap_or_else(PoisonError::into_inner).rate(),
             addresses: guarded
                 .iter()
                 .map(|copies| copies.iter().map(|one| one.lock.place()).collect())

@@ -97,7 +97,9 @@ fn wait_kind<'t>(waits_in: &str, task: &'t mut TaskValues) -> Option<&'t mut u64
         "" | "0" => return None,
         _ if has(&["futex"]) => &mut task.futex_ns,
         _ if has(&["nanosleep"]) => &mut task.sleep_ns,
-        _ if has(&["ep_poll", "poll_schedule", "do_poll", "do_select", "io_cqring"]) => &mut task.events_ns,
+        _ if has(&["ep_poll", "epoll", "poll_schedule", "do_poll", "do_select", "io_cqring"]) => {
+            &mut task.events_ns
+        }
         _ if waits_in == "do_wait" || has(&["kernel_wait", "wait_for_vfork"]) => &mut task.child_ns,
         _ if has(&[
             "pipe", "skb", "sock", "tcp", "unix_", "inet_", "tty", "n_tty", "io_", "folio", "page",
@@ -126,13 +128,14 @@ mod tests {
             "futex_wait_queue",
             "hrtimer_nanosleep",
             "ep_poll",
+            "do_epoll_wait",
             "pipe_read",
             "do_wait",
             "do_sigtimedwait",
             "0",
             "",
         ];
-        let expected = [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), None, None];
+        let expected = [Some(0), Some(1), Some(2), Some(2), Some(3), Some(4), Some(5), None, None];
         assert_eq!(names.map(kind), expected);
     }
 

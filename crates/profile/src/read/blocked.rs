@@ -217,6 +217,8 @@ pub(super) struct Threads {
     pub(super) blocked: Option<Blocked>,
     /// How long they were ready and had no core, ns; `None` likewise.
     pub(super) queued_ns: Option<f64>,
+    /// The part of their time in which they waited for events, each weighed by its time on cores; `None` likewise.
+    pub(super) events_share: Option<f64>,
 }
 
 impl Threads {
@@ -227,11 +229,18 @@ impl Threads {
         let mut ages_ns = HashMap::new();
         let mut blocked = Blocked::default();
         let (mut known, mut queued_ns) = (false, 0.0);
+        let (mut events_ns, mut running_ns) = (0.0, 0.0);
         let mut add =
             |off_cpu_ns: f64, before_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
                 known = true;
-                blocked.add(&Blocked::of_thread(off_cpu_ns, before_ns, recorded, task));
+                let of_thread = Blocked::of_thread(off_cpu_ns, before_ns, recorded, task);
+                blocked.add(&of_thread);
                 queued_ns += queued as f64;
+                if let Some(task) = task {
+                    let running = task.running_ns as f64;
+                    running_ns += running;
+                    events_ns += running * (of_thread.events_ns / task.age_ns.max(1) as f64).min(1.0);
+                }
             };
         let mut unended = Vec::new();
         for section in &profile.sections {
@@ -270,7 +279,12 @@ impl Threads {
                 add(off_cpu_of_task(task), 0.0, task.queued_ns, &Recorded::default(), Some(task));
             }
         }
-        Self { ages_ns, blocked: known.then_some(blocked), queued_ns: known.then_some(queued_ns) }
+        Self {
+            ages_ns,
+            blocked: known.then_some(blocked),
+            queued_ns: known.then_some(queued_ns),
+            events_share: (running_ns > 0.0).then(|| events_ns / running_ns),
+        }
     }
 
     /// How long the thread of a record lived, from its first touch of a lock; ns.

@@ -102,6 +102,9 @@ pub struct TableHeader {
     pub unseen: Unseen,
     /// Time that threads were ready to run and had no core, ns; `None` if the profile cannot tell.
     pub queued_ns: Option<f64>,
+    /// The part of their time in which threads waited for events (epoll, poll, select), each thread weighed by its time on cores, 0 to
+    /// 1; `None` if the profile cannot tell.
+    pub events_share: Option<f64>,
     /// Operations, if they were counted.
     pub operations: Option<u64>,
     /// Time on cores for one operation, ns, without recording; for one second of elapsed time if operations were not

@@ -471,6 +471,7 @@ mod tests {
             blocked: None,
             unseen: Unseen::default(),
             queued_ns: Some(1e6),
+            events_share: None,
             operations: Some(500_000),
             operation_ns: 14_400.0,
             sample_period: 64,

@@ -85,9 +85,9 @@ impl Span {
         Self { operations, ns: u64::MAX }
     }
 
-    /// Whether it is over, where it began at `from` and now is `to`.
+    /// Whether it is over, where it began at `from` and now is `to`. Threads of a simulation run ahead of each other a little.
     fn is_over(self, from: Moment, to: Moment) -> bool {
-        to.operations - from.operations >= self.operations || to.ns - from.ns >= self.ns
+        to.operations - from.operations >= self.operations || to.ns.saturating_sub(from.ns) >= self.ns
     }
 }
 

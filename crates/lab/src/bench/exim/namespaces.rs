@@ -73,14 +73,14 @@ impl Namespaces {
     /// Which there are, and which not.
     pub(super) fn in_words(&self) -> String {
         let mut words = match &self.had[..] {
-            [] => "Exim had no namespace of its own".to_owned(),
-            had => format!("Exim had namespaces of its own for {}", had.join(", ")),
+            [] => "Exim had no namespaces of its own".to_owned(),
+            had => format!("Exim had namespaces of its own ({})", had.join(", ")),
         };
         if self.mounted.is_some() {
-            words += ", its files on a tmpfs that nobody else saw";
+            words += ", and its files were on a tmpfs that nobody else saw";
         }
         if !self.missing.is_empty() {
-            words += &format!("; not for {}", self.missing.join("; "));
+            words += &format!("; it had none for {}", self.missing.join("; "));
         }
         words + "."
     }
@@ -205,16 +205,17 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_the_reason() {
-        let mut namespaces = Namespaces { mounted: None, ..Namespaces::default() };
-        assert_eq!(namespaces.in_words(), "Exim had no namespace of its own.");
-        namespaces.note("users", Err(io::Error::from_raw_os_error(libc::ENOSPC)));
+        let mut namespaces = Namespaces::default();
+        let refused = |number| Err(io::Error::from_raw_os_error(number));
+        namespaces.note("users", refused(libc::ENOSPC));
         let words = namespaces.in_words();
-        assert!(words.contains("not for users (") && words.contains("user.max_user_namespaces"), "{words}");
+        assert!(words.starts_with("Exim had no namespaces of its own; it had none for users ("), "{words}");
+        assert!(words.contains("user.max_user_namespaces"), "{words}");
         namespaces.note("the network", Ok(()));
-        namespaces.note("processes", Err(io::Error::from_raw_os_error(libc::EPERM)));
+        namespaces.note("processes", refused(libc::EPERM));
         let words = namespaces.in_words();
         assert!(
-            words.starts_with("Exim had namespaces of its own for the network; not for users"),
+            words.starts_with("Exim had namespaces of its own (the network); it had none for users ("),
             "{words}"
         );
         assert!(words.contains("CAP_SYS_ADMIN"), "{words}");

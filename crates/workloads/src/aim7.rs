@@ -1,8 +1,8 @@
 //! Users of AIM7, as the locks of a kernel see them: which shared locks the calls of a mix's jobs take, and how often.
 //!
 //! The mixes and their weights are published; what each job calls is counted from what it does. Which locks a call takes is Linux 3.7's,
-//! recalled: the directory that all users share has a sleeping mutex, and below it the inodes of the file system are in one list. Every
-//! spin lock here is the lock that the load names, since there it was the kernel's spin lock that was exchanged.
+//! recalled: the directory that all users share has a sleeping mutex, and all inodes of the file system are in one list. Every spin lock
+//! here is the lock that the load names, as the patches whose plateaus are published exchanged all spin locks of the kernel at once.
 
 mod mixes;
 
@@ -46,6 +46,9 @@ const DIRECTORY_WORK: u64 = 1_000;
 /// Cycles of a job without waiting, where the load does not say how far calls are apart: 16 ms at 2.27 GHz, which is what the best
 /// plateau of `fserver` leaves each of 80 cores.
 const CYCLES_OF_JOB: f64 = 36e6;
+
+/// Users make their first calls within so many cycles of each other, since the time between two calls may be longer than a run.
+const START_WITHIN: u64 = 20_000;
 
 /// The calls of one job.
 fn calls_of(job: &str) -> [(Call, u32); 3] {
@@ -98,7 +101,7 @@ impl JobMix {
     }
 }
 
-/// A spin lock with a line that its sections write.
+/// A lock with a line that its sections write.
 struct Guarded<M: Machine, L: Sync> {
     lock: Placed<L, M>,
     line: Placed<SharedLine<M>, M>,
@@ -136,7 +139,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, mix: &JobMix) -> R
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         let mine = thread + 1;
-        M::delay(random.below(think + 1));
+        M::delay(random.below(START_WITHIN));
         while M::running() {
             let works = [(); 2].map(|()| random.time(work, load.section_spread));
             match draw(&calls, random.below(all)) {

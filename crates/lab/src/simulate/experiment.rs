@@ -312,7 +312,7 @@ mod tests {
         let workload = workloads::catalogue::find("counter").unwrap();
         let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
         let setups = [setup("ticket-proportional"), setup("mcs")];
-        let mut measured = crate::simulate::sweep(&setups, &crate::progress::Unwatched).unwrap();
+        let mut measured = sweep(&setups, &Unwatched).unwrap();
         // What the simulator counts is its own matter: the figures are fixed.
         for (one, operations) in measured.iter_mut().zip([2_000, 1_500]) {
             let counts = |operations| Counts { operations, ..Counts::default() };
@@ -330,7 +330,7 @@ mod tests {
         let workload = workloads::catalogue::find("counter").unwrap();
         let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
         let setups = [setup("ticket-proportional"), setup("mcs")];
-        let mut measured = crate::simulate::sweep(&setups, &crate::progress::Unwatched).unwrap();
+        let mut measured = sweep(&setups, &Unwatched).unwrap();
         assert!(transaction_table(&measured).is_none(), "nobody has begun any");
         measured[0].report.elapsed_ns = 1_000;
         measured[0].report.transactions = simulator::TransactionCounts {

@@ -59,7 +59,8 @@ fn interrupt_mail_server(user: Option<u32>, signal: libc::c_int, code: Option<i3
     command.args(["bench", "exim", "--threads", "2", "--duration", "60s"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: the call takes no pointers.
-    if let Some(user) = user.filter(|_| unsafe { libc::geteuid() } == 0) {
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if let Some(user) = user.filter(|_| is_root) {
         command.uid(user).gid(user);
     }
     let mut child = match command.spawn() {

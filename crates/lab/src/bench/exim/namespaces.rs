@@ -144,8 +144,7 @@ impl UserMap {
             (c"/proc/self/uid_map", &*self.user),
             (c"/proc/self/gid_map", &*self.group),
         ];
-        files.into_iter().try_for_each(|(path, text)| write(path, text))?;
-        Ok(())
+        files.into_iter().try_for_each(|(path, text)| write(path, text))
     }
 
     /// The same, after a child has tried it: where a security module lets a process into a user namespace and gives it no right there,

@@ -58,6 +58,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("output", Some('o'), &["FILE", "DIR"], "the main thing that the command writes"),
     ("own", None, &["N"], "counters outside of the lock"),
     ("parts", None, &["N"], "parts of a split lock"),
+    ("per-acquisition", None, &["N"], "sections under one acquisition"),
     ("per-thread", None, &[], "every thread has work of its own"),
     ("pi", None, &[], "with priority inheritance"),
     ("pin", None, &["CORE"], "cores by number"),

@@ -27,6 +27,7 @@ use workloads::{Variation, Workload};
   contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48
   contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
   contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
+  contend simulate exim --lock ticket --per-acquisition 8     # eight sections for each acquisition
   contend simulate fig10 --sweep-back-off --cores 8,24,48     # the constant of ticket-proportional
   contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev")]
 pub(crate) struct Args {
@@ -64,6 +65,10 @@ pub(crate) struct Args {
     /// Mean think time between a release and the next acquisition (`10us`, `500cycles`), instead of the workload's
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     think: Option<Span>,
+    /// Sections that one acquisition holds the lock for, one behind the other, instead of the workload's; for workloads that have several
+    /// in an operation, such as exim
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    per_acquisition: Option<u64>,
     /// How the think time varies
     #[arg(long, value_name = "SPREAD", value_enum, default_value_t = VariationName::Exponential)]
     spread: VariationName,
@@ -157,6 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         memory_node: args.memory_node,
         section_cycles: args.section.map(|section| section.cycles(ghz)),
         think_cycles: args.think.map(|think| think.cycles(ghz)),
+        batch: args.per_acquisition,
         spread: args.spread.into(),
         really_poll: args.really_poll,
         ..Setup::new(&hardware, workload, args.lock.first().copied().unwrap_or(back_off::LOCK))

@@ -399,6 +399,10 @@ impl Kernel {
 /// tmpfs. Each client is pinned, and sends short messages to a recipient of its own, ten a connection. Counted are
 /// deliveries, not acceptances; at the end every accepted message has been delivered once, or the row says how many are lost or
 /// there twice.
+///
+/// No privileges are needed. Where the system allows it, the command and the server are in namespaces of their own, for mounts, the
+/// network and processes, so that nobody else sees their files and connections, and nothing is left of them however the command ends. A
+/// line under the table says which.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend bench exim                              # 18 s for each number of clients

@@ -1,4 +1,4 @@
-//! What the two tracepoints say, and the order in which it happened.
+//! What the tracepoints say, and the order in which it happened.
 
 use crate::Missing;
 use crate::records::Sample;
@@ -26,7 +26,7 @@ pub enum Waiter {
     IdleCore(u32),
 }
 
-/// One of the two events.
+/// One of the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// When, ns.
@@ -35,11 +35,11 @@ pub struct Event {
     pub waiter: Waiter,
     /// The lock's address.
     pub lock: u64,
-    /// Which of the two.
+    /// Which of them.
     pub what: What,
 }
 
-/// Beginning or end of a wait.
+/// Beginning or end of a wait, or what lets it end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A wait begins, or goes on in another way.
@@ -54,9 +54,22 @@ pub enum What {
         /// Whether the lock was acquired: if not, the wait was interrupted.
         acquired: bool,
     },
+    /// A holder releases a lock for which somebody waits; here `waiter` is the one that releases.
+    Release {
+        /// The kernel's stack, innermost first.
+        stack: Box<[u64]>,
+    },
 }
 
-/// Where the fields of the two events lie.
+/// Where the fields of `lock:contended_release` lie.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReleaseLayout {
+    pub(crate) id: u64,
+    kind: Field,
+    lock: Field,
+}
+
+/// Where the fields of the events lie.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) begin: u64,
@@ -67,6 +80,8 @@ pub(crate) struct Layout {
     end_type: Field,
     end_lock: Field,
     result: Field,
+    /// None before Linux has the tracepoint, from 2026 on.
+    pub(crate) release: Option<ReleaseLayout>,
 }
 
 impl Layout {
@@ -86,7 +101,17 @@ impl Layout {
             end_type: of_end(Self::TYPE)?,
             end_lock: of_end(Self::LOCK)?,
             result: of_end(Self::RESULT)?,
+            release: Self::of_release(tracefs)?,
         })
+    }
+
+    fn of_release(tracefs: &Tracefs) -> Result<Option<ReleaseLayout>, Missing> {
+        let (release, path) = match tracefs.lock_tracepoint("contended_release") {
+            Err(Missing::Tracepoint(_)) => return Ok(None),
+            found => found?,
+        };
+        let number = |name| release.number(name).map_err(|what| Missing::Format { path: path.clone(), what });
+        Ok(Some(ReleaseLayout { id: release.id, kind: number(Self::TYPE)?, lock: number(Self::LOCK)? }))
     }
 
     const TYPE: &str = "common_type";
@@ -94,7 +119,7 @@ impl Layout {
     const FLAGS: &str = "flags";
     const RESULT: &str = "ret";
 
-    /// The event of a sample; none if it is neither of the two, or too short.
+    /// The event of a sample; none if it is none of these, or too short.
     pub(crate) fn event(&self, sample: &Sample<'_>) -> Option<Event> {
         let waiter = if sample.tid == 0 { Waiter::IdleCore(sample.cpu) } else { Waiter::Thread(sample.tid) };
         let (lock, what) = if self.begin_type.read(sample.raw)? == self.begin {
@@ -103,7 +128,8 @@ impl Layout {
         } else if self.end_type.read(sample.raw)? == self.end {
             (self.end_lock.read(sample.raw)?, What::End { acquired: self.result.read(sample.raw)? == 0 })
         } else {
-            return None;
+            let release = self.release.filter(|release| release.kind.read(sample.raw) == Some(release.id))?;
+            (release.lock.read(sample.raw)?, What::Release { stack: sample.stack() })
         };
         Some(Event { time_ns: sample.time_ns, waiter, lock, what })
     }
@@ -187,6 +213,27 @@ mod tests {
             assert_eq!(event(&layout, 0, &end[..20]), None, "too short");
         }
         assert_eq!(event(&layout, 8, &raw(9, [&lock, &lock])), None);
+    }
+
+    /// The format of the patches "locking: contended_release tracepoint instrumentation" (LKML 2026): one field.
+    #[test]
+    fn a_release_is_read_where_the_kernel_tells_it() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(layout(directory.path()).unwrap().release.is_none(), "this kernel does not");
+        let events = directory.path().join("events/lock/contended_release");
+        std::fs::create_dir_all(&events).unwrap();
+        let format = "name: contended_release\nID: 409\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\n\tfield:void * lock_addr;\toffset:8;\tsize:8;\tsigned:0;\n\nprint fmt: \"%p\", REC->lock_addr\n";
+        std::fs::write(events.join("format"), format).unwrap();
+        let layout = layout(directory.path()).unwrap();
+        let raw = [&409_u16.to_le_bytes(), &[0; 6][..], &0x1000_u64.to_le_bytes()].concat();
+        let what = What::Release { stack: [10, 20].into() };
+        let expected = Event { time_ns: 5, waiter: Waiter::Thread(8), lock: 0x1000, what };
+        assert_eq!(event(&layout, 8, &raw), Some(expected));
+        assert_eq!(event(&layout, 8, &raw[..12]), None, "too short");
+        std::fs::write(events.join("format"), format.replace("lock_addr;", "lock;")).unwrap();
+        let missing = Layout::of(&Tracefs::at(directory.path())).unwrap_err().to_string();
+        assert!(missing.contains("contended_release") && missing.contains("`lock_addr`"), "{missing}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! ring buffers of all cores; [`waits`] makes waits of the events, and [`Symbols`] gives the names to addresses, which mean
 //! nothing after the next boot.
 //!
+//! Kernels that have `lock:contended_release` (patches of 2026) tell the releases that end waits, too, with the stack that released.
+//!
 //! An uncontended acquisition meets no tracepoint, so that it costs nothing and is not counted; how long a lock was held is
 //! not told either. A lock that spins before it reports the wait hides the waits that end while it spins: a writer's of an
 //! rw_semaphore.

@@ -49,6 +49,25 @@ const LOCK_FUNCTIONS: [&str; 14] = [
 /// Functions of the scheduler that lie among those that take locks, and take some for themselves.
 const SCHEDULER: [&str; 5] = ["__schedule", "schedule", "preempt_schedule", "yield", "wait_for_"];
 
+/// Beginnings of the names of functions that do nothing but release locks, besides those that lie among the functions for locks.
+const UNLOCK_FUNCTIONS: [&str; 15] = [
+    "__traceiter_contended",
+    "trace_contended",
+    "trace_call__contended",
+    "perf_trace_contended",
+    "__raw_callee_save_",
+    "pv_queued_",
+    "mutex_unlock",
+    "__mutex_unlock",
+    "up_read",
+    "up_write",
+    "__up_",
+    "rwsem_wake",
+    "percpu_up",
+    "__percpu_up",
+    "rwbase_",
+];
+
 impl Symbols {
     /// Those of the running kernel.
     ///
@@ -153,8 +172,19 @@ impl Symbols {
 
     /// The first function of a stack, innermost first, that does more than take locks; the outermost one if none does.
     pub fn call_site(&self, stack: &[u64]) -> Option<(u64, &str)> {
-        let mut functions = self.functions_of(stack).flatten();
-        let found = functions.find(|&(start, name)| !self.takes_locks(start, name));
+        self.first_beyond(stack, |start, name| self.takes_locks(start, name))
+    }
+
+    /// The first function of a stack, innermost first, that does more than release locks; the outermost one if none does.
+    pub fn release_site(&self, stack: &[u64]) -> Option<(u64, &str)> {
+        let releases =
+            |name: &str| name == "up" || UNLOCK_FUNCTIONS.iter().any(|begin| name.starts_with(begin));
+        self.first_beyond(stack, |start, name| self.takes_locks(start, name) || releases(name))
+    }
+
+    /// The first function that does something else; the outermost one if none does.
+    fn first_beyond(&self, stack: &[u64], does: impl Fn(u64, &str) -> bool) -> Option<(u64, &str)> {
+        let found = self.functions_of(stack).flatten().find(|&(start, name)| !does(start, name));
         found.or_else(|| self.functions_of(stack).flatten().next_back())
     }
 
@@ -219,6 +249,23 @@ ffffffffa0008000 b ext4_grpinfo_slab_create_mutex\t[ext4]
         let few = Symbols::parse(&ALL.replace(" d table", " D table").replace(" b ", " B "));
         assert_eq!(few.variable(0xffff_ffff_8200_0000).as_deref(), Some("tasklist_lock"));
         assert_eq!(few.variable(0xffff_ffff_8200_0010), None);
+    }
+
+    #[test]
+    fn the_release_site_is_the_first_that_does_more_than_release_locks() {
+        let all = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_contended_release
+ffffffff81000200 T up_write\nffffffff81000300 t rwsem_wake\nffffffff81000400 T vm_munmap\nffffffff81000500 T update_load\n";
+        let symbols = Symbols::parse(all);
+        let address = |of: u64| 0xffff_ffff_8100_0010 + (of << 8);
+        let site = |stack: &[u64]| symbols.release_site(stack).map(|(_, name)| name.to_owned());
+        assert_eq!(site(&[1, 3, 2, 4].map(address)).as_deref(), Some("vm_munmap"));
+        assert_eq!(site(&[1, 5, 4].map(address)).as_deref(), Some("update_load"));
+        assert_eq!(site(&[1, 2].map(address)).as_deref(), Some("up_write"), "nothing else is known");
+        assert_eq!(
+            symbols.call_site(&[3, 4].map(address)).unwrap().1,
+            "rwsem_wake",
+            "it waits for a lock of its own"
+        );
     }
 
     #[test]

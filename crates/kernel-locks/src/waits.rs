@@ -4,9 +4,13 @@
 //! sleeping or back, and one end; all of that is one wait. A thread can be in several waits at a time: an interrupt takes a
 //! spin lock while the thread spins for another, and whoever queues at a mutex takes the spin lock of its queue.
 //!
+//! Newer kernels tell as well who releases a lock for which others wait. The last release before the end of a wait is the one that
+//! ended it.
+//!
 //! Events may be missing: a buffer was full, or the wait began before the watch or ended after it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::event::{Event, MUTEX, SPIN, Waiter, What};
 
@@ -29,13 +33,26 @@ pub struct Wait {
     pub acquired: bool,
     /// The kernel's stack at the beginning, innermost first.
     pub stack: Box<[u64]>,
+    /// The stack of the release that ended the wait, if that was told.
+    pub released_by: Option<Arc<[u64]>>,
 }
+
+/// The last release of a lock for which somebody waited.
+#[derive(Debug)]
+struct Release {
+    time_ns: u64,
+    stack: Arc<[u64]>,
+}
+
+/// Releases of so many locks are kept; when there are more, all are forgotten.
+const MOST_RELEASES: usize = 4096;
 
 /// A wait that is not over.
 #[derive(Debug)]
 struct Pending {
     lock: u64,
     flags: u32,
+    begun_ns: u64,
     /// When the present way of waiting began.
     since_ns: u64,
     spun_ns: u64,
@@ -56,6 +73,8 @@ impl Pending {
 #[derive(Debug, Default)]
 pub struct Waits {
     pending: HashMap<Waiter, Vec<Pending>>,
+    /// By lock.
+    released: HashMap<u64, Release>,
     unbegun: u64,
     unended: u64,
 }
@@ -70,6 +89,13 @@ impl Waits {
                 None
             }
             What::End { acquired } => self.end(time_ns, waiter, lock, acquired),
+            What::Release { stack } => {
+                if self.released.len() >= MOST_RELEASES {
+                    self.released.clear();
+                }
+                self.released.insert(lock, Release { time_ns, stack: stack.into() });
+                None
+            }
         }
     }
 
@@ -89,7 +115,15 @@ impl Waits {
             pending.remove(0);
             self.unended += 1;
         }
-        pending.push(Pending { lock, flags, since_ns: time_ns, spun_ns: 0, slept_ns: 0, stack });
+        pending.push(Pending {
+            lock,
+            flags,
+            begun_ns: time_ns,
+            since_ns: time_ns,
+            spun_ns: 0,
+            slept_ns: 0,
+            stack,
+        });
     }
 
     fn end(&mut self, time_ns: u64, waiter: Waiter, lock: u64, acquired: bool) -> Option<Wait> {
@@ -107,8 +141,10 @@ impl Waits {
         }
         wait.spend_until(time_ns);
         let flags = if wait.flags & MUTEX != 0 { wait.flags & !SPIN } else { wait.flags };
-        let Pending { spun_ns, slept_ns, stack, .. } = wait;
-        Some(Wait { lock, flags, spun_ns, slept_ns, acquired, stack })
+        let Pending { begun_ns, spun_ns, slept_ns, stack, .. } = wait;
+        let release = self.released.get(&lock).filter(|release| release.time_ns >= begun_ns);
+        let released_by = release.map(|release| Arc::clone(&release.stack));
+        Some(Wait { lock, flags, spun_ns, slept_ns, acquired, stack, released_by })
     }
 
     /// Ends whose beginnings were not seen.
@@ -233,6 +269,34 @@ mod tests {
         waits.event(begin(0, T, 7, MUTEX));
         let interrupted = Event { time_ns: 9, waiter: T, lock: 7, what: What::End { acquired: false } };
         assert!(waits.event(interrupted).is_some_and(|wait| !wait.acquired && wait.total_ns() == 9));
+    }
+
+    #[test]
+    fn a_wait_knows_the_last_release_before_its_end() {
+        let release = |time_ns, lock| Event {
+            time_ns,
+            waiter: Waiter::Thread(9),
+            lock,
+            what: What::Release { stack: [time_ns].into() },
+        };
+        let mut waits = Waits::default();
+        let events = [
+            release(1, 7), // before the first wait
+            begin(2, T, 7, SPIN),
+            end(5, T, 7),
+            begin(10, T, 7, MUTEX),
+            release(20, 7),
+            release(30, 7),
+            release(31, 8),
+            end(33, T, 7),
+        ];
+        let over: Vec<_> = events.into_iter().filter_map(|event| waits.event(event)).collect();
+        let released: Vec<_> = over.iter().map(|wait| wait.released_by.as_deref()).collect();
+        assert_eq!(released, [None, Some(&[30][..])]);
+        for lock in 0..10_000 {
+            waits.event(release(40, lock));
+        }
+        assert!(waits.released.len() <= MOST_RELEASES);
     }
 
     #[test]

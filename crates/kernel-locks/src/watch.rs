@@ -99,9 +99,17 @@ impl Watch {
             };
             let end = open(layout.end, scope, core, ring_bytes, false).map_err(Missing::by)?;
             rings.push(Ring::map(begin.as_fd(), ring_bytes).map_err(Missing::Rings)?);
-            // SAFETY: both descriptors are open events.
-            check(unsafe { ioctls::SET_OUTPUT(end.as_raw_fd(), begin.as_raw_fd()) }).map_err(Missing::by)?;
-            events.extend([begin, end]);
+            let mut others = vec![end];
+            if let Some(release) = &layout.release {
+                others.push(open(release.id, scope, core, ring_bytes, true).map_err(Missing::by)?);
+            }
+            for other in &others {
+                // SAFETY: both descriptors are open events.
+                check(unsafe { ioctls::SET_OUTPUT(other.as_raw_fd(), begin.as_raw_fd()) })
+                    .map_err(Missing::by)?;
+            }
+            events.push(begin);
+            events.extend(others);
         }
         if scope != Scope::Program {
             for event in &events {
@@ -216,7 +224,7 @@ fn open(id: u64, scope: Scope, core: usize, ring_bytes: usize, with_stack: bool)
     attributes.set_disabled(1);
     attributes.set_inherit((scope != Scope::Machine).into());
     attributes.set_enable_on_exec((scope == Scope::Program).into());
-    // Both events have a call chain, so that their samples are read alike; the one without a stack has an empty one.
+    // All events have a call chain, so that their samples are read alike; the one without a stack has an empty one.
     attributes.set_exclude_callchain_user(1);
     attributes.set_exclude_callchain_kernel((!with_stack).into());
     let process = if scope == Scope::Machine { -1 } else { 0 };

@@ -96,7 +96,7 @@ pub static FIGURES: [Figure; 21] = [
     },
     Figure {
         name: "aim7",
-        summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, simulated",
+        summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, and its mixes with back-off, simulated",
         compute: |_, progress| fserver::aim7(progress),
     },
     Figure {

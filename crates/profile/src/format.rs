@@ -533,6 +533,22 @@ words! {
     }
 }
 
+words! {
+    /// The waits for a lock of the kernel that were ended by releases in one function.
+    KernelRelease, KernelReleaseValues {
+        /// See [`head`].
+        head,
+        /// The lock's number.
+        lock,
+        /// Of the function. A [`Type::KernelSymbol`] names it.
+        address,
+        /// Waits that are over.
+        waits,
+        /// Time in them, ns.
+        wait_ns,
+    }
+}
+
 /// Types of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -567,6 +583,8 @@ pub enum Type {
     KernelStack = 14,
     /// Bytes: an address of the kernel (8), and the name of what is there.
     KernelSymbol = 15,
+    /// [`KernelRelease`].
+    KernelRelease = 16,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).

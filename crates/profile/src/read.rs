@@ -27,7 +27,7 @@ pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures};
 pub use export::to_pprof;
-pub use kernel::{KernelCalls, KernelRow, KernelTable, kernel_lock_kind};
+pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_lock_kind};
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};

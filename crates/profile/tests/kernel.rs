@@ -34,7 +34,11 @@ fn record(path: &Path, machine: bool, mutex_ns: u64) -> Recording {
     }
     section.count(unmapping, &KernelWait { acquired: false, ..waited(0x10, 0, 7_000) });
     let mutex = section.stack((0x8200_0040, "cgroup_mutex+0x40"), true, MUTEX, &MAP[..1]);
-    section.count(mutex, &waited(0x8200_0040, 300, mutex_ns - 300));
+    let wait = waited(0x8200_0040, 300, mutex_ns - 300);
+    section.count(mutex, &wait);
+    section.count_release(mutex.unwrap(), (0x8110_0400, "cgroup_attach"), &wait);
+    section.count_release(mutex.unwrap(), UNMAP[2], &waited(0x8200_0040, 10, 0));
+    section.count_release(mutex.unwrap(), UNMAP[2], &waited(0x8200_0040, 0, 10));
     section.watch().events.store(10, std::sync::atomic::Ordering::Relaxed);
     section.watch().cores.store(4, std::sync::atomic::Ordering::Relaxed);
     section.note_time();
@@ -70,6 +74,10 @@ fn waits_come_back_by_lock_and_by_stack() {
     assert_eq!((rwsem.waits, rwsem.interrupted, rwsem.objects, rwsem.spun_ns), (4, 1, 2, 0.0));
     let median = rwsem.wait.quantile_ns(0.5).unwrap();
     assert!((750.0..=1_250.0).contains(&median), "{median}");
+    let released: Vec<_> =
+        mutex.released_by.iter().map(|one| (one.function.as_str(), one.waits, one.waited_ns)).collect();
+    assert_eq!(released, [("cgroup_attach", 1, 50_000.0), ("exit_mm", 2, 20.0)]);
+    assert!(rwsem.released_by.is_empty());
     let calls: Vec<_> = rwsem.calls.iter().map(|calls| (calls.functions[2].as_str(), calls.waits)).collect();
     assert_eq!(calls, [("exit_mm", 1), ("do_syscall_64", 3)], "by the time waited");
     assert_eq!(rwsem.callers(9), ["exit_mm"]);

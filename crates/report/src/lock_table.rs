@@ -75,7 +75,7 @@ pub fn kernel_rows(kernel: &KernelTable, top: usize) -> Table {
     shown
 }
 
-fn kernel_columns() -> [Column; 10] {
+fn kernel_columns() -> [Column; 11] {
     [
         Column::text("lock", "kernel lock"),
         Column::text("use", "use"),
@@ -87,10 +87,11 @@ fn kernel_columns() -> [Column; 10] {
         Column::number("wait_p99_ns", "wait p99 ns").detail(),
         Column::number("objects", "locks").detail(),
         Column::text("callers", "called by").detail(),
+        Column::text("released_by", "released by").detail().only_if_any(),
     ]
 }
 
-fn kernel_cells(row: &KernelRow) -> [Cell; 10] {
+fn kernel_cells(row: &KernelRow) -> [Cell; 11] {
     [
         row.name.as_str().into(),
         row.kind.into(),
@@ -102,6 +103,7 @@ fn kernel_cells(row: &KernelRow) -> [Cell; 10] {
         row.wait.quantile_ns(0.99).into(),
         row.objects.into(),
         row.callers(CALLERS).join(", ").into(),
+        row.released_by.first().map(|releaser| releaser.function.as_str()).into(),
     ]
 }
 
@@ -283,9 +285,13 @@ fn kernel_unfolds_to(row: &KernelRow) -> Unfolded<'_> {
         let (waits, waited) = (grouped(calls.waits), time(calls.waited_ns));
         (format!("Waited {waits} times, {waited} in all, from"), calls.functions.clone())
     };
+    let releaser = |one: &profile::read::KernelReleaser| {
+        format!("{} ({} waits, {})", one.function, grouped(one.waits), time(one.waited_ns))
+    };
+    let releasers = ("Released by".into(), row.released_by.iter().map(releaser).collect());
     Unfolded {
         times: vec![("wait".into(), &row.wait)],
-        lists: row.calls.iter().map(stack).collect(),
+        lists: row.calls.iter().map(stack).chain([releasers]).collect(),
         facts: vec![
             ("interrupted waits", grouped(row.interrupted)),
             ("address", format!("{:#x}", row.address)),
@@ -572,6 +578,7 @@ mod tests {
                 waits,
                 waited_ns: wait_ns,
             }],
+            released_by: Vec::new(),
         }
     }
 

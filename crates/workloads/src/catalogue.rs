@@ -4,6 +4,7 @@ use locks::TryLock;
 use locks::catalogue::{self as lock_catalogue, Lock, Visitor};
 use machine::{Machine, Run};
 
+use crate::aim7::{self, JobMix};
 use crate::mount_table::Held;
 use crate::section::Section;
 use crate::transactional::{self, Exclusion, Table};
@@ -24,6 +25,8 @@ pub enum Body {
     Lockref,
     /// Users of a file server, with several locks.
     Fserver,
+    /// Users of AIM7 that make the calls of this mix.
+    JobMix(&'static str),
     /// Two locks, one behind the other.
     Series,
     /// Counters that share lines, or not.
@@ -69,6 +72,12 @@ impl Workload {
         )
     }
 
+    /// Whether an operation has several sections under one lock, so that one acquisition can hold it for more of them.
+    #[must_use]
+    pub fn can_be_batched(&self) -> bool {
+        matches!(self.body, Body::Section(section) if section.sections() > 1)
+    }
+
     /// Acquisitions of one operation, where that is fixed.
     #[must_use]
     pub fn acquisitions(&self) -> u64 {
@@ -81,7 +90,7 @@ impl Workload {
             Body::MountTable(held) => u64::from(held != Held::Nothing),
             Body::TransactionalCounters { .. } | Body::TransactionalTable(_) => 1,
             Body::Ipc(exclusion) => u64::from(exclusion != Exclusion::None),
-            Body::Lockref | Body::FalseSharing { .. } => 0,
+            Body::Lockref | Body::FalseSharing { .. } | Body::JobMix(_) => 0,
         }
     }
 }
@@ -110,6 +119,16 @@ const fn batched(body: Body, batch: u64) -> Body {
 
 /// Exim's acquisitions of an anonymous mapping's lock.
 const EXIM: Body = benchmark(1_156_000, 58, 165, 1, true);
+
+/// A mix of AIM7.
+const fn job_mix(name: &'static str, summary: &'static str, mix: &'static str) -> Workload {
+    Workload {
+        name,
+        summary,
+        source: "re-AIM 7's workfiles; which locks its calls take is Linux 3.7's, recalled, and all times are assumed",
+        body: Body::JobMix(mix),
+    }
+}
 
 /// Every workload, in the order in which tables show them.
 pub const WORKLOADS: &[Workload] = &[
@@ -197,6 +216,17 @@ pub const WORKLOADS: &[Workload] = &[
         source: "Bueso and Norton 2014: AIM7 fserver before and after mcs_files_lock; all times are assumed",
         body: Body::Fserver,
     },
+    job_mix("aim7-alltests", "users of AIM7: all its jobs but those with O_DIRECT", "alltests"),
+    job_mix("aim7-custom", "users of AIM7: files, messages and processes", "custom"),
+    job_mix("aim7-disk", "users of AIM7: all jobs on files", "disk"),
+    job_mix(
+        "aim7-high-systime",
+        "users of AIM7: jobs that spend most of their time in the kernel",
+        "high_systime",
+    ),
+    job_mix("aim7-new-fserver", "users of AIM7: a file server without synchronous writes", "new_fserver"),
+    job_mix("aim7-shared", "users of AIM7: a system that many users share", "shared"),
+    job_mix("aim7-short", "users of AIM7: jobs that are done quickly", "short"),
     Workload {
         name: "mount-table",
         summary: "a hash look-up under one lock",
@@ -330,6 +360,10 @@ impl<M: Machine> Visitor<M> for Runner<'_> {
         match self.workload.body {
             Body::Section(section) => section::run::<M, L>(&section, self.load),
             Body::Fserver => fserver::run::<M, L>(self.load),
+            Body::JobMix(name) => {
+                let mix = JobMix::find(name).expect("the catalogue names mixes that there are");
+                aim7::run::<M, L>(self.load, mix)
+            }
             Body::Series => series::run::<M, L>(self.load),
             Body::List(exclusion) => list::run::<M, L>(self.load, exclusion),
             Body::MountTable(held) => mount_table::run::<M, L>(self.load, held),

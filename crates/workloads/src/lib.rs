@@ -12,6 +12,7 @@
 //! assert!(run.operations() > 0);
 //! ```
 
+pub mod aim7;
 pub mod catalogue;
 pub mod client;
 mod dentry;
@@ -49,6 +50,8 @@ pub struct Load<'a> {
     pub section_cycles: Option<u64>,
     /// Cycles of think time, instead of the workload's own.
     pub think_cycles: Option<u64>,
+    /// Sections that each acquisition holds the lock for, instead of the workload's own, where it has several in an operation.
+    pub batch: Option<u64>,
     /// How the section's work varies.
     pub section_spread: Variation,
     /// How the think time varies.
@@ -71,6 +74,7 @@ impl Default for Load<'_> {
             home: Home::FirstTouch,
             section_cycles: None,
             think_cycles: None,
+            batch: None,
             section_spread: Variation::Fixed,
             think_spread: Variation::Exponential,
         }

@@ -35,6 +35,12 @@ impl Section {
     /// A section of work alone, one acquisition an operation.
     pub const EMPTY: Self =
         Self { work_cycles: 0, think_cycles: 0, lines: 0, beside_lock: false, acquisitions: 1, batch: 1 };
+
+    /// Sections of one operation.
+    #[must_use]
+    pub fn sections(&self) -> u64 {
+        self.acquisitions * self.batch
+    }
 }
 
 #[repr(C)]
@@ -54,16 +60,20 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
         (0..section.lines).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect::<Vec<_>>();
     let work = load.section_cycles.unwrap_or(section.work_cycles);
     let think = load.think_cycles.unwrap_or(section.think_cycles);
+    let (sections, batch) = (section.sections(), load.batch.unwrap_or(section.batch).max(1));
     let tally = Tally::default();
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         // Threads do not come to the lock all at once.
         M::delay(random.below(think + 1));
         while M::running() {
-            for _ in 0..section.acquisitions {
+            let mut left = sections;
+            while left > 0 {
+                let of_this_acquisition = left.min(batch);
+                left -= of_this_acquisition;
                 let work = random.time(work, load.section_spread);
                 critical::<M, _>(&guarded.lock, &tally, || {
-                    for _ in 0..section.batch {
+                    for _ in 0..of_this_acquisition {
                         if section.beside_lock {
                             guarded.beside.set(work);
                         }
@@ -73,7 +83,7 @@ pub fn run<M: Machine, L: RawLock<M>>(section: &Section, load: &Load<'_>) -> Run
                         M::delay(work);
                     }
                 });
-                M::delay(random.time(think * section.batch, load.think_spread));
+                M::delay(random.time(think * of_this_acquisition, load.think_spread));
             }
             M::note(Event::Operation);
         }

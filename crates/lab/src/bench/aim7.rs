@@ -23,12 +23,12 @@ use crate::progress::Steps;
 use ::report::{Cell, Column, Spread, Table, text};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
-use jobs::{LEFT_OUT, Source};
-use mixes::MIXES;
+use jobs::Source;
 use std::path::Path;
 use users::{DIVISOR, Round};
+use workloads::aim7::{JobMix, MIXES};
 
-pub use mixes::{Mix, select};
+pub use mixes::select;
 pub use users::{Task, user};
 
 /// What is measured.
@@ -75,7 +75,7 @@ impl UserRow {
 
 /// A mix with its numbers of users, rising.
 struct MixRows {
-    mix: &'static Mix,
+    mix: &'static JobMix,
     rows: Vec<UserRow>,
     /// Throughput did not get better any more before all numbers of users were tried.
     levelled_off: bool,
@@ -130,6 +130,13 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     drop(progress);
     let noise = watch.stop();
     let mut parts = parts(&measured, options.jobs);
+    let goes_past_cache = |rows: &MixRows| rows.mix.weight("disk_dio_rr").is_some();
+    if measured.iter().any(goes_past_cache) && !files::knows_direct(stage.path()) {
+        parts[0].notes.push(format!(
+            "The file system of {} refuses O_DIRECT (tmpfs knows it since Linux 6.6): the jobs disk_dio_* went through the page cache.",
+            stage.path().display()
+        ));
+    }
     parts[0].notes.extend(stage.remove());
     Ok(Findings {
         workload: "aim7",
@@ -175,7 +182,7 @@ fn jobs_table() -> Table {
         Column::text("weights", "weights in mixes").detail(),
     ]);
     let weights = |name: &str| {
-        let of_mix = |mix: &Mix| Some(format!("{} {}", mix.name, mix.weight(name)?));
+        let of_mix = |mix: &JobMix| Some(format!("{} {}", mix.name, mix.weight(name)?));
         MIXES.iter().filter_map(of_mix).collect::<Vec<_>>().join(", ")
     };
     for job in jobs::all() {
@@ -185,20 +192,12 @@ fn jobs_table() -> Table {
         };
         table.row([Cell::from(job.name), job.does.into(), source.into(), weights(job.name).into()]);
     }
-    for &(name, why) in LEFT_OUT {
-        table.row([
-            Cell::from(name),
-            format!("left out: {why}").into(),
-            None::<String>.into(),
-            weights(name).into(),
-        ]);
-    }
     table
 }
 
 /// Adds users until that makes throughput no better, which warms up, and then takes the runs of each number in turn.
 fn measure(
-    mix: &'static Mix,
+    mix: &'static JobMix,
     users: &[u32],
     options: &Options,
     stage: &Path,
@@ -278,17 +277,6 @@ fn parts(measured: &[MixRows], jobs_of_user: u32) -> Vec<Part> {
     let assumed: Vec<&str> =
         jobs::all().filter(|job| job.source == Source::Assumed).map(|job| job.name).collect();
     notes.push(format!("A part of what these jobs do is assumed: {}.", assumed.join(", ")));
-    let share = |rows: &MixRows| match rows.mix.share_left_out() {
-        0.0 => None,
-        share => Some(format!("{:.1} % of {}", 100.0 * share, rows.mix.name)),
-    };
-    let shares: Vec<String> = measured.iter().filter_map(share).collect();
-    if !shares.is_empty() {
-        notes.push(format!(
-            "Jobs are left out that make up {}: `--list` says which, and why.",
-            shares.join(", ")
-        ));
-    }
     let users = Part {
         key: "users",
         heading: "Job mixes of AIM7, by users".into(),
@@ -434,7 +422,7 @@ mod tests {
         let rows = |key: &str| all["tables"][key].as_array().unwrap().clone();
         assert_eq!(rows("mixes").len(), MIXES.len());
         let jobs = rows("jobs");
-        assert_eq!(jobs.len(), jobs::all().count() + LEFT_OUT.len());
+        assert_eq!(jobs.len(), jobs::all().count());
         let row = jobs.iter().find(|row| row["job"] == "sync_disk_update").unwrap();
         assert_eq!(row["weights"], "alltests 20, dbase 30, disk 20, new_dbase 10");
     }

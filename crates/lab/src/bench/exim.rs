@@ -3,8 +3,16 @@
 //! The server is the real one, if it is installed. It runs as a user without privileges, takes connections from this
 //! machine alone, and keeps everything in one directory on tmpfs, which is removed. Each client is pinned, and sends to a recipient of its
 //! own, ten messages a connection. Counted are messages that were delivered.
+//!
+//! Whoever may not do what root may runs it all the same. Root gives the server the user `nobody`; started by anybody else, it is that
+//! user. The command enters namespaces of its own for mounts, the network and processes, and first one for users if it is not root, where
+//! the system allows that (`namespaces.rs`). Then the directory is a tmpfs that nobody else sees and that the kernel frees with the last
+//! process, the loopback interface is the command's own, and the kernel ends every process of the server with its daemon, even after
+//! `kill -9`. Where a namespace is not to be had, the run goes on without it: the directory is in `/dev/shm`, and processes are found by
+//! their command lines and ended.
 
 mod client;
+mod namespaces;
 mod server;
 
 use super::findings::{Drawing, Findings, Part};
@@ -17,6 +25,7 @@ use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Native, Plan};
+use namespaces::Namespaces;
 use server::Server;
 use std::collections::HashMap;
 use std::path::Path;
@@ -65,8 +74,14 @@ fn account(accepted: u64, client: usize, mailbox: &str) -> (u64, u64) {
 }
 
 /// One run of a server of its own.
-fn round(program: &Path, directory: &Path, cores: &[u32], options: &Options) -> anyhow::Result<Run> {
-    let server = Server::start(program, directory, cores.len())?;
+fn round(
+    program: &Path,
+    directory: &Path,
+    cores: &[u32],
+    options: &Options,
+    namespaces: &Namespaces,
+) -> anyhow::Result<Run> {
+    let server = Server::start(program, directory, cores.len(), namespaces)?;
     let stop = AtomicBool::new(false);
     let sent = Mutex::new((vec![0; cores.len()], None));
     let (mut per_second, mut watched) = (f64::NAN, Ok(()));
@@ -143,6 +158,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     };
     let stage = Stage::new()?;
     stage.let_through()?;
+    let namespaces = Namespaces::enter(stage.path())?;
     let progress = bench.start(threads.len() * options.runs as usize);
     let watch = Watch::start();
     let mut rows: Vec<LoadRow> =
@@ -154,7 +170,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
             if row.failure.is_none() && !interrupt::came() {
                 number += 1;
                 let directory = stage.path().join(number.to_string());
-                match round(&program, &directory, &bench.pinned(row.clients), options) {
+                match round(&program, &directory, &bench.pinned(row.clients), options, &namespaces) {
                     _ if interrupt::came() => {}
                     Ok(run) => row.runs.push(run),
                     Err(error) => row.failure = Some(format!("{error:#}")),
@@ -184,6 +200,8 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     notes.push(
         "Exim has a new name for a message of one connection every few milliseconds, so that it takes several clients to fill a core.".into(),
     );
+    notes.push(namespaces.in_words());
+    drop(namespaces); // with what is mounted on the stage
     notes.extend(stage.remove());
     Ok(Findings {
         workload: "exim",
@@ -259,11 +277,13 @@ mod tests {
         let program = server::program().expect("it is installed");
         let stage = Stage::new().expect("a directory");
         stage.let_through().expect("it is ours");
+        let namespaces = Namespaces::enter(stage.path()).expect("some namespaces or none");
         let directory = stage.path().join("here");
-        let ran = round(&program, &directory, &bench.pinned(2), &options).expect("a run");
+        let ran = round(&program, &directory, &bench.pinned(2), &options, &namespaces).expect("a run");
         assert!(ran.accepted >= 2 * client::MESSAGES_A_CONNECTION, "{ran:?}");
         assert_eq!((ran.lost, ran.twice), (0, 0), "{ran:?}");
         assert_eq!(server::end_processes_of(&directory), 0, "the server is gone");
+        drop(namespaces);
         assert_eq!(stage.remove(), None);
     }
 }

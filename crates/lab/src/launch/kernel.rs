@@ -64,7 +64,7 @@ struct Counted<'r> {
 
 impl Counted<'_> {
     fn count(&mut self, wait: Wait) {
-        let Wait { lock, flags, spun_ns, slept_ns, acquired, stack } = wait;
+        let Wait { lock, flags, spun_ns, slept_ns, acquired, stack, released_by } = wait;
         let variable = self.symbols.variable(lock);
         let key = (if variable.is_some() { lock } else { 0 }, flags, stack);
         let (section, symbols) = (&mut self.section, &self.symbols);
@@ -80,7 +80,12 @@ impl Counted<'_> {
                 place
             }
         };
-        section.count(place, &KernelWait { object: lock, spun_ns, slept_ns, acquired });
+        let wait = KernelWait { object: lock, spun_ns, slept_ns, acquired };
+        section.count(place, &wait);
+        let releaser = released_by.and_then(|stack| symbols.release_site(&stack));
+        if let (Some(place), Some(function)) = (place, releaser) {
+            section.count_release(place, function, &wait);
+        }
     }
 
     fn note(&self, seen: Seen) {

@@ -74,6 +74,15 @@ impl<'a> Experiment<'a> {
             "{machine} has no memory node {memory_node}: it has {} from 0",
             hardware.nodes
         );
+        if self.template.batch.is_some() {
+            let several = workloads::WORKLOADS.iter().filter(|one| one.can_be_batched()).map(|one| one.name);
+            ensure_usage!(
+                self.template.workload.can_be_batched(),
+                "--per-acquisition: {} has not several sections of a lock in an operation: take one of {}",
+                self.template.workload.name,
+                several.collect::<Vec<_>>().join(", ")
+            );
+        }
         let locks = if self.sweeps_back_off { &[back_off::LOCK][..] } else { self.locks };
         ensure_usage!(
             !self.traced || locks.len() * cores.len() == 1,
@@ -206,6 +215,8 @@ pub fn workload_table() -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Unwatched;
+    use crate::simulate::sweep;
     use machine::{Counts, Run};
     use report::{Screen, every_screen};
     use simulator::Hardware;
@@ -254,6 +265,14 @@ mod tests {
                 },
                 "no memory node 8",
             ),
+            (
+                Experiment {
+                    template: Setup { batch: Some(2), ..asked().template },
+                    cores: vec![1],
+                    ..asked()
+                },
+                "--per-acquisition: counter",
+            ),
             (Experiment { threads: Some(0), cores: vec![1], ..asked() }, "0 threads"),
             (Experiment { traced: true, cores: vec![1, 2], ..asked() }, "--trace is of one run"),
         ];
@@ -261,6 +280,24 @@ mod tests {
             let error = asked.setups().expect_err(part);
             assert!(error.is::<crate::usage::UsageError>() && error.to_string().contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn an_acquisition_holds_the_lock_for_as_many_sections_as_asked() {
+        let hardware = Hardware::new(&carried::machine("opteron-8x6")).expect("a machine");
+        let find = |name| workloads::catalogue::find(name).expect("a workload");
+        let run = |name, batch| {
+            let setup = Setup { batch, ..Setup::new(&hardware, find(name), "ticket") }.on_first(2);
+            let run = sweep(&[setup], &Unwatched).expect("a run").remove(0);
+            (run.run.operations(), run.run.acquisitions())
+        };
+        assert_eq!(run("exim", Some(29)), run("exim-batched", None));
+        assert_eq!(run("exim", None), run("exim-batched", Some(1)));
+        let (messages, acquisitions) = run("exim", Some(20));
+        assert!(
+            (3 * messages..3 * messages + 6).contains(&acquisitions),
+            "20, 20 and 18 of 58: {acquisitions}"
+        );
     }
 
     #[test]
@@ -275,7 +312,7 @@ mod tests {
         let workload = workloads::catalogue::find("counter").unwrap();
         let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
         let setups = [setup("ticket-proportional"), setup("mcs")];
-        let mut measured = crate::simulate::sweep(&setups, &crate::progress::Unwatched).unwrap();
+        let mut measured = sweep(&setups, &Unwatched).unwrap();
         // What the simulator counts is its own matter: the figures are fixed.
         for (one, operations) in measured.iter_mut().zip([2_000, 1_500]) {
             let counts = |operations| Counts { operations, ..Counts::default() };
@@ -293,7 +330,7 @@ mod tests {
         let workload = workloads::catalogue::find("counter").unwrap();
         let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
         let setups = [setup("ticket-proportional"), setup("mcs")];
-        let mut measured = crate::simulate::sweep(&setups, &crate::progress::Unwatched).unwrap();
+        let mut measured = sweep(&setups, &Unwatched).unwrap();
         assert!(transaction_table(&measured).is_none(), "nobody has begun any");
         measured[0].report.elapsed_ns = 1_000;
         measured[0].report.transactions = simulator::TransactionCounts {

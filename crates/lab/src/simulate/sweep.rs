@@ -34,6 +34,8 @@ pub struct Setup<'a> {
     pub section_cycles: Option<u64>,
     /// Cycles of think time, instead of the workload's.
     pub think_cycles: Option<u64>,
+    /// Sections that each acquisition holds the lock for, instead of the workload's.
+    pub batch: Option<u64>,
     /// How the think time varies.
     pub spread: Variation,
     /// Polls for real where a waiter would be parked.
@@ -58,6 +60,7 @@ impl<'a> Setup<'a> {
             memory_node: 0,
             section_cycles: None,
             think_cycles: None,
+            batch: None,
             spread: Variation::Exponential,
             really_poll: false,
             trace_records: 0,
@@ -81,6 +84,7 @@ impl<'a> Setup<'a> {
             home: Home::Node(self.memory_node),
             section_cycles: self.section_cycles,
             think_cycles: self.think_cycles,
+            batch: self.batch,
             think_spread: self.spread,
             ..Load::default()
         };

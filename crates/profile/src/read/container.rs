@@ -12,9 +12,9 @@ use super::mappings::{Mapping, Mappings, Paths};
 use super::{Error, Profile};
 use crate::format::{
     BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, KERNEL_LOCK_LENGTH, KernelLock,
-    KernelLockValues, KernelStack, KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues,
-    MAGIC, NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues,
-    ThreadValues, Type, UNIT, VERSION, split_head,
+    KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack, KernelStackValues, KernelWatchValues,
+    LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES,
+    Quantity, RunValues, TaskValues, ThreadValues, Type, UNIT, VERSION, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -124,6 +124,8 @@ pub(crate) struct KernelRecords {
     pub(crate) locks: Vec<(KernelLockValues, Vec<(usize, u64)>)>,
     /// Stacks, with the addresses of their functions, innermost first.
     pub(crate) stacks: Vec<(KernelStackValues, Vec<u64>)>,
+    /// Releases by lock and function.
+    pub(crate) releases: Vec<KernelReleaseValues>,
     /// Names by address.
     pub(crate) symbols: HashMap<u64, String>,
 }
@@ -462,6 +464,8 @@ impl<'p> Parser<'p> {
         } else if is(Type::KernelStack) {
             let (values, functions) = record.split_at(KernelStack::LENGTH);
             begun.kernel.stacks.push((KernelStackValues::decode(values), words(functions).collect()));
+        } else if is(Type::KernelRelease) {
+            begun.kernel.releases.push(KernelReleaseValues::decode(record));
         } else if is(Type::KernelSymbol) {
             self.space = self.space.checked_sub(1).ok_or_else(|| too_many("names of the kernel"))?;
             let name = String::from_utf8_lossy(payload.get(8..).unwrap_or_default());
@@ -530,6 +534,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Task, 104)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)
+        | of(Type::KernelRelease, KernelRelease::LENGTH)
 }
 
 /// `None` when there are more than `space`.

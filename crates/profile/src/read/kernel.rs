@@ -54,6 +54,19 @@ pub struct KernelRow {
     pub share: Option<f64>,
     /// The stacks that waited, by time, most first.
     pub calls: Vec<KernelCalls>,
+    /// Who released the lock for them, by time, most first; none where the kernel does not tell.
+    pub released_by: Vec<KernelReleaser>,
+}
+
+/// The waits for a lock that were ended by releases in one function.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelReleaser {
+    /// The function that released the lock. Safe to print.
+    pub function: String,
+    /// Waits that are over.
+    pub waits: u64,
+    /// Time in them, ns.
+    pub waited_ns: f64,
 }
 
 /// The waits for a lock from one stack.
@@ -127,7 +140,7 @@ impl KernelRecords {
         let machine = watch.machine != 0;
         let elapsed_ns = watch.last_ns.saturating_sub(watch.first_ns) as f64;
         let whole_ns = if machine { watch.cores as f64 * elapsed_ns } else { threads_ns };
-        let mut calls = self.calls_by_lock();
+        let (mut calls, mut releasers) = (self.calls_by_lock(), self.releasers_by_lock());
         let mut rows: Vec<KernelRow> = self
             .locks
             .iter()
@@ -147,6 +160,7 @@ impl KernelRecords {
                     wait,
                     spun_ns: lock.spun_ns as f64,
                     calls: calls.remove(&lock.number).unwrap_or_default(),
+                    released_by: releasers.remove(&lock.number).unwrap_or_default(),
                 }
             })
             .collect();
@@ -175,6 +189,21 @@ impl KernelRecords {
         }
         for calls in by_lock.values_mut() {
             calls.sort_by(|a, b| b.waited_ns.total_cmp(&a.waited_ns));
+        }
+        by_lock
+    }
+
+    fn releasers_by_lock(&self) -> HashMap<u64, Vec<KernelReleaser>> {
+        let mut by_lock: HashMap<u64, Vec<KernelReleaser>> = HashMap::new();
+        for release in &self.releases {
+            by_lock.entry(release.lock).or_default().push(KernelReleaser {
+                function: self.name(release.address),
+                waits: release.waits,
+                waited_ns: release.wait_ns as f64,
+            });
+        }
+        for releasers in by_lock.values_mut() {
+            releasers.sort_by(|a, b| b.waited_ns.total_cmp(&a.waited_ns));
         }
         by_lock
     }

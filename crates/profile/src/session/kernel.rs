@@ -12,7 +12,8 @@ use rustix::time::ClockId;
 use super::{Recording, clock_ns};
 use crate::arena::{Block, Need};
 use crate::format::{
-    KERNEL_LOCK_LENGTH, KernelLock, KernelStack, KernelWatch, Process, ProcessValues, Type, head,
+    KERNEL_LOCK_LENGTH, KernelLock, KernelRelease, KernelStack, KernelWatch, Process, ProcessValues, Type,
+    head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -49,6 +50,8 @@ pub struct KernelSection<'r> {
     stacks: Vec<&'r KernelStack>,
     /// The place in `stacks` by lock and functions.
     by_functions: HashMap<(usize, Box<[u64]>), usize>,
+    /// By lock and function.
+    releases: HashMap<(usize, u64), &'r KernelRelease>,
     /// Addresses that have a name in the file.
     named: HashSet<u64>,
 }
@@ -105,6 +108,7 @@ impl<'r> KernelSection<'r> {
             by_kind: HashMap::new(),
             stacks: Vec::new(),
             by_functions: HashMap::new(),
+            releases: HashMap::new(),
             named: HashSet::new(),
         })
     }
@@ -224,6 +228,29 @@ impl<'r> KernelSection<'r> {
         let stack = self.stacks[stack];
         add(&stack.waits, 1);
         add(&stack.wait_ns, total_ns);
+    }
+
+    /// Counts a wait for the release that ended it, which the function at this address made. Without space it is left out: the wait itself
+    /// is counted.
+    pub fn count_release(&mut self, lock: StackOfLock, (address, name): (u64, &str), wait: &KernelWait) {
+        let key = (lock.lock, address);
+        let known = self.releases.get(&key).copied();
+        if let Some(record) = known.or_else(|| self.add_release(key, name)) {
+            add(&record.waits, 1);
+            add(&record.wait_ns, wait.spun_ns.saturating_add(wait.slept_ns));
+        }
+    }
+
+    fn add_release(&mut self, key: (usize, u64), name: &str) -> Option<&'r KernelRelease> {
+        self.name(key.1, name)?;
+        let start = self.take(KernelRelease::LENGTH)?;
+        // SAFETY: as in `add_lock`.
+        let record = unsafe { &*start.cast::<KernelRelease>() };
+        record.lock.store(key.0 as u64 + 1, Relaxed);
+        record.address.store(key.1, Relaxed);
+        record.head.store(head(Type::KernelRelease, KernelRelease::LENGTH), Ordering::Release);
+        self.releases.insert(key, record);
+        Some(record)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files and directories, on tmpfs.
 
+use self::Way::{Cached, Direct, Synchronous};
 use super::jobs::{Job, Session, Source::Assumed, Source::Public};
 use rustix::fs::Dir;
 use std::fs::{self, File, OpenOptions};
@@ -14,24 +15,58 @@ pub(super) const JOBS: &[Job] = &[
     Job { name: "link_test", does: "63 links to a file removed and made again", source: Public, run: link_test },
     Job { name: "dir_rtns_1", does: "10,000 entries read of /bin", source: Public, run: dir_rtns_1 },
     Job { name: "disk_src", does: "75 files of a tree looked up, and 75 created and removed", source: Assumed, run: disk_src },
-    Job { name: "disk_rd", does: "a file written, then read block by block", source: Public, run: |s| read(s, Order::Sequential) },
-    Job { name: "disk_rr", does: "a file written, then as many blocks of it read at random", source: Public, run: |s| read(s, Order::Random) },
-    Job { name: "disk_wrt", does: "a file written block by block", source: Public, run: |s| write(s, 1, 0) },
-    Job { name: "disk_rw", does: "a file written, then as many blocks of it at random", source: Public, run: |s| rewrite(s, 1, 0) },
-    Job { name: "disk_cp", does: "a file that all users share copied to one of the user's own", source: Public, run: |s| copy(s, 1, 0) },
-    Job { name: "disk_brd", does: "disk_rd without the disks written out before", source: Assumed, run: |s| read(s, Order::Sequential) },
-    Job { name: "disk_brr", does: "disk_rr without the disks written out before", source: Public, run: |s| read(s, Order::Random) },
-    Job { name: "disk_bwrt", does: "disk_wrt without the disks written out before", source: Assumed, run: |s| write(s, 1, 0) },
-    Job { name: "disk_brw", does: "disk_rw without the disks written out before", source: Assumed, run: |s| rewrite(s, 1, 0) },
-    Job { name: "disk_bcp", does: "disk_cp without the disks written out before", source: Assumed, run: |s| copy(s, 1, 0) },
-    Job { name: "sync_disk_wrt", does: "half a file written, each block by O_SYNC", source: Public, run: |s| write(s, 2, libc::O_SYNC) },
-    Job { name: "sync_disk_rw", does: "half a file written, then as many blocks at random by O_SYNC", source: Public, run: |s| rewrite(s, 2, libc::O_SYNC) },
-    Job { name: "sync_disk_cp", does: "half of the shared file copied by O_SYNC", source: Public, run: |s| copy(s, 2, libc::O_SYNC) },
+    Job { name: "disk_rd", does: "a file written, then read block by block", source: Public, run: |s| read(s, Order::Sequential, Cached) },
+    Job { name: "disk_rr", does: "a file written, then as many blocks of it read at random", source: Public, run: |s| read(s, Order::Random, Cached) },
+    Job { name: "disk_wrt", does: "a file written block by block", source: Public, run: |s| write(s, 1, Cached) },
+    Job { name: "disk_rw", does: "a file written, then as many blocks of it at random", source: Public, run: |s| rewrite(s, 1, Cached) },
+    Job { name: "disk_cp", does: "a file that all users share copied to one of the user's own", source: Public, run: |s| copy(s, 1, Cached) },
+    Job { name: "disk_brd", does: "disk_rd without the disks written out before", source: Assumed, run: |s| read(s, Order::Sequential, Cached) },
+    Job { name: "disk_brr", does: "disk_rr without the disks written out before", source: Public, run: |s| read(s, Order::Random, Cached) },
+    Job { name: "disk_bwrt", does: "disk_wrt without the disks written out before", source: Assumed, run: |s| write(s, 1, Cached) },
+    Job { name: "disk_brw", does: "disk_rw without the disks written out before", source: Assumed, run: |s| rewrite(s, 1, Cached) },
+    Job { name: "disk_bcp", does: "disk_cp without the disks written out before", source: Assumed, run: |s| copy(s, 1, Cached) },
+    Job { name: "disk_dio_rd", does: "the file that all users share read block by block by O_DIRECT", source: Public, run: read_direct },
+    Job { name: "disk_dio_rr", does: "a file written, then as many blocks of it read at random by O_DIRECT", source: Public, run: |s| read(s, Order::Random, Direct) },
+    Job { name: "disk_dio_wrt", does: "a file written block by block by O_DIRECT (in AIM7's sources a slip leaves it empty)", source: Assumed, run: |s| write(s, 1, Direct) },
+    Job { name: "disk_dio_rw", does: "a file written, then as many blocks of it at random by O_DIRECT", source: Public, run: |s| rewrite(s, 1, Direct) },
+    Job { name: "disk_dio_cp", does: "disk_cp by O_DIRECT (in AIM7's sources a slip leaves the copy empty)", source: Assumed, run: |s| copy(s, 1, Direct) },
+    Job { name: "sync_disk_wrt", does: "half a file written, each block by O_SYNC", source: Public, run: |s| write(s, 2, Synchronous) },
+    Job { name: "sync_disk_rw", does: "half a file written, then as many blocks at random by O_SYNC", source: Public, run: |s| rewrite(s, 2, Synchronous) },
+    Job { name: "sync_disk_cp", does: "half of the shared file copied by O_SYNC", source: Public, run: |s| copy(s, 2, Synchronous) },
     Job { name: "sync_disk_update", does: "a file written, then half as many blocks read at random and written behind by O_SYNC", source: Public, run: update },
 ];
 
 /// Bytes of a block.
 const BLOCK: usize = 1024;
+
+/// How a file is read or written.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Cached,
+    Synchronous,
+    Direct,
+}
+
+impl Way {
+    /// The flags of open(2).
+    fn flags(self, session: &Session) -> i32 {
+        match self {
+            Cached => 0,
+            Synchronous => libc::O_SYNC,
+            Direct => session.direct,
+        }
+    }
+}
+
+/// A block at the beginning of a page, as O_DIRECT wants it.
+#[repr(align(4096))]
+struct Block([u8; BLOCK]);
+
+impl Block {
+    fn of(byte: u8) -> Self {
+        Self([byte; BLOCK])
+    }
+}
 
 /// Blocks of a file, which AIM7 asks for; its own mixes name 10 KiB to 10 MiB.
 const BLOCKS: u32 = 1_000;
@@ -66,6 +101,12 @@ pub(super) fn prepare(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the file system of a directory that [`prepare`] has filled knows O_DIRECT, with blocks of AIM7's size.
+pub(super) fn knows_direct(directory: &Path) -> bool {
+    let opened = File::options().read(true).custom_flags(libc::O_DIRECT).open(directory.join(COMMON));
+    opened.and_then(|mut file| file.read_exact(&mut Block::of(0).0)).is_ok()
+}
+
 /// A file of the user's own, removed at the end.
 struct Own(PathBuf);
 
@@ -82,7 +123,8 @@ impl Own {
     fn write(&self, blocks: u32, flags: i32) -> io::Result<()> {
         let mut file =
             self.open(File::options().write(true).create(true).truncate(true).custom_flags(flags))?;
-        (0..blocks).try_for_each(|_| file.write_all(&[b'b'; BLOCK]))
+        let block = Block::of(b'b');
+        (0..blocks).try_for_each(|_| file.write_all(&block.0))
     }
 }
 
@@ -147,43 +189,52 @@ fn seek_block(session: &mut Session, file: &mut File, blocks: u32) -> io::Result
     file.seek(SeekFrom::Start(block as u64)).map(drop)
 }
 
-fn read(session: &mut Session, order: Order) -> io::Result<()> {
+fn read(session: &mut Session, order: Order, way: Way) -> io::Result<()> {
     let (own, blocks) = (Own::new(session), session.times(BLOCKS));
     own.write(blocks, 0)?;
-    let mut file = own.open(File::options().read(true))?;
-    let mut block = [0; BLOCK];
+    let mut file = own.open(File::options().read(true).custom_flags(way.flags(session)))?;
+    let mut block = Block::of(0);
     for _ in 0..blocks {
         if order == Order::Random {
             seek_block(session, &mut file, blocks)?;
         }
-        file.read_exact(black_box(&mut block))?;
+        file.read_exact(black_box(&mut block.0))?;
     }
     Ok(())
 }
 
-fn write(session: &mut Session, parts: u32, flags: i32) -> io::Result<()> {
-    Own::new(session).write(session.times(BLOCKS / parts), flags)
+fn read_direct(session: &mut Session) -> io::Result<()> {
+    let mut file = File::options().read(true).custom_flags(session.direct).open(session.shared(COMMON))?;
+    let mut block = Block::of(0);
+    (0..session.times(BLOCKS)).try_for_each(|_| file.read_exact(black_box(&mut block.0)))
 }
 
-fn rewrite(session: &mut Session, parts: u32, flags: i32) -> io::Result<()> {
+fn write(session: &mut Session, parts: u32, way: Way) -> io::Result<()> {
+    Own::new(session).write(session.times(BLOCKS / parts), way.flags(session))
+}
+
+fn rewrite(session: &mut Session, parts: u32, way: Way) -> io::Result<()> {
     let (own, blocks) = (Own::new(session), session.times(BLOCKS / parts));
     own.write(blocks, 0)?;
-    let mut file = own.open(File::options().write(true).custom_flags(flags))?;
+    let mut file = own.open(File::options().write(true).custom_flags(way.flags(session)))?;
+    let block = Block::of(b'r');
     for _ in 0..blocks {
         seek_block(session, &mut file, blocks)?;
-        file.write_all(&[b'r'; BLOCK])?;
+        file.write_all(&block.0)?;
     }
     Ok(())
 }
 
-fn copy(session: &mut Session, parts: u32, flags: i32) -> io::Result<()> {
+fn copy(session: &mut Session, parts: u32, way: Way) -> io::Result<()> {
     let own = Own::new(session);
-    let mut from = File::open(session.shared(COMMON))?;
+    let flags = way.flags(session);
+    let from_flags = if way == Direct { flags } else { 0 };
+    let mut from = File::options().read(true).custom_flags(from_flags).open(session.shared(COMMON))?;
     let mut to = own.open(File::options().write(true).create_new(true).custom_flags(flags))?;
-    let mut block = [0; BLOCK];
+    let mut block = Block::of(0);
     for _ in 0..session.times(BLOCKS / parts) {
-        from.read_exact(&mut block)?;
-        to.write_all(&block)?;
+        from.read_exact(&mut block.0)?;
+        to.write_all(&block.0)?;
     }
     Ok(())
 }

@@ -1,12 +1,14 @@
-//! Routines of libraries: numbers, equations, strings, sorting.
+//! Routines of libraries: numbers, equations, strings, sorting, jumps.
 
 use super::jobs::{Job, Session, Source::Assumed, Source::Public};
+use std::arch::naked_asm;
 use std::hint::black_box;
 use std::io;
 
 #[rustfmt::skip] // a table
 pub(super) const JOBS: &[Job] = &[
     Job { name: "array_rtns", does: "20 systems of 5 to 100 linear equations solved", source: Public, run: array_rtns },
+    Job { name: "jmp_test", does: "1,000 jumps by setjmp and longjmp", source: Public, run: jmp_test },
     Job { name: "matrix_rtns", does: "100 points transformed by 4 x 4 matrices", source: Public, run: matrix_rtns },
     Job { name: "new_raph", does: "200 zeros found by Newton and Raphson's method", source: Public, run: new_raph },
     Job { name: "num_rtns_1", does: "100 rounds of exponentials, logarithms, powers, roots, remainders and roundings", source: Public, run: num_rtns_1 },
@@ -49,6 +51,83 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
         rows[column] = scaled;
     }
     rows.into_iter().map(|row| row[size]).collect()
+}
+
+unsafe extern "C" {
+    fn _setjmp();
+    fn longjmp();
+}
+
+/// Where setjmp keeps registers: no smaller than the C library's `jmp_buf` on any architecture.
+type JumpBuffer = [u64; 64];
+
+/// Saves its place by setjmp and jumps back to it by longjmp, as often as `times` says.
+///
+/// All of it is assembly, since the compiler knows no function that returns twice: what it sees is one call that returns once. There
+/// is no frame of Rust between the two ends of a jump. setjmp is called anew for each jump, so that the registers that longjmp puts back
+/// are as they are.
+///
+/// # Safety
+///
+/// `times` is not zero.
+#[unsafe(naked)]
+unsafe extern "C" fn jump(buffer: &mut JumpBuffer, times: u64) {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "push rbx",
+        "push rbp",
+        "sub rsp, 8",
+        "mov rbx, rdi",
+        "mov rbp, rsi",
+        "2:",
+        "mov rdi, rbx",
+        "call {setjmp}",
+        "test eax, eax",
+        "jnz 3f",
+        "mov rdi, rbx",
+        "mov esi, 1",
+        "call {longjmp}",
+        "ud2",
+        "3:",
+        "dec rbp",
+        "jnz 2b",
+        "add rsp, 8",
+        "pop rbp",
+        "pop rbx",
+        "ret",
+        setjmp = sym _setjmp,
+        longjmp = sym longjmp,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "stp x19, x20, [sp, #16]",
+        "mov x29, sp",
+        "mov x19, x0",
+        "mov x20, x1",
+        "2:",
+        "mov x0, x19",
+        "bl {setjmp}",
+        "cbnz w0, 3f",
+        "mov x0, x19",
+        "mov w1, #1",
+        "bl {longjmp}",
+        "3:",
+        "subs x20, x20, #1",
+        "b.ne 2b",
+        "ldp x19, x20, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+        setjmp = sym _setjmp,
+        longjmp = sym longjmp,
+    );
+}
+
+fn jmp_test(session: &mut Session) -> io::Result<()> {
+    let mut buffer: JumpBuffer = [0; 64];
+    // SAFETY: at least one time.
+    unsafe { jump(&mut buffer, session.times(1_000).into()) };
+    Ok(())
 }
 
 fn array_rtns(session: &mut Session) -> io::Result<()> {

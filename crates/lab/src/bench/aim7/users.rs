@@ -4,7 +4,7 @@
 //! begin at once; it says `done` with its CPU time, or `failed` with the reason.
 
 use super::jobs::Session;
-use super::mixes::Mix;
+use super::mixes::jobs_of_user;
 use super::{files, memory};
 use crate::bench::timing::CUT_SHORT;
 use crate::launch::supervise::kill_group;
@@ -18,6 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use workloads::aim7::JobMix;
 
 /// The words behind `contend bench` that make the command a user.
 const PROGRAM: &str = "aim7-user";
@@ -36,7 +37,7 @@ const FAILED: &str = "failed";
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     /// The mix that its jobs are of.
-    pub mix: &'static Mix,
+    pub mix: &'static JobMix,
     /// How many jobs.
     pub jobs: u32,
     /// Decides their order, and what is random in them.
@@ -54,7 +55,7 @@ pub fn user(task: Task, parent: u32) -> anyhow::Result<()> {
     }
     memory::remove_ipc(std::process::id()); // of a process that had this number before, and was killed
     let mut session = Session::new(&std::env::current_dir()?, DIVISOR, task.seed);
-    let mut jobs = task.mix.jobs(task.jobs);
+    let mut jobs = jobs_of_user(task.mix, task.jobs);
     session.shuffle(&mut jobs);
     say(READY)?;
     io::stdin().read_to_end(&mut Vec::new())?;

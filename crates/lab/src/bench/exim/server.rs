@@ -1,7 +1,9 @@
 //! Exim with a configuration of its own: on loopback, with spool, log and mailboxes in one directory, as a user without privileges.
 
 use super::client::recipient;
+use super::namespaces::{Namespaces, unshare};
 use anyhow::Context as _;
+use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,6 +11,8 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What Debian and others call it.
@@ -49,6 +53,8 @@ pub(super) struct Server {
     daemon: Child,
     directory: PathBuf,
     pub(super) port: u16,
+    /// Keeps the thread alive that started the daemon.
+    _keeps: Sender<Infallible>,
 }
 
 impl Server {
@@ -56,7 +62,12 @@ impl Server {
     ///
     /// # Errors
     /// It does not start, or accepts no connection within some seconds.
-    pub(super) fn start(program: &Path, directory: &Path, recipients: usize) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        program: &Path,
+        directory: &Path,
+        recipients: usize,
+        namespaces: &Namespaces,
+    ) -> anyhow::Result<Self> {
         let user = User::without_privileges();
         let port = free_port().context("there is no free port on loopback")?;
         let made =
@@ -80,8 +91,9 @@ impl Server {
         command.stdout(output.try_clone()?).stderr(output).current_dir("/").env_clear();
         // SAFETY: system calls alone, between fork and exec.
         unsafe { command.pre_exec(move || become_unprivileged(user)) };
-        let daemon = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let mut server = Self { daemon, directory: directory.to_owned(), port };
+        let (daemon, keeps) = start_in_thread(command, namespaces.processes);
+        let daemon = daemon.with_context(|| format!("cannot start {}", program.display()))?;
+        let mut server = Self { daemon, directory: directory.to_owned(), port, _keeps: keeps };
         server.await_ready()?;
         Ok(server)
     }
@@ -96,7 +108,7 @@ impl Server {
                 "exim accepts no connection: {}",
                 self.complaint()
             );
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
@@ -145,7 +157,7 @@ impl Drop for Server {
         const LONGEST: Duration = Duration::from_secs(5);
         let began = Instant::now();
         while end_processes_of(&self.directory) > 0 && began.elapsed() < LONGEST {
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }
@@ -176,6 +188,19 @@ pub(super) fn end_processes_of(directory: &Path) -> usize {
         }
     }
     ours.len()
+}
+
+/// Starts the daemon from a thread that lives until the sender is dropped: the daemon ends with it, as its parent, and only the
+/// children of that thread are in a new namespace for processes. The daemon is the first process there, with which all others end.
+fn start_in_thread(mut command: Command, own_processes: bool) -> (io::Result<Child>, Sender<Infallible>) {
+    let (started, daemon) = channel();
+    let (keeps, dropped) = channel();
+    thread::spawn(move || {
+        let entered = if own_processes { unshare(libc::CLONE_NEWPID) } else { Ok(()) };
+        let _ = started.send(entered.and_then(|()| command.spawn())); // the receiver waits for it
+        let _ = dropped.recv(); // nothing comes
+    });
+    (daemon.recv().expect("the thread sends before it waits"), keeps)
 }
 
 /// Gives up what a process between fork and exec may do, for good, and has it end with its parent.

@@ -97,6 +97,7 @@ mod tests {
             slept_ns: 1_000_000,
             acquired: true,
             stack: stack.into(),
+            released_by: None,
         };
         let mut callers = Callers::default();
         for wait in [wait(4, &[0x1010]), wait(1, &[0x2010, 0x3010]), wait(4, &[0x1020]), wait(1, &[])] {

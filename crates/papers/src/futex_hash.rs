@@ -25,7 +25,7 @@ const COUNTED_NS: u64 = 4_000_000;
 const BETWEEN_WAKES_NS: [u64; 3] = [1_000, 3_000, 10_000];
 
 /// A critical section of a pair's lock, and the time between two of a thread: assumed.
-const SECTION_NS: u64 = 500;
+const SECTION_NS: u64 = 2_000;
 
 /// A table as a kernel had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

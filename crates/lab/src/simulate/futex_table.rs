@@ -25,7 +25,7 @@ mod tests {
     use locks::{BUCKETS_FOR_EACH_CORE, Barrier, Condvar, Futex, GlibcMutex, RawLock, Semaphore, Timeout};
     use machine::Ordering::Relaxed;
     use machine::{Clock, Deadline, Event, Integer, Machine, Placed, PlainCell, Plan, Slept, Word};
-    use simulator::{Hardware, Simulation};
+    use simulator::{Hardware, PS_PER_NS, Simulation};
     use std::sync::Mutex;
     use topology::carried;
 
@@ -160,7 +160,10 @@ mod tests {
     fn locks_that_sleep_run_on_it_with_more_threads_than_cores_the_same_way_each_time() {
         const LOCKS: [&str; 8] =
             ["futex", "best", "rw", "mutex", "tp-futex", "rwsem", "glibc-mutex", "glibc-rwlock"];
-        let (hardware, counter) = (machine("opteron-8x6"), workloads::catalogue::find("counter").unwrap());
+        let counter = workloads::catalogue::find("counter").unwrap();
+        let mut hardware = machine("opteron-8x6");
+        // Threads lose their cores while they hold the lock, so that those that spin while the owner runs sleep, too.
+        (hardware.time_slice, hardware.tick) = (10 * NS_PER_US * PS_PER_NS, 0);
         let setups = LOCKS.map(|lock| Setup {
             places: (0..24).map(|thread| thread % 8).collect(),
             duration_ns: 400_000,
@@ -169,13 +172,16 @@ mod tests {
         });
         let [once, again] = [(); 2].map(|()| sweep(&setups, &Unwatched).expect("every lock runs"));
         for (one, other) in once.iter().zip(&again) {
-            assert!(one.run.operations() > 0 && one.report.totals.sleeps > 0, "{}", one.lock);
+            assert!(one.run.operations() > 0, "{}", one.lock);
+            assert!(one.report.totals.sleeps > 0, "nobody sleeps for {}", one.lock);
             assert_eq!(one.json(false), other.json(false));
         }
     }
 
     /// Sections of 40 pairs of threads, each pair with a lock of its own.
     fn sections_of_pairs(buckets: Option<usize>) -> u64 {
+        /// Of a section, and of the time between two of a thread.
+        const CYCLES: u64 = 4_000;
         #[repr(align(64))]
         struct OnLine(GlibcMutex<Simulated>);
         let hardware = machine("cs900x8");
@@ -183,11 +189,11 @@ mod tests {
         let run = || {
             let lock = |_| Placed::<_, Simulated>::new(OnLine(GlibcMutex::NEW), Home::FirstTouch);
             let locks: Vec<_> = (0..cores.len() / 2).map(lock).collect();
-            let run = Simulated::run(&Plan::on(&cores).lasting(200 * NS_PER_US), &|core| {
+            let run = Simulated::run(&Plan::on(&cores).lasting(500 * NS_PER_US), &|core| {
                 while Simulated::running() {
-                    locks[core / 2].0.critical(|| Simulated::delay(1_000));
+                    locks[core / 2].0.critical(|| Simulated::delay(CYCLES));
                     Simulated::note(Event::Operation);
-                    Simulated::delay(1_000);
+                    Simulated::delay(CYCLES);
                 }
             });
             run.operations()
@@ -203,7 +209,7 @@ mod tests {
         let many = BUCKETS_FOR_EACH_CORE * 128;
         let [one, some, many] = [1, 16, many].map(|buckets| sections_of_pairs(Some(buckets)) as f64);
         let fixed = sections_of_pairs(None) as f64;
-        assert!(2.0 * one < some && some < many, "{one}, {some} and {many} sections");
+        assert!(1.1 * one < some && 1.1 * some < many, "{one}, {some} and {many} sections");
         assert!((many / fixed - 1.0).abs() < 0.05, "{many} sections, {fixed} at fixed costs");
     }
 }

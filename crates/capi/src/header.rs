@@ -191,7 +191,7 @@ int contend_once_call(contend_once_t *once, void (*what)(void));
    new makes a table for so many threads, grow lets it become one for more while it is used; new gives NULL, grow ENOMEM, for more than
    4,194,304. free: nobody sleeps in the table, and nobody uses it again.
    wait may end without a wake-up: look at the word again. EAGAIN: it holds something else than expected. clockwait gives ETIMEDOUT at
-   its deadline. wake wakes at most so many, the first that came first, and gives how many; the word may be gone by then. */
+   its deadline. wake wakes at most so many, those that came first, and gives how many; the word may be gone by then. */
 typedef struct contend_wait_table contend_wait_table_t;
 contend_wait_table_t *contend_wait_table_new(size_t threads);
 int contend_wait_table_grow(contend_wait_table_t *table, size_t threads);

@@ -248,8 +248,8 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
              simulated is one word on which nobody waits, and for which all cores ask for wake-ups, at three rates."
                 .into(),
             format!(
-                "Locks of pairs are glibc's, one for two threads, with {SECTION_NS} ns inside and {SECTION_NS} ns outside (assumed), relative to sleeps at \
-                 fixed costs. In a table all sleeps and wake-ups go through the bucket of their lock, which other locks have too."
+                "Locks of pairs are glibc's, one for two threads, with {SECTION_NS} ns inside and {SECTION_NS} ns outside (assumed), \
+                 relative to sleeps at fixed costs. In a table all sleeps and wake-ups go through the bucket of their lock, which other locks have too."
             ),
             "256 packed buckets lie on one memory node, whose directory answers all requests for them. What a request occupies it for is \
              assumed (home_occupancy in the machine file), and the rows that the machine is fitted to, of one line each, do not tell: \

@@ -187,6 +187,7 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
         (2, &["predict", profile, "--lock", "elided", "--transactions", "--engine", "chain"]),
         (2, &["predict", profile, "--what-if", "lock=elided"]),
         (2, &["simulate", "counter", "--cores", "49"]),
+        (2, &["simulate", "counter", "--buckets", "3"]),
         (2, &["bench", "regimes", "--simulated", "--cores", "49..60", "--machine", "opteron-8x6"]),
         (2, &["bench", "regimes", "--simulated", "--section", "500cycles"]),
         (2, &["bench", "regimes", "--simulated", "--lock", "posix-mutex"]),
@@ -244,6 +245,12 @@ fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
     assert_eq!(contend(&line).stdout, contend(&line).stdout);
     let with_times = contend(&[&line[..], &["--host-times"]].concat());
     assert!(json(&with_times)["runs"][0]["host"]["seconds"].is_number());
+    assert!(json(&with_times)["buckets"].is_null(), "sleepers are in no table");
+    let sleeping = ["simulate", "counter", "--cores", "2", "--threads", "4", "--duration", "50us"];
+    let in_table = ["--lock", "glibc-mutex", "--buckets", "default", "--json"];
+    let tables = [(); 2].map(|()| contend(&[&sleeping[..], &in_table].concat()));
+    assert_eq!(tables[0].stdout, tables[1].stdout);
+    assert_eq!(json(&tables[0])["buckets"], 16_384, "256 for each of 48 cores, as a power of two");
     let all = json(&contend(&["simulate", "--list", "--json"]));
     assert!(all.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "mempop")), "{all}");
 }

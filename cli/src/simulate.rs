@@ -8,6 +8,7 @@ use lab::names;
 use lab::simulate::{
     Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
 };
+use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Plot, Screen};
 use simulator::Hardware;
@@ -28,6 +29,7 @@ use workloads::{Variation, Workload};
   contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
   contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
   contend simulate exim --lock ticket --per-acquisition 8     # eight sections for each acquisition
+  contend simulate counter --lock futex --cores 8 --threads 32 --buckets default  # sleepers in a table
   contend simulate fig10 --sweep-back-off --cores 8,24,48     # the constant of ticket-proportional
   contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev")]
 pub(crate) struct Args {
@@ -84,6 +86,10 @@ pub(crate) struct Args {
     /// Give the machine the transactional memory of xeon-e5-2680v4x2, if it has none
     #[arg(long)]
     transactions: bool,
+    /// Keep sleepers in the shipped wait table, with so many buckets, a power of two, or `default`, 256 for each core: its lines and
+    /// the locks of its buckets are simulated, instead of sleeps and wake-ups at a fixed cost
+    #[arg(long, value_name = "N", value_parser = buckets)]
+    buckets: Option<Buckets>,
     /// Poll for real where a waiter would be parked: slower, with the same outcome
     #[arg(long)]
     really_poll: bool,
@@ -99,6 +105,22 @@ pub(crate) struct Args {
     /// Write a trace of the first run's start, which Perfetto and Chrome read; give one lock and one number of cores
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+/// Buckets of the wait table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Buckets {
+    Default,
+    Number(usize),
+}
+
+impl Buckets {
+    fn on(self, hardware: &Hardware) -> usize {
+        match self {
+            Self::Default => (BUCKETS_FOR_EACH_CORE * hardware.cores()).next_power_of_two(),
+            Self::Number(number) => number,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -120,6 +142,17 @@ fn workload(name: &str) -> Result<&'static Workload, String> {
 
 fn lock(name: &str) -> Result<&'static str, String> {
     names::simulated_lock(name).map(|lock| lock.name)
+}
+
+/// Reads a number of buckets.
+fn buckets(text: &str) -> Result<Buckets, String> {
+    /// Each takes a line of the simulation's memory.
+    const MOST: usize = 1 << 20;
+    match text.parse() {
+        Ok(number) if (1..=MOST).contains(&number) && number.is_power_of_two() => Ok(Buckets::Number(number)),
+        Err(_) if text == "default" => Ok(Buckets::Default),
+        _ => Err(format!("buckets are a power of two up to {MOST}, or `default`: write 1, 16 or 32768")),
+    }
 }
 
 /// Reads the work of a section. What lines it touches is the workload's own.
@@ -165,6 +198,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         batch: args.per_acquisition,
         spread: args.spread.into(),
         really_poll: args.really_poll,
+        futex_buckets: args.buckets.map(|buckets| buckets.on(&hardware)),
         ..Setup::new(&hardware, workload, args.lock.first().copied().unwrap_or(back_off::LOCK))
     };
     let experiment = Experiment {
@@ -199,14 +233,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Prints runs, and draws their curves.
 fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> anyhow::Result<()> {
-    let Setup { workload, hardware, .. } = experiment.template;
+    let Setup { workload, hardware, futex_buckets, .. } = experiment.template;
     let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
         std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        let out = serde_json::json!({
+        let mut out = serde_json::json!({
             "workload": workload.name,
             "source": workload.source,
             "machine": hardware.name,
@@ -215,10 +249,15 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
             "runs": measured.iter().map(|one| one.json(args.host_times)).collect::<Vec<_>>(),
             "cut_short": interrupt::came(),
         });
+        if let Some(buckets) = futex_buckets {
+            out["buckets"] = buckets.into();
+        }
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         let screen = Screen::stdout();
-        println!("{}", screen.fit(&format!("{title}, seed {}: {}\n", args.seed, workload.summary)));
+        let sleepers =
+            futex_buckets.map_or(String::new(), |buckets| format!(", sleepers in {buckets} buckets"));
+        println!("{}", screen.fit(&format!("{title}, seed {}{sleepers}: {}\n", args.seed, workload.summary)));
         print!("{}", run_table(measured).terminal(screen));
         if let Some(table) = transaction_table(measured) {
             print!("\n{}", table.terminal(screen));

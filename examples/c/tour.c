@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,6 +129,42 @@ static void waits(void)
           "a wait ends at its deadline");
     check(contend_condvar_clocksleep(&never, contend_condvar_enter(&never), CLOCK_MONOTONIC, NULL) == EINVAL,
           "no time is none");
+}
+
+/* A wait table: threads sleep while a word holds what it holds, and whoever changes it wakes them. */
+static _Atomic uint32_t stage;
+
+static void *await_last_stage(void *table)
+{
+    uint32_t seen;
+    while ((seen = atomic_load(&stage)) != TURNS)
+        contend_wait_table_wait(table, &stage, seen);
+    return NULL;
+}
+
+static void waits_on_a_word(void)
+{
+    contend_wait_table_t *const stages = contend_wait_table_new(1);
+    pthread_t threads[THREADS];
+    check(contend_wait_table_grow(stages, THREADS) == 0, "a table grows");
+    for (int i = 0; i < THREADS; i++)
+        check(pthread_create(&threads[i], NULL, await_last_stage, stages) == 0, "a thread starts");
+    for (uint32_t next = 1; next <= TURNS; next++) {
+        atomic_store(&stage, next);
+        contend_wait_table_wake(stages, &stage, THREADS);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    check(contend_wait_table_wait(stages, &stage, 0) == EAGAIN, "the word holds something else");
+    check(contend_wait_table_clockwait(stages, &stage, TURNS, CLOCK_MONOTONIC, &at) == ETIMEDOUT,
+          "a wait ends at its deadline");
+    check(contend_wait_table_clockwait(stages, &stage, TURNS, CLOCK_MONOTONIC, NULL) == EINVAL, "no time is none");
+    check(contend_wait_table_wake(stages, &stage, 1) == 0, "nobody sleeps");
+    contend_wait_table_free(stages);
+    check(contend_wait_table_new((size_t)1 << 23) == NULL, "no process has so many threads");
 }
 
 /* Wound/wait mutexes: transfers between accounts, whose locks are taken in any order. */
@@ -253,6 +291,7 @@ int main(void)
     contend_osq_unlock(&timed);
 
     waits();
+    waits_on_a_word();
     transactions();
     puts("all counts add up");
     return 0;

@@ -645,6 +645,21 @@ typedef struct contend_once {
 } contend_once_t;
 int contend_once_call(contend_once_t *once, void (*what)(void));
 
+/* wait_table: threads sleep while a 32-bit word holds a value, as with a futex, until somebody has changed it and wakes them. Where
+   nobody sleeps, a wake-up is no system call. The word is the program's own, aligned, and read and written as an atomic.
+   new makes a table for so many threads, grow lets it become one for more while it is used; new gives NULL, grow ENOMEM, for more than
+   4,194,304. free: nobody sleeps in the table, and nobody uses it again.
+   wait may end without a wake-up: look at the word again. EAGAIN: it holds something else than expected. clockwait gives ETIMEDOUT at
+   its deadline. wake wakes at most so many, those that came first, and gives how many; the word may be gone by then. */
+typedef struct contend_wait_table contend_wait_table_t;
+contend_wait_table_t *contend_wait_table_new(size_t threads);
+int contend_wait_table_grow(contend_wait_table_t *table, size_t threads);
+void contend_wait_table_free(contend_wait_table_t *table);
+int contend_wait_table_wait(contend_wait_table_t *table, const void *word, uint32_t expected);
+int contend_wait_table_clockwait(contend_wait_table_t *table, const void *word, uint32_t expected, int clock,
+                                 const struct timespec *at);
+unsigned int contend_wait_table_wake(contend_wait_table_t *table, const void *word, unsigned int most);
+
 /* ww: Linux's wound/wait mutexes. A thread takes several of a class in any order, in a context: of two contexts that would wait for each
    other the younger one is refused. A class is made by CONTEND_WW_WAIT_DIE or CONTEND_WW_WOUND_WAIT, a mutex by CONTEND_WW_INIT(its class).
    lock gives EDEADLK when the context has to give way: it unlocks all that it holds, takes this mutex by lock_slow, and goes on;

@@ -41,6 +41,7 @@ pub mod header;
 mod queue;
 mod rt;
 mod time;
+mod wait_table;
 mod waiting;
 mod ww;
 

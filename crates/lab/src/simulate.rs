@@ -2,8 +2,10 @@
 
 pub mod back_off;
 pub mod experiment;
+pub mod futex_table;
 pub mod patient;
 pub mod sweep;
 
 pub use experiment::{Experiment, run_table, transaction_table, workload_table};
+pub use futex_table::with_futex_table;
 pub use sweep::{Setup, SimulatedRun, curve, sweep, sweep_or};

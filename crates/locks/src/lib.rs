@@ -172,7 +172,7 @@ pub use tp_futex::TpFutex;
 pub use ttas::Ttas;
 pub use ttas_backoff::TtasBackoff;
 pub use upgradable::Upgradable;
-pub use wait_table::{Spacing, WaitKey, WaitTable};
+pub use wait_table::{BUCKETS_FOR_EACH_CORE, Spacing, WaitKey, WaitTable};
 pub use ww::{Ww, WwClass, WwContext, WwError};
 pub use ww_mutex::{WwDeadlock, WwMutex, WwMutexGuard, WwTransaction};
 

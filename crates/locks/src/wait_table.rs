@@ -37,8 +37,8 @@ use crate::{Qspin, RawLock};
 /// A table has so many sizes at most.
 const SIZES: usize = 16;
 
-/// Buckets for each core of a machine that all its threads share.
-const FOR_EACH_CORE: usize = 256;
+/// Buckets for each core of a machine that all its threads share: what Linux has since 3.14.
+pub const BUCKETS_FOR_EACH_CORE: usize = 256;
 
 /// Buckets for each thread of a table that one process has for itself, and at least so many.
 const FOR_EACH_THREAD: usize = 4;
@@ -206,7 +206,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     /// As [`with_buckets`](Self::with_buckets).
     #[must_use]
     pub fn for_cores(cores: usize) -> Self {
-        Self::with_buckets(FOR_EACH_CORE.saturating_mul(cores), Spacing::Line, Home::FirstTouch)
+        Self::with_buckets(BUCKETS_FOR_EACH_CORE.saturating_mul(cores), Spacing::Line, Home::FirstTouch)
     }
 
     /// A table for so many threads, at first: [`grow`](Self::grow) says that there are more.
@@ -285,6 +285,17 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     #[must_use]
     pub fn key<T>(&self, of: &T) -> WaitKey {
         WaitKey(M::address(of))
+    }
+
+    /// [`key`](Self::key) of what may be gone by now.
+    ///
+    /// # Panics
+    /// Nothing lies at address zero.
+    #[must_use]
+    pub fn key_at<T>(&self, address: *const T) -> WaitKey {
+        let address = NonNull::new(address.cast_mut()).expect("nothing is waited on at address zero");
+        // SAFETY: a unit has no bytes.
+        self.key(unsafe { address.cast::<()>().as_ref() })
     }
 
     /// Sleeps while `word` holds `expected`, until a [`wake`](Self::wake) or the timeout. May return early for no reason, so the

@@ -63,6 +63,7 @@ fn a_word_that_holds_something_else_is_not_waited_on_and_a_deadline_ends_a_wait(
     let deadline = Deadline::after_ns::<Patient>(1_000_000);
     assert_eq!(wait(&table, &word, 1, Timeout::at(deadline)), Slept::GaveUp);
     assert_eq!(table.wake(table.key(&word), 1), 0, "who gave up is not counted");
+    assert_eq!(table.key_at(&raw const word), table.key(&word));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::Reproduction;
 use crate::published::{self, Fault};
 use crate::stability::cut;
 use lab::progress::{Progress, Work};
-use locks::{Spacing, Ticket4, Timeout, WaitTable};
+use lab::simulate::with_futex_table;
+use locks::{BUCKETS_FOR_EACH_CORE, GlibcMutex, RawLock, Spacing, Ticket4, Timeout, WaitTable};
 use machine::{Clock, Event, Home, Machine, Placed, Plan, Word};
 use rayon::prelude::*;
 use report::{Cell, Column, Table};
@@ -22,6 +23,9 @@ const WARM_UP_NS: u64 = 12_000_000;
 const COUNTED_NS: u64 = 4_000_000;
 /// Between two wake-ups of a thread of the database: assumed.
 const BETWEEN_WAKES_NS: [u64; 3] = [1_000, 3_000, 10_000];
+
+/// A critical section of a pair's lock, and the time between two of a thread: assumed.
+const SECTION_NS: u64 = 2_000;
 
 /// A table as a kernel had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,8 @@ enum Load {
     Waits { threads: usize, form: Form },
     /// Each wakes those that wait on one word: nobody.
     Wakes { between_ns: u64, looks: bool },
+    /// Each has a lock with its neighbour, which sleeps in a table of so many buckets, or at fixed costs.
+    Pairs { buckets: Option<usize> },
 }
 
 impl Load {
@@ -89,6 +95,8 @@ impl Load {
             Self::Wakes { between_ns, looks: false } => {
                 wakes(hardware, cores, between_ns, &Form::Few.table::<false>(cores))
             }
+            Self::Pairs { buckets: None } => pairs(hardware, cores),
+            Self::Pairs { buckets: Some(buckets) } => with_futex_table(buckets, || pairs(hardware, cores)),
         });
         let (rate, _) = outcome.map_err(|stopped| anyhow::anyhow!("{self:?}: {stopped}"))?;
         Ok(rate)
@@ -106,6 +114,18 @@ fn wakes<const LOOKS: bool>(
     let key = table.key(&words[0][0]);
     repeat(hardware, cores, between_ns, |_, _| {
         table.wake(key, 1);
+    })
+}
+
+/// Critical sections a nanosecond of cores, each of which has a lock with its neighbour that sleeps at once where it is taken.
+fn pairs(hardware: &Hardware, cores: usize) -> f64 {
+    #[repr(align(64))]
+    struct OnLine(GlibcMutex<Simulated>);
+    let lock = |_| Placed::<_, Simulated>::new(OnLine(GlibcMutex::NEW), Home::FirstTouch);
+    let locks = (0..cores / 2).map(lock).collect::<Vec<_>>();
+    let section_cycles = SECTION_NS * hardware.mhz / 1_000;
+    repeat(hardware, cores, SECTION_NS, |core, _| {
+        locks[core / 2].0.critical(|| Simulated::delay(section_cycles));
     })
 }
 
@@ -140,6 +160,14 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
     for between_ns in BETWEEN_WAKES_NS {
         runs.extend([false, true].map(|looks| (Load::Wakes { between_ns, looks }, &all, all.cores())));
     }
+    let most = BUCKETS_FOR_EACH_CORE * benchmark.cores();
+    let tables = [
+        ("none: sleeps at fixed costs", None),
+        ("1 bucket", Some(1)),
+        ("16 buckets, a line each", Some(16)),
+        (Form::Many.name(), Some(most)),
+    ];
+    runs.extend(tables.map(|(_, buckets)| (Load::Pairs { buckets }, &benchmark, benchmark.cores())));
     let rest_ns = published::futex_operation_ns()?;
     let steps = progress.start(Work::Simulations, runs.len());
     let rates = runs.par_iter().map(|&(load, hardware, cores)| {
@@ -158,7 +186,8 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
         Column::number("simulated", "simulated").kept(),
         Column::text("verdict", "verdict").kept(),
     ]);
-    let (of_waits, of_wakes) = rates.split_at(waits.len() * Form::ALL.len());
+    let (of_waits, others) = rates.split_at(waits.len() * Form::ALL.len());
+    let (of_wakes, of_pairs) = others.split_at(others.len() - tables.len());
     for ((threads, change), rates) in waits.into_iter().zip(of_waits.chunks(Form::ALL.len())) {
         let cores = threads.min(benchmark.cores());
         let published = published::improvement(change)?.ratio();
@@ -193,6 +222,18 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
             ]);
         }
     }
+    for ((form, _), rate) in tables.into_iter().zip(of_pairs) {
+        let cores = benchmark.cores();
+        table.row([
+            Cell::from(format!("locks of {} pairs", cores / 2)),
+            Cell::from(cores as u32),
+            Cell::from(form),
+            Cell::from(rate * 1e9 / cores as f64),
+            Cell::from(None::<f64>),
+            Cell::from(rate / of_pairs[0]),
+            Cell::from(""),
+        ]);
+    }
     Ok(Reproduction {
         title: "Buckets of the futex table: few and many, with and without their lock, simulated",
         table,
@@ -206,6 +247,10 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
             "Published of wake-ups are samples of a database on 240 cores in 16 sockets, of which nobody says how often it wakes whom; \
              simulated is one word on which nobody waits, and for which all cores ask for wake-ups, at three rates."
                 .into(),
+            format!(
+                "Locks of pairs are glibc's, one for two threads, with {SECTION_NS} ns inside and {SECTION_NS} ns outside (assumed), \
+                 relative to sleeps at fixed costs. In a table all sleeps and wake-ups go through the bucket of their lock, which other locks have too."
+            ),
             "256 packed buckets lie on one memory node, whose directory answers all requests for them. What a request occupies it for is \
              assumed (home_occupancy in the machine file), and the rows that the machine is fitted to, of one line each, do not tell: \
              where the published ratios are missed, this is the first suspect."

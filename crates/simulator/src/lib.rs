@@ -86,6 +86,7 @@ mod arena;
 mod clock;
 pub mod directory;
 mod engine;
+mod futexes;
 pub mod hardware;
 mod locks;
 mod memory;
@@ -102,6 +103,7 @@ mod words;
 
 pub use arena::MAX_THREADS;
 pub use engine::Options;
+pub use futexes::Futexes;
 pub use hardware::{Hardware, HardwareError, MAX_CORES, PS_PER_NS, TransactionalMemory};
 pub use report::{Distance, LineCounts, LockCounts, Report, TransactionCounts};
 pub use simulated::Simulated;

@@ -54,6 +54,8 @@ pub(crate) struct Thread {
     pub(crate) timed_out: bool,
     /// Where it sleeps.
     pub(crate) asleep_at: u32,
+    /// It is in the kernel, where it keeps its core until it sleeps or leaves.
+    in_kernel: bool,
     pub(crate) ended: Time,
 }
 
@@ -120,6 +122,7 @@ impl Scheduler {
             wait: 0,
             timed_out: false,
             asleep_at: 0,
+            in_kernel: false,
             ended: 0,
         });
     }
@@ -161,10 +164,21 @@ impl Scheduler {
     /// When the running thread has to give up its core; never, if nobody else wants it.
     #[inline]
     pub(crate) fn slice_end(&self) -> Time {
-        if self.ready == 0 {
+        if self.ready == 0 || self.in_kernel() {
             return Time::MAX;
         }
         self.cores.get(self.current_core as usize).map_or(Time::MAX, |core| core.slice().1)
+    }
+
+    /// Whether the running thread is in the kernel, where it keeps its core.
+    pub(crate) fn in_kernel(&self) -> bool {
+        self.threads.get(self.current as usize).is_some_and(|thread| thread.in_kernel)
+    }
+
+    /// Lets the running thread be in the kernel from now on, or leave it: a slice that has ended meanwhile ends now.
+    pub(crate) fn set_in_kernel(&mut self, clock: &mut Clock, inside: bool) {
+        self.threads[self.current as usize].in_kernel = inside;
+        clock.limit_horizon(self.slice_end());
     }
 
     /// Whether a thread may lose its core to one that is not ready yet.
@@ -382,6 +396,9 @@ impl Scheduler {
             return None;
         }
         let running = self.cores[core as usize].running();
+        if self.threads[running as usize].in_kernel {
+            return None;
+        }
         if !self.preempt(clock, memory, running) {
             self.time_slice(clock, core);
             return None;

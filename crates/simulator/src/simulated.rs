@@ -13,6 +13,7 @@ use machine::{
 use crate::engine::{
     Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, transaction, wait_for_lines,
 };
+use crate::futexes::Futexes;
 use crate::nodes::NAMED_NODES;
 use crate::scheduler::{Activity, Asked};
 use crate::simulation::Unwound;
@@ -41,10 +42,29 @@ fn advance(time: Time) {
     unsafe { pass(current(), time) };
 }
 
-/// The running thread calls the kernel, which it cannot in a transaction, and which sees all that it has stored.
-fn enter_kernel() {
+/// The running thread calls the kernel, which it cannot in a transaction, and which sees all that it has stored. Gives what the way
+/// out takes: as much as the way in, and nothing for a thread that is in the kernel already.
+fn enter_kernel() -> Time {
     refuse();
     drain();
+    let engine = engine!();
+    let way = if engine.scheduler.in_kernel() { 0 } else { engine.hardware.system_call / 2 };
+    advance(way);
+    way
+}
+
+/// What the kernel does for the running thread besides what the simulation does by itself, if there are such [`Futexes`].
+fn call_futexes<R>(what: impl FnOnce(Futexes<'static>) -> R) -> Option<R> {
+    let engine = engine!();
+    if engine.current() == NOBODY || engine.scheduler.in_kernel() {
+        return None;
+    }
+    let futexes = engine.futexes?;
+    engine.scheduler.set_in_kernel(&mut engine.clock, true);
+    let done = what(futexes);
+    let engine = engine!();
+    engine.scheduler.set_in_kernel(&mut engine.clock, false);
+    Some(done)
 }
 
 /// Waits until the running thread's stores have been made.
@@ -263,10 +283,12 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn sleep_while(word: &SimulatedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
-        enter_kernel();
         // The kernel reads the word between the ways in and out.
-        let way = engine!().hardware.system_call / 2;
-        advance(way);
+        let way = enter_kernel();
+        if let Some(slept) = call_futexes(|futexes| (futexes.wait)(word, expected, timeout)) {
+            advance(way);
+            return slept;
+        }
         if word.load(Ordering::SeqCst) != expected {
             advance(way);
             return Slept::Changed;
@@ -295,9 +317,11 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn wake(word: *const SimulatedU32, count: u32) -> u32 {
-        enter_kernel();
-        let way = engine!().hardware.system_call / 2;
-        advance(way);
+        let way = enter_kernel();
+        if let Some(woken) = call_futexes(|futexes| (futexes.wake)(word, count)) {
+            advance(way);
+            return woken;
+        }
         // The sleepers of now are those of this time only when everything before has happened.
         settle();
         let engine = engine!();
@@ -314,9 +338,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn acquire_inheriting(word: &SimulatedU32, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
-        enter_kernel();
-        let way = engine!().hardware.system_call / 2;
-        advance(way);
+        let way = enter_kernel();
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
         let mut asked = Asked::Taken;
         word.change(|seen| {
@@ -338,9 +360,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn try_acquire_inheriting(word: &SimulatedU32) -> Result<(), Denied> {
-        enter_kernel();
-        let way = engine!().hardware.system_call / 2;
-        advance(way);
+        let way = enter_kernel();
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
         let mut taken = Err(Denied::GaveUp);
         word.change(|seen| {
@@ -360,9 +380,7 @@ unsafe impl Machine for Simulated {
 
     #[track_caller]
     fn release_inheriting(word: &SimulatedU32) {
-        enter_kernel();
-        let way = engine!().hardware.system_call / 2;
-        advance(way);
+        let way = enter_kernel();
         word.change(|_| {
             let engine = engine!();
             let (thread, address) = (engine.current(), engine.offset_of(std::ptr::from_ref(word) as usize));

@@ -1,5 +1,6 @@
 //! Simulated runs, side by side on the host's cores.
 
+use super::futex_table::with_futex_table;
 use crate::interrupt;
 use crate::progress::{Progress, Work};
 use curve::{Curve, Point, Provenance, Unit};
@@ -40,6 +41,8 @@ pub struct Setup<'a> {
     pub spread: Variation,
     /// Polls for real where a waiter would be parked.
     pub really_poll: bool,
+    /// Buckets of the table that sleepers are in, a power of two, instead of sleeps at fixed costs.
+    pub futex_buckets: Option<usize>,
     /// Records of the trace; 0 for none.
     pub trace_records: usize,
     /// Runs this instead of the lock of that name, for locks with constants of their own.
@@ -63,6 +66,7 @@ impl<'a> Setup<'a> {
             batch: None,
             spread: Variation::Exponential,
             really_poll: false,
+            futex_buckets: None,
             trace_records: 0,
             instead: None,
         }
@@ -96,9 +100,13 @@ impl<'a> Setup<'a> {
         };
         let started = Instant::now();
         let simulation = Simulation::new(self.hardware).options(options);
-        let outcome = simulation.traced(|| match self.instead {
+        let run = || match self.instead {
             Some(run) => Some(run(self.workload, &load)),
             None => workloads::catalogue::run::<Simulated>(self.workload, self.lock, &load),
+        };
+        let outcome = simulation.traced(|| match self.futex_buckets {
+            Some(buckets) => with_futex_table(buckets, run),
+            None => run(),
         });
         let stopped = |stopped| anyhow::anyhow!("{} with {} threads: {stopped}", self.lock, load.threads);
         let (run, report, trace) = outcome.map_err(stopped)?;

@@ -31,6 +31,7 @@ use self::transaction::{Attempt, Interrupts};
 use crate::arena::{SimulatedMemory, ThreadStack};
 use crate::clock::{Clock, Event};
 use crate::directory::Request;
+use crate::futexes::Futexes;
 use crate::hardware::Hardware;
 use crate::locks::Locks;
 use crate::memory::{Memory, Miss};
@@ -117,6 +118,8 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) memory: Memory,
     pub(crate) scheduler: Scheduler,
+    /// What a system call for a sleep or a wake-up does, instead of the scheduler's own lists.
+    pub(crate) futexes: Option<Futexes<'static>>,
     locks: Locks,
     threads: Vec<Thread>,
     progress: Progress,
@@ -139,6 +142,7 @@ impl Engine {
             clock: Clock::new(),
             memory: Memory::new(&hardware, options.seed),
             scheduler: Scheduler::new(&hardware, options.threads_move),
+            futexes: None,
             locks: Locks::new(),
             threads: Vec::new(),
             progress: Progress {

@@ -132,7 +132,7 @@ int contend_ticket_selftuning_unlock(contend_ticket_selftuning_t *lock);
 /* anderson: an array of slots; every waiter watches its own.
    Anderson 1990. Fairness: first in, first out. */
 typedef struct contend_anderson {
-    CONTEND_LINE_ALIGNED uint64_t contend_private[528];
+    CONTEND_LINE_ALIGNED uint64_t contend_private[536];
 } contend_anderson_t;
 int contend_anderson_lock(contend_anderson_t *lock);
 int contend_anderson_trylock(contend_anderson_t *lock);

@@ -7,39 +7,44 @@
 //! |------------|-------------------------------------|--------------------------------------------------|
 //! | `next`     | acquirers, atomically               | the number drawn next                            |
 //! | `entered`  | the holder alone                    | how many acquisitions there have been            |
+//! | `holder`   | the holder alone                    | the same, for its release to find                |
 //! | a slot     | predecessor grants, owner takes back | `granted`: the lock belongs to this slot's owner |
 //!
 //! The number of threads that hold or wait is bounded by the number of slots, since two in one slot would both
-//! enter. That is checked: an acquirer whose slot is still in use waits until it is not.
+//! enter. That is checked: an acquirer whose slot is still in use waits until it is not. For that it reads `entered`, and
+//! what another core has read may be gone from the holder's cache: so the release has `holder`, which nobody else reads.
 //! Zero-filled memory must be a free lock, and in a free lock slot 0 is granted: so zero means "granted" there, and
 //! "wait" in all others.
 //! Order: first in, first out; nobody is bypassed. Any thread may release.
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, LINE_BYTES, Machine, Patient, Word};
+use machine::{Integer, LINE_BYTES, Machine, Patient, PlainCell, Word};
 
 use crate::{FairLock, RawLock, TryLock};
 
-/// A word on a line of its own.
+/// A word or cell on a line of its own.
 #[repr(C, align(64))]
-struct Line<M: Machine> {
-    word: M::U32,
+struct Line<W> {
+    word: W,
     _rest: [u32; LINE_BYTES / 4 - 1],
 }
 
-impl<M: Machine> Line<M> {
-    const ZERO: Self = Self { word: M::U32::ZERO, _rest: [0; LINE_BYTES / 4 - 1] };
+impl<W> Line<W> {
+    const fn new(word: W) -> Self {
+        Self { word, _rest: [0; LINE_BYTES / 4 - 1] }
+    }
 }
 
-/// The array lock: one line for each of `SLOTS`, a power of two, and two more.
+/// The array lock: one line for each of `SLOTS`, a power of two, and three more.
 pub struct Anderson<M: Machine = Patient, const SLOTS: usize = 64> {
-    next: Line<M>,
-    entered: Line<M>,
-    slots: [Line<M>; SLOTS],
+    next: Line<M::U32>,
+    entered: Line<M::U32>,
+    holder: Line<M::Cell<u32>>,
+    slots: [Line<M::U32>; SLOTS],
 }
 
-const _: () = assert!(size_of::<Anderson>() == 66 * LINE_BYTES);
+const _: () = assert!(size_of::<Anderson>() == 67 * LINE_BYTES);
 
 impl<M: Machine, const SLOTS: usize> Anderson<M, SLOTS> {
     #[inline]
@@ -53,8 +58,10 @@ impl<M: Machine, const SLOTS: usize> Anderson<M, SLOTS> {
     #[inline]
     fn enter(&self, number: u32) {
         let (slot, granted) = self.slot(number);
+        let entered = number.wrapping_add(1);
         slot.store(1 - granted, Relaxed); // [2] publishes it
-        self.entered.word.store(number.wrapping_add(1), Release); // [2] to the slot's next owner
+        self.entered.word.store(entered, Release); // [2] to the slot's next owner
+        self.holder.word.set(entered);
     }
 }
 
@@ -62,7 +69,12 @@ impl<M: Machine, const SLOTS: usize> Anderson<M, SLOTS> {
 unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
     const NEW: Self = {
         assert!(SLOTS.is_power_of_two(), "numbers wrap at a power of two, so must slots");
-        Self { next: Line::ZERO, entered: Line::ZERO, slots: [const { Line::ZERO }; SLOTS] }
+        Self {
+            next: Line::new(M::U32::ZERO),
+            entered: Line::new(M::U32::ZERO),
+            holder: Line::new(M::Cell::ZERO),
+            slots: [const { Line::new(M::U32::ZERO) }; SLOTS],
+        }
     };
 
     #[inline]
@@ -78,8 +90,7 @@ unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
 
     #[inline]
     unsafe fn release(&self) {
-        let after = self.entered.word.load(Relaxed); // only the holder writes it
-        let (slot, granted) = self.slot(after);
+        let (slot, granted) = self.slot(self.holder.word.get());
         slot.store(granted, Release); // [1] to the next acquirer
     }
 

@@ -5,7 +5,7 @@
 
 use core::marker::PhantomData;
 
-use locks::{RawLock, RawRwLock};
+use locks::{McsNode, McsQueue, RawLock, RawRwLock};
 use machine::Machine;
 
 /// Something that runs critical sections one at a time.
@@ -157,5 +157,58 @@ impl<L: RawRwLock<M>, M: Machine> Exclusion for CalledShared<L, M> {
         // SAFETY: acquired above.
         unsafe { call_release_shared::<L, M>(&self.0) };
         result
+    }
+}
+
+/// The MCS queue with a node in the caller's frame.
+#[repr(transparent)]
+pub struct Queue<M: Machine>(McsQueue<M>);
+
+impl<M: Machine> Exclusion for Queue<M> {
+    fn new() -> Self {
+        Self(McsQueue::NEW)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.critical(section)
+    }
+}
+
+/// The same behind function calls, as [`Called`] is.
+#[repr(transparent)]
+pub struct CalledQueue<M: Machine>(McsQueue<M>);
+
+/// # Safety
+/// As [`McsQueue::acquire`].
+#[inline(never)]
+unsafe fn call_acquire_with<M: Machine>(queue: &McsQueue<M>, node: &McsNode<M>) {
+    // SAFETY: by the caller.
+    unsafe { queue.acquire(node) };
+}
+
+/// A queue that is held with a node.
+struct HeldByCalls<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
+
+impl<M: Machine> Drop for HeldByCalls<'_, M> {
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: made by whoever acquired with this node.
+        unsafe { self.0.release(self.1) };
+    }
+}
+
+impl<M: Machine> Exclusion for CalledQueue<M> {
+    fn new() -> Self {
+        Self(McsQueue::NEW)
+    }
+
+    #[inline]
+    fn exclusive<R>(&self, section: impl FnOnce() -> R) -> R {
+        let node = McsNode::NEW;
+        // SAFETY: the node outlives the guard, which releases even when the section panics.
+        unsafe { call_acquire_with(&self.0, &node) };
+        let _held = HeldByCalls(&self.0, &node);
+        section()
     }
 }

@@ -5,13 +5,15 @@ use locks::catalogue::{self, Family, LOCKS, Lock, Visitor};
 use locks::{RawRwLock, TryLock};
 use machine::{Machine, Native, Patient};
 use peers::{PEERS, Peer};
-use workloads::exclusion::{Called, CalledShared, Exclusion, Own, OwnShared};
+use workloads::exclusion::{Called, CalledQueue, CalledShared, Exclusion, Own, OwnShared, Queue};
 
 /// A lock to be measured.
 #[derive(Debug, Clone, Copy)]
 pub enum Contender {
-    /// One of ours.
+    /// One of the catalogue.
     Own(&'static Lock),
+    /// Ours whose nodes are the caller's. It is in no catalogue, since a release by name has no node to give.
+    McsQueue,
     /// Another library's.
     Peer(&'static Peer),
 }
@@ -38,6 +40,7 @@ impl Contender {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Own(lock) => lock.name,
+            Self::McsQueue => MCS_QUEUE,
             Self::Peer(peer) => peer.name,
         }
     }
@@ -45,32 +48,44 @@ impl Contender {
     /// Whose it is.
     pub fn library(&self) -> &'static str {
         match self {
-            Self::Own(_) => "contend",
+            Self::Own(_) | Self::McsQueue => "contend",
             Self::Peer(peer) => peer.library,
         }
+    }
+
+    /// Whether it is one of ours.
+    pub fn is_ours(&self) -> bool {
+        !matches!(self, Self::Peer(_))
     }
 
     /// Why it cannot be measured here.
     pub fn missing(&self) -> Option<&'static str> {
         match self {
-            Self::Own(_) => None,
+            Self::Own(_) | Self::McsQueue => None,
             Self::Peer(peer) => peer.missing,
         }
     }
 
-    /// How its hand-over grows with the waiters, where that is known: of another library's lock by the lock of ours with the
-    /// same algorithm or use.
-    pub fn family(&self) -> Option<Family> {
+    /// The lock of the catalogue with the same algorithm, or for other libraries' locks that sleep the same use: itself where it is
+    /// in the catalogue.
+    pub fn same_as(&self) -> Option<&'static Lock> {
         match self {
-            Self::Own(lock) => Some(lock.family),
-            Self::Peer(peer) => peer.same_as.and_then(catalogue::find).map(|lock| lock.family),
+            Self::Own(lock) => Some(lock),
+            Self::McsQueue => catalogue::find("mcs"),
+            Self::Peer(peer) => peer.same_as.and_then(catalogue::find),
         }
+    }
+
+    /// How its hand-over grows with the waiters, where that is known.
+    pub fn family(&self) -> Option<Family> {
+        self.same_as().map(|lock| lock.family)
     }
 
     /// Whether readers share it.
     pub fn shares(&self) -> bool {
         match self {
             Self::Own(lock) => lock.shared,
+            Self::McsQueue => false,
             Self::Peer(peer) => peer.shared,
         }
     }
@@ -79,6 +94,7 @@ impl Contender {
     pub fn blocks(&self) -> bool {
         match self {
             Self::Own(lock) => lock.family.sleeps(),
+            Self::McsQueue => false,
             Self::Peer(peer) => peer.blocks,
         }
     }
@@ -86,10 +102,7 @@ impl Contender {
     /// How its waiters wait with so many threads on so many cores: one of ours that spins becomes patient where threads
     /// share cores, since it would not end otherwise; everybody else waits as made.
     pub fn wait(&self, threads: usize, cores: usize) -> Wait {
-        match self {
-            Self::Own(_) if threads > cores && !self.blocks() => Wait::Patient,
-            _ => Wait::Pure,
-        }
+        if self.is_ours() && threads > cores && !self.blocks() { Wait::Patient } else { Wait::Pure }
     }
 
     /// In a few words, how it waits when it waits so.
@@ -104,9 +117,9 @@ impl Contender {
     /// Measures it; none where it is missing.
     pub fn measure<V: Measure>(&self, wait: Wait, measure: V) -> Option<V::Output> {
         match (self, wait) {
-            (Self::Own(_), Wait::Pure) => self.measure_on::<Native, V>(measure),
-            (Self::Own(_), Wait::Patient) => self.measure_on::<Patient, V>(measure),
             (Self::Peer(peer), _) => peers::visit(peer.name, Foreign(measure)),
+            (_, Wait::Pure) => self.measure_on::<Native, V>(measure),
+            (_, Wait::Patient) => self.measure_on::<Patient, V>(measure),
         }
     }
 
@@ -114,6 +127,7 @@ impl Contender {
     pub fn measure_on<M: Machine, V: Measure>(&self, measure: V) -> Option<V::Output> {
         match self {
             Self::Own(lock) => catalogue::visit::<M, _>(lock.name, Inlined(measure)),
+            Self::McsQueue => Some(measure.measure::<M, Queue<M>>()),
             Self::Peer(_) => None,
         }
     }
@@ -122,6 +136,7 @@ impl Contender {
     pub fn measure_called<V: Measure>(&self, measure: V) -> Option<V::Output> {
         match self {
             Self::Own(lock) => catalogue::visit::<Native, _>(lock.name, ThroughCalls(measure)),
+            Self::McsQueue => Some(measure.measure::<Native, CalledQueue<Native>>()),
             Self::Peer(_) => None,
         }
     }
@@ -173,16 +188,18 @@ impl<M: Machine, V: Measure> Visitor<M> for ThroughCalls<V> {
 pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
     if names.is_empty() {
         let peers = PEERS.iter().filter(|peer| !SEMAPHORES.contains(&peer.name)).map(Contender::Peer);
-        return Ok(LOCKS.iter().map(Contender::Own).chain(peers).collect());
+        return Ok(LOCKS.iter().map(Contender::Own).chain([Contender::McsQueue]).chain(peers).collect());
     }
     let mut chosen: Vec<Contender> = Vec::new();
     for name in names {
         let found = find(name);
         let Some(contender) = found else {
             let others: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
-            let known = LOCKS.iter().map(|lock| lock.name).chain(others.iter().copied());
-            let listed =
-                format!("`contend locks` lists ours; of other libraries there are {}", others.join(", "));
+            let known = LOCKS.iter().map(|lock| lock.name).chain([MCS_QUEUE]).chain(others.iter().copied());
+            let listed = format!(
+                "`contend locks` lists ours, besides which there is {MCS_QUEUE}; of other libraries there are {}",
+                others.join(", ")
+            );
             return Err(names::unknown("lock", name, known, &listed).into());
         };
         if chosen.iter().all(|other| other.name() != contender.name()) {
@@ -195,9 +212,14 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
 /// The peers that are semaphores, which have a benchmark of their own.
 pub const SEMAPHORES: [&str; 2] = ["posix-semaphore", "sysv-semaphore"];
 
+/// The name of the lock whose nodes are the caller's, as C has it.
+const MCS_QUEUE: &str = "mcs-queue";
+
 /// The lock of this name, ours or another library's.
 pub fn find(name: &str) -> Option<Contender> {
-    catalogue::find(name).map(Contender::Own).or_else(|| peers::find(name).map(Contender::Peer))
+    let ours = catalogue::find(name).map(Contender::Own);
+    let queue = (name == MCS_QUEUE).then_some(Contender::McsQueue);
+    ours.or(queue).or_else(|| peers::find(name).map(Contender::Peer))
 }
 
 /// A lock that does not exclude, which every benchmark has to notice.
@@ -241,7 +263,7 @@ mod tests {
         let message = names(&["tickets"]).unwrap_err();
         assert!(message.contains("contend locks") && message.contains("std-mutex"), "{message}");
         let all = names(&[]).unwrap();
-        assert_eq!(all.len(), LOCKS.len() + PEERS.len() - SEMAPHORES.len());
+        assert_eq!(all.len(), LOCKS.len() + 1 + PEERS.len() - SEMAPHORES.len());
     }
 
     #[test]

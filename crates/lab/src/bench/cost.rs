@@ -210,7 +210,7 @@ fn sample(contender: &Contender, bench: &Bench, stamp_cycles: f64) -> Option<Res
             None => (None, None),
             Some(cores) => (
                 contender.measure(Wait::Pure, SharedAcquire { cores, stamp_cycles }).transpose()?,
-                handover::median_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles).transpose()?,
+                handover::lock_cycles(contender, &cores, HANDOVER_TURNS, stamp_cycles).transpose()?,
             ),
         };
         Ok(Sample {
@@ -293,8 +293,8 @@ fn table(rows: &[LockRounds<Sample>], ghz: f64) -> Table {
     let mut table = Table::new(COLUMNS);
     for row in rows {
         let name = published_name(row.contender.name());
-        let own = matches!(row.contender, Contender::Own(_));
-        let paper = published.iter().find(|paper| own && paper.lock == name);
+        let ours = row.contender.is_ours();
+        let paper = published.iter().find(|paper| ours && paper.lock == name);
         table.row(cells(row, ghz, paper));
     }
     table
@@ -355,8 +355,8 @@ fn notes(bench: &Bench) -> Vec<String> {
 
 /// No lock of ours may be slower, nobody waiting, than the best peer of the same algorithm.
 fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
-    let own = rows.iter().filter(|row| matches!(row.contender, Contender::Own(_)));
-    own.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()
+    let ours = rows.iter().filter(|row| row.contender.is_ours());
+    ours.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()
 }
 
 /// The pair of a lock of ours, as a writer or as a reader, against the peer that makes it look worst: ratios round by round,
@@ -364,7 +364,8 @@ fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
 fn goal(rows: &[LockRounds<Sample>], own: &LockRounds<Sample>, reading: bool) -> Option<Goal> {
     let inlined = |sample: &Sample| if reading { sample.reading } else { Some(sample.pair) };
     let called = |sample: &Sample| if reading { sample.called_reading } else { sample.called };
-    let peers = PEERS.iter().filter(|peer| peer.same_as == Some(own.contender.name()));
+    let algorithm = own.contender.same_as().map(|lock| lock.name);
+    let peers = PEERS.iter().filter(|peer| peer.same_as == algorithm);
     let ratios = peers.filter_map(|peer| {
         let theirs = rows.iter().find(|row| row.contender.name() == peer.name)?;
         let ours: Vec<_> = own

@@ -1,15 +1,30 @@
-//! From a release to the acquisition of the one who waits, timed on both sides.
+//! From a release to the acquisition of the one who waits, timed on both sides; and the least that it can take.
+//!
+//! # The floor
+//!
+//! What a hand-over cannot do without is line transfers, one after the other. How many depends on what the release has to know:
+//!
+//! - Where it knows the word that the waiter polls, one line travels: the release takes it away from the waiter, which then fetches it
+//!   back. So do a ticket lock (the word is the lock's), an array lock (the next slot) and a CLH lock (the holder's own node).
+//! - Where the waiter polls a word of its own, the release has to learn first who waits. The waiter has written that into the holder's
+//!   node, or into the lock where that is the node (K42), after the holder acquired: the release fetches that line, and only then does it
+//!   know which line to write. That is the price of MCS for polling in a place of the waiter's choice, and no lock with links can do
+//!   without.
+//!
+//! Both floors are hand-overs between two threads that take turns without any lock, timed as the locks' are: with the same stamps,
+//! sections and pauses between two polls. So what is left over them is the lock's.
 
 use super::contenders::{Contender, Measure, Wait};
 use super::timing::stamp;
-use crate::calibrate::time::middle;
-use machine::{Home, Machine, Native, Placed, PlainCell, Plan};
+use machine::Ordering::{Acquire, Release};
+use machine::{Home, Machine, Native, Placed, PlainCell, Plan, Word};
 use std::sync::Mutex;
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
 
-/// The lock is held so long, so that the others are waiting when it is released.
-const HOLD_CYCLES: u64 = 1_000;
+/// The lock is held so long, so that the others are waiting when it is released: also the first of a local queue of `hclh`, which
+/// comes to the global one after a thousand cycles.
+const HOLD_CYCLES: u64 = 2_000;
 
 /// A thread comes back so long after its release: the next one has the lock then, whatever the lock's order.
 const THINK_CYCLES: u64 = 400;
@@ -52,24 +67,110 @@ impl<S: Exclusion> LockAndCount<S> {
 const ENOUGH: usize = 100;
 const TRIES: u32 = 20;
 
-/// The median hand-over of a lock between threads on these cores that all want it, in cycles, one stamp taken off. None
-/// where the threads never ran together.
-pub(super) fn median_cycles(
-    contender: &Contender,
-    cores: &[u32],
-    turns: u32,
+/// What hand-overs take, in cycles, one stamp taken off. None where the threads that `run` starts never ran together.
+fn cycles(
     stamp_cycles: f64,
+    run: impl Fn() -> Option<Result<Vec<f64>, Wrong>>,
 ) -> Option<Result<f64, Wrong>> {
     for _ in 0..TRIES {
-        match contender.measure(Wait::Pure, Handover { cores, turns })? {
+        match run()? {
             Err(wrong) => return Some(Err(wrong)),
             Ok(cycles) if cycles.len() >= ENOUGH => {
-                return middle(&cycles).map(|spread| Ok((spread.median - stamp_cycles).max(0.0)));
+                return Some(Ok((middle_half_mean(cycles) - stamp_cycles).max(0.0)));
             }
             Ok(_) => {}
         }
     }
     None
+}
+
+/// The mean of the middle half: as steady as the median, and finer than the steps in which a cycle counter advances, which may be a
+/// fifth of a hand-over.
+fn middle_half_mean(mut sample: Vec<f64>) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    let quarter = sample.len() / 4;
+    let middle = &sample[quarter..sample.len() - quarter];
+    middle.iter().sum::<f64>() / middle.len() as f64
+}
+
+/// The hand-over of a lock between threads on these cores that all want it, in cycles, one stamp taken off. None where the
+/// threads never ran together.
+pub(super) fn lock_cycles(
+    contender: &Contender,
+    cores: &[u32],
+    turns: u32,
+    stamp_cycles: f64,
+) -> Option<Result<f64, Wrong>> {
+    cycles(stamp_cycles, || contender.measure(Wait::Pure, Handover { cores, turns }))
+}
+
+/// What travels between two cores in a hand-over, one line after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Floor {
+    /// The line that the waiter polls and the release writes.
+    OneLine,
+    /// Before it the line in which the waiter has said where it polls.
+    TwoLines,
+}
+
+impl Floor {
+    /// Its name in tables and goals.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OneLine => "one line",
+            Self::TwoLines => "two lines",
+        }
+    }
+
+    /// Cycles of such a hand-over without a lock, one stamp taken off. None where the threads never ran together.
+    pub(super) fn cycles(self, cores: [u32; 2], turns: u32, stamp_cycles: f64) -> Option<f64> {
+        cycles(stamp_cycles, || Some(Ok(self.handovers(cores, turns))))?.ok()
+    }
+
+    /// Each thread has its turn so many times.
+    fn handovers(self, cores: [u32; 2], turns: u32) -> Vec<f64> {
+        /// The words of one thread.
+        #[repr(align(128))]
+        struct Line {
+            /// Its owner's turn, which the other thread writes.
+            turn: <Native as Machine>::U32,
+            /// The turn for which the other thread waits.
+            link: <Native as Machine>::U32,
+        }
+        let line = || Line { turn: Word::ZERO, link: Word::ZERO };
+        let lines = Placed::<_, Native>::new([line(), line()], Home::FirstTouch);
+        // Even turns are thread 0's. With one line both threads poll the same one.
+        let polled = |turn: u32| match self {
+            Self::OneLine => &lines[0].turn,
+            Self::TwoLines => &lines[turn as usize % 2].turn,
+        };
+        let last = 2 * turns - 1;
+        let all = Mutex::new(Vec::new());
+        Native::run(&Plan::on(&cores), &|thread| {
+            let mut mine = Vec::with_capacity(turns as usize);
+            for turn in (thread as u32..=last).step_by(2) {
+                let asked = stamp();
+                if self == Self::TwoLines {
+                    lines[1 - thread].link.store(turn, Release); // [1] to the other thread
+                }
+                Native::spin_until(polled(turn), Acquire, |now| now == turn); // [2] from the other thread
+                let acquired = stamp();
+                Native::delay(HOLD_CYCLES);
+                let releasing = stamp();
+                let next = if self == Self::TwoLines && turn < last {
+                    // [1] from the other thread. Not compared with the next turn: the place of the store below has to come from here.
+                    Native::spin_until(&lines[thread].link, Acquire, |link| link > turn)
+                } else {
+                    turn + 1
+                };
+                polled(next).store(turn + 1, Release); // [2] to the other thread
+                mine.push(Section { thread, asked, acquired, releasing, alone: true });
+                Native::delay(THINK_CYCLES);
+            }
+            all.lock().expect("no holder panics").extend(mine);
+        });
+        handovers(all.into_inner().expect("no holder panics"))
+    }
 }
 
 /// Times hand-overs between threads on these cores that all want the lock.
@@ -144,6 +245,25 @@ mod tests {
             section(1, 350, 425, 500), // waited
         ];
         assert_eq!(handovers(sections), [30.0, 25.0]);
+    }
+
+    #[test]
+    fn the_middle_half_is_what_counts() {
+        assert!((middle_half_mean(vec![900.0, 20.0, 30.0, 0.0]) - 25.0).abs() < 1e-9);
+        assert!((middle_half_mean(vec![7.0]) - 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn turns_without_a_lock_are_handed_over_in_order() {
+        let cores = crate::host::allowed_cores();
+        let pair = [cores[0], *cores.get(1).unwrap_or(&cores[0])];
+        if pair[0] == pair[1] {
+            return; // the threads would take turns by time slices
+        }
+        for floor in [Floor::OneLine, Floor::TwoLines] {
+            let handed_over = floor.handovers(pair, 200).len();
+            assert!(handed_over < 2 * 200, "{floor:?}: {handed_over}"); // it ended, and the first turn was handed over by nobody
+        }
     }
 
     #[test]

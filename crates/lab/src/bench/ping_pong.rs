@@ -4,8 +4,9 @@ use super::Common;
 use super::contenders::{self, Contender, Wait};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
+use super::handover::{self, Floor};
+use super::limited;
 use super::timing::{Bench, LockRounds, interleaved, stamp_cycles};
-use super::{handover, limited};
 use crate::calibrate::time::{middle, transfer_ns};
 use crate::compare::statistics::{self, Better};
 use crate::interrupt;
@@ -30,17 +31,29 @@ pub struct Options {
 /// A queue or ticket lock may take so many times the floor, besides its own instructions.
 const GOAL_TIMES_FLOOR: f64 = 1.3;
 
+/// The locks of ours whose release follows a link that the waiter has written. Other libraries' have the same algorithms.
+const LINKED: [&str; 4] = ["mcs", "mcs-tp", "k42", "osq"];
+
+/// What a lock's hand-over has to move: see [`handover`].
+fn floor_of(contender: &Contender) -> Floor {
+    let linked = contender.same_as().is_some_and(|lock| LINKED.contains(&lock.name));
+    if linked { Floor::TwoLines } else { Floor::OneLine }
+}
+
 /// All acquisitions of a run, shared out to its threads.
 const ACQUISITIONS: u32 = 8_000;
 
-/// The floor between cores of one distance.
-struct Floor {
+/// What passes between cores of one distance, one figure a round.
+struct Distance {
     between: &'static str,
     cores: [u32; 2],
-    /// By store and load: what locks are compared with.
+    /// A word that both change in turn, by store and load.
     message_ns: Vec<f64>,
-    /// By compare-and-swap.
+    /// The same by compare-and-swap.
     transfer_ns: Vec<f64>,
+    /// What locks are compared with: hand-overs without a lock.
+    one_line_ns: Vec<f64>,
+    two_lines_ns: Vec<f64>,
 }
 
 /// One way of a word that two cores store to in turn, each waiting by reading, in ns.
@@ -73,9 +86,9 @@ fn message_ns(cores: [u32; 2]) -> Vec<f64> {
 }
 
 /// A pair of cores of each distance that the machine has, the first core in each.
-fn floors(bench: &Bench) -> Vec<Floor> {
+fn distances(bench: &Bench) -> Vec<Distance> {
     type Apart = fn(&Place, &Place) -> bool;
-    let distances: [(&str, Apart); 3] = [
+    let kinds: [(&str, Apart); 3] = [
         ("cores of one last-level cache", |a, b| a.die == b.die),
         ("caches of one socket", |a, b| a.socket == b.socket && a.die != b.die),
         ("sockets", |a, b| a.socket != b.socket),
@@ -83,22 +96,32 @@ fn floors(bench: &Bench) -> Vec<Floor> {
     let Some((first, others)) = bench.topology.places.split_first() else { return Vec::new() };
     let pair = |(between, apart): (&'static str, Apart)| {
         let second = others.iter().find(|other| apart(first, other))?;
-        Some(Floor {
+        Some(Distance {
             between,
             cores: [first.core, second.core],
             message_ns: Vec::new(),
             transfer_ns: Vec::new(),
+            one_line_ns: Vec::new(),
+            two_lines_ns: Vec::new(),
         })
     };
-    distances.into_iter().filter_map(pair).collect()
+    kinds.into_iter().filter_map(pair).collect()
 }
 
-impl Floor {
-    fn run(&mut self) {
+impl Distance {
+    fn run(&mut self, bench: &Bench, stamp_cycles: f64) {
         let median = |sample: Vec<f64>| middle(&sample).map(|spread| spread.median);
+        let floor_ns = |floor| floor_ns(bench, floor, self.cores, stamp_cycles);
         self.message_ns.extend(median(message_ns(self.cores)));
         self.transfer_ns.extend(median(transfer_ns(self.cores)));
+        self.one_line_ns.extend(floor_ns(Floor::OneLine));
+        self.two_lines_ns.extend(floor_ns(Floor::TwoLines));
     }
+}
+
+/// A hand-over without a lock between these cores; none where the threads never ran together.
+fn floor_ns(bench: &Bench, floor: Floor, cores: [u32; 2], stamp_cycles: f64) -> Option<f64> {
+    Some(floor.cycles(cores, ACQUISITIONS / 2, stamp_cycles)? / bench.ghz)
 }
 
 /// What one round says of one lock: all of it taken one after the other, so that ratios hold on a machine that gets
@@ -109,7 +132,7 @@ struct Sample {
     handover_ns: f64,
     /// Acquisition and release when nobody waits: the lock's own instructions.
     pair_ns: f64,
-    /// The floor between the first two cores.
+    /// The floor of such a lock between the first two cores.
     floor_ns: f64,
 }
 
@@ -132,9 +155,9 @@ fn sample(
     stamp_cycles: f64,
 ) -> Option<Result<Sample, Wrong>> {
     let turns = (ACQUISITIONS / cores.len() as u32).max(50);
-    let floor_ns = middle(&message_ns([cores[0], cores[1]]))?.median;
+    let floor_ns = floor_ns(bench, floor_of(contender), [cores[0], cores[1]], stamp_cycles)?;
     let pair = contender.measure(Wait::Pure, Pair { core: cores[0], shared: false })?;
-    let handover = handover::median_cycles(contender, cores, turns, stamp_cycles)?;
+    let handover = handover::lock_cycles(contender, cores, turns, stamp_cycles)?;
     let assemble = || Ok(Sample { handover_ns: handover? / bench.ghz, pair_ns: pair? / bench.ghz, floor_ns });
     Some(assemble())
 }
@@ -147,9 +170,9 @@ fn measure(
     options: &Options,
     chosen: &[Contender],
     thread_counts: &[usize],
+    stamp_cycles: f64,
 ) -> Vec<Contended> {
     let runs = options.common.runs;
-    let stamp_cycles = stamp_cycles();
     let progress = bench.start(chosen.len() * thread_counts.len() * (runs as usize + 1));
     let contended = |&threads: &usize| {
         let cores = bench.pinned(threads);
@@ -192,27 +215,33 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let chosen = contenders::select(&options.common.lock)?;
     let thread_counts = thread_counts(bench, &options.threads)?;
     let watch = Watch::start();
-    let mut floors = floors(bench);
+    let stamp_cycles = stamp_cycles();
+    let mut distances = distances(bench);
     for _ in (0..options.common.runs).take_while(|_| !interrupt::came()) {
-        floors.iter_mut().for_each(Floor::run);
+        distances.iter_mut().for_each(|distance| distance.run(bench, stamp_cycles));
     }
-    let measured = measure(bench, options, &chosen, &thread_counts);
+    let measured = measure(bench, options, &chosen, &thread_counts, stamp_cycles);
     let noise = watch.stop();
     let mut plot = RangePlot::new("Hand-over between two cores", "ns", Better::Lower);
     for row in measured.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
         plot.row(row.contender.name(), row.spread(|sample| sample.handover_ns));
     }
-    let transfer = floors.first().and_then(|floor| statistics::spread(&floor.transfer_ns));
+    let transfer = distances.first().and_then(|distance| statistics::spread(&distance.transfer_ns));
     Ok(Findings {
         workload: "ping-pong",
         parts: vec![
             Part {
                 key: "floor",
                 heading: "A line between two cores".into(),
-                table: floor_table(&floors),
+                table: floor_table(&distances),
                 notes: vec![
                     "Half of the round trip of a word that two cores change in turn: by stores, each core waiting by \
-                     reading, which is the floor below; and by compare-and-swap alone."
+                     reading; and by compare-and-swap alone."
+                        .into(),
+                    "The floors are hand-overs between two threads that take turns without any lock, timed as the locks' are below. \
+                     One line: the release writes the word that the waiter polls, and knows it beforehand, as in ticket, array and \
+                     CLH locks. Two lines: it first reads, on a line that the waiter has written since, where that one polls, as in \
+                     MCS and its kin; the second line cannot travel before the first has come."
                         .into(),
                 ],
             },
@@ -221,9 +250,8 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
                 heading: "Hand-over to a core that waits".into(),
                 table: handover_table(&measured, transfer.map(|spread| spread.median)),
                 notes: vec![
-                    "From the release to the waiter's acquisition; multiples are of the floor that was timed just \
-                     before it, by store and load. `less own` leaves out the lock's own instructions, which are its \
-                     pair when nobody waits."
+                    "From the release to the waiter's acquisition; multiples are of the floor of such a lock, timed just before \
+                     it. `less own` leaves out the lock's own instructions, which are its pair when nobody waits."
                         .into(),
                 ],
             },
@@ -234,20 +262,21 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     })
 }
 
-fn floor_table(floors: &[Floor]) -> Table {
+fn floor_table(distances: &[Distance]) -> Table {
     let mut table = Table::new([
         Column::text("between", "between"),
         Column::text("cores", "cores"),
         Column::spread("message_ns", "by store and load ns"),
         Column::spread("transfer_ns", "by compare-and-swap ns"),
+        Column::spread("one_line_ns", "one line ns"),
+        Column::spread("two_lines_ns", "two lines ns"),
     ]);
-    for floor in floors {
-        table.row([
-            Cell::from(floor.between),
-            format!("{}, {}", floor.cores[0], floor.cores[1]).into(),
-            statistics::spread(&floor.message_ns).into(),
-            statistics::spread(&floor.transfer_ns).into(),
-        ]);
+    for distance in distances {
+        let figures =
+            [&distance.message_ns, &distance.transfer_ns, &distance.one_line_ns, &distance.two_lines_ns];
+        let names =
+            [Cell::from(distance.between), format!("{}, {}", distance.cores[0], distance.cores[1]).into()];
+        table.row(names.into_iter().chain(figures.map(|ns| statistics::spread(ns).into())));
     }
     table
 }
@@ -260,6 +289,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
         Column::spread("handover_ns", "hand-over ns"),
         Column::spread("times_floor", "times the floor"),
         Column::spread("less_own_times_floor", "less own"),
+        Column::text("floor", "floor"),
         Column::number("pair_ns", "own ns").detail(),
         Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
         Column::text("failure", "failure").detail().only_if_any(),
@@ -274,6 +304,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
                 row.cell(|sample| sample.handover_ns),
                 row.spread(Sample::times_floor).into(),
                 row.spread(Sample::waiting_times_floor).into(),
+                floor_of(&row.contender).name().into(),
                 row.spread(|sample| sample.pair_ns).map(|spread| spread.median).into(),
                 ns.zip(transfer_ns).map(|(ns, transfer_ns)| ns.median / transfer_ns).into(),
                 row.failure.clone().into(),
@@ -283,7 +314,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
     table
 }
 
-/// Queue and ticket locks of ours: the hand-over between two cores, less the lock's own instructions, in multiples of the
+/// Queue and ticket locks of ours: the hand-over between two cores, less the lock's own instructions, in multiples of their
 /// floor.
 fn goals(measured: &[Contended]) -> Vec<Goal> {
     let Some((_, rows)) = measured.iter().find(|(threads, _)| *threads == 2) else { return Vec::new() };
@@ -292,11 +323,15 @@ fn goals(measured: &[Contended]) -> Vec<Goal> {
         Contender::Own(lock) => {
             matches!(lock.family, Family::Queue | Family::Ticket) || lock.name.starts_with("ticket")
         }
+        Contender::McsQueue => true,
         Contender::Peer(_) => false,
     });
     let goal = |row: &LockRounds<Sample>| {
         Some(Goal {
-            goal: "hand-over less the lock's own instructions, times the floor",
+            goal: match floor_of(&row.contender) {
+                Floor::OneLine => "hand-over less the lock's own instructions, times the floor of one line",
+                Floor::TwoLines => "hand-over less the lock's own instructions, times the floor of two lines",
+            },
             subject: row.contender.name().into(),
             figure: row.spread(Sample::waiting_times_floor)?,
             bound: GOAL_TIMES_FLOOR,
@@ -321,9 +356,9 @@ mod tests {
         let places = vec![place(0, 0, 0), place(0, 0, 1), place(0, 2, 2), place(1, 4, 4)];
         let bench =
             Bench { ghz: 1.0, topology: Topology { places }, later: Duration::ZERO, progress: &Unwatched };
-        let pairs: Vec<_> = floors(&bench).iter().map(|floor| floor.cores).collect();
+        let pairs: Vec<_> = distances(&bench).iter().map(|distance| distance.cores).collect();
         assert_eq!(pairs, [[0, 1], [0, 2], [0, 4]]);
-        assert!(floors(&Bench { topology: Topology::default(), ..bench }).is_empty());
+        assert!(distances(&Bench { topology: Topology::default(), ..bench }).is_empty());
     }
 
     #[test]
@@ -345,12 +380,28 @@ mod tests {
     }
 
     #[test]
+    fn locks_with_links_have_the_floor_of_two_lines() {
+        for name in LINKED {
+            assert!(locks::catalogue::find(name).is_some(), "{name}");
+        }
+        let floor = |name: &str| floor_of(&contenders::find(name).unwrap());
+        for name in ["mcs", "mcs-queue", "mcslock", "k42"] {
+            assert_eq!(floor(name), Floor::TwoLines, "{name}");
+        }
+        for name in ["ticket", "anderson", "clh", "clhlock", "posix-mutex"] {
+            assert_eq!(floor(name), Floor::OneLine, "{name}");
+        }
+    }
+
+    #[test]
     fn the_tables_on_every_screen() {
-        let floors = [Floor {
+        let distances = [Distance {
             between: "cores of one last-level cache",
             cores: [0, 1],
             message_ns: vec![48.0, 50.0, 52.0],
             transfer_ns: vec![60.0, 61.0, 70.0],
+            one_line_ns: vec![54.0, 55.0, 58.0],
+            two_lines_ns: vec![84.0, 85.0, 88.0],
         }];
         let row = |name: &str, handover_ns| LockRounds {
             contender: contenders::find(name).unwrap(),
@@ -361,7 +412,7 @@ mod tests {
         let tables = |screen| {
             format!(
                 "{}\n{}",
-                floor_table(&floors).terminal(screen),
+                floor_table(&distances).terminal(screen),
                 handover_table(&measured, Some(61.0)).terminal(screen)
             )
         };

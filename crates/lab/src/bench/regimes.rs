@@ -64,8 +64,7 @@ impl Plan {
     fn new(bench: &Bench, options: &Options, machines: Option<&Machines>) -> anyhow::Result<Self> {
         let named = !options.common.lock.is_empty();
         let all = contenders::select(&options.common.lock)?;
-        let own = |contender: &Contender| matches!(contender, Contender::Own(_));
-        let other = all.iter().find(|contender| named && machines.is_some() && !own(contender));
+        let other = all.iter().find(|contender| named && machines.is_some() && !contender.is_ours());
         if let Some(other) = other {
             return Err(UsageError::new(format!(
                 "{} is another library's lock, and only contend's own run on simulated machines: `contend locks` lists them",
@@ -75,6 +74,7 @@ impl Plan {
         }
         let takes_part = |contender: &Contender| match (contender, machines) {
             (Contender::Own(_), Some(_)) => true,
+            (Contender::McsQueue, _) => named,
             (Contender::Peer(_), Some(_)) => false,
             // Beside those that they stand for they say nothing new.
             (Contender::Own(lock), None) => named || lock.stands_for().is_none(),

@@ -2,6 +2,7 @@
 
 #[path = "common/command_line.rs"]
 mod command_line;
+#[expect(dead_code, reason = "the program is this test, and nothing has to be compiled")]
 mod common;
 
 use command_line::{contend, json};

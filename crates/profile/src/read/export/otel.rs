@@ -10,6 +10,9 @@ use crate::read::LockTable;
 /// The attribute of a mapping that holds its build identifier.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
 
+/// The value of a sample in a profile.
+type Measure = fn(&Sample<'_>) -> u64;
+
 /// The table as OpenTelemetry's `ProfilesData`: a profile of contended acquisitions and one of the time lost waiting, with the
 /// stacks of [`to_pprof`](super::to_pprof). Locks that nobody waited for are left out.
 ///
@@ -24,9 +27,8 @@ pub fn to_otel(table: &LockTable) -> Vec<u8> {
         .collect();
     let mut scope_profiles = Message::default();
     scope_profiles.message(1, &scope());
-    let contentions = |sample: &Sample<'_>| sample.contended;
-    let delay = |sample: &Sample<'_>| sample.waited_ns as u64;
-    let measures: [(_, &dyn Fn(&Sample<'_>) -> u64); 2] = [(CONTENTIONS, &contentions), (DELAY, &delay)];
+    let measures: [(_, Measure); 2] =
+        [(CONTENTIONS, |sample| sample.contended), (DELAY, |sample| sample.waited_ns as u64)];
     for ((kind, unit), value) in measures {
         let mut value_type = Message::default();
         value_type.number(1, tables.dictionary.string(kind)).number(2, tables.dictionary.string(unit));

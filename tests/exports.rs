@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Every name that a program may bind for the kinds of object that are interposed: POSIX's, those that objects linked before
-/// glibc 2.34 bind, and C11's.
+/// glibc 2.34 bind, and C11's. And the recorder's, for locks of other kinds.
 const NAMES: &[&str] = &[
     "__pthread_mutex_destroy",
     "__pthread_mutex_init",
@@ -27,6 +27,7 @@ const NAMES: &[&str] = &[
     "cnd_signal",
     "cnd_timedwait",
     "cnd_wait",
+    "contend_recorder",
     "dlopen",
     "dlsym",
     "mtx_destroy",

@@ -385,6 +385,25 @@ fn processes_that_were_not_reached_are_named() {
     assert!(outcome.succeeded() && !outcome.stderr.contains("not reached"), "{outcome}");
 }
 
+/// A Go program has a section that says what it was built from; that alone makes one of a C program here.
+#[test]
+fn a_go_program_is_told_what_shows_its_locks() {
+    let place = directory();
+    let static_go = Source { options: &["-static", "-DGO"], ..Source::program("fixed.c") }.compile();
+    for command in [&["run", "--lock", "mcs"][..], &["profile", "-q"]] {
+        let outcome =
+            ran(place.path(), &[command, &["--", static_go.to_str().expect("a plain path"), "1"]].concat());
+        assert!(!outcome.succeeded(), "{outcome}");
+        assert!(
+            outcome.stderr.contains("is a Go program") && outcome.stderr.contains("go tool pprof"),
+            "{outcome}"
+        );
+    }
+    let go = Source { options: &["-DGO"], ..Source::program("fixed.c") }.compile();
+    let outcome = ran(place.path(), &["profile", "-q", "--", go.to_str().expect("a plain path"), "1"]);
+    assert!(outcome.succeeded() && outcome.stderr.contains("is a Go program with C code"), "{outcome}");
+}
+
 /// The library is loaded by whatever path the linker is told, so nobody else may be able to change what that leads to.
 #[test]
 fn the_library_is_out_of_other_users_reach() {

@@ -344,3 +344,32 @@ fn identical_runs_name_the_locks_of_a_stripped_program_alike() {
         assert!(locks.iter().all(|lock| acquired(lock, "before") && acquired(lock, "after")), "{changes}");
     }
 }
+
+/// Whatever the names are like, a line is a stack and a number, and the numbers are the report's.
+#[test]
+fn folded_stacks_have_the_figures_of_the_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, folded] = ["p.contend", "p.folded"].map(|name| directory.path().join(name));
+    let [file, folded] = [&file, &folded].map(|path| path.to_str().expect("a plain path"));
+    let program = Source::program("odd_names.c").compile();
+    let profiled = run(contend(&["profile", "-q", "-o", file, "--", program.to_str().unwrap()]), HANG);
+    assert!(profiled.succeeded(), "{profiled}");
+    let report = json(&["report", file, "--json", "--folded", folded]);
+    let odd = row(&report, "odd;lock 7");
+    // Three threads sleep inside for most of their lives.
+    assert!(odd["exclusive"]["contended"].as_u64() > Some(0), "{report:#}");
+    for (of, expected) in [
+        ("waiting", odd["exclusive"]["wait"]["total_ns"].as_f64().unwrap().round()),
+        ("contended", odd["exclusive"]["contended"].as_f64().unwrap()),
+    ] {
+        json(&["report", file, "--json", "--folded", folded, "--folded-of", of]);
+        let written = std::fs::read_to_string(folded).unwrap();
+        let lines: Vec<_> = written.lines().filter(|line| line.contains("odd:lock_7 ")).collect();
+        let [line] = lines[..] else { panic!("one line has the lock: {written}") };
+        let (stack, weight) = line.rsplit_once(' ').unwrap();
+        let frames: Vec<_> = stack.split(';').collect();
+        assert_eq!(frames.last(), Some(&"odd:lock_7"), "{written}");
+        assert!(frames.iter().any(|frame| frame.contains("take:the")), "{written}");
+        assert_eq!(weight.parse::<f64>().unwrap(), expected, "{of}: {written}");
+    }
+}

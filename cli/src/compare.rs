@@ -155,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     progress::warn(&compared.noise.warnings());
     if let Some(file) = page {
-        file.write(&compared.page().made_by(&own_command_line()).html())?;
+        file.write(compared.page().made_by(&own_command_line()).html())?;
     }
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
     let finished = format!("{finished} of {} rounds were finished", args.runs);

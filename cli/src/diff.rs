@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&differences::text(&diff, args.top, Screen::stdout()))?;
     }
     if let Some(file) = page {
-        file.write(&differences::page(&diff, [&before, &after]).made_by(&own_command_line()).html())?;
+        file.write(differences::page(&diff, [&before, &after]).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write_page(file, &gated.markdown())?;
     }
     if let Some(file) = junit {
-        file.write(&gated.junit())?;
+        file.write(gated.junit())?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&gated.json())?);

@@ -168,7 +168,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", forecast.terminal(Screen::stdout())?);
     }
     if let Some(file) = page {
-        file.write(&forecast.page()?.made_by(&own_command_line()).html())?;
+        file.write(forecast.page()?.made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
 //! `contend report`: the lock table of a profile.
 
 use crate::output::{self, own_command_line};
-use anyhow::Context as _;
 use lab::output_file::OutputFile;
+use profile::read::{Sample, to_folded, to_otel, to_pprof};
 use profile::{Options, Profile};
 use report::{Screen, lock_table};
 use std::path::PathBuf;
@@ -27,7 +27,9 @@ use std::process::ExitCode;
   contend report p.contend --csv > locks.csv  # for a spreadsheet
   contend report p.contend --json | jq '.rows[0].exclusive.hold_other'
   contend report p.contend --html locks.html  # a page to look through, or to send: it needs nothing else
-  contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it")]
+  contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it
+  contend report p.contend --folded locks.txt # for flamegraph.pl, inferno-flamegraph or speedscope
+  contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry")]
 pub(crate) struct Args {
     /// The profile, as `contend profile -o` wrote it; the program may still be running
     #[arg(value_name = "PROFILE")]
@@ -50,6 +52,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
 
+    /// Write folded stacks to this file as well, for flame graphs: a line for each lock with the calls that made it, or with those
+    /// that waited for a lock of the kernel
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+
+    /// What the width of a lock in the flame graph is
+    #[arg(long, value_name = "KEY", default_value = "waiting", requires = "folded")]
+    folded_of: Weight,
+
+    /// Write the contention as an OpenTelemetry profile to this file as well. That signal is in development (v1development): a
+    /// collector of another version may not read it
+    #[arg(long, value_name = "FILE")]
+    otel: Option<PathBuf>,
+
     /// Show this many rows; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -63,16 +79,43 @@ pub(crate) struct Args {
     no_symbols: bool,
 }
 
+/// The weight of a folded stack.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Weight {
+    /// Time lost waiting, in ns
+    Waiting,
+    /// Time that the lock was held, in ns; not known of the kernel's
+    Held,
+    /// Acquisitions that had to wait
+    Contended,
+}
+
+impl Weight {
+    fn of(self, sample: &Sample<'_>) -> f64 {
+        match self {
+            Self::Waiting => sample.waited_ns,
+            Self::Held => sample.held_ns,
+            Self::Contended => sample.contended as f64,
+        }
+    }
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, json, csv, html, pprof, top, ops, no_symbols } = args;
-    let page = html.as_deref().map(OutputFile::at).transpose()?;
-    let calls = pprof.is_some() || page.is_some();
+    let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, ops, no_symbols } = args;
+    let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
+    let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
+    let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
     let options = Options { operations: ops, symbols: !no_symbols, calls };
     let table = Profile::open(path)?.table(&options);
-    if let Some(path) = pprof {
-        std::fs::write(&path, profile::read::to_pprof(&table))
-            .with_context(|| format!("cannot write the pprof profile {}", path.display()))?;
+    if let Some(file) = pprof {
+        file.write(to_pprof(&table))?;
+    }
+    if let Some(file) = folded {
+        file.write(to_folded(&table, |sample| folded_of.of(sample)))?;
+    }
+    if let Some(file) = otel {
+        file.write(to_otel(&table))?;
     }
     if json {
         output::print_json(&table)?;
@@ -82,7 +125,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&lock_table::text(&table, top, Screen::stdout()))?;
     }
     if let Some(file) = page {
-        file.write(&lock_table::page(&table).made_by(&own_command_line()).html())?;
+        file.write(lock_table::page(&table).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -43,12 +43,12 @@ impl OutputFile {
     /// # Errors
     ///
     /// The disk is full, or the like.
-    pub fn write(self, text: &str) -> anyhow::Result<()> {
+    pub fn write(self, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
         let written = if self.is_special {
-            std::fs::write(&self.path, text)
+            std::fs::write(&self.path, contents)
         } else {
             self.fresh().and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
+                file.write_all(contents.as_ref())?;
                 file.as_file().sync_all()?;
                 file.persist(&self.path).map(drop).map_err(|failed| failed.error)
             })

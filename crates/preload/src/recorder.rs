@@ -21,6 +21,7 @@
 //! - [`thread_ends`] is called by the thread when its function has ended (what comes after, in destructors, is still
 //!   counted), [`process_ends`] at exit, [`forked_child`] in a forked child before any other call.
 
+mod hooks;
 mod maps;
 mod system;
 

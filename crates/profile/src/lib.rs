@@ -13,6 +13,7 @@ pub mod arena;
 pub mod clock;
 pub mod format;
 pub mod histogram;
+pub mod hooks;
 #[cfg(feature = "read")]
 pub mod read;
 pub mod record;

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures};
-pub use export::to_pprof;
+pub use export::{Sample, to_folded, to_otel, to_pprof};
 pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_lock_kind};
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use contend_profile::read::{Diff, Error, Profile, to_pprof};
+use contend_profile::read::{Diff, Error, Profile, to_folded, to_otel, to_pprof};
 use contend_profile::record::{Mode, PerThread, Trace};
 use contend_profile::{LockTable, Options};
 use proptest::prelude::*;
@@ -40,6 +40,8 @@ fn table(bytes: &[u8]) -> Result<LockTable, Error> {
 /// Everything that can be made of a table.
 fn use_all(table: &LockTable) {
     to_pprof(table);
+    to_otel(table);
+    to_folded(table, |sample| sample.waited_ns);
     serde_json::to_string(table).unwrap();
     serde_json::to_string(&Diff::new(table, table)).unwrap();
 }

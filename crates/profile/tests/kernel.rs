@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use contend_profile::format::{PAGE, RunValues, TaskValues, Type, UNIT};
-use contend_profile::read::{Diff, KernelTable, Profile, to_pprof};
+use contend_profile::read::{Diff, KernelTable, Profile, to_folded, to_otel, to_pprof};
 use contend_profile::session::{KernelSection, KernelWait, LEAST_LIMIT, Overwrite, Recording};
 use contend_profile::{LockTable, Options};
 
@@ -85,6 +85,17 @@ fn waits_come_back_by_lock_and_by_stack() {
     for name in ["vm_mmap (rwsem write)", "exit_mm", "cgroup_mutex+0x40 (mutex)"] {
         assert!(pprof.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
     }
+    assert_eq!(
+        to_folded(&table, |sample| sample.waited_ns),
+        "do_syscall_64;vm_mmap;down_write;vm_mmap (rwsem write) 3000\n\
+         down_write;cgroup_mutex+0x40 (mutex) 50000\n\
+         exit_mm;vm_mmap;down_write;vm_mmap (rwsem write) 7000\n"
+    );
+    assert_eq!(
+        to_folded(&table, |sample| sample.held_ns),
+        "",
+        "nothing tells how long the kernel's are held"
+    );
 }
 
 #[test]
@@ -222,6 +233,7 @@ fn damaged_sections_are_an_answer_or_an_error() {
                 Ok(profile) => {
                     let table = profile.table(&Options::default());
                     to_pprof(&table);
+                    to_otel(&table);
                     serde_json::to_string(&Diff::new(&table, &table)).unwrap();
                 }
                 Err(_) => errors += 1,

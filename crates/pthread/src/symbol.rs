@@ -26,10 +26,11 @@ pub enum Part<'a> {
 
 /// Calls `each` with the parts of a symbol's name. False if it has no short form.
 pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
-    let symbol = without_suffix(symbol);
+    // Such a name says itself where it ends, and in Rust's it may have dots before.
     if let Some(rest) = symbol.strip_prefix(b"_Z") {
         return Reader { rest, each }.name().is_some();
     }
+    let symbol = without_suffix(symbol);
     if let Some(rest) = symbol.strip_prefix(b"_R") {
         return rust_symbol::visit(rest, &mut |name| each(Part::Name(name))).is_some();
     }
@@ -96,7 +97,7 @@ fn visit_text(symbol: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
 
 /// Whether this part of a name is what Rust's older mangling appends to it: `h` and 16 hexadecimal digits, another with each
 /// compiler.
-fn is_hash_of_rust(name: &[u8]) -> bool {
+pub(crate) fn is_hash_of_rust(name: &[u8]) -> bool {
     matches!(name, [b'h', digits @ ..] if digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
@@ -231,7 +232,7 @@ impl<'a> Reader<'a, '_> {
         match first {
             b'0'..=b'9' => {
                 let name = source_name(&mut self.rest)?;
-                (self.each)(Part::Name(name));
+                visit_identifier(name, self.each);
             }
             b'L' | b'M' => self.rest = after, // internal linkage; the initialiser of a data member
             b'B' => {
@@ -289,6 +290,34 @@ impl<'a> Reader<'a, '_> {
         }
         Some(())
     }
+}
+
+/// An identifier. Rust's older mangling has types in them: of `_$LT$a..B$LT$T$GT$$u20$as$u20$c..D$GT$`, an implementation of a trait,
+/// the parts are `a` and `B`, as in today's mangling, and of `Mutex$LT$T$GT$` it is `Mutex`.
+fn visit_identifier<'a>(name: &'a [u8], each: &mut dyn FnMut(Part<'a>)) {
+    if name.starts_with(b"_$u7b$$u7b$closure") {
+        return each(Part::Name(b"{closure}"));
+    }
+    let Some(implementation) = name.strip_prefix(b"_$LT$") else {
+        return each(Part::Name(before(before(name, b"$LT$"), b"$u7b$")));
+    };
+    const FOR: &[u8] = b"$u20$for$u20$";
+    let of = position(implementation, FOR).map_or(implementation, |at| &implementation[at + FOR.len()..]);
+    let mut rest = before(before(before(of, b"$u20$as$u20$"), b"$LT$"), b"$GT$");
+    while let Some(at) = position(rest, b"..") {
+        each(Part::Name(&rest[..at]));
+        rest = &rest[at + 2..];
+    }
+    each(Part::Name(rest));
+}
+
+/// What comes before the first `end`; all of it if there is none.
+fn before<'a>(text: &'a [u8], end: &[u8]) -> &'a [u8] {
+    position(text, end).map_or(text, |at| &text[..at])
+}
+
+fn position(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
 }
 
 /// `<length><identifier>`.
@@ -389,6 +418,22 @@ mod tests {
             ("main", "main"),
             ("_ZL5cache", "cache"),
             ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            (
+                "_ZN81_$LT$contend_recorded..Recorded$LT$R$GT$$u20$as$u20$lock_api..mutex..RawMutex$GT$4lock17h0123456789abcdefE",
+                "contend_recorded::Recorded::lock",
+            ),
+            (
+                "_ZN8lock_api6rwlock19RwLock$LT$R$C$T$GT$4read17h0123456789abcdefE.llvm.17",
+                "lock_api::rwlock::RwLock::read",
+            ),
+            (
+                "_ZN61_$LT$impl$u20$core..fmt..Debug$u20$for$u20$serving..Table$GT$3fmt17h0123456789abcdefE",
+                "serving::Table::fmt",
+            ),
+            (
+                "_ZN7serving4main28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+                "serving::main::{closure}",
+            ),
             ("copy.constprop.0", "copy"),
             ("pthread_create@@GLIBC_2.34", "pthread_create"),
             ("_Z3fooi", "foo"),

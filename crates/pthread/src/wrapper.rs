@@ -1,6 +1,6 @@
 //! Which functions only wrap locking, by their names: then their callers say more.
 
-use crate::symbol::{Part, visit};
+use crate::symbol::{Part, is_hash_of_rust, visit};
 
 /// Words that name a lock.
 const NOUNS: [&str; 16] = [
@@ -83,6 +83,9 @@ const NOT_LOCKS: [&str; 8] =
 pub fn is_wrapper(symbol: &[u8]) -> bool {
     let (mut class, mut method): (Option<&[u8]>, &[u8]) = (None, b"");
     visit(symbol, &mut |part| {
+        if matches!(part, Part::Name(name) if is_hash_of_rust(name)) {
+            return;
+        }
         class = Some(method).filter(|class| !class.is_empty());
         method = match part {
             Part::Name(name) => name,
@@ -182,6 +185,9 @@ mod tests {
             "rw_lock_x_lock_func",
             "mtx_lock",
             "spin_lock_irqsave",
+            "_ZN81_$LT$contend_recorded..Recorded$LT$R$GT$$u20$as$u20$lock_api..mutex..RawMutex$GT$4lock17h0123456789abcdefE",
+            "_ZN8lock_api6rwlock19RwLock$LT$R$C$T$GT$4read17h0123456789abcdefE",
+            "_ZN16contend_recorded17Recorded$LT$R$GT$13recorded_lock17h0123456789abcdefE.llvm.1234",
         ] {
             assert!(is_wrapper(wrapper.as_bytes()), "{wrapper}");
         }
@@ -197,6 +203,8 @@ mod tests {
             "_Z10read_blocki",
             "_Znwm",
             "_ZZN5Cache3getEvENKUlvE_clEv",
+            "_ZN8recorded12make_a_mutex17h0123456789abcdefE",
+            "_ZN67_$LT$serving..Table$u20$as$u20$core..convert..From$LT$Mutex$GT$$GT$4from17h0123456789abcdefE",
             "",
         ] {
             assert!(!is_wrapper(user.as_bytes()), "{user}");

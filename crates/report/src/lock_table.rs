@@ -467,6 +467,7 @@ mod tests {
             processes: 1,
             threads: 8,
             cores: 4,
+            started_realtime_ns: 1_700_000_000_000_000_000,
             elapsed_ns: 2e9,
             cpu_ns: 7.2e9,
             cores_used: 3.6,

@@ -25,6 +25,10 @@ const MACHINE: (elf::Machine, &str) = (elf::EM_X86_64, "x86-64");
 #[cfg(target_arch = "aarch64")]
 const MACHINE: (elf::Machine, &str) = (elf::EM_AARCH64, "AArch64");
 
+/// What shows the waits for Go's own locks.
+pub(crate) const MUTEX_PROFILE: &str =
+    "take Go's mutex profile of it (runtime.SetMutexProfileFraction, then `go tool pprof`)";
+
 /// A program that was not started, and what a shell exits with then.
 #[derive(Debug)]
 pub struct NotStarted {
@@ -70,6 +74,7 @@ pub(crate) enum Why {
     Architecture,
     Musl,
     Static,
+    Go,
     ThreadSanitizer,
 }
 
@@ -82,6 +87,7 @@ impl Why {
             Self::Architecture => "for another architecture",
             Self::Musl => "linked to musl",
             Self::Static => "linked statically",
+            Self::Go => "Go, linked statically",
             Self::ThreadSanitizer => "built with ThreadSanitizer",
         }
     }
@@ -114,6 +120,10 @@ impl fmt::Display for Refused {
             Why::Static => write!(
                 out,
                 "{program} is linked statically, so that no library can be loaded into it: link it dynamically"
+            ),
+            Why::Go => write!(
+                out,
+                "{program} is a Go program without C code: it is linked statically, and its locks are Go's own: {MUTEX_PROFILE}"
             ),
             Why::ThreadSanitizer => write!(
                 out,
@@ -202,6 +212,11 @@ impl Program {
         sanitizer_of(&self.0)
     }
 
+    /// Whether it is a binary that the Go compiler made: the locks of its Go code are no pthread's.
+    pub(crate) fn is_go(&self) -> bool {
+        is_go(&self.0)
+    }
+
     /// Whether the dynamic linker will load a library into it that `LD_PRELOAD` names. A script is its interpreter.
     ///
     /// # Errors
@@ -277,7 +292,7 @@ fn check_elf(path: &Path, file: File) -> anyhow::Result<()> {
     ensure!(for_this, refuse(Why::Architecture));
     let segments = header.program_headers(endian, file).with_context(cut_short)?;
     let linker = segments.iter().find(|segment| segment.p_type(endian) == elf::PT_INTERP);
-    let linker = linker.ok_or_else(|| refuse(Why::Static))?;
+    let linker = linker.ok_or_else(|| refuse(if is_go(path) { Why::Go } else { Why::Static }))?;
     // What the segment says may lie past the end: then no name of a linker is known.
     let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
     ensure!(!String::from_utf8_lossy(linker).contains("musl"), refuse(Why::Musl));
@@ -304,6 +319,14 @@ fn sanitizer_of(path: &Path) -> Option<Sanitizer> {
         b"__tsan_init" => Some(Sanitizer::Thread),
         _ => None,
     })
+}
+
+/// Told by the section with the versions that it was built from, which stripping leaves.
+fn is_go(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let cache = ReadCache::new(file);
+    ElfFile64::<Endianness, _>::parse(&cache)
+        .is_ok_and(|binary| binary.section_by_name(".go.buildinfo").is_some())
 }
 
 #[cfg(test)]

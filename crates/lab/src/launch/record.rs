@@ -1,6 +1,7 @@
 //! A program run to its end with its locks recorded.
 
 use super::kernel::KernelLocks;
+use super::program::{MUTEX_PROFILE, Program};
 use super::supervise::Supervised;
 use super::tasks::Tasks;
 use super::unreached::Lookout;
@@ -111,6 +112,12 @@ impl Record<'_> {
         if !reached {
             remarks.push(format!(
                 "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
+                name.display()
+            ));
+        }
+        if Program::find(name).is_ok_and(|program| program.is_go()) {
+            remarks.push(format!(
+                "{} is a Go program with C code: the C code's locks are recorded, and Go's own are not: {MUTEX_PROFILE}",
                 name.display()
             ));
         }

@@ -284,6 +284,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         processes: profile.sections.len() as u64,
         threads: sum(|p| p.threads.saturating_sub(p.only_joined)),
         cores: run.cores,
+        started_realtime_ns: profile.header.started_realtime_ns,
         elapsed_ns,
         cpu_ns,
         cores_used: if elapsed_ns > 0.0 { cpu_ns / elapsed_ns } else { 0.0 },

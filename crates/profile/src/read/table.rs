@@ -81,6 +81,8 @@ pub struct TableHeader {
     pub threads: u64,
     /// Cores that the program might use; 0 if unknown.
     pub cores: u64,
+    /// When the file was made, ns since 1970.
+    pub started_realtime_ns: u64,
     /// From start to end, ns.
     pub elapsed_ns: f64,
     /// Time on cores, all threads and processes, ns.

@@ -1,0 +1,295 @@
+//! Exports, read back by libraries that others wrote for the formats.
+
+use std::sync::Arc;
+
+use contend_profile::read::{Call, Module, Profile, SourceLine, to_folded, to_otel, to_pprof};
+use contend_profile::session::{Overwrite, Recording};
+use contend_profile::{LockId, LockKind, LockRow, LockTable, ObjectKind, Usage};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::profiles::v1development::{ProfilesData, ProfilesDictionary};
+use prost::Message as _;
+
+/// A table of a lock with a caller, of one whose names are text like any other, and of one that nobody waited for.
+fn table() -> LockTable {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p");
+    Recording::create(&path, 0, 1, Overwrite::Profiles).unwrap();
+    let mut table = Profile::open(&path).unwrap().table(&Default::default());
+    table.header.command = vec!["/usr/bin/server".into(), "--users".into(), "8".into()];
+    table.header.elapsed_ns = 2e9;
+    let caller = Call {
+        address: 0x40_1138,
+        lines: vec![line("inlined", "file.h", 3), line("the caller", "file.c", 17)],
+        module: Some(Arc::new(Module {
+            start: 0x40_1000,
+            end: 0x40_3000,
+            offset: 0x1000,
+            path: "/bin/program".into(),
+            build_id: "c0ffee".into(),
+        })),
+    };
+    let generated = Call { address: 0x7000_0000, lines: vec![], module: None };
+    table.rows = vec![
+        row("the lock", 0x1000, vec![caller.clone()], 300, 70_000.0),
+        row("we;ird\nlock 7", 0x2000, vec![caller, generated], 1, 30_000.0),
+        row("at rest", 0x3000, vec![], 0, 0.0),
+    ];
+    table
+}
+
+fn line(function: &str, file: &str, line: u32) -> SourceLine {
+    SourceLine { function: function.into(), file: file.into(), line }
+}
+
+fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f64) -> LockRow {
+    let mut exclusive = Usage { contended, ..Usage::default() };
+    exclusive.wait.total_ns = waited_ns;
+    LockRow {
+        id: LockId::default(),
+        name: name.into(),
+        site: name.into(),
+        kind: LockKind::Object(ObjectKind::Mutex),
+        caller: String::new(),
+        file: String::new(),
+        source: None,
+        calls: calls.into(),
+        pid: 1,
+        program: String::new(),
+        address,
+        generations: 1,
+        threads: 1,
+        merged: false,
+        exclusive,
+        shared: Usage::default(),
+        within: None,
+        acquisitions_per_operation: 0.0,
+        critical_section_ns: 0.0,
+        threads_ns: 0.0,
+        share: 0.0,
+    }
+}
+
+/// pprof's `profile.proto`, as far as it is read here.
+mod pprof {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Profile {
+        #[prost(message, repeated, tag = "1")]
+        pub(crate) sample_type: Vec<ValueType>,
+        #[prost(message, repeated, tag = "2")]
+        pub(crate) sample: Vec<Sample>,
+        #[prost(message, repeated, tag = "3")]
+        pub(crate) mapping: Vec<Mapping>,
+        #[prost(message, repeated, tag = "4")]
+        pub(crate) location: Vec<Location>,
+        #[prost(message, repeated, tag = "5")]
+        pub(crate) function: Vec<Function>,
+        #[prost(string, repeated, tag = "6")]
+        pub(crate) string_table: Vec<String>,
+        #[prost(int64, tag = "9")]
+        pub(crate) time_nanos: i64,
+        #[prost(int64, tag = "10")]
+        pub(crate) duration_nanos: i64,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct ValueType {
+        #[prost(int64, tag = "1")]
+        pub(crate) kind: i64,
+        #[prost(int64, tag = "2")]
+        pub(crate) unit: i64,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Sample {
+        #[prost(uint64, repeated, tag = "1")]
+        pub(crate) location_id: Vec<u64>,
+        #[prost(int64, repeated, tag = "2")]
+        pub(crate) value: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Mapping {
+        #[prost(uint64, tag = "1")]
+        pub(crate) id: u64,
+        #[prost(uint64, tag = "2")]
+        pub(crate) memory_start: u64,
+        #[prost(uint64, tag = "3")]
+        pub(crate) memory_limit: u64,
+        #[prost(uint64, tag = "4")]
+        pub(crate) file_offset: u64,
+        #[prost(int64, tag = "5")]
+        pub(crate) filename: i64,
+        #[prost(int64, tag = "6")]
+        pub(crate) build_id: i64,
+        #[prost(bool, tag = "7")]
+        pub(crate) has_functions: bool,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Location {
+        #[prost(uint64, tag = "1")]
+        pub(crate) id: u64,
+        #[prost(uint64, tag = "2")]
+        pub(crate) mapping_id: u64,
+        #[prost(uint64, tag = "3")]
+        pub(crate) address: u64,
+        #[prost(message, repeated, tag = "4")]
+        pub(crate) line: Vec<Line>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Line {
+        #[prost(uint64, tag = "1")]
+        pub(crate) function_id: u64,
+        #[prost(int64, tag = "2")]
+        pub(crate) line: i64,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Function {
+        #[prost(uint64, tag = "1")]
+        pub(crate) id: u64,
+        #[prost(int64, tag = "2")]
+        pub(crate) name: i64,
+        #[prost(int64, tag = "4")]
+        pub(crate) filename: i64,
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn a_sample_of_pprof_leads_to_the_locks_name_and_its_callers_addresses_files_and_lines() {
+    let table = table();
+    let profile = pprof::Profile::decode(&to_pprof(&table)[..]).unwrap();
+    let text = |index: i64| profile.string_table[index as usize].as_str();
+    assert_eq!(text(0), "");
+    let measures: Vec<_> = profile.sample_type.iter().map(|of| (text(of.kind), text(of.unit))).collect();
+    assert_eq!(measures, [("contentions", "count"), ("delay", "nanoseconds")]);
+    let sample = &profile.sample[0];
+    assert_eq!((&sample.location_id[..], &sample.value[..]), (&[1, 2][..], &[300, 70_000][..]));
+    let ids = |ids: Vec<u64>| assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
+    ids(profile.location.iter().map(|location| location.id).collect());
+    ids(profile.function.iter().map(|function| function.id).collect());
+    let names: Vec<_> = profile.function.iter().map(|function| text(function.name)).collect();
+    assert_eq!(names[..3], ["the lock", "inlined", "the caller"]);
+    assert_eq!(text(profile.function[2].filename), "file.c");
+    let call = &profile.location[1];
+    assert_eq!((call.mapping_id, call.address), (1, 0x40_1138));
+    let lines: Vec<_> = call.line.iter().map(|line| (line.function_id, line.line)).collect();
+    assert_eq!(lines, [(2, 3), (3, 17)], "functions and lines, the inlined one first");
+    let [mapping] = &profile.mapping[..] else { panic!("one mapping") };
+    let range = (mapping.id, mapping.memory_start, mapping.memory_limit, mapping.file_offset);
+    assert_eq!((range, mapping.has_functions), ((1, 0x40_1000, 0x40_3000, 0x1000), true));
+    assert_eq!([text(mapping.filename), text(mapping.build_id)], ["/bin/program", "c0ffee"]);
+    assert_eq!(profile.time_nanos as u64, table.header.started_realtime_ns);
+    assert_eq!(profile.duration_nanos, 2_000_000_000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn opentelemetrys_own_schema_reads_the_profile_back() {
+    let table = table();
+    let data = ProfilesData::decode(&to_otel(&table)[..]).unwrap();
+    let dictionary = data.dictionary.as_ref().unwrap();
+    every_table_begins_with_the_entry_for_none(dictionary);
+    let [of_program] = &data.resource_profiles[..] else { panic!("one resource") };
+    let attributes = &of_program.resource.as_ref().unwrap().attributes;
+    let attributes: Vec<_> = attributes.iter().map(|one| (one.key.as_str(), value(&one.value))).collect();
+    assert_eq!(
+        attributes,
+        [("service.name", "server"), ("process.command_line", "/usr/bin/server --users 8")]
+    );
+    let [by_contend] = &of_program.scope_profiles[..] else { panic!("one scope") };
+    assert_eq!(by_contend.scope.as_ref().unwrap().name, "contend");
+    let text = |index: i32| dictionary.string_table[index as usize].as_str();
+    let [contentions, delay] = &by_contend.profiles[..] else { panic!("two profiles") };
+    for (profile, measure, values) in [
+        (contentions, ("contentions", "count"), [300, 1]),
+        (delay, ("delay", "nanoseconds"), [70_000, 30_000]),
+    ] {
+        let kind = profile.sample_type.as_ref().unwrap();
+        assert_eq!((text(kind.type_strindex), text(kind.unit_strindex)), measure);
+        assert_eq!(profile.time_unix_nano, table.header.started_realtime_ns);
+        assert_eq!(profile.duration_nano, 2_000_000_000);
+        let found: Vec<_> = profile.samples.iter().flat_map(|sample| sample.values.clone()).collect();
+        assert_eq!(found, values, "a lock that nobody waited for is left out");
+        let stack = stack_of(dictionary, profile.samples[0].stack_index);
+        assert_eq!(stack, ["the lock :0", "inlined file.h:3", "the caller file.c:17"]);
+        let stack = stack_of(dictionary, profile.samples[1].stack_index);
+        assert_eq!(stack, ["we;ird\nlock 7 :0", "inlined file.h:3", "the caller file.c:17"]);
+    }
+    let [_, mapping] = &dictionary.mapping_table[..] else { panic!("one mapping") };
+    let range = (mapping.memory_start, mapping.memory_limit, mapping.file_offset);
+    assert_eq!((range, text(mapping.filename_strindex)), ((0x40_1000, 0x40_3000, 0x1000), "/bin/program"));
+    let attribute = &dictionary.attribute_table[mapping.attribute_indices[0] as usize];
+    assert_eq!(
+        (text(attribute.key_strindex), value(&attribute.value)),
+        ("process.executable.build_id.gnu", "c0ffee")
+    );
+}
+
+fn every_table_begins_with_the_entry_for_none(dictionary: &ProfilesDictionary) {
+    assert_eq!(dictionary.mapping_table[0], Default::default());
+    assert_eq!(dictionary.location_table[0], Default::default());
+    assert_eq!(dictionary.function_table[0], Default::default());
+    assert_eq!(dictionary.link_table[..], [Default::default()]);
+    assert_eq!(dictionary.string_table[0], "");
+    assert_eq!(dictionary.attribute_table[0], Default::default());
+    assert_eq!(dictionary.stack_table[0], Default::default());
+}
+
+fn value(value: &Option<opentelemetry_proto::tonic::common::v1::AnyValue>) -> &str {
+    match value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text,
+        other => panic!("{other:?} is no text"),
+    }
+}
+
+/// Functions, files and lines of a stack.
+fn stack_of(dictionary: &ProfilesDictionary, stack: i32) -> Vec<String> {
+    let text = |index: i32| &dictionary.string_table[index as usize];
+    let locations = &dictionary.stack_table[stack as usize].location_indices;
+    let lines = locations.iter().flat_map(|&location| &dictionary.location_table[location as usize].lines);
+    lines
+        .map(|line| {
+            let function = &dictionary.function_table[line.function_index as usize];
+            format!("{} {}:{}", text(function.name_strindex), text(function.filename_strindex), line.line)
+        })
+        .collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn a_flame_graph_has_every_lock_over_its_callers_with_the_time_waited() {
+    let folded = to_folded(&table(), |sample| sample.waited_ns);
+    assert_eq!(
+        folded, "0x70000000;the caller;inlined;we:ird lock_7 30000\nthe caller;inlined;the lock 70000\n",
+        "outermost first, and locks that nobody waited for are left out"
+    );
+    let mut svg = Vec::new();
+    let mut options = inferno::flamegraph::Options::default();
+    options.count_name = "ns".into();
+    inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    let mut titles: Vec<_> = svg
+        .split("<title>")
+        .skip(1)
+        .map(|title| title.split("</title>").next().unwrap().split(" ns,").next().unwrap())
+        .collect();
+    titles.sort_unstable();
+    assert_eq!(
+        titles,
+        [
+            "0x70000000 (30,000",
+            "all (100,000",
+            "inlined (30,000",
+            "inlined (70,000",
+            "the caller (30,000",
+            "the caller (70,000",
+            "the lock (70,000",
+            "we:ird lock_7 (30,000",
+        ]
+    );
+    let contended = to_folded(&table(), |sample| sample.contended as f64);
+    assert!(contended.ends_with(";the lock 300\n"), "{contended}");
+}

@@ -1,0 +1,130 @@
+//! Locks of a Rust program that are no pthread's, under `contend profile`.
+
+#[path = "common/command_line.rs"]
+mod command_line;
+#[expect(dead_code, reason = "the program is this test, and nothing has to be compiled")]
+mod common;
+
+use command_line::{contend, json};
+use common::{HANG, run};
+use recorded::Recorded;
+use serde_json::Value;
+use std::sync::Barrier;
+use std::time::Duration;
+
+type Mutex<T> = lock_api::Mutex<Recorded<parking_lot::RawMutex>, T>;
+type RwLock<T> = lock_api::RwLock<Recorded<parking_lot::RawRwLock>, T>;
+
+static COUNTER: Mutex<u64> = Mutex::new(0);
+static TABLE: RwLock<u64> = RwLock::new(0);
+static HELD: Mutex<()> = Mutex::new(());
+
+const THREADS: u64 = 3;
+const TURNS: u64 = 500;
+
+/// What the tests profile: this test, in a process of its own.
+#[test]
+#[ignore = "it is the program that the other tests profile"]
+fn program() {
+    let in_a_box = make_a_mutex();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for turn in 0..TURNS {
+                    *COUNTER.lock() += 1;
+                    if turn % 5 == 0 {
+                        *TABLE.write() += 1;
+                    } else {
+                        assert!(*TABLE.read() <= THREADS * TURNS);
+                    }
+                    *in_a_box.lock() += 1;
+                }
+            });
+        }
+    });
+    assert_eq!((*COUNTER.lock(), *TABLE.read(), *in_a_box.lock()), (1500, 300, 1500));
+    wait_give_up_and_fail();
+}
+
+#[inline(never)]
+fn make_a_mutex() -> Box<Mutex<u64>> {
+    let mutex = Box::new(Mutex::new(0));
+    drop(mutex.lock());
+    mutex
+}
+
+/// One thread holds a lock while another tries it, waits for it in vain, and waits for it.
+fn wait_give_up_and_fail() {
+    let held = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = HELD.lock();
+            held.wait();
+            held.wait();
+            std::thread::sleep(Duration::from_millis(50));
+            drop(guard);
+        });
+        held.wait();
+        assert!(HELD.try_lock().is_none());
+        assert!(HELD.try_lock_for(Duration::from_millis(1)).is_none());
+        held.wait();
+        drop(HELD.lock());
+    });
+}
+
+fn row<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let rows = report["rows"].as_array().expect("rows");
+    let is_it = |row: &&Value| row["name"].as_str().is_some_and(|found| found.contains(name));
+    rows.iter().find(is_it).unwrap_or_else(|| panic!("no row {name} in {report:#}"))
+}
+
+#[test]
+fn they_have_rows_as_pthread_locks_have() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let file = directory.path().join("p.contend");
+    let file = file.to_str().expect("a plain path");
+    let own = std::env::current_exe().expect("this test");
+    let own = own.to_str().expect("a plain path");
+    let profiled = run(
+        contend(&[
+            "profile",
+            "-q",
+            "-o",
+            file,
+            "--sample",
+            "1",
+            "--",
+            own,
+            "--exact",
+            "program",
+            "--ignored",
+        ]),
+        HANG,
+    );
+    assert!(profiled.succeeded(), "{profiled}");
+    let report = json(&["report", file, "--json"]);
+    let taken = |name: &str| {
+        ["exclusive", "shared"].map(|mode| row(&report, name)[mode]["acquisitions"].as_u64().unwrap())
+    };
+    assert_eq!(taken("COUNTER"), [1501, 0]);
+    assert_eq!(taken("TABLE"), [300, 1201]);
+    assert_eq!(taken("make_a_mutex"), [1502, 0], "on the heap, it is named by who took it first");
+    let kinds = ["COUNTER", "TABLE"].map(|name| row(&report, name)["kind"].as_str().unwrap());
+    assert_eq!(kinds, ["mutex", "rwlock"]);
+    let counted = &row(&report, "COUNTER")["exclusive"];
+    let holds = ["hold_same", "hold_other"].map(|hold| counted[hold]["count"].as_u64().unwrap());
+    assert_eq!(holds.iter().sum::<u64>(), 1501, "every hold is timed: {report:#}");
+
+    let held = &row(&report, "HELD")["exclusive"];
+    let figures =
+        ["acquisitions", "contended", "try_failures", "timeouts"].map(|of| held[of].as_u64().unwrap());
+    assert_eq!(figures, [2, 1, 1, 1], "{report:#}");
+    assert!(held["wait"]["total_ns"].as_f64() > Some(1e6), "the holder sleeps 50 ms: {report:#}");
+}
+
+#[test]
+fn without_a_recorder_they_are_the_locks_themselves() {
+    program();
+    let [mutex, rwlock] = [size_of::<Mutex<()>>(), size_of::<RwLock<()>>()];
+    assert_eq!((mutex, rwlock), (24, 24), "the lock, and 16 bytes of its trace");
+}

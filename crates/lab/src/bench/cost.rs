@@ -10,7 +10,6 @@ use crate::calibrate::time::middle;
 use crate::compare::statistics::{self, Better};
 use crate::noise::Watch;
 use ::report::{Cell, Column, RangePlot, Table};
-use locks::Ticket;
 use locks::catalogue::LOCKS;
 use machine::Ordering::{Acquire, Release};
 use machine::{Home, Machine, Native, Placed, Plan, Word};
@@ -18,7 +17,7 @@ use peers::PEERS;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use workloads::client::Wrong;
-use workloads::exclusion::{Called, Exclusion};
+use workloads::exclusion::Exclusion;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -392,7 +391,7 @@ fn goal(rows: &[LockRounds<Sample>], own: &LockRounds<Sample>, reading: bool) ->
 /// What the release of a ticket lock compiles to, where that can be read.
 #[cfg(target_arch = "x86_64")]
 fn release_code() -> Option<String> {
-    let start = Called::<Ticket<Native>, Native>::RELEASE as *const u8;
+    let start = workloads::exclusion::Called::<locks::Ticket<Native>, Native>::RELEASE as *const u8;
     // SAFETY: the code of a function, read up to its first return; none is shorter than 16 bytes, since functions are
     // aligned to that.
     let code = unsafe { std::slice::from_raw_parts(start, 16) };

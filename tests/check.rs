@@ -6,7 +6,7 @@ const CLIENT: [&str; 8] = ["--client", "exclusive", "--threads", "2", "--acquisi
 
 fn check<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-    command.arg("check").args(arguments);
+    command.arg("check").args(arguments).env_remove("COLUMNS"); // whatever the terminal of the tests is
     command.output().expect("contend runs")
 }
 

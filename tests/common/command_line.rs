@@ -9,7 +9,7 @@ use crate::common::{CONTEND, HANG, run};
 /// A command line of contend.
 pub(crate) fn contend(arguments: &[&str]) -> Command {
     let mut command = Command::new(CONTEND);
-    command.args(arguments);
+    command.args(arguments).env_remove("COLUMNS"); // whatever the terminal of the tests is
     command
 }
 

@@ -34,7 +34,7 @@ pub enum FitError {
     #[error("the curve has no point above one core, and one core never hands over")]
     NoWaiters,
     /// Any cost up to, or from, a bound fits as well.
-    #[error("the curve does not determine the hand-over cost: {} fits as well as any", .0)]
+    #[error("the curve does not determine the hand-over cost: {0:.1e} ns fits as well as any")]
     Undetermined(f64),
 }
 

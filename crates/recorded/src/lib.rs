@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Under `contend profile` the lock has a row as a pthread lock has, in `contend report`, `top`, `diff` and `predict`: it is named by
-//! its variable, or by the function that took it first. Otherwise an acquisition costs a load and a branch more, and a release, too.
+//! its variable, or by one of the functions with which threads took it first. Otherwise an acquisition costs a load and a branch
+//! more, and a release, too.
 //!
 //! The recorder is the one in the preload library, which comes into the program with `contend profile`. So a program that is linked
 //! statically has no rows.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
+use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The width of a terminal that does not tell its own.
@@ -80,7 +81,7 @@ impl Screen {
     }
 
     /// Lines of prose as they are shown here: wrapped between words, each at the indentation of its own line. A word
-    /// is never broken, so that a path or a command line can be copied.
+    /// is never broken, so that a path can be copied; and so can a line that is a command of ours, which goes on after a backslash.
     pub fn fit(self, text: &str) -> String {
         let text = self.spell(text);
         let Some(columns) = self.columns else { return text.into_owned() };
@@ -88,6 +89,11 @@ impl Screen {
         for line in text.split_inclusive('\n') {
             let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
             let indent = &line[..line.len() - line.trim_start_matches(' ').len()];
+            if is_command(line) {
+                fitted.push_str(&fit_command(line, indent, columns));
+                fitted.push_str(end);
+                continue;
+            }
             let options = Options::new(columns)
                 .subsequent_indent(indent)
                 .break_words(false)
@@ -138,6 +144,59 @@ impl Screen {
     }
 }
 
+/// Whether a line is a command of ours, as one types it.
+fn is_command(line: &str) -> bool {
+    let line = line.trim_start_matches(' ');
+    line.strip_prefix("$ ").unwrap_or(line).starts_with("contend ")
+}
+
+/// A command over several lines, as a shell reads it: each but the last ends with a backslash.
+fn fit_command(line: &str, indent: &str, columns: usize) -> String {
+    const CONTINUED: &str = " \\";
+    /// A space follows it.
+    const FURTHER: &str = "   ";
+    if display_width(line) <= columns {
+        return line.to_owned();
+    }
+    let mut fitted = indent.to_owned();
+    let mut width = indent.len();
+    for (number, word) in shell_words(line).enumerate() {
+        let wide = display_width(word);
+        if number > 0 && width + 1 + wide + CONTINUED.len() > columns {
+            fitted.push_str(CONTINUED);
+            fitted.push('\n');
+            fitted.push_str(indent);
+            fitted.push_str(FURTHER);
+            width = indent.len() + FURTHER.len();
+        }
+        if number > 0 {
+            fitted.push(' ');
+            width += 1;
+        }
+        fitted.push_str(word);
+        width += wide;
+    }
+    fitted
+}
+
+/// What stands between the spaces of a command that are not quoted.
+fn shell_words(line: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    let mut escaped = false;
+    let words = line.split(move |character| {
+        let plain = !std::mem::take(&mut escaped);
+        match (quote, character) {
+            (None, ' ') if plain => return true,
+            (None, '\'' | '"') if plain => quote = Some(character),
+            (Some(open), _) if open == character && plain => quote = None,
+            (None | Some('"'), '\\') if plain => escaped = true,
+            _ => {}
+        }
+        false
+    });
+    words.filter(|word| !word.is_empty())
+}
+
 /// Whether the locale that the environment names has no characters beyond ASCII: `C`, `POSIX`, or one whose character
 /// set is not UTF-8. An environment that names none is that of a container or a service, and taken to show UTF-8.
 fn ascii_locale(set: impl Fn(&str) -> Option<String>) -> bool {
@@ -163,6 +222,18 @@ mod tests {
         assert_eq!(Screen::FILE.fit(text), text);
         assert_eq!(Screen::wide(1).fit("a b"), "a\nb");
         assert_eq!(Screen::wide(80).fit(""), "");
+    }
+
+    #[test]
+    fn a_command_can_be_copied() {
+        let text = "Again:\n  $ contend run --metric 'a b: ([0-9]+)' -- ./a\\ b \"c d\" e\n";
+        let fitted = Screen::wide(34).fit(text);
+        assert_eq!(
+            fitted,
+            "Again:\n  $ contend run --metric \\\n      'a b: ([0-9]+)' -- ./a\\ b \\\n      \"c d\" e\n"
+        );
+        assert_eq!(fitted.replace("\\\n      ", ""), text, "a shell reads the same");
+        assert_eq!(Screen::wide(80).fit(text), text);
     }
 
     #[test]

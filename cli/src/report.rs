@@ -1,6 +1,8 @@
 //! `contend report`: the lock table of a profile.
 
 use crate::output::{self, own_command_line};
+use crate::progress;
+use clap::ValueEnum as _;
 use lab::output_file::OutputFile;
 use profile::read::{Sample, to_folded, to_otel, to_pprof};
 use profile::{Options, Profile};
@@ -112,7 +114,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         file.write(to_pprof(&table))?;
     }
     if let Some(file) = folded {
-        file.write(to_folded(&table, |sample| folded_of.of(sample)))?;
+        let stacks = to_folded(&table, |sample| folded_of.of(sample));
+        if stacks.is_empty() {
+            let key = folded_of.to_possible_value().expect("all keys have names");
+            progress::warn(&[format!(
+                "no lock has any weight by `{}`, so that the folded stacks are empty: --folded-of has other weights",
+                key.get_name()
+            )]);
+        }
+        file.write(stacks)?;
     }
     if let Some(file) = otel {
         file.write(to_otel(&table))?;

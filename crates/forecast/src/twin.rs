@@ -869,10 +869,9 @@ mod tests {
         let one = twin(1);
         for run in &one.runs {
             let [two, six] = [2, 6].map(|threads| run.curve.at(threads).unwrap().value);
-            // First come, first served: whoever has no core holds up all behind.
-            let in_order =
-                ["mcs", "ticket", "clh", "ticket-proportional", "hclh"].contains(&run.lock.as_str());
-            let least = if in_order { 0.0 } else { 0.3 * two };
+            // Where the first comes first, one that has no core holds up all behind.
+            let fairness = catalogue::find(&run.lock).expect("it is in the catalogue").fairness;
+            let least = if fairness.starts_with("first in, first out") { 0.01 * two } else { 0.3 * two };
             assert!(six > least, "{} does {six} with six threads on two cores, {two} with two", run.name);
             assert!(six < 2.1, "{}: {six} on two cores", run.name);
         }

@@ -216,17 +216,15 @@ impl Question {
             "" => Change::NONE,
             text => Change::parse(text, |name| self.sliders.lock(name)).map_err(|error| error.to_string())?,
         };
-        let case = self.sliders.on(cores);
-        let mut answer = answer(&case, &change).map_err(|error| error.to_string())?;
-        answer.flags = match self.change.as_str() {
+        let flags = match self.change.as_str() {
             "" => format!("--cores 1..{cores}"),
             text => format!("--cores 1..{cores} --what-if {text}"),
         };
-        Ok(answer)
+        answer(&self.sliders.on(cores), &change, flags).map_err(|error| error.to_string())
     }
 }
 
-fn answer(case: &Case, change: &Change) -> Result<Answer, ModelError> {
+fn answer(case: &Case, change: &Change, flags: String) -> Result<Answer, ModelError> {
     let changed = *change != Change::NONE;
     let mut predictions = vec![case.prediction(&Change::NONE)?];
     if changed {
@@ -241,7 +239,7 @@ fn answer(case: &Case, change: &Change) -> Result<Answer, ModelError> {
     let threads = [case.threads, change.threads.unwrap_or(case.threads)];
     let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
     Ok(Answer {
-        flags: String::new(),
+        flags,
         instruction: if changed {
             case.gain(change, None).terminal()
         } else {

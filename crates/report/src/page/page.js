@@ -271,7 +271,7 @@ class WhatIf {
     this.instruction = make("p", { class: "instruction", role: "status" });
     this.flags = make("code");
     this.shown = make("div");
-    const same = make("p", { class: "status" }, "The same by the command: contend predict --engine chain ", this.flags);
+    const same = make("p", { class: "status" }, "The command says the same with --engine chain and ", this.flags);
     section.append(this.form(), this.instruction, this.shown, same);
     this.redraw();
     section.hidden = false;

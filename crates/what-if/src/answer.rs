@@ -51,55 +51,25 @@ impl Sliders {
     pub fn new(case: Case, machine_cores: u32, locks: Vec<Alternative>) -> Self {
         let last = case.cores.last().copied().unwrap_or(1).clamp(2, MOST_CORES);
         let most = last.max(machine_cores.min(MOST_CORES));
-        let reads = case.parameters.read_share.unwrap_or(0.0);
-        let tenths = |[least, most]: [f64; 2]| {
-            (1..10).map(|n| f64::from(n) / 10.0).filter(move |n| (least..=most).contains(n))
-        };
-        let factors = tenths(change::FACTOR).chain([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]);
+        let tenths = || (1..10).map(|n| f64::from(n) / 10.0);
+        let cores = round_numbers(most).into_iter().skip(1).chain([last]);
+        let section = tenths().chain([0.05, 1.0]);
+        let factors = || tenths().chain([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]);
+        let reads = tenths().chain([0.0, 0.95, 0.99, 1.0]);
+        let read = case.parameters.read_share.unwrap_or(0.0);
+        let (copies, operations) =
+            (round_numbers(change::MOST_LOCKS), round_numbers(change::MOST_OPERATIONS));
         let controls = vec![
-            Control::of(
-                "cores",
-                "Cores",
-                round_numbers(most).into_iter().skip(1).chain([last]),
-                f64::from(last),
-            )
-            .whole(),
-            Control {
-                rest: None,
-                ..Control::of(
-                    "threads",
-                    "Threads, if not one for each core",
-                    round_numbers(most),
-                    f64::from(most),
-                )
+            Control::new("cores", "Cores", cores, last).whole(),
+            Control::new("threads", "Threads, if not one for each core", round_numbers(most), most)
                 .whole()
-            },
-            Control::of(
-                "section",
-                "Part of the section left under the lock",
-                tenths(change::SECTION).chain([0.05, 1.0]),
-                1.0,
-            ),
-            Control::of("think", "Think time, times as long", factors.clone(), 1.0),
-            Control {
-                rest: None,
-                ..Control::of(
-                    "reads",
-                    "Share of sections that only read",
-                    tenths(change::READS).chain([0.0, 0.95, 0.99, 1.0]),
-                    reads,
-                )
-            },
-            Control::of("split", "Locks that it is split into", round_numbers(change::MOST_LOCKS), 1.0)
-                .whole(),
-            Control::of(
-                "batch",
-                "Operations in one acquisition",
-                round_numbers(change::MOST_OPERATIONS),
-                1.0,
-            )
-            .whole(),
-            Control::of("handover", "Cost of a hand-over, times as much", factors, 1.0),
+                .optional(),
+            Control::new("section", "Part of the section left under the lock", section, 1.0),
+            Control::new("think", "Think time, times as long", factors(), 1.0),
+            Control::new("reads", "Share of sections that only read", reads, read).optional(),
+            Control::new("split", "Locks that it is split into", copies, 1.0).whole(),
+            Control::new("batch", "Operations in one acquisition", operations, 1.0).whole(),
+            Control::new("handover", "Cost of a hand-over, times as much", factors(), 1.0),
         ];
         Self { case, machine_cores, locks, controls }
     }
@@ -116,12 +86,13 @@ impl Sliders {
 }
 
 impl Control {
-    fn of(
+    fn new(
         name: &'static str,
         label: &'static str,
         stops: impl IntoIterator<Item = impl Into<f64>>,
-        start: f64,
+        start: impl Into<f64>,
     ) -> Self {
+        let start = start.into();
         let mut stops: Vec<f64> = stops.into_iter().map(Into::into).chain([start]).collect();
         stops.sort_by(f64::total_cmp);
         stops.dedup();
@@ -130,6 +101,11 @@ impl Control {
 
     fn whole(self) -> Self {
         Self { whole: true, ..self }
+    }
+
+    /// Nothing is asked for until a number is chosen.
+    fn optional(self) -> Self {
+        Self { rest: None, ..self }
     }
 }
 
@@ -231,9 +207,13 @@ fn answer(case: &Case, change: &Change, flags: String) -> Result<Answer, ModelEr
         predictions.push(case.prediction(change)?);
     }
     let mut remarks = vec![case.times(change)];
+    let mut reasons = Vec::new();
     for Prediction { curve, verdict, .. } in &predictions {
-        if let Verdict::CannotTell { reason } = verdict {
+        if let Verdict::CannotTell { reason } = verdict
+            && !reasons.contains(&reason)
+        {
             remarks.push(format!("Cannot be told from this profile ({}): {reason}.", curve.label));
+            reasons.push(reason);
         }
     }
     let threads = [case.threads, change.threads.unwrap_or(case.threads)];

@@ -55,12 +55,12 @@ impl Alternative {
 pub struct ChangeError(String);
 
 /// The least and the most that a word of a change takes.
-pub(crate) const SECTION: [f64; 2] = [0.01, 1.0];
-pub(crate) const FACTOR: [f64; 2] = [0.01, 100.0];
-pub(crate) const READS: [f64; 2] = [0.0, 1.0];
+const SECTION: [f64; 2] = [0.01, 1.0];
+const FACTOR: [f64; 2] = [0.01, 100.0];
+const READS: [f64; 2] = [0.0, 1.0];
 pub(crate) const MOST_LOCKS: u32 = 1_024;
 pub(crate) const MOST_OPERATIONS: u32 = 4_096;
-pub(crate) const MOST_THREADS: u32 = 1_024;
+const MOST_THREADS: u32 = 1_024;
 
 /// A change to the program.
 #[derive(Debug, Clone, PartialEq)]

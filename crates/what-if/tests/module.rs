@@ -1,7 +1,7 @@
 //! The module that pages carry stems from the sources as they are.
 
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn the_module_of_the_pages_is_made_of_the_sources_as_they_are() {
         .map(|path| (path.strip_prefix(crates).expect("below").to_str().expect("a plain path"), digest(path)))
         .collect();
     let differ = |path: &&&str| listed.get(**path).copied() != present.get(**path).map(String::as_str);
-    let changed: Vec<_> = listed.keys().chain(present.keys()).filter(differ).collect();
+    let changed: BTreeSet<_> = listed.keys().chain(present.keys()).filter(differ).collect();
     assert!(
         changed.is_empty(),
         "{MODULE} was made before these files changed: {changed:?}. Make it anew with crates/what-if/build-module, and commit it and \

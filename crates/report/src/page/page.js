@@ -220,7 +220,7 @@ const load = (text) => new WebAssembly.Module(Uint8Array.from(atob(text), (sign)
 
 /** A picture of curves: what the module gave as shares of the axes is placed, nothing is computed. */
 function curves({ cores, throughput, unit, curves }, label) {
-  const [left, top, width, height] = [54, 20 + 20 * curves.length, 574, 280];
+  const [left, top, width, height] = [54, 32 + 20 * curves.length, 574, 280];
   const right = left + width;
   const bottom = top + height;
   const x = (across) => left + across * width;
@@ -255,10 +255,12 @@ function curves({ cores, throughput, unit, curves }, label) {
   return draw("svg", { role: "img", "aria-label": label, viewBox: `0 0 640 ${bottom + 46}` }, ...parts);
 }
 
-function table(columns, rows, first) {
-  const head = columns.map((text, index) => make("th", { scope: "col", class: index === 0 ? "" : first }, text));
-  const body = rows.map(([name, ...cells]) =>
-    make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", { class: first }, text))));
+/** Rows of a name and figures; of words where `words` names the column. */
+function table(columns, rows, words) {
+  const kind = (index) => (index === 0 || columns[index] === words ? "" : "n");
+  const head = columns.map((text, index) => make("th", { scope: "col", class: kind(index) }, text));
+  const body = rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row" }, name),
+    ...cells.map((text, index) => make("td", { class: kind(index + 1) }, text))));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }
 
@@ -350,12 +352,12 @@ class WhatIf {
     const values = this.shown.querySelector("details")?.open ?? false;
     const names = answer.picture.curves.map(({ name }) => name);
     const details = make("details", {}, make("summary", {}, "Values"),
-      make("div", { class: "scroll" }, table(["cores", ...names], answer.values, "n")));
+      make("div", { class: "scroll" }, table(["cores", ...names], answer.values)));
     details.open = values;
     const caption = "A ring marks the peak of a curve, a cross the first point where it has collapsed, and a dot what is compared.";
     this.shown.replaceChildren(
       make("figure", {}, curves(answer.picture, answer.instruction), make("figcaption", {}, caption)),
-      make("div", { class: "scroll" }, table(answer.columns, answer.rows, "")),
+      make("div", { class: "scroll" }, table(answer.columns, answer.rows, "verdict")),
       ...answer.remarks.map((text) => make("p", {}, text)),
       details,
     );

@@ -278,7 +278,86 @@ fn differences_and_predictions_are_pages_too() {
     let predicted = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
     let outcome = driven(browser, &predicted, &[]);
     assert_is_well_made(&outcome);
+    assert_eq!(outcome["what_if"]["shown"], true, "WebAssembly runs by the page's policy: {outcome}");
     let shown = |axis: &str| serde_json::json!([[format!("scroll {axis}"), true]]);
     assert_eq!(outcome["pictures"], serde_json::json!([shown("linear"), shown("logarithmic")]));
+    assert!(outcome["values"].as_u64().is_some_and(|rows| rows > 10), "{outcome}");
+}
+
+/// What `contend predict` says of the profile's `hot_lock` with these flags: its table and remarks, and its JSON.
+fn predicted(profile: &str, flags: &str) -> (String, Value) {
+    let mut arguments = vec!["predict", profile, "--engine", "chain", "--site", "hot_lock"];
+    arguments.extend(flags.split(' '));
+    let printed = run(contend(&arguments), HANG);
+    assert!(printed.succeeded(), "{printed}");
+    arguments.push("--json");
+    (printed.stdout, json(&arguments))
+}
+
+#[test]
+fn the_sliders_of_a_page_answer_as_the_command_does_to_the_last_digit() {
+    let Some(browser) = chromium() else { return };
+    let directory = tempfile::tempdir().expect("a place");
+    let profile = profile_of(&Source::program("injected.c").compile(), directory.path(), "1");
+    let page = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
+    let outcome =
+        driven(browser, &page, &["--window-size=500,900", "--blink-settings=preferredColorScheme=0"]);
+    assert_is_well_made(&outcome);
+    let [content, window] = [0, 1].map(|place| outcome["width"][place].as_u64());
+    assert!(content <= window, "nothing is wider than a phone: {}", outcome["width"]);
+
+    let what_if = &outcome["what_if"];
+    let answers = what_if["answers"].as_array().expect("answers");
+    assert_eq!(answers.len(), 20);
+    for answer in answers {
+        let flags = answer["flags"].as_str().expect("flags");
+        let (printed, json) = predicted(&profile, flags);
+        if flags.contains("--what-if") {
+            let instruction = answer["instruction"].as_str().expect("text");
+            assert!(
+                printed.contains(&format!("What to do: {instruction}\n")),
+                "{flags}: {instruction}\n{printed}"
+            );
+        }
+        let rows = answer["rows"].as_array().expect("rows");
+        let lines: Vec<_> = printed.lines().map(|line| line.split_whitespace().collect::<String>()).collect();
+        for row in &rows[1..] {
+            let row = strings(row).concat().replace(' ', "");
+            assert!(lines.contains(&row), "{flags}: {row}\n{printed}");
+        }
+        let predictions = json["lock"]["predictions"].as_array().expect("predictions");
+        let curves = [&predictions[0], &predictions[predictions.len() - 1]];
+        let values = answer["values"].as_array().expect("values");
+        assert!(values.len() > 7, "{flags}: {values:?}");
+        for row in &values[1..] {
+            let row = strings(row);
+            for (value, prediction) in row[1..].iter().zip(curves) {
+                let points = prediction["curve"]["points"].as_array().expect("points");
+                let point =
+                    points.iter().find(|point| point["cores"].to_string() == row[0]).expect("a point");
+                let [likely, low, high] = ["value", "low", "high"]
+                    .map(|end| report::text::short(point[end].as_f64().expect("a number")));
+                assert_eq!(*value, format!("{likely} ({low} to {high})"), "{flags}: at {} cores", row[0]);
+            }
+        }
+    }
+
+    let wrong = what_if["wrong"]["instruction"].as_str().expect("text");
+    assert!(wrong.contains("section takes a number from 0.01 to 1"), "{wrong}");
+    assert_eq!(what_if["wrong"]["warned"], true);
+    assert_eq!(what_if["slid"], serde_json::json!(["2", "2", "--cores 1..256 --what-if split=2"]));
+    assert_eq!(what_if["back"], serde_json::json!(["1", "--cores 1..256"]));
+}
+
+#[test]
+fn a_browser_without_webassembly_shows_the_page_without_sliders() {
+    let Some(browser) = chromium() else { return };
+    let directory = tempfile::tempdir().expect("a place");
+    let profile = profile_of(&Source::program("injected.c").compile(), directory.path(), "1");
+    let path = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
+    let with = fs::read_to_string(&path).expect("the page");
+    fs::write(&path, with.replace(" 'wasm-unsafe-eval'", "")).expect("the page");
+    let outcome = driven(browser, &path, &[]);
+    assert_eq!(outcome["what_if"]["shown"], false, "{outcome}");
     assert!(outcome["values"].as_u64().is_some_and(|rows| rows > 10), "{outcome}");
 }

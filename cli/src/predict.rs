@@ -5,8 +5,8 @@ use crate::output::own_command_line;
 use crate::progress::BARS;
 use crate::{machines, reproduce};
 use anyhow::Context as _;
-use forecast::advice::Change;
-use forecast::{Engines, Forecast, Question, alternatives, read_series};
+use forecast::advice;
+use forecast::{Change, Engines, Forecast, Question, alternatives, read_series};
 use lab::ensure_usage;
 use lab::output_file::OutputFile;
 use model::Variant;
@@ -81,8 +81,8 @@ pub(crate) struct Args {
     /// Decides everything random in the twin
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What a change to the program would give: section=0.5 (half of the section's work done outside), split=4 (into so many
-    /// locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a
+    /// What a change to the program would give: section=0.5 (half of the section's work done outside), think=2 (twice the think
+    /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a
     /// reader-writer lock); several at once [default: those that contend would try]
     #[arg(long, value_name = "CHANGE,…", value_delimiter = ',', value_parser = change)]
     what_if: Vec<String>,
@@ -98,12 +98,12 @@ pub(crate) struct Args {
 }
 
 fn change(text: &str) -> Result<String, String> {
-    Change::parse(text).map(|_| text.to_owned()).map_err(|error| format!("{error:#}"))
+    advice::change(text).map(|_| text.to_owned()).map_err(|error| format!("{error:#}"))
 }
 
 /// All changes as one; none if none is asked for.
 fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
-    if changes.is_empty() { Ok(None) } else { Change::parse(&changes.join(",")).map(Some) }
+    if changes.is_empty() { Ok(None) } else { advice::change(&changes.join(",")).map(Some) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

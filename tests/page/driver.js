@@ -80,6 +80,46 @@ if (section) {
   outcome.two_parts = names(section).length;
 }
 
+const whatIf = document.querySelector("section.what-if");
+if (whatIf?.hidden) outcome.what_if = { shown: false };
+else if (whatIf) {
+  const words = (element) => element.textContent;
+  const cells = (table) => all("tr", table).map((row) => [...row.cells].map(words));
+  const controls = all(".slider", whatIf);
+  const named = (label) => controls.find((control) => control.textContent.startsWith(label));
+  const field = (label) => named(label).querySelector("input[type=number], select");
+  const shown = () => {
+    const [rows, values] = all("table", whatIf).map(cells);
+    const instruction = whatIf.querySelector("[role=status]");
+    return {
+      flags: words(whatIf.querySelector("code")), instruction: words(instruction), warned: instruction.className.includes("warning"),
+      rows, values, lines: all("svg .curve1 polyline, svg .curve0 polyline", whatIf).length,
+    };
+  };
+  // What is asked, by the beginnings of the labels. Cores are said each time, and everything is put back before the next.
+  const asked = [
+    {}, { Part: 0.5 }, { Think: 2 }, { Cost: 0.5 }, { "Share of": 0.9 }, { "Locks that": 4 }, { Operations: 8 }, { Threads: 3 },
+    { "Lock in": "queue" }, { Part: 0.3, Think: 0.7, "Locks that": 3, Operations: 2, "Lock in": "ticket" },
+  ];
+  const reset = all("button", whatIf).find((button) => words(button) === "As it is");
+  const answers = asked.flatMap((changes) => [8, 48].map((cores) => {
+    for (const [label, value] of Object.entries({ Cores: cores, ...changes })) {
+      enter(field(label), value, field(label).localName === "select" ? "change" : "input");
+    }
+    const answer = shown();
+    reset.click();
+    return answer;
+  }));
+  enter(field("Part"), 7, "input");
+  const wrong = shown();
+  reset.click();
+  const range = named("Locks that").querySelector("input[type=range]");
+  enter(range, range.valueAsNumber + 1, "input"); // as an arrow key does it
+  const slid = [range.ariaValueText, field("Locks that").value, shown().flags];
+  reset.click();
+  outcome.what_if = { shown: whatIf.offsetHeight > 0, answers, wrong, slid, back: [field("Locks that").value, shown().flags] };
+}
+
 const figure = document.querySelector("figure.plot");
 if (figure) {
   const pictures = all(".scroll", figure).filter((picture) => picture.querySelector("svg"));
@@ -92,7 +132,7 @@ if (figure) {
   outcome.values = all("details.values tbody tr", figure).length;
 }
 
-const unnamed = (control) => !control.labels?.length && control.textContent === "" && !control.hidden;
+const unnamed = (control) => !control.labels?.length && !control.ariaLabel && control.textContent === "" && !control.hidden;
 outcome.unnamed = all("input, select, button").filter(unnamed).length;
 const onPaper = ["--ink", "--soft", "--link", "--warning"].map((ink) => contrast(ink, "--paper"));
 const onShade = ["--ink", "--soft"].map((ink) => contrast(ink, "--shade"));

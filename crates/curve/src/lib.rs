@@ -14,6 +14,7 @@
 //! assert_eq!(curve.collapse_cores(), Some(48));
 //! ```
 
+pub mod axis;
 pub mod format;
 
 pub use format::FormatError;

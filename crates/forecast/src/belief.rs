@@ -1,6 +1,6 @@
 //! Which of two engines is believed, where chain and twin part.
 
-use crate::one_lock::{LockPrediction, Named, words};
+use crate::one_lock::{LockPrediction, Named};
 use crate::twin::{Run, Twin};
 use curve::Curve;
 use model::Verdict;
@@ -83,8 +83,8 @@ fn belief(named: &Named, run: &Run, lock: &LockPrediction) -> Option<Belief> {
     });
     Some(Belief {
         lock: named.name.clone(),
-        chain: words(&predicted.verdict),
-        twin: words(&run.verdict),
+        chain: predicted.verdict.words(),
+        twin: run.verdict.words(),
         believed,
         why,
     })

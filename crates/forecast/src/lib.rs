@@ -6,7 +6,7 @@
 //! - [`twin`]: the profiled program rebuilt and run on the simulated target machine; [`belief`] says which of the two engines
 //!   is believed where they part;
 //! - [`extrapolated`]: measured curves on more cores, by laws instead of a profile;
-//! - [`advice`]: what to do, and what each change of the program is expected to give;
+//! - [`advice`]: what to do, and what each change of the program is expected to give, by the chain of `what_if` and by the twin;
 //! - [`validate`](mod@validate): predictions against measurements of real programs;
 //! - [`story`]: what the demo ends with, and [`demo_program`] the program that it measures.
 //!
@@ -24,14 +24,15 @@ pub mod story;
 pub mod twin;
 pub mod validate;
 
-use advice::{Case, Change, Gain};
+use advice::{Adviser, how_to_swap};
 use anyhow::Context as _;
 use belief::{Belief, beliefs};
 use curve::Series;
+use lab::ensure_usage;
 use lab::names;
 use lab::progress::Progress;
 use model::{Family, Observed, Variant, family_named, predict};
-use one_lock::{LockPrediction, MeasuredCurve, predict_lock};
+use one_lock::{LockPrediction, MeasuredCurve, Named, predict_lock};
 use other_locks::{Other, Together, as_it_is, others_terminal, together};
 use profile::Profile;
 use profiled::{Group, by_cost, choose, observed};
@@ -40,52 +41,11 @@ use std::path::{Path, PathBuf};
 use topology::machine_file::Costs;
 use topology::{MachineFile, Range};
 use twin::{Blueprint, Plan, Stage, Twin};
-
-/// What sections that run as transactions do to each other. A profile does not tell, so that both ends are predicted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conflicts {
-    /// No two change the same lines.
-    None,
-    /// All change the same lines.
-    All,
-}
-
-impl Conflicts {
-    /// In a few words.
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none conflict",
-            Self::All => "all conflict",
-        }
-    }
-}
-
-/// A lock that may be put in place of the program's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alternative {
-    /// The name that was given: of a lock, or of a family.
-    pub name: String,
-    /// If the lock is elided, which end this is.
-    pub elided: Option<Conflicts>,
-    /// The family that it is, or belongs to.
-    pub family: Family,
-    /// Whether readers share it. Of a family there is a reader-writer lock as well; of a lock, only if it is one.
-    pub shared: bool,
-}
+pub use what_if::{Alternative, Change, Conflicts};
+use what_if::{Case, Gain, Sliders};
 
 /// What is given for the elided form of a lock of the program's own kind.
 pub const ELIDED: &str = "elided";
-
-impl Alternative {
-    /// What tables call it.
-    #[must_use]
-    pub fn label(&self) -> String {
-        match self.elided {
-            Some(conflicts) => format!("{}, {}", self.name, conflicts.name()),
-            None => self.name.clone(),
-        }
-    }
-}
 
 /// The alternatives of these names, each elided lock at both ends of what its sections may do to each other; every family if there are
 /// no names.
@@ -216,6 +176,10 @@ pub struct Forecast {
     pub beliefs: Vec<Belief>,
     /// What to do, the greatest gain first; one change if one was asked about.
     pub advice: Vec<Gain>,
+    /// The name of the change that was asked about.
+    asked: Option<String>,
+    /// What a page's sliders start from; none where the chain has nothing to say.
+    sliders: Option<Sliders>,
     engines: Engines,
     /// What to know of the profile before believing this.
     pub warnings: Vec<String>,
@@ -243,6 +207,11 @@ impl Forecast {
             seed,
             what_if,
         } = question;
+        ensure_usage!(
+            engines == Engines::Chain || what_if.as_ref().is_none_or(|change| change.handover == 1.0),
+            "what a hand-over costs can be changed for the chain alone, since the twin's follows from its machine: add --engine chain, or \
+             leave out handover"
+        );
         let table = Profile::open(&path)?.table(&profile::Options::default());
         let rows = by_cost(&table);
         let row = choose(&rows, site.as_deref(), &path)?;
@@ -322,24 +291,37 @@ impl Forecast {
         };
         let last = target.cores[target.cores.len() - 1].min(machine.topology.cores());
         let case = Case {
-            site: &row.name,
-            parameters: &lock.parameters,
+            site: row.name.clone(),
             family: observed_lock.family,
-            target: &target,
+            parameters: lock.parameters.clone(),
+            costs: target.costs.clone(),
+            variant: target.variant,
+            cores: target.cores.clone(),
             threads: twin.as_ref().and_then(|(.., plan)| plan.threads.last().copied()).unwrap_or(last),
+            how: how_to_swap(&row.name),
+        };
+        let adviser = Adviser {
+            case: &case,
             twin: twin.as_ref().map(|(_, blueprint, stage, _)| (blueprint, stage)),
             chain: engines != Engines::Twin,
         };
+        if let (Some(change), true) = (&what_if, adviser.chain) {
+            let prediction = case.prediction(change)?;
+            lock.predictions.push(Named { name: change.name(), as_it_is: false, prediction });
+        }
+        let asked = what_if.as_ref().map(Change::name);
         let ran = twin.as_ref().map(|(twin, ..)| twin);
         let changes = match what_if {
             Some(change) => vec![change],
             None => changes(&lock, ran, &alternatives, &observed_lock),
         };
-        let mut advice = case.gains(&changes)?;
+        let mut advice = adviser.gains(&changes)?;
         advice
             .retain(|gain| changes.len() == 1 || gain.expected().is_some_and(|gain| gain.likely >= WORTH_IT));
         let likely = |gain: &Gain| gain.expected().map_or(0.0, |gain| gain.likely);
         advice.sort_by(|a, b| likely(b).total_cmp(&likely(a)));
+        let sliders = (adviser.chain && lock.parameters.useless.is_none())
+            .then(|| Sliders::new(case.clone(), machine.topology.cores(), replacements(&alternatives)));
         let twin = twin.map(|(twin, ..)| twin);
         let beliefs = match &twin {
             Some(twin) if engines == Engines::Both => beliefs(&lock, twin),
@@ -355,6 +337,8 @@ impl Forecast {
             twin,
             beliefs,
             advice,
+            asked,
+            sliders,
             engines,
             warnings,
         })
@@ -384,7 +368,9 @@ impl Forecast {
     /// Measured curves that cannot be made relative to one core.
     pub fn plot(&self) -> anyhow::Result<Plot> {
         let chosen = self.drawn();
-        let named = |name: &str, as_it_is: bool| as_it_is || chosen.iter().any(|one| one == name);
+        let asked = |name: &str| self.asked.as_deref() == Some(name);
+        let named =
+            |name: &str, as_it_is: bool| as_it_is || asked(name) || chosen.iter().any(|one| one == name);
         let useful = self.lock.parameters.useless.is_none() && self.engines != Engines::Twin;
         let chain = self.lock.predictions.iter().filter(|one| useful && named(&one.name, one.as_it_is));
         let twin = self.twin.iter().flat_map(|twin| &twin.runs).filter(|run| named(&run.name, run.as_it_is));
@@ -478,6 +464,11 @@ const WORTH_IT: f64 = 1.1;
 /// So many changes are shown.
 const ADVICE: usize = 4;
 
+/// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which the chain does not know.
+fn replacements(alternatives: &[Alternative]) -> Vec<Alternative> {
+    alternatives.iter().filter(|one| one.elided.is_none()).cloned().collect()
+}
+
 /// The changes to try where none was asked for.
 fn changes(
     lock: &LockPrediction,
@@ -531,8 +522,22 @@ impl Forecast {
         let nothing = (Vec::new(), Vec::new(), Vec::new());
         let (others, beliefs, warnings) = nothing;
         let (profile, together, twin) = (PathBuf::new(), None, None);
-        let (engines, advice) = (Engines::Chain, Vec::new());
-        Self { profile, machine, target, lock, others, together, twin, beliefs, advice, engines, warnings }
+        let (engines, advice, asked, sliders) = (Engines::Chain, Vec::new(), None, None);
+        Self {
+            profile,
+            machine,
+            target,
+            lock,
+            others,
+            together,
+            twin,
+            beliefs,
+            advice,
+            asked,
+            sliders,
+            engines,
+            warnings,
+        }
     }
 }
 

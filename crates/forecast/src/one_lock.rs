@@ -10,6 +10,7 @@ use report::{Cell, Column, Screen, Spread, Table, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 use topology::{MachineFile, Range};
+use what_if::case::times;
 
 /// A prediction and the lock that it is for.
 #[derive(Debug, Serialize)]
@@ -143,17 +144,6 @@ impl MeasuredCurve {
     }
 }
 
-/// A verdict in a few words; reasons are given apart.
-pub fn words(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Grows => "grows".into(),
-        Verdict::LevelsOff => "levels off".into(),
-        Verdict::Collapses { earliest, latest } if earliest == latest => format!("collapses at {earliest}"),
-        Verdict::Collapses { earliest, latest } => format!("collapses at {earliest} to {latest}"),
-        Verdict::CannotTell { .. } => "cannot be told".into(),
-    }
-}
-
 /// Throughput under this share of one core's is a collapse, as under this share of the peak.
 const COLLAPSED: f64 = 0.9;
 
@@ -204,7 +194,7 @@ impl LockPrediction {
                 Cell::from(useful.then_some(prediction.peak_speedup)),
                 Cell::from(prediction.collapse_cores.filter(|_| useful)),
                 Cell::from(end.filter(|_| useful).map(Spread::from)),
-                Cell::from(words(&prediction.verdict)),
+                Cell::from(prediction.verdict.words()),
             ]);
         }
         table
@@ -213,20 +203,14 @@ impl LockPrediction {
     /// The lock and what the profile says of it.
     fn describe(&self) -> String {
         let Self { observed, parameters, .. } = self;
-        let ranged = |Range { low, likely, high }: Range| {
-            if low < high { format!("{likely:.0} ({low:.0} to {high:.0})") } else { format!("{likely:.0}") }
-        };
-        let other = ranged(parameters.growth_ns.plus(parameters.same_ns));
         let reads =
             parameters.read_share.map_or(String::new(), |share| format!(", {:.0} % reads", 100.0 * share));
         format!(
-            "{}: {} acquisitions by {} threads{reads}.\n\
-             Critical section {} ns after this core, {other} after another; {} ns of think time.\n",
+            "{}: {} acquisitions by {} threads{reads}.\n{}\n",
             text::printable(&observed.name),
             text::grouped(observed.acquisitions),
             observed.threads,
-            ranged(parameters.same_ns),
-            text::short(parameters.think_ns.likely),
+            times(parameters),
         )
     }
 

@@ -1,7 +1,7 @@
 //! The other locks of the program, and all of them together.
 
 use crate::Target;
-use crate::one_lock::{LockPrediction, predict_lock, words};
+use crate::one_lock::{LockPrediction, predict_lock};
 use curve::Curve;
 use model::predict::{self, Part};
 use model::{Observed, Parameters, Prediction, Verdict};
@@ -119,7 +119,7 @@ pub(crate) fn others_table(others: &[Other]) -> Table {
             Cell::from(other.name.as_str()),
             Cell::from(other.peak_cores),
             Cell::from(other.collapse_cores),
-            Cell::from(words(&other.verdict)),
+            Cell::from(other.verdict.words()),
         ]);
     }
     table

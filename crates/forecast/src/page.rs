@@ -27,6 +27,9 @@ impl Forecast {
             page = page.heading("By the Markov chain").table(&self.lock.table(&self.target));
             page = page.paragraphs(&self.lock.remarks(&self.machine, &self.target));
         }
+        if let Some(sliders) = &self.sliders {
+            page = page.what_if(sliders);
+        }
         if let Some(twin) = &self.twin {
             page = page.heading("By the twin, on the simulated machine").table(&twin.table());
         }

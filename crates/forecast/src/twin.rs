@@ -20,7 +20,6 @@ mod program;
 
 pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
 
-use crate::one_lock::words;
 use crate::{Alternative, Conflicts};
 use curve::{Curve, Point, Provenance, Unit};
 use lab::launch::support;
@@ -432,7 +431,7 @@ impl Twin {
                 Cell::from(run.peak_speedup),
                 Cell::from(run.collapse_cores),
                 Cell::from(end.copied().map(Spread::from)),
-                Cell::from(words(&run.verdict)),
+                Cell::from(run.verdict.words()),
             ]);
         }
         table

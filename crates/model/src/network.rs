@@ -60,14 +60,15 @@ impl Network {
         positive("the think time", self.think)?;
         // ln G of the cores in their think time, alone: aⁿ/n!.
         let mut ln_total = running_sum(cores, |k| self.think.ln() - f64::from(k).ln());
-        for lock in &self.locks {
+        for alike in self.locks.chunk_by(PartialEq::eq) {
+            let lock = &alike[0];
             not_negative("the acquisitions of an operation", lock.visits)?;
             positive("the critical section", lock.service)?;
             positive("the time away from a lock", lock.away)?;
             lock.readers.map_or(Ok(()), Readers::check)?;
             lock.handover.check()?;
             let ln_lock = running_sum(cores, |k| (lock.visits * lock.time(k, cores, self.variant)).ln());
-            ln_total = convolve(&ln_total, &ln_lock);
+            ln_total = convolve(&ln_total, &repeated(ln_lock, alike.len()));
         }
         let [.., fewer, all] = ln_total[..] else { return Ok(0.0) }; // there is one core at least
         Ok((fewer - all).exp())
@@ -90,6 +91,25 @@ fn running_sum(cores: u32, mut f: impl FnMut(u32) -> f64) -> Vec<f64> {
         sum
     }));
     sums
+}
+
+/// So many locks alike, convolved: by doubling, since one lock may be split into a thousand.
+fn repeated(mut locks: Vec<f64>, mut copies: usize) -> Vec<f64> {
+    let mut all: Option<Vec<f64>> = None;
+    while copies > 1 {
+        if copies % 2 == 1 {
+            all = Some(match all {
+                None => locks.clone(),
+                Some(all) => convolve(&all, &locks),
+            });
+        }
+        locks = convolve(&locks, &locks);
+        copies /= 2;
+    }
+    match all {
+        None => locks,
+        Some(all) => convolve(&all, &locks),
+    }
 }
 
 /// ln Σ_k exp(x_k + y_{n-k}) for each n.
@@ -140,6 +160,16 @@ mod tests {
         let at = |network: &Network, cores| network.throughput(cores).unwrap();
         assert!((at(&one, 1) - at(&two, 1)).abs() < 1e-15, "one core meets nobody");
         assert!(at(&two, 64) > 1.5 * at(&one, 64));
+    }
+
+    #[test]
+    fn locks_that_are_alike_are_what_locks_are_that_hardly_differ() {
+        for copies in 1..9 {
+            let alike = vec![ticket(0.2, 100.0, 50.0); copies];
+            let differ = (0..copies).map(|n| ticket(0.2, 100.0 + n as f64 * 1e-9, 50.0)).collect();
+            let [alike, differ] = [alike, differ].map(|locks| network(1000.0, locks).throughput(32).unwrap());
+            assert!((alike / differ - 1.0).abs() < 1e-9, "{copies}: {alike} {differ}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::handover::{Contenders, Family, Handover, Variant};
 use crate::lock::{LockModel, Readers, Service};
 use families::BACK_OFF_CYCLES;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use topology::Range;
 use topology::machine_file::Costs;
 
@@ -124,7 +124,7 @@ const fn back_off_cycles() -> f64 {
 const POLLS_BEFORE_SLEEP: f64 = BACK_OFF_CYCLES.len() as f64;
 
 /// What a prediction is made from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameters {
     /// a: mean think time, waiting not included, ns.
     pub think_ns: Range,

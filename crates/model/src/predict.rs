@@ -9,7 +9,7 @@
 use crate::handover::{Family, Variant};
 use crate::network::{Network, Station};
 use crate::parameters::{End, Parameters};
-use crate::{Basins, ModelError};
+use crate::{Basins, LockModel, ModelError};
 use curve::{Curve, Point, Provenance, Unit};
 use serde::Serialize;
 use topology::machine_file::Costs;
@@ -112,28 +112,55 @@ pub fn predict(
     };
     let ends: [Curve; 3] =
         [end_curve(End::Optimistic)?, end_curve(End::Likely)?, end_curve(End::Pessimistic)?];
-    let likely = &ends[1];
-    let banded = (0..cores.len()).map(|i| {
-        let values = [0, 1, 2].map(|end: usize| ends[end].points()[i].value);
-        Point {
-            cores: cores[i],
-            value: values[1],
-            low: values.into_iter().fold(f64::INFINITY, f64::min),
-            high: values.into_iter().fold(0.0, f64::max),
+    let fall = fall(parameters, family, costs, cores, variant)?;
+    Ok(Prediction { fall, ..Prediction::of_ends(parameters, family, variant, &ends) })
+}
+
+impl Prediction {
+    /// What curves at the optimistic end of all ranges, at the likely values and at the pessimistic end say together, but for where
+    /// the lock lingers.
+    ///
+    /// # Panics
+    ///
+    /// If the curves have no points, or are not over the same cores.
+    pub fn of_ends(parameters: &Parameters, family: Family, variant: Variant, ends: &[Curve; 3]) -> Self {
+        let likely = &ends[1];
+        let banded = likely.points().iter().enumerate().map(|(i, point)| {
+            let values = [0, 1, 2].map(|end: usize| ends[end].points()[i].value);
+            Point {
+                cores: point.cores,
+                value: point.value,
+                low: values.into_iter().fold(f64::INFINITY, f64::min),
+                high: values.into_iter().fold(0.0, f64::max),
+            }
+        });
+        let curve = likely.clone().with_points(banded).expect("a band holds its value");
+        let peak = likely.peak().expect("there are points");
+        Self {
+            family,
+            variant,
+            peak_cores: peak.cores,
+            peak_speedup: peak.value,
+            collapse_cores: likely.collapse_cores(),
+            verdict: verdict(parameters, family, ends),
+            fall: None,
+            curve,
         }
-    });
-    let curve = likely.clone().with_points(banded).expect("a band holds its value");
-    let peak = likely.peak().expect("there are points");
-    Ok(Prediction {
-        family,
-        variant,
-        peak_cores: peak.cores,
-        peak_speedup: peak.value,
-        collapse_cores: likely.collapse_cores(),
-        verdict: verdict(parameters, family, &ends),
-        fall: fall(parameters, family, costs, cores, variant)?,
-        curve,
-    })
+    }
+}
+
+impl Verdict {
+    /// The verdict in a few words; reasons are given apart.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Grows => "grows".into(),
+            Self::LevelsOff => "levels off".into(),
+            Self::Collapses { earliest, latest } if earliest == latest => format!("collapses at {earliest}"),
+            Self::Collapses { earliest, latest } => format!("collapses at {earliest} to {latest}"),
+            Self::CannotTell { .. } => "cannot be told".into(),
+        }
+    }
 }
 
 fn verdict(parameters: &Parameters, family: Family, ends: &[Curve; 3]) -> Verdict {
@@ -201,25 +228,16 @@ fn fall(
     Ok(nearest.map(|(_, fall)| fall).filter(|f| f.to_collapse_ns.is_finite() && f.to_recover_ns.is_finite()))
 }
 
-/// Operations a nanosecond where the lock is split into `copies` locks, of which each operation takes one, each as likely.
+/// Operations a nanosecond where a lock is split into `copies` locks, of which each operation takes one, each as likely.
 ///
 /// # Errors
 ///
 /// As [`predict`].
-pub fn split(
-    parameters: &Parameters,
-    family: Family,
-    costs: &Costs,
-    cores: u32,
-    variant: Variant,
-    copies: u32,
-    end: End,
-) -> Result<f64, ModelError> {
-    let whole = parameters.at_end(family, costs, cores, variant, end);
+pub fn split(whole: &LockModel, cores: u32, copies: u32) -> Result<f64, ModelError> {
     let copies_f = f64::from(copies);
     // To one copy a core comes back after its visits to the others.
     let away = copies_f * (whole.think + whole.service.same) - whole.service.same;
-    let one = crate::LockModel { think: away, ..whole };
+    let one = LockModel { think: away, ..*whole };
     let station = Station {
         visits: 1.0 / copies_f,
         service: one.at(cores)?.service,
@@ -228,7 +246,7 @@ pub fn split(
         away,
     };
     let locks = vec![station; copies as usize];
-    Network { think: whole.think, locks, variant }.throughput(cores)
+    Network { think: whole.think, locks, variant: whole.variant }.throughput(cores)
 }
 
 /// One of several locks that an operation takes.

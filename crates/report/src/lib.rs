@@ -30,7 +30,6 @@ pub mod plot;
 pub mod ranges;
 pub mod screen;
 pub mod table;
-pub mod text;
 
 pub use every_screen::every_screen;
 pub use map::CellMap;
@@ -39,3 +38,4 @@ pub use plot::{IncomparableUnits, Plot};
 pub use ranges::{Better, RangePlot};
 pub use screen::Screen;
 pub use table::{Cell, Column, Spread, Table};
+pub use text;

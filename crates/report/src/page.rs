@@ -1,7 +1,8 @@
 //! One HTML file that holds tables and plots and needs nothing else.
 //!
 //! Its style and its script are files of their own, beside this one. The page allows them by their hashes and nothing else, so
-//! that nothing is fetched and nothing that a name may hold is run.
+//! that nothing is fetched and nothing that a name may hold is run. A page with sliders allows its script to run WebAssembly as well:
+//! the model, which the page holds.
 
 use crate::plot::svg;
 use crate::table::{PageCell, PageColumn};
@@ -16,6 +17,8 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
+/// The model as WebAssembly, which `crates/what-if/build-module` makes of its sources.
+const MODULE: &[u8] = include_bytes!("page/what-if.wasm");
 
 /// Rows of a table that readers without scripts see.
 const WITHOUT_SCRIPT: usize = 100;
@@ -27,6 +30,7 @@ pub struct Page {
     body: String,
     made_by: Option<String>,
     parts: usize,
+    asks_module: bool,
 }
 
 /// What a row of [`Page::rows`] unfolds to, below the figures of its columns.
@@ -43,7 +47,7 @@ pub struct Unfolded<'a> {
 impl Page {
     /// A page with a title and nothing below it.
     pub fn new(title: &str) -> Self {
-        Self { title: html(title), body: String::new(), made_by: None, parts: 0 }
+        Self { title: html(title), body: String::new(), made_by: None, parts: 0, asks_module: false }
     }
 
     /// Says at the end which command made it.
@@ -156,6 +160,23 @@ impl Page {
         self
     }
 
+    /// Adds sliders, whose changes the model answers in the page. They are seen where the browser runs scripts and WebAssembly.
+    /// `sliders` are those of `what_if`.
+    #[must_use]
+    pub fn what_if(mut self, sliders: &impl Serialize) -> Self {
+        let id = self.next_id();
+        self.asks_module = true;
+        let _ = writeln!(
+            self.body,
+            "<section class=\"what-if\" aria-labelledby=\"{id}\" hidden>\n<h2 id=\"{id}\">What if</h2>\n\
+             <script type=\"application/json\">{sliders}</script>\n\
+             <script type=\"application/wasm\">{module}</script>\n</section>",
+            sliders = json(sliders),
+            module = base64::engine::general_purpose::STANDARD.encode(MODULE),
+        );
+        self
+    }
+
     fn next_id(&mut self) -> String {
         self.parts += 1;
         format!("part{}", self.parts)
@@ -169,8 +190,9 @@ impl Page {
             Some(command) => format!("Written by contend {version}: <code>{command}</code>"),
             None => format!("Written by contend {version}."),
         };
+        let module = if self.asks_module { " 'wasm-unsafe-eval'" } else { "" };
         let policy = format!(
-            "default-src 'none'; script-src {}; style-src {} {}; base-uri 'none'; form-action 'none'; \
+            "default-src 'none'; script-src {}{module}; style-src {} {}; base-uri 'none'; form-action 'none'; \
              require-trusted-types-for 'script'",
             source_hash(SCRIPT),
             source_hash(STYLE),
@@ -204,7 +226,7 @@ fn source_hash(text: &str) -> String {
 
 /// JSON that an element `script` can hold: a `<` could end the element.
 fn json(data: &impl Serialize) -> String {
-    let json = serde_json::to_string(data).expect("a table is JSON: its keys are text");
+    let json = serde_json::to_string(data).expect("it is JSON: its keys are text");
     json.replace('<', "\\u003c")
 }
 
@@ -429,6 +451,19 @@ mod tests {
         }
         // As `printf abc | openssl dgst -sha256 -binary | base64` has it.
         assert_eq!(source_hash("abc"), "'sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0='");
+    }
+
+    #[test]
+    fn sliders_are_hidden_until_the_script_finds_webassembly_which_the_policy_allows() {
+        let page = Page::new("t").what_if(&serde_json::json!({ "site": HOSTILE })).html();
+        assert!(between(&page, "<section class=\"what-if\"", ">")[0].ends_with(" hidden"));
+        let policy = between(&page, "Content-Security-Policy\" content=\"", "\"")[0];
+        assert!(policy.contains(" 'wasm-unsafe-eval'; ") && !policy.contains("'unsafe-"), "{policy}");
+        let data = between(&page, "<script type=\"application/json\">", "</script>")[0];
+        assert_eq!(serde_json::from_str::<serde_json::Value>(data).unwrap()["site"], HOSTILE);
+        let module = between(&page, "<script type=\"application/wasm\">", "</script>")[0];
+        let module = base64::engine::general_purpose::STANDARD.decode(module).unwrap();
+        assert!(module.starts_with(b"\0asm"), "{} bytes", module.len());
     }
 
     #[test]

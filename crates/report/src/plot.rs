@@ -5,10 +5,8 @@ mod terminal;
 
 use crate::Screen;
 use crate::text::{prefixed, printable};
-use curve::{Curve, Point, Provenance, Unit};
-
-/// From this many cores on, the axis of cores is logarithmic unless told otherwise.
-const LOG_FROM_CORES: u32 = 32;
+use curve::axis::{CoresAxis, value_ticks};
+use curve::{Curve, Provenance, Unit};
 
 /// Curves that cannot share an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +65,7 @@ impl Plot {
 
     /// Whether the lower axis is logarithmic.
     pub fn is_log(&self) -> bool {
-        self.cores_axis().log
+        self.cores_axis().is_log()
     }
 
     /// What the lower axis is called.
@@ -96,78 +94,13 @@ impl Plot {
         svg::draw(self)
     }
 
-    /// All points.
-    fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        self.curves.iter().flat_map(|curve| curve.points().iter().copied())
-    }
-
-    /// The lower axis; without points from 1 to 2.
     fn cores_axis(&self) -> CoresAxis {
-        let least = self.points().map(|point| point.cores).min().unwrap_or(1);
-        let most = self.points().map(|point| point.cores).max().unwrap_or(2);
-        CoresAxis { least, most: most.max(least + 1), log: self.log_cores.unwrap_or(most >= LOG_FROM_CORES) }
+        CoresAxis::of(&self.curves, self.log_cores)
     }
 
-    /// The axis of values: its ticks, from zero to at least the greatest value.
     fn value_ticks(&self, about: usize) -> Vec<f64> {
-        let highest = self.points().map(|point| point.high).fold(0.0, f64::max);
-        ticks(if highest > 0.0 { highest } else { 1.0 }, about)
+        value_ticks(&self.curves, about)
     }
-}
-
-/// The axis of cores, as a map from cores to 0 at the left and 1 at the right.
-#[derive(Debug, Clone, Copy)]
-struct CoresAxis {
-    least: u32,
-    most: u32,
-    log: bool,
-}
-
-impl CoresAxis {
-    fn position(&self, cores: u32) -> f64 {
-        let scale = |cores: u32| if self.log { f64::from(cores).ln() } else { f64::from(cores) };
-        (scale(cores) - scale(self.least)) / (scale(self.most) - scale(self.least))
-    }
-
-    /// Cores to be written at the axis, about so many.
-    fn ticks(&self, about: usize) -> Vec<u32> {
-        let span = self.most - self.least;
-        if self.log {
-            let doublings =
-                (0..32).map(|power| 1_u32 << power).filter(|tick| (self.least..=self.most).contains(tick));
-            let doublings: Vec<_> = doublings.collect();
-            let step = doublings.len().div_ceil(about.max(1)).max(1);
-            doublings.into_iter().step_by(step).collect()
-        } else {
-            let step = (round_up(f64::from(span) / about.max(1) as f64) as u32).max(1);
-            let multiples = (self.least.div_ceil(step) * step..=self.most).step_by(step as usize);
-            let mut ticks: Vec<_> = multiples.filter(|tick| tick - self.least >= step / 2).collect();
-            if ticks.first() != Some(&self.least) {
-                ticks.insert(0, self.least);
-            }
-            ticks
-        }
-    }
-}
-
-/// The least of 1, 2, 5, 10, 20, … that is not under `step`.
-fn round_up(step: f64) -> f64 {
-    let power = 10_f64.powf(step.log10().floor());
-    [1.0, 2.0, 5.0]
-        .map(|digit| digit * power)
-        .into_iter()
-        .find(|&round| round >= step * 0.999)
-        .unwrap_or(10.0 * power)
-}
-
-/// Multiples of a round number from zero to the first that is not under `highest`, about so many.
-pub(crate) fn ticks(highest: f64, about: usize) -> Vec<f64> {
-    let step = round_up(highest / about.max(1) as f64);
-    if !(step > 0.0 && step.is_finite()) {
-        return vec![0.0, highest];
-    }
-    let count = (highest / step * 0.999).ceil().max(1.0) as usize;
-    (0..=count).map(|index| index as f64 * step).collect()
 }
 
 /// One line of a legend: label, provenance, and the two facts that a curve is looked at for.
@@ -204,6 +137,7 @@ fn dashes(provenance: Provenance) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use curve::Point;
 
     pub(super) fn collapsing(label: &str, provenance: Provenance) -> Curve {
         let points = [(1, 1.0), (2, 1.9), (4, 3.4), (6, 4.7), (12, 3.0), (24, 1.1), (48, 0.35)];
@@ -215,27 +149,6 @@ mod tests {
                 high: 1.1 * value,
             }))
             .unwrap()
-    }
-
-    #[test]
-    fn ticks_are_round_and_cover() {
-        assert_eq!(ticks(4.7, 5), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(ticks(5.0, 5), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(ticks(0.013, 4), [0.0, 0.005, 0.01, 0.015]);
-        for highest in [1e-300, 5e-324, 1e300, f64::MAX] {
-            assert!(*ticks(highest, 5).last().unwrap() >= 0.99 * highest, "{highest}");
-        }
-    }
-
-    #[test]
-    fn cores_are_written_where_they_are() {
-        let axis = |least, most, log| CoresAxis { least, most, log };
-        assert_eq!(axis(1, 48, true).ticks(8), [1, 2, 4, 8, 16, 32]);
-        assert_eq!(axis(1, 48, false).ticks(5), [1, 10, 20, 30, 40]);
-        assert_eq!(axis(1, 4, false).ticks(8), [1, 2, 3, 4]);
-        assert_eq!(axis(3, u32::MAX, false).ticks(2)[0], 3);
-        assert_eq!(axis(1, 48, true).position(1), 0.0);
-        assert_eq!(axis(1, 48, true).position(48), 1.0);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crate::Spread;
 use crate::plot::svg::{Area, DrawResult, INK, WIDTH, colour, document, font, shortened};
-use crate::plot::ticks;
 use crate::text::{prefixed, printable};
+use curve::axis::ticks;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

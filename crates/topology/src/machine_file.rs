@@ -398,7 +398,7 @@ fn check_figure(figure: &Figure, units: &[FigureUnit], has_frequency: bool) -> R
 }
 
 /// A group of cores and what a line costs between its parts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Tier {
     /// Cores of the group.
     cores: u32,
@@ -406,7 +406,7 @@ struct Tier {
     transfer_ns: Range,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum WaiterCost {
     Transfers(Range),
     Nanoseconds(Range),
@@ -414,7 +414,7 @@ enum WaiterCost {
 
 /// A machine's costs as the model uses them, in nanoseconds. Cores are filled die by die, socket by socket; past the
 /// last core the widest distance holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// By ascending cores; at least one.
     tiers: Vec<Tier>,

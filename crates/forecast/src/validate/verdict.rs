@@ -1,7 +1,6 @@
 //! Whether predictions came true.
 
 use super::{Validated, Validation, curves, verdict_of};
-use crate::one_lock::words;
 use model::Verdict;
 use serde::Serialize;
 
@@ -51,7 +50,7 @@ fn compared(lock: &str, rows: &[&Validation]) -> Option<Compared> {
         }
         (predicted, measured) => Some(predicted == measured),
     };
-    Some(Compared { lock: lock.to_owned(), predicted: words(&predicted), measured: words(&measured), right })
+    Some(Compared { lock: lock.to_owned(), predicted: predicted.words(), measured: measured.words(), right })
 }
 
 /// Whether the three locks that are predicted best are measured no worse than those which are predicted behind them, at the most

@@ -215,6 +215,164 @@ class RowTable {
   }
 }
 
+/** A module, which is in the page as base64. */
+const load = (text) => new WebAssembly.Module(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)));
+
+/** A picture of curves: what the module gave as shares of the axes is placed, nothing is computed. */
+function curves({ cores, throughput, unit, curves }, label) {
+  const [left, top, width, height] = [54, 32 + 20 * curves.length, 574, 280];
+  const right = left + width;
+  const bottom = top + height;
+  const x = (across) => left + across * width;
+  const y = (up) => bottom - up * height;
+  const line = (points) => points.map(([across, up]) => `${x(across)},${y(up)}`).join(" ");
+  const parts = [];
+  for (const [up, text] of throughput) {
+    parts.push(draw("line", { class: "grid", x1: left, x2: right, y1: y(up), y2: y(up) }));
+    parts.push(draw("text", { x: left - 6, y: y(up) + 5, "text-anchor": "end" }, text));
+  }
+  for (const [across, text] of cores) {
+    parts.push(draw("line", { class: "grid", x1: x(across), x2: x(across), y1: top, y2: bottom }));
+    parts.push(draw("text", { x: x(across), y: bottom + 18, "text-anchor": "middle" }, text));
+  }
+  parts.push(draw("text", { x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" }, "cores"));
+  parts.push(draw("text", { x: 4, y: 14 }, unit));
+  curves.forEach(({ name, points, peak, collapsed, compared }, number) => {
+    const group = draw("g", { class: `curve${number}` });
+    const band = [...points.map(([across, , , high]) => [across, high]),
+      ...points.map(([across, , low]) => [across, low]).reverse()];
+    group.append(draw("polygon", { class: "band", points: line(band) }), draw("polyline", { points: line(points) }));
+    if (peak) group.append(draw("circle", { cx: x(peak[0]), cy: y(peak[1]), r: 8 }));
+    if (collapsed) {
+      const [across, up] = [x(collapsed[0]), y(collapsed[1])];
+      group.append(draw("path", { d: `M${across - 8},${up - 8}l16,16m0,-16l-16,16` }));
+    }
+    if (compared) group.append(draw("circle", { class: "compared", cx: x(compared[0]), cy: y(compared[1]), r: 5 }));
+    const at = 31 + 20 * number;
+    group.append(draw("polyline", { points: `${left},${at} ${left + 34},${at}` }));
+    parts.push(group, draw("text", { x: left + 42, y: at + 5 }, name));
+  });
+  return draw("svg", { role: "img", "aria-label": label, viewBox: `0 0 640 ${bottom + 46}` }, ...parts);
+}
+
+/** Rows of a name and figures; of words where `words` names the column. */
+function table(columns, rows, words) {
+  const kind = (index) => (index === 0 || columns[index] === words ? "" : "n");
+  const head = columns.map((text, index) => make("th", { scope: "col", class: kind(index) }, text));
+  const body = rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row" }, name),
+    ...cells.map((text, index) => make("td", { class: kind(index + 1) }, text))));
+  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+}
+
+/** Sliders for changes to a program, which the model answers. */
+class WhatIf {
+  constructor(section) {
+    this.sliders = JSON.parse(section.querySelector("script[type='application/json']").textContent);
+    this.module = load(section.querySelector("script[type='application/wasm']").textContent);
+    this.functions = new WebAssembly.Instance(this.module).exports;
+    this.instruction = make("p", { class: "instruction", role: "status" });
+    this.flags = make("code");
+    this.shown = make("div");
+    const same = make("p", { class: "status" }, "The command says the same with --engine chain and ", this.flags);
+    section.append(this.form(), this.instruction, this.shown, same);
+    this.redraw();
+    section.hidden = false;
+  }
+
+  form() {
+    this.controls = this.sliders.controls.map((control) => this.slider(control));
+    const names = this.sliders.locks.map(({ name }) => make("option", { value: name }, name));
+    this.lock = make("select", {}, make("option", { value: "" }, "as it is"), ...names);
+    this.lock.addEventListener("change", () => this.redraw());
+    const reset = make("button", { type: "button" }, "As it is");
+    reset.addEventListener("click", () => {
+      this.lock.value = "";
+      for (const control of this.controls) control.reset();
+      this.redraw();
+    });
+    const lock = make("div", { class: "slider" }, make("label", {}, "Lock in its place", this.lock));
+    return make("div", { class: "sliders" }, ...this.controls.map(({ element }) => element), lock,
+      make("div", { class: "more" }, reset));
+  }
+
+  /** A range that stops at some numbers, and a field for any. An empty field changes nothing. */
+  slider({ name, label, stops, start, rest, whole }) {
+    const range = make("input", { type: "range", min: 0, max: stops.length - 1, "aria-label": label });
+    const field = make("input", {
+      type: "number", step: whole ? 1 : "any", min: stops[0], max: stops.at(-1), placeholder: rest ?? "as it is",
+    });
+    const value = () => (field.value === "" ? rest : field.valueAsNumber);
+    const follow = () => {
+      const stop = stops.findLastIndex((stop) => stop <= (value() ?? start));
+      range.value = Math.max(stop, 0);
+      range.setAttribute("aria-valuetext", value() ?? "as it is");
+    };
+    const reset = () => {
+      field.value = rest ?? "";
+      follow();
+    };
+    range.addEventListener("input", () => {
+      field.value = stops[range.valueAsNumber];
+      range.setAttribute("aria-valuetext", field.value);
+      this.redraw();
+    });
+    field.addEventListener("input", () => {
+      follow();
+      this.redraw();
+    });
+    reset();
+    const element = make("div", { class: "slider" }, make("label", {}, label, field), range);
+    return { name, rest, value, reset, element };
+  }
+
+  /** What the module answers. */
+  ask(question) {
+    const text = new TextEncoder().encode(JSON.stringify(question));
+    const { memory, what_if_question, what_if_answer, what_if_message } = this.functions;
+    try {
+      const place = what_if_question(text.length);
+      new Uint8Array(memory.buffer, place, text.length).set(text);
+      const length = what_if_answer();
+      return JSON.parse(new TextDecoder().decode(new Uint8Array(memory.buffer, what_if_message(), length)));
+    } catch {
+      this.functions = new WebAssembly.Instance(this.module).exports; // one that has failed answers no more
+      return { error: "The model failed on these numbers: take back the last change." };
+    }
+  }
+
+  redraw() {
+    const [cores, ...others] = this.controls;
+    const changed = others.filter(({ value, rest }) => value() !== rest).map(({ name, value }) => `${name}=${value()}`);
+    if (this.lock.value !== "") changed.push(`lock=${this.lock.value}`);
+    const answer = this.ask({ sliders: this.sliders, cores: cores.value(), change: changed.join(",") });
+    this.instruction.textContent = answer.error ?? answer.instruction;
+    this.instruction.classList.toggle("warning", "error" in answer);
+    if ("error" in answer) return;
+    this.flags.textContent = answer.flags;
+    const values = this.shown.querySelector("details")?.open ?? false;
+    const names = answer.picture.curves.map(({ name }) => name);
+    const details = make("details", {}, make("summary", {}, "Values"),
+      make("div", { class: "scroll" }, table(["cores", ...names], answer.values)));
+    details.open = values;
+    const caption = "A ring marks the peak of a curve, a cross the first point where it has collapsed, and a dot what is compared.";
+    this.shown.replaceChildren(
+      make("figure", {}, curves(answer.picture, answer.instruction), make("figcaption", {}, caption)),
+      make("div", { class: "scroll" }, table(answer.columns, answer.rows, "verdict")),
+      ...answer.remarks.map((text) => make("p", {}, text)),
+      details,
+    );
+  }
+}
+
+document.querySelectorAll("section.what-if").forEach((section) => {
+  try {
+    new WhatIf(section);
+  } catch (error) {
+    // A browser without WebAssembly shows the rest of the page.
+    console.warn(error);
+  }
+});
+
 document.querySelectorAll("section.rows").forEach((section, number) => new RowTable(section, number));
 
 // On paper nothing can be opened.

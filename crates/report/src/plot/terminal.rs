@@ -1,8 +1,9 @@
 //! A plot in braille dots: two columns and four rows of dots to a character.
 
-use super::{CoresAxis, Plot, dashes, legend};
+use super::{Plot, dashes, legend};
 use crate::Screen;
 use crate::text::{prefixed, printable};
+use curve::axis::CoresAxis;
 use curve::{Curve, Point};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;

@@ -1,4 +1,4 @@
-//! Text for people: names made harmless, numbers made short.
+//! Text for people: names made harmless, numbers made short. Whatever shows a name or a number writes it in this way.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ fn acts(character: char) -> bool {
 }
 
 /// A name as text or attribute value of HTML.
-pub(crate) fn html(name: &str) -> String {
+pub fn html(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for character in printable(name).chars() {
         match character {

@@ -44,17 +44,23 @@ fn the_bill_names_what_travels() {
     for inside in ["clap", "libc", "contend-locks", "contend-preload", "contend-capi", "rust-std"] {
         assert!(names.contains(inside), "{inside} travels");
     }
-    // Tests, macros, and other libraries' locks, which are for measuring alone.
-    for outside in ["insta", "proptest", "syn", "clap_derive", "contend-peers", "contend-recorded"] {
+    // Tests, macros, and locks of other libraries that only the feature `peers` has.
+    for outside in ["insta", "proptest", "syn", "clap_derive", "mcslock", "contend-recorded"] {
         assert!(!names.contains(outside), "{outside} does not travel");
     }
     for one in components {
         let (name, version) = (text(one, "name"), text(one, "version"));
         assert!(!text(&one["licenses"][0], "expression").is_empty(), "{name} has terms");
         if !name.starts_with("contend-") {
-            assert!(licences.contains(&format!("\n{name} {version}: ")), "{name} {version} is in the licences");
+            assert!(
+                licences.contains(&format!("\n{name} {version}: ")),
+                "{name} {version} is in the licences"
+            );
             let hash = &one["hashes"][0]["content"];
-            assert!(name == "rust-std" || hash.as_str().is_some_and(|hash| hash.len() == 64), "{name} has a hash");
+            assert!(
+                name == "rust-std" || hash.as_str().is_some_and(|hash| hash.len() == 64),
+                "{name} has a hash"
+            );
         }
     }
 }

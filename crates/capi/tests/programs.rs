@@ -29,11 +29,18 @@ fn compiler(source: &Path) -> Command {
     compiler
 }
 
+/// Installs what cargo has built, with the libraries in a folder of that name.
+fn install(prefix: &Path, libdir: Option<&str>) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install");
+    let mut installing = Command::new("sh");
+    installing.arg(script).arg(prefix).arg(libraries());
+    succeeds(installing.env_remove("LIBDIR").envs(libdir.map(|libdir| ("LIBDIR", libdir))));
+}
+
 /// Installs into a fresh directory.
 fn installed() -> tempfile::TempDir {
     let prefix = tempfile::tempdir().expect("a temporary directory");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install");
-    succeeds(Command::new("sh").arg(script).arg(prefix.path()).arg(libraries()));
+    install(prefix.path(), None);
     prefix
 }
 
@@ -72,33 +79,39 @@ fn the_examples_run_with_the_shared_library_by_pkg_config() {
     }
 }
 
-#[test]
-fn cmake_finds_the_package() {
-    let prefix = installed();
-    let project = prefix.path().join("project");
-    std::fs::create_dir(&project).expect("a fresh directory");
-    let source = root().join("examples/cpp/tour.cpp").canonicalize().expect("the example is there");
-    let lists = format!(
-        "cmake_minimum_required(VERSION 3.16)\nproject(tour CXX)\nset(CMAKE_CXX_STANDARD 17)\n\
-         find_package(contend 0.1 REQUIRED)\nfind_package(Threads REQUIRED)\nforeach(kind shared static)\n  \
-         add_executable(tour_${{kind}} {})\n  target_link_libraries(tour_${{kind}} contend::${{kind}} Threads::Threads)\n\
-         endforeach()\n",
-        source.display()
-    );
-    std::fs::write(project.join("CMakeLists.txt"), lists).expect("a fresh file");
-    let build = prefix.path().join("build");
-    succeeds(
-        Command::new("cmake")
-            .arg("-S")
-            .arg(&project)
-            .arg("-B")
-            .arg(&build)
-            .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.path().display())),
-    );
-    succeeds(Command::new("cmake").arg("--build").arg(&build));
+/// Builds and runs the example for CMake, with what says where the package is.
+fn run_the_tour_by_cmake(place: &str, build: &Path) {
+    let example = root().join("examples/cmake");
+    succeeds(Command::new("cmake").arg("-S").arg(example).arg("-B").arg(build).arg(place));
+    succeeds(Command::new("cmake").arg("--build").arg(build));
     for kind in ["shared", "static"] {
         succeeds(&mut Command::new(build.join(format!("tour_{kind}"))));
     }
+}
+
+#[test]
+fn cmake_finds_the_package() {
+    let prefix = installed();
+    let place = format!("-DCMAKE_PREFIX_PATH={}", prefix.path().display());
+    run_the_tour_by_cmake(&place, &prefix.path().join("build"));
+}
+
+/// As Debian has it: a folder for the libraries of each architecture, and `/lib` as a link to `usr/lib`, by which CMake may come.
+#[test]
+fn a_folder_for_the_libraries_of_an_architecture_is_found_through_a_link() {
+    let system = tempfile::tempdir().expect("a temporary directory");
+    let at = |path: &str| system.path().join(path);
+    install(&at("usr"), Some("lib/some-linux-gnu"));
+    std::os::unix::fs::symlink("usr/lib", at("lib")).expect("a link");
+    let flags = |kind: &str| {
+        let mut asked = Command::new("pkg-config");
+        asked.args([kind, "contend"]).env("PKG_CONFIG_PATH", at("usr/lib/some-linux-gnu/pkgconfig"));
+        PathBuf::from(&succeeds(&mut asked).trim()[2..]) // -I or -L
+    };
+    assert!(flags("--cflags-only-I").join("contend.h").exists());
+    assert!(flags("--libs-only-L").join("libcontend.a").exists());
+    let config = at("lib/some-linux-gnu/cmake/contend");
+    run_the_tour_by_cmake(&format!("-Dcontend_DIR={}", config.display()), &at("build"));
 }
 
 /// What `install` builds holds the locks and what they reach, not the standard library: a program that is linked to it

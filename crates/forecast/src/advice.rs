@@ -9,7 +9,8 @@ use crate::twin::{Blueprint, Stage};
 use lab::ensure_usage;
 use lab::names::types_of;
 use lab::usage::UsageError;
-use locks::catalogue::LOCKS;
+use locks::catalogue::{LOCKS, Lock};
+use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
 use std::collections::BTreeMap;
@@ -37,16 +38,16 @@ fn lock(name: &str) -> anyhow::Result<Alternative> {
     Ok(lock)
 }
 
-/// How each lock of the catalogue is put in this one's place, for a trial and for good.
-pub(crate) fn how_to_swap(site: &str) -> BTreeMap<String, String> {
-    let how = |lock: &locks::catalogue::Lock| {
-        format!(
-            "Try it: contend run --only '{}={}' -- CMD. For good: {}.",
-            text::printable(site),
-            lock.name,
-            types_of(lock)
-        )
+/// How each lock of the catalogue is put in this one's place: for a trial, where it can stand in for such an object, and for good.
+pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String> {
+    let trial = |lock: &Lock| match kind {
+        LockKind::Object(object) if !object.accepts(lock.shared) => {
+            let kind = if object == ObjectKind::Spin { "spin lock" } else { "reader-writer lock" };
+            format!("`contend run` does not put it in the place of a {kind}.")
+        }
+        _ => format!("Try it: contend run --only '{}={}' -- CMD.", text::printable(site), lock.name),
     };
+    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_of(lock));
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()
 }
 
@@ -149,9 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_the_catalogue_is_tried_by_a_command_and_put_in_place_by_a_type() {
-        let how = how_to_swap("cache\u{1b}");
+    fn a_lock_of_the_catalogue_is_tried_by_a_command_that_takes_it_and_put_in_place_by_a_type() {
+        let how = how_to_swap("cache\u{1b}", LockKind::Object(ObjectKind::Mutex));
         assert!(how["mcs"].starts_with("Try it: contend run --only 'cache\\u{1b}=mcs'"), "{}", how["mcs"]);
         assert!(how["rw"].contains("RwLock<T, Rw>"), "{}", how["rw"]);
+        let how = how_to_swap("cache", LockKind::Object(ObjectKind::Rwlock));
+        assert!(how["rw"].starts_with("Try it: "), "{}", how["rw"]);
+        assert!(
+            how["mcs"].starts_with(
+                "`contend run` does not put it in the place of a reader-writer lock. For good: Mutex<T, Mcs>"
+            ),
+            "{}",
+            how["mcs"]
+        );
     }
 }

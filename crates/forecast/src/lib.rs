@@ -298,7 +298,7 @@ impl Forecast {
             variant: target.variant,
             cores: target.cores.clone(),
             threads: twin.as_ref().and_then(|(.., plan)| plan.threads.last().copied()).unwrap_or(last),
-            how: how_to_swap(&row.name),
+            how: how_to_swap(&row.name, row.kind),
         };
         let adviser = Adviser {
             case: &case,

@@ -333,8 +333,10 @@ fn the_sliders_of_a_page_answer_as_the_command_does_to_the_last_digit() {
             let row = strings(row);
             for (value, prediction) in row[1..].iter().zip(curves) {
                 let points = prediction["curve"]["points"].as_array().expect("points");
-                let point =
-                    points.iter().find(|point| point["cores"].to_string() == row[0]).expect("a point");
+                let point = points
+                    .iter()
+                    .find(|point| point["cores"].as_u64() == row[0].parse().ok())
+                    .expect("a point");
                 let [likely, low, high] = ["value", "low", "high"]
                     .map(|end| report::text::short(point[end].as_f64().expect("a number")));
                 assert_eq!(*value, format!("{likely} ({low} to {high})"), "{flags}: at {} cores", row[0]);

@@ -2,7 +2,6 @@
 
 use anyhow::Context as _;
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -36,27 +35,31 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// The script that the Python package installs.
-const SCRIPT: &str = "contend-sweep";
+/// What Python is given to do. Arguments are those of this command.
+const START: &str = "\
+import sys
+try:
+    from contend.sweeps import main
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f'contend: {sys.executable}: {missing}: install contend\\'s Python package for it, by `pip install contend`, or from its '
+        'sources by `pip install ./python`'
+    )
+sys.exit(main())
+";
 
 /// Runs `contend sweep`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find the command itself")?;
-    // A wheel puts both into one directory, which need not be in PATH.
-    let beside = exe.with_file_name(SCRIPT);
-    let mut script = Command::new(if beside.exists() { beside } else { SCRIPT.into() });
-    script.args(words(args)).env("CONTEND", &exe);
-    let error = script.exec();
-    Err(match error.kind() {
-        ErrorKind::NotFound => anyhow::anyhow!(
-            "there is no {SCRIPT} beside {} or in PATH: install contend's Python package, by `pip install contend`, or from its sources by `pip install ./python`",
-            exe.display()
-        ),
-        _ => anyhow::Error::new(error).context(format!("cannot start {SCRIPT}")),
-    })
+    // A wheel puts the command into the directory of the Python that it was installed for, which need not be in PATH.
+    let beside = exe.with_file_name("python3");
+    let python = if beside.exists() { beside } else { "python3".into() };
+    let error = Command::new(&python).args(["-c", START]).args(words(args)).env("CONTEND", &exe).exec();
+    let remedy = "sweeps are made by contend's Python package: install Python 3.10 or later, and `pip install contend`";
+    Err(error).with_context(|| format!("cannot start {} ({remedy})", python.display()))
 }
 
-/// The words behind the script.
+/// The arguments of Python's part.
 fn words(args: &Args) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     if let Some(output) = &args.output {

@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 def test_the_notebook_runs() -> None:
     notebook = nbformat.read(Path(__file__).resolve().parents[1] / "demo.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     shown: list[Any] = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert not [output for output in shown if output.output_type == "error"]
     pictures = [output for output in shown if "image/png" in output.get("data", {})]

@@ -190,9 +190,9 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`contend-sweep`."""
+    """What `contend sweep` runs, and gives as its exit status."""
     parser = argparse.ArgumentParser(
-        prog="contend-sweep",
+        prog="contend sweep",
         description="Make the runs of a grid, on this computer's cores or on a Dask cluster, and write them as one Parquet file.",
         epilog="A sweep that was ended goes on where it stopped. docs/python.md explains grids.",
     )
@@ -216,10 +216,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with Client(asked.scheduler) as client:
                 done = sweep(asked.grid, on=client, output=output, progress=progress)
     except ModuleNotFoundError as error:
-        print(f"contend-sweep: {error}: a cluster needs `pip install contend[cluster]`", file=sys.stderr)
+        print(f"contend: {error}: a cluster needs `pip install contend[cluster]`", file=sys.stderr)
         return 1
     except (ContendError, OSError) as error:
-        print(f"contend-sweep: {error}", file=sys.stderr)
+        print(f"contend: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     print(done.path)
     return 0

@@ -119,7 +119,9 @@ def test_locks_are_checked_under_the_models_that_they_are_checked_under(tmp_path
     grid: dict[str, Any] = {"kind": "check", "lock": ["tas", "elided:tas"], "client": "exclusive", "threads": 2, "acquisitions": 1}
     runs = [(run.parameters["lock"], run.parameters["model"]) for run in runs_of(grid)]
     assert ("tas", "ra") in runs and ("elided:tas", "tso") in runs and ("elided:tas", "ra") not in runs
-    swept = contend.sweep({**grid, "lock": "tas", "mutate": True, "model": ["sc", "ra"]}, output=tmp_path)
+    grid |= {"lock": "tas", "mutate": True, "model": ["sc", "ra"]}
+    swept = contend.sweep(grid, output=tmp_path / "first")
+    assert contend.sweep(grid, output=tmp_path / "second").path.read_bytes() == swept.path.read_bytes()
     assert swept.runs["verdict"].tolist() == ["verified"] * 2 and swept.runs["mutate"].tolist() == [False, True]
     assert swept.runs["mutants"].iloc[0] == 0 and 0 < swept.runs["killed"].iloc[1] <= swept.runs["mutants"].iloc[1]
     with pytest.raises(contend.UsageError, match="no curves"):

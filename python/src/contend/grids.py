@@ -148,8 +148,8 @@ def checked(document: Any) -> Mapping[str, Any]:
 
 
 def reproductions(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
-    figures = [figure["name"] for figure in run_json(["reproduce", "--list", "--json"])]
-    return product({"figure": axes.pop("figure", figures), **axes})
+    figures = axes.pop("figure", None) or [figure["name"] for figure in run_json(["reproduce", "--list", "--json"])]
+    return product({"figure": figures, **axes})
 
 
 def reproduced(document: Any) -> Mapping[str, Any]:

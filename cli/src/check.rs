@@ -14,7 +14,7 @@ use lab::output_file::OutputFile;
 use lab::usage::UsageError;
 use locks::catalogue::{self, ELIDED, LOCKS, Lock};
 use rayon::prelude::*;
-use report::Screen;
+use report::{Cell, Column, Screen, Table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -31,12 +31,16 @@ use std::time::{Duration, Instant};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The lock, as `contend locks` lists it
-    #[arg(value_name = "LOCK", required_unless_present = "all", conflicts_with = "all", value_parser = lock_names())]
+    #[arg(value_name = "LOCK", required_unless_present_any = ["all", "list"], conflicts_with_all = ["all", "list"], value_parser = lock_names())]
     lock: Option<&'static Lock>,
 
     /// All locks
     #[arg(long)]
     all: bool,
+
+    /// List the locks with the models that each is checked under
+    #[arg(long, conflicts_with = "all")]
+    list: bool,
 
     /// Only these models. In ra a release sequence is that of C++20: later stores of the
     /// releasing thread do not continue it, read-modify-writes of any thread do
@@ -134,6 +138,9 @@ fn client_names() -> impl TypedValueParser<Value = Client> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let options = args.options();
+    if args.list {
+        return list(args.json, &options);
+    }
     let locks = args.lock.map_or_else(|| LOCKS.iter().chain(ELIDED).collect(), |lock| vec![lock]);
     if let Some(lock) = args.lock.filter(|lock| args.mutate && lock.is_elided()) {
         let base = lock.name.rsplit(':').next().unwrap_or(lock.name);
@@ -221,6 +228,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::from(BOUND)
     })
+}
+
+/// Lists what there is to check.
+fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
+    let models = |lock| {
+        let mut models: Vec<_> = plan::tasks(lock, options).iter().map(|task| task.model.name()).collect();
+        models.dedup();
+        models
+    };
+    let checked = LOCKS.iter().chain(ELIDED).map(|lock| (lock.name, models(lock)));
+    if json {
+        let all: Vec<_> =
+            checked.map(|(lock, models)| serde_json::json!({ "lock": lock, "models": models })).collect();
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        let mut table = Table::new([Column::text("lock", "lock"), Column::text("models", "models")]);
+        checked.for_each(|(lock, models)| table.row([lock.into(), Cell::from(models.join(" "))]));
+        print!("{}", table.terminal(Screen::stdout()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Judges all mutants of these locks, for which there are two thirds of the time.

@@ -79,6 +79,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("run", None, &[], "run tests on the processor"),
     ("runs", None, &["N"], "runs after the warm-up"),
     ("sample", None, &["RATE"], "the part of pairs that is timed"),
+    ("scheduler", None, &["SCHEDULER"], "the scheduler of a cluster"),
     ("section", None, &["SECTION"], "the critical section"),
     ("seed", None, &["N"], "decides everything random"),
     ("shared", None, &[], "what processes can share"),

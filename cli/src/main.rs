@@ -24,6 +24,7 @@ mod report;
 mod reproduce;
 mod run;
 mod simulate;
+mod sweep;
 mod top;
 mod validate;
 
@@ -58,6 +59,7 @@ enum Subcommands {
     Compare(compare::Args),
     Gate(gate::Args),
     Simulate(simulate::Args),
+    Sweep(sweep::Args),
     Reproduce(reproduce::Args),
     Bench(bench::Args),
     Check(check::Args),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Subcommands::Compare(args) => compare::run(&args),
         Subcommands::Gate(args) => gate::run(&args),
         Subcommands::Simulate(args) => simulate::run(&args),
+        Subcommands::Sweep(args) => sweep::run(&args),
         Subcommands::Reproduce(args) => reproduce::run(args),
         Subcommands::Bench(args) => bench::run(&args),
         Subcommands::Check(args) => check::run(&args),

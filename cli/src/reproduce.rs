@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
 use papers::{FIGURES, Figure, Reproduction};
-use report::Screen;
+use report::{Cell, Column, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,8 +25,11 @@ use std::process::ExitCode;
   contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
     /// What to reproduce
-    #[arg(value_parser = figures())]
-    figure: Asked,
+    #[arg(value_parser = figures(), required_unless_present = "list")]
+    figure: Option<Asked>,
+    /// List the figures
+    #[arg(long, conflicts_with = "figure")]
+    list: bool,
     /// Print rows and curves as JSON
     #[arg(long)]
     json: bool,
@@ -72,7 +75,10 @@ pub(crate) fn variant(name: &str) -> Result<Variant, String> {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure: figures, json, svg, html, output, variant } = args;
+    let Args { figure: figures, list: _, json, svg, html, output, variant } = args;
+    let Some(figures) = figures else {
+        return list(json);
+    };
     let mut by_name = serde_json::Map::new();
     for figure in figures {
         let reproduction = figure.reproduce(variant, &BARS)?;
@@ -100,6 +106,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             _ => serde_json::Value::Object(by_name),
         };
         println!("{}", serde_json::to_string_pretty(&printed)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the figures.
+fn list(json: bool) -> anyhow::Result<ExitCode> {
+    let mut table = Table::new([Column::text("name", "name"), Column::text("summary", "what it is").kept()]);
+    FIGURES.iter().for_each(|figure| table.row([figure.name, figure.summary].map(Cell::from)));
+    if json {
+        println!("{}", serde_json::to_string_pretty(&table.json())?);
+    } else {
+        print!("{}", table.terminal(Screen::stdout()));
     }
     Ok(ExitCode::SUCCESS)
 }

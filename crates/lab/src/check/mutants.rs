@@ -103,15 +103,15 @@ impl Judged {
             }
             // A client that fails without a mutation says nothing of one.
             if report.counterexample.is_none() && report.bound != Some(Bound::Unfollowed) {
-                judges.push((report.elapsed, task));
+                judges.push((report.counts.all(), task));
             }
         }
-        // The plain client says most plainly what is wrong; after it the quick ones.
+        // The plain client says most plainly what is wrong; after it the quick ones, by what is the same on every computer.
         let is_plain = |task: &Task| {
             task.client == Client::Of(ClientKind::Exclusive)
                 && task.shape == Shape { threads: 2, acquisitions: 1 }
         };
-        judges.sort_by_key(|(elapsed, task)| (!is_plain(task), *elapsed));
+        judges.sort_by_key(|(executions, task)| (!is_plain(task), *executions));
         let judges = judges.into_iter().map(|(_, task)| task).chain(large_judges(lock)).collect();
         Self { sites: sites::of_locks(accesses), judges }
     }

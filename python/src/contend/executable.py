@@ -1,0 +1,130 @@
+"""The `contend` command: where it is, how it is run, and what its errors become."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CommandNotFound", "ContendError", "UsageError", "Word", "command", "version"]
+
+Word = str | os.PathLike[str]
+"""A word of a command line."""
+
+USAGE = 2
+"""The exit status of the command for a wrong argument."""
+
+
+class ContendError(RuntimeError):
+    """The command failed. The message is the command's own.
+
+    `command` is its command line, `status` its exit status, or minus the number of the signal that ended it.
+    """
+
+    def __init__(self, message: str, *, command: Sequence[str] = (), status: int | None = None) -> None:
+        super().__init__(message)
+        self.command = tuple(command)
+        self.status = status
+
+
+class UsageError(ContendError, ValueError):
+    """An argument is wrong."""
+
+
+class CommandNotFound(ContendError):
+    """The command is not there."""
+
+
+def command() -> str:
+    """The path of the command.
+
+    It is what the environment variable CONTEND names; else the command that the package's wheel brought along; else the
+    one in PATH.
+    """
+    if named := os.environ.get("CONTEND"):
+        if found := shutil.which(named):
+            return found
+        raise CommandNotFound(f"CONTEND is `{named}`, which is no command: set it to the path of contend, or unset it")
+    user_scheme = sysconfig.get_preferred_scheme("user")
+    folders = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", scheme=user_scheme),
+        str(Path(__file__).resolve().parent.parent / "bin"),  # after `pip install --target`
+    ]
+    if found := shutil.which("contend", path=os.pathsep.join(folders)) or shutil.which("contend"):
+        return found
+    raise CommandNotFound(
+        f"there is no command contend in {', '.join(folders)} or PATH: install the wheel of the package, which brings it, or "
+        "set CONTEND to its path"
+    )
+
+
+def version() -> str:
+    """What the command was built from: its version, and the commit where that is known."""
+    return _version_of(command())
+
+
+@functools.cache
+def _version_of(path: str) -> str:
+    return _output([path, "--version"], statuses=(0,)).strip()
+
+
+def flags(given: Mapping[str, Any]) -> list[str]:
+    """The flags of a command line: `memory_node=1` is `--memory-node=1`.
+
+    A switch is True, what is None or False is left out, and a list repeats the flag.
+    """
+    words = []
+    for name, value in given.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, Iterable) and not isinstance(value, str | os.PathLike):
+            words += [f"{flag}={one}" for one in value]
+        else:
+            words.append(f"{flag}={value}")
+    return words
+
+
+def run(words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None) -> str:
+    """Runs the command with these arguments and gives what it prints.
+
+    Other exit statuses than `statuses` are raised, and so is one of them but 0 if the command printed nothing.
+    `threads` is how many threads the command computes with; as many as there are cores if it is not given.
+    """
+    return _output([command(), *(os.fspath(word) for word in words)], statuses=statuses, threads=threads)
+
+
+def run_json(words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None) -> Any:
+    """As `run`, but gives the JSON that the command prints."""
+    return json.loads(run(words, statuses=statuses, threads=threads))
+
+
+def _output(line: list[str], *, statuses: Sequence[int], threads: int | None = None) -> str:
+    # The messages of errors are not to be broken into lines for a terminal.
+    environment = {**os.environ, "COLUMNS": "10000"}
+    if threads is not None:
+        environment["RAYON_NUM_THREADS"] = str(threads)
+    ran = subprocess.run(line, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if ran.returncode in statuses and (ran.returncode == 0 or ran.stdout):
+        return ran.stdout
+    kind = UsageError if ran.returncode == USAGE else ContendError
+    raise kind(_message(ran), command=line, status=ran.returncode)
+
+
+def _message(ran: subprocess.CompletedProcess[str]) -> str:
+    said = ran.stderr.strip()
+    for prefix in ("contend: ", "error: "):
+        said = said.removeprefix(prefix)
+    said = said.removesuffix("For more information, try '--help'.").rstrip()
+    if ran.returncode < 0:
+        said = f"contend was ended by signal {-ran.returncode}. {said}".strip()
+    return said or f"contend ended with exit status {ran.returncode}, and said nothing"

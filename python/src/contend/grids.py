@@ -1,0 +1,222 @@
+"""Grids of runs: what is varied, what is not, and what each run is.
+
+A grid is a table, in TOML or of Python. `kind` says what its runs are; every other key is a flag of that subcommand, or its
+argument. A list is an axis of the grid, and so is a text such as `1..48` or `4..48:4`; anything else is the same in all
+runs. The last axis varies fastest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import calls
+from .executable import UsageError, command, flags, run_json, version
+from .tables import flat
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Value = str | int | float | bool
+
+
+class GridError(UsageError):
+    """A grid that makes no sense."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a grid. It holds all that decides its result, so that any computer with the same command can make it."""
+
+    kind: str
+    parameters: Mapping[str, Value]
+    machine_file: str | None
+    """The text of the machine file, where the machine is one."""
+    version: str
+    """What the command was built from."""
+
+    @property
+    def key(self) -> str:
+        """A digest of all that decides the result."""
+        decides = [self.kind, sorted(self.parameters.items()), self.machine_file, self.version]
+        return hashlib.sha256(canonical(decides).encode()).hexdigest()[:32]
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in self.parameters.items())])
+
+    def make(self) -> str:
+        """Runs the command, on one core, and gives what it printed, without the times that it took."""
+        if (here := version()) != self.version:
+            raise UsageError(
+                f"{command()} is {here}, but the sweep was begun with {self.version}: install the same wheel on all machines"
+            )
+        kind, parameters = KINDS[self.kind], dict(self.parameters)
+        argument = str(parameters.pop(kind.argument))
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            if self.machine_file is not None:
+                file.write(self.machine_file)
+                file.flush()
+                parameters["machine"] = file.name
+            words = [self.kind, "--json", *flags(parameters), "--", argument]
+            return canonical(without_times(run_json(words, statuses=kind.statuses, threads=1)))
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for equal values. The order of fields stays, which tables take for that of columns."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def without_times(document: Any) -> Any:
+    """The same without how long the computer took, which differs from run to run."""
+    if isinstance(document, Mapping):
+        return {name: without_times(value) for name, value in document.items() if name not in ("seconds", "host")}
+    return [without_times(value) for value in document] if isinstance(document, list) else document
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the runs of a grid can be."""
+
+    argument: str
+    """The parameter that is the subcommand's argument."""
+    statuses: tuple[int, ...]
+    """Exit statuses with a result."""
+    combinations: Callable[[dict[str, list[Value]]], Iterable[dict[str, Value]]]
+    """The parameters of all runs, by the values of each axis."""
+    result: Callable[[Any], Any]
+    """The tables of the JSON that the command printed."""
+    summary: Callable[[Any], Mapping[str, Any]]
+    """What a row says of that JSON."""
+
+
+def product(axes: Mapping[str, list[Value]]) -> list[dict[str, Value]]:
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def simulations(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
+    if missing := [name for name in ("workload", "lock", "cores") if name not in axes]:
+        raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, a lock and cores")
+    if several := [value for name in ("lock", "cores") for value in axes[name] if "," in str(value)]:
+        raise GridError(f"`{several[0]}` is several values: a run has one lock and one number of cores, write a list of them")
+    if "this" in axes.get("machine", []):
+        raise GridError("`this` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
+    return product(axes)
+
+
+def simulated(document: Any) -> Mapping[str, Any]:
+    (run,) = document["runs"]
+    return flat(calls.counted(run))
+
+
+def checks(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
+    """Of each lock and each model that it is checked under; mutants, which are judged under ra, beside the run of that model."""
+    models = {one["lock"]: one["models"] for one in run_json(["check", "--list", "--json"])}
+    locks, asked = axes.pop("lock", list(models)), axes.pop("model", None)
+    if unknown := [lock for lock in locks if lock not in models]:
+        raise GridError(f"contend checks no lock {unknown[0]}: `contend check --list` names them")
+    known = {model for of_lock in models.values() for model in of_lock}
+    if unknown := [model for model in asked or () if model not in known]:
+        raise GridError(f"there is no model {unknown[0]}: `contend check --list` names them")
+    pairs = [(lock, model) for lock in locks for model in asked or models[lock] if model in models[lock]]
+    runs = [{"lock": lock, "model": model, **rest} for lock, model in pairs for rest in product(axes)]
+    for run in runs:
+        run |= {"mutate": run["mutate"] and run["model"] == "ra"} if "mutate" in run else {}
+    return runs
+
+
+def checked(document: Any) -> Mapping[str, Any]:
+    check = calls.Check.of(document)
+    (of_lock,) = document
+    return {
+        "verdict": "wrong" if check.wrong else "verified" if check.verified else "a bound",
+        "clients": len(of_lock["explorations"]),
+        "verified": sum(found["complete"] for found in of_lock["explorations"]),
+        "mutants": len(of_lock["mutants"]),
+        "killed": sum(mutant["killed"] is not None for mutant in of_lock["mutants"]),
+    }
+
+
+def reproductions(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
+    figures = axes.pop("figure", None) or [figure["name"] for figure in run_json(["reproduce", "--list", "--json"])]
+    return product({"figure": figures, **axes})
+
+
+def reproduced(document: Any) -> Mapping[str, Any]:
+    verdicts = [row.get("verdict") for row in document["rows"]]
+    counts = {verdict: verdicts.count(verdict) for verdict in ("met", "missed")}
+    return {"title": document["title"], "rows": len(verdicts), **counts}
+
+
+KINDS = {
+    "simulate": Kind("workload", (0,), simulations, calls.Simulation.of, simulated),
+    "check": Kind("lock", (0, calls.FOUND, calls.BOUND), checks, calls.Check.of, checked),
+    "reproduce": Kind("figure", (0,), reproductions, calls.Reproduction.of, reproduced),
+}
+
+RANGE = re.compile(r"(\d+)\.\.(\d+)(?::([1-9]\d*))?")
+
+
+def values_of(name: str, value: Any) -> list[Value]:
+    """The values of an axis, or the one of what is no axis."""
+    if isinstance(value, str) and (found := RANGE.fullmatch(value)):
+        first, last, step = (int(number or 1) for number in found.groups())
+        return list(range(first, last + 1, step))
+    if isinstance(value, Iterable) and not isinstance(value, str | os.PathLike | Mapping):
+        return [one for part in value for one in values_of(name, part)]
+    if isinstance(value, os.PathLike):
+        return [os.fspath(value)]
+    if hasattr(value, "item"):  # of numpy
+        value = value.item()
+    if not isinstance(value, str | int | float | bool):
+        raise GridError(f"`{name}` is {value!r}: a grid has texts, numbers, true and false, and lists of them")
+    return [value]
+
+
+def read_grid(grid: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
+    """A grid as it is given, or out of a TOML file."""
+    if isinstance(grid, Mapping):
+        return dict(grid)
+    try:
+        return tomllib.loads(Path(grid).read_text())
+    except OSError as error:
+        raise GridError(f"cannot read the grid {os.fspath(grid)}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise GridError(f"{os.fspath(grid)} is not TOML: {error}") from error
+
+
+def runs_of(grid: Mapping[str, Any] | str | os.PathLike[str]) -> list[Run]:
+    """The runs of a grid, in its order."""
+    asked = read_grid(grid)
+    kind = asked.pop("kind", None)
+    if kind not in KINDS:
+        raise GridError(f"the grid's `kind` is {kind!r}: write one of {', '.join(KINDS)}")
+    axes = {name: values_of(name, value) for name, value in asked.items()}
+    if empty := [name for name, values in axes.items() if not values]:
+        raise GridError(f"the grid's `{empty[0]}` is an empty list: there is nothing to run")
+    texts = _machine_files(axes.get("machine", []))
+    here = version()
+    runs = [
+        Run(kind, parameters, texts.get(parameters.get("machine", "")), here)
+        for parameters in KINDS[kind].combinations(axes)
+    ]
+    if not runs:
+        raise GridError("no run is in the grid: no lock in it is checked under a model in it")
+    return runs
+
+
+def _machine_files(machines: Iterable[Value]) -> dict[Value, str]:
+    """The texts of those that are files and none of the machines that contend carries."""
+    files = [machine for machine in machines if Path(str(machine)).is_file()]
+    carried = {machine["name"] for machine in run_json(["machines", "--json"])} if files else ()
+    return {file: Path(str(file)).read_text() for file in files if file not in carried}

@@ -1,0 +1,105 @@
+"""Each call runs the command and gives its tables; each error of the command is an exception with its message."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import contend
+from contend.tables import CURVES, frame
+
+
+def is_arrow(table: pd.DataFrame) -> bool:
+    return all(isinstance(dtype, pd.ArrowDtype) for dtype in table.dtypes)
+
+
+def test_simulations_are_curves_and_counts_and_always_the_same() -> None:
+    first = contend.simulate("counter", lock=["ticket", "mcs"], cores=[1, 4], duration="100us")
+    assert list(first.curves.columns) == CURVES.names and is_arrow(first.curves) and is_arrow(first.runs)
+    assert first.curves[["lock", "cores"]].to_numpy().tolist() == [["ticket", 1], ["ticket", 4], ["mcs", 1], ["mcs", 4]]
+    assert first.runs["operations_per_second"].tolist() == first.curves["value"].tolist()
+    assert (first.runs["all_lines_hits"] > 0).all() and "report" not in first.runs
+    again = contend.simulate("counter", lock="ticket,mcs", cores="1,4", duration="100us")
+    pd.testing.assert_frame_equal(first.curves, again.curves)
+
+
+def test_a_profile_is_the_documented_table_and_its_histograms(profiled: contend.Profile) -> None:
+    lock = profiled.locks[profiled.locks["lock"].str.endswith("demo_program::TABLE")].iloc[0]
+    assert lock["use"] == "rwlock write" and lock["acquisitions"] > 100 and lock["threads"] == 2
+    assert "updates: " in profiled.output and profiled.header["operations"] == lock["acquisitions"]
+    held = profiled.distributions.query("use == 'exclusive' and quantity in ['hold_same', 'hold_other']")
+    assert (held["from_ns"] < held["to_ns"]).all() and held["count"].sum() > 0
+    assert contend.report(profiled.path).locks.equals(profiled.locks)
+
+
+def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) -> None:
+    predicted = contend.predict(profiled.path, machine="opteron-8x6", cores="1..8", lock="mcs", engine="chain")
+    assert predicted.lock.endswith("demo_program::TABLE")
+    assert set(predicted.curves["unit"]) == {"speedup"} and set(predicted.curves["cores"]) == set(range(1, 9))
+    assert predicted.verdicts["as_it_is"].tolist() == [True, False]
+    assert set(predicted.verdicts["verdict"]) <= {"grows", "levels_off", "collapses", "cannot_tell"}
+    assert set(predicted.verdicts["engine"]) == {"chain"} and predicted.beliefs.empty
+
+
+def test_measured_tables_are_extrapolated(tmp_path: Path) -> None:
+    table = pd.DataFrame({"cores": [1, 2, 4, 8], "throughput": [100.0, 190.0, 310.0, 330.0]})
+    extrapolated = contend.extrapolate(table, upto=32)
+    assert extrapolated.curves["cores"].max() == 32
+    assert extrapolated.verdicts["last_measured"].tolist() == [8] and "universal" in set(extrapolated.laws["law"])
+    curves = contend.simulate("counter", lock="ticket", cores=[1, 2, 4], duration="100us").curves
+    path = tmp_path / "curves.csv"
+    curves.to_csv(path, index=False)
+    of_file, of_table = contend.extrapolate(path), contend.extrapolate(curves)
+    pd.testing.assert_frame_equal(of_file.curves, of_table.curves)
+    with pytest.raises(contend.UsageError, match="no column throughput"):
+        contend.extrapolate(table[["cores"]])
+
+
+def test_a_check_tells_verified_from_wrong() -> None:
+    size = {"threads": 2, "acquisitions": 1, "client": "exclusive", "model": "ra"}
+    right = contend.check("mcs", **size)
+    assert right.verified and not right.wrong and right.explorations["verdict"].tolist() == ["verified"]
+    wrong = contend.check("mcs", weaken="McsQueue::acquire.swap=acquire", **size)
+    assert wrong.wrong and not wrong.verified
+    assert wrong.explorations["violation"].notna().all() and wrong.explorations["replay"].notna().all()
+
+
+def test_a_comparison_has_each_runs_value(program: list[str]) -> None:
+    compared = contend.compare(*program, lock="rw", runs=2, metric="throughput: ([0-9]+)")
+    assert compared.locks["lock"].tolist() == ["glibc", "rw"]
+    assert compared.locks["metric_low"].le(compared.locks["metric"]).all()
+    assert compared.values.groupby("lock")["round"].apply(list).to_dict() == {"glibc": [1, 2], "rw": [1, 2]}
+
+
+def test_published_figures_are_reproduced() -> None:
+    figure = contend.reproduce("fig3")
+    assert figure.title.startswith("Fig. 3") and not figure.rows.empty and figure.curves.empty and figure.notes
+    assert set(contend.reproduce("fig8").curves["provenance"]) == {"predicted"}
+
+
+def test_lists_are_tables() -> None:
+    assert {"ticket", "mcs", "glibc"} <= set(contend.locks()["name"])
+    assert "opteron-8x6" in set(contend.machines()["name"])
+    assert "counter" in set(contend.workloads()["name"])
+
+
+def test_errors_are_the_commands_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(contend.UsageError, match="no lock `msc`") as wrong:
+        contend.simulate("counter", lock="msc")
+    assert wrong.value.status == 2 and "--lock=msc" in wrong.value.command
+    with pytest.raises(contend.UsageError, match="--no-such-flag"):
+        contend.simulate("counter", no_such_flag=True)
+    with pytest.raises(contend.ContendError, match="no.contend") as absent:
+        contend.report(tmp_path / "no.contend")
+    assert not isinstance(absent.value, contend.UsageError) and not str(absent.value).startswith("contend:")
+    with pytest.raises(contend.UsageError, match="sweep"):
+        contend.reproduce("all")
+    monkeypatch.setenv("CONTEND", str(tmp_path / "contend"))
+    with pytest.raises(contend.CommandNotFound, match="set it to the path"):
+        contend.locks()
+
+
+def test_columns_of_tables_have_one_type() -> None:
+    table = frame([{"a": 1, "b": {"median": 2, "low": 1.5}}, {"a": "x", "c": {"is": "grows", "latest": None}}])
+    assert table.columns.tolist() == ["a", "c", "b", "b_low", "c_latest"]
+    assert table["a"].tolist() == ["1", "x"] and table["b"].isna().tolist() == [False, True]

@@ -1,0 +1,18 @@
+"""The notebook tells the demo's story from beginning to end."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+
+def test_the_notebook_runs() -> None:
+    notebook = nbformat.read(Path(__file__).resolve().parents[1] / "demo.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    shown: list[Any] = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output for output in shown if output.output_type == "error"]
+    pictures = [output for output in shown if "image/png" in output.get("data", {})]
+    tables = [output for output in shown if "text/html" in output.get("data", {})]
+    assert len(pictures) == 2 and len(tables) == 6
+    assert any("demo_program::TABLE" in table.data["text/html"] for table in tables)

@@ -1,0 +1,50 @@
+//! `contend sweep` hands a grid to the Python package, or says how to get it; what its grids are made of is listed.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn contend(arguments: &[&str], path: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
+    command.args(arguments).env("PATH", path).env_remove("COLUMNS");
+    command.output().expect("contend runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn without_the_package_the_remedy_is_named() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let output = contend(&["sweep", "grid.toml"], empty.path());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot start python3") && said.contains("pip install contend"), "{said}");
+}
+
+#[test]
+fn python_gets_the_grid_and_this_command() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let python = folder.path().join("python3");
+    std::fs::write(&python, "#!/bin/sh\nshift 2\necho \"$CONTEND\" \"$@\"\nexit 7\n").expect("it is written");
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("it is there");
+    let output =
+        contend(&["sweep", "-o", "out", "--scheduler", "tcp://head:8786", "-q", "grid.toml"], folder.path());
+    let words = "--output out --scheduler tcp://head:8786 --quiet -- grid.toml\n";
+    assert_eq!(text(&output.stdout), format!("{} {words}", env!("CARGO_BIN_EXE_contend")));
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn what_there_is_to_check_and_to_reproduce_is_listed() {
+    let list = |command| {
+        let output = contend(&[command, "--list", "--json"], Path::new(""));
+        serde_json::from_slice::<Vec<serde_json::Value>>(&output.stdout).expect("a list")
+    };
+    let checked = list("check");
+    let models = |name| &checked.iter().find(|one| one["lock"] == name).expect("a lock")["models"];
+    assert_eq!(*models("mcs"), serde_json::json!(["sc", "tso", "pso", "ra"]));
+    assert_eq!(*models("elided:mcs"), serde_json::json!(["sc", "tso"]));
+    assert!(list("reproduce").iter().any(|figure| figure["name"] == "fig8"));
+}

@@ -35,18 +35,23 @@ impl Running {
     /// `attached.c`, once its threads run.
     fn attached() -> Self {
         let mut running = Self::start(&Source::program("attached.c").compile());
-        let mut line = String::new();
-        running.output.read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
+        assert_eq!(running.line(), "ready\n");
         running
+    }
+
+    /// The next line that it prints.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        line
     }
 
     fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
-    /// Has it start threads more.
-    fn start_more(&mut self) {
+    /// Gives it a byte: then it starts more threads, or measures.
+    fn go_on(&mut self) {
         let input = self.input.as_mut().expect("it runs");
         input.write_all(b"m").and_then(|()| input.flush()).expect("it reads");
     }
@@ -156,7 +161,7 @@ fn threads_that_start_later_are_followed_and_the_end_of_the_program_ends_it() {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let attached = command.spawn().expect("contend starts");
     let Some(attached) = once_it_counts(attached, &path) else { return };
-    program.start_more();
+    program.go_on();
     let begun = Instant::now();
     while !reported(&path).is_some_and(|report| waits_for(&report, "late_mutex") > 5) {
         assert!(begun.elapsed() < HANG, "the later threads are not followed");
@@ -314,4 +319,51 @@ fn reported(path: &Path) -> Option<Value> {
 fn waits_for(report: &Value, name: &str) -> u64 {
     let rows = report["rows"].as_array().into_iter().flatten().filter(|row| row["name"] == name);
     rows.filter_map(|row| row["exclusive"]["contended"].as_u64()).sum()
+}
+
+/// Prints docs/profile.md's figures of the cost. CPU time, so that what else the machine does matters little.
+#[test]
+#[ignore = "measures: cargo test --test attach what_it_costs -- --ignored --nocapture"]
+fn what_it_costs() {
+    const ROUNDS: usize = 9;
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let program = Source::program("futex_calls.c").compile();
+    let [mut attached_to, mut other] = [(); 2].map(|()| Running::start(&program));
+    let mut figures: [Vec<[f64; 3]>; 4] = Default::default();
+    for running in [&mut attached_to, &mut other] {
+        running.line();
+    }
+    for round in 0..ROUNDS {
+        let mut take = |place: usize, running: &mut Running| {
+            running.go_on();
+            let line = running.line();
+            let numbers: Vec<f64> =
+                line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+            figures[place].push(numbers.try_into().expect("three of them"));
+        };
+        take(0, &mut attached_to);
+        take(1, &mut other);
+        let path = directory.path().join(round.to_string());
+        let name = path.to_str().expect("a plain path");
+        let mut command = contend(&["attach", "-q", &attached_to.pid(), "-o", name]);
+        let attached = command.stderr(Stdio::piped()).spawn().expect("contend starts");
+        let Some(mut attached) = once_it_counts(attached, &path) else { return };
+        take(2, &mut attached_to);
+        take(3, &mut other);
+        // SAFETY: the process that this test started, which has not been waited for.
+        unsafe { libc::kill(attached.id().cast_signed(), libc::SIGINT) };
+        assert!(attached.wait().expect("it ends").success());
+    }
+    let names = ["alone", "another, alone", "attached to", "another meanwhile"];
+    for (name, figures) in names.iter().zip(figures) {
+        let medians = [0, 1, 2].map(|column| {
+            let mut column: Vec<f64> = figures.iter().map(|row| row[column]).collect();
+            column.sort_by(f64::total_cmp);
+            format!("{} ({} to {})", column[ROUNDS / 2], column[0], column[ROUNDS - 1])
+        });
+        println!(
+            "{name}: a wait that ends at once {} ns, a hand-over {} ns, getppid {} ns",
+            medians[0], medians[1], medians[2]
+        );
+    }
 }

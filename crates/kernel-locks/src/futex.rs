@@ -24,6 +24,9 @@ use crate::watch::{call, check, lost_by, now_ns, ring_bytes};
 /// Bytes that are kept of a stack, from its top: callers of a lock function are near, and more costs the program more.
 const STACK_BYTES: u32 = 2048;
 
+/// Bytes of a ring buffer on a machine with few cores: with its stack, an event takes twenty times what others do.
+const LARGEST_RING: usize = 16 << 20;
+
 /// The registers that unwinding begins with, by their numbers in the kernel's `perf_regs.h`; samples have them in this order.
 #[cfg(target_arch = "x86_64")]
 const REGISTERS: [u32; 3] = [6, 7, 8]; // rbp, rsp, rip
@@ -365,7 +368,7 @@ fn allow_files(threads: usize, cores: usize) -> Result<(), Missing> {
 fn open_cores() -> Result<Vec<Core>, Missing> {
     // SAFETY: the call takes no pointers.
     let all = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-    let bytes = ring_bytes(all);
+    let bytes = ring_bytes(all, LARGEST_RING);
     let mut cores = Vec::new();
     for number in 0..all {
         let mut attributes = bindings::perf_event_attr {

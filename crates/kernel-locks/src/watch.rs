@@ -86,7 +86,7 @@ impl Watch {
     pub fn by(tracefs: &Tracefs, scope: Scope) -> Result<Self, Missing> {
         // SAFETY: the call takes no pointers.
         let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-        Self::with_rings(tracefs, scope, cores, ring_bytes(cores))
+        Self::with_rings(tracefs, scope, cores, ring_bytes(cores, LARGEST_RING))
     }
 
     fn with_rings(tracefs: &Tracefs, scope: Scope, cores: usize, ring_bytes: usize) -> Result<Self, Missing> {
@@ -201,8 +201,8 @@ impl Watch {
     }
 }
 
-pub(crate) fn ring_bytes(cores: usize) -> usize {
-    (ALL_RINGS / cores).next_power_of_two().clamp(LEAST_RING, LARGEST_RING)
+pub(crate) fn ring_bytes(cores: usize, largest: usize) -> usize {
+    (ALL_RINGS / cores).next_power_of_two().clamp(LEAST_RING, largest)
 }
 
 /// Opens a tracepoint on one core.
@@ -274,13 +274,13 @@ mod tests {
     #[test]
     fn rings_are_powers_of_two_and_bounded() {
         for cores in [1, 2, 3, 16, 48, 192, 4096] {
-            let bytes = ring_bytes(cores);
+            let bytes = ring_bytes(cores, LARGEST_RING);
             assert!(
                 bytes.is_power_of_two() && (LEAST_RING..=LARGEST_RING).contains(&bytes),
                 "{cores}: {bytes}"
             );
         }
-        assert!(192 * ring_bytes(192) <= 2 * ALL_RINGS);
+        assert!(192 * ring_bytes(192, LARGEST_RING) <= 2 * ALL_RINGS);
     }
 
     /// Threads of this test map and unmap in one process, so that they contend for the lock of its address space.

@@ -212,7 +212,7 @@ impl<'r> Counted<'r> {
         self.note_mappings();
         let known = self.objects.get(&call.word).filter(|_| !self.memory.is_there(call.word));
         let object = known.copied().unwrap_or_else(|| {
-            let by_c_library = self.modules.callers(&addresses).len() < addresses.len();
+            let by_c_library = self.modules.is_by_c_library(&addresses);
             self.memory.object(call, self.modules.function(&addresses), by_c_library)
         });
         self.objects.insert(call.word, object);

@@ -156,6 +156,7 @@ fn figures(table: &LockTable) -> String {
         writeln!(lines, "in {}; the CPU time is told when the program has ended.", time(h.elapsed_ns))
     };
     let _ = match h.operations {
+        None if h.attached.is_some() => Ok(()),
         Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
         None => {
             writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
@@ -253,7 +254,7 @@ fn attached_columns() -> [Column; 12] {
         Column::number("waited_ms", "waited ms").kept(),
         Column::percent("waiting_share", "waiting %"),
         Column::number("wait_ns", "wait ns"),
-        Column::number("wait_p99_ns", "wait p99 ns").detail(),
+        Column::number("wait_p99_ns", "wait p99 ns").detail().only_if_any(),
         Column::number("timeouts", "timeouts").detail(),
         Column::number("threads", "threads"),
         Column::text("holder", "held by").detail().only_if_any(),

@@ -133,11 +133,21 @@ impl Modules {
 
     /// The function that waits, of those that are innermost.
     pub(super) fn function(&self, addresses: &[u64]) -> Option<Function> {
-        addresses.iter().take(NEAR).find_map(|&address| {
-            let call = address.wrapping_sub(1); // not what follows it, which may be another function
-            let mapped = self.mapped_at(call)?;
-            mapped.file.function(call.wrapping_sub(mapped.bias))
-        })
+        let near = addresses.iter().take(NEAR);
+        near.filter_map(|&address| self.function_at(address)).find(|&function| function != Function::Syscall)
+    }
+
+    /// Whether the C library itself waits.
+    pub(super) fn is_by_c_library(&self, addresses: &[u64]) -> bool {
+        let Some(&innermost) = addresses.first() else { return false };
+        self.mapped_at(innermost).is_some_and(|mapped| mapped.file.is_c_library)
+            && self.function_at(innermost) != Some(Function::Syscall)
+    }
+
+    fn function_at(&self, return_address: u64) -> Option<Function> {
+        let call = return_address.wrapping_sub(1); // not what follows it, which may be another function
+        let mapped = self.mapped_at(call)?;
+        mapped.file.function(call.wrapping_sub(mapped.bias))
     }
 
     fn mapped_at(&self, address: u64) -> Option<&Mapped> {

@@ -29,6 +29,8 @@ pub(super) enum Function {
     FutexRead,
     /// Waits for something that happens, by a futex of its own: Rust's condition variables and parked threads.
     FutexCondition,
+    /// glibc's way for others to call futex(2): its caller is the one that waits.
+    Syscall,
 }
 
 /// The functions by parts of their symbols, the special ones first.
@@ -65,6 +67,9 @@ const PREFIXES: [(&str, Function); 5] = [
 impl Function {
     /// The function of a symbol, if it is one that waits.
     pub(super) fn of(symbol: &str) -> Option<Self> {
+        if symbol == "syscall" {
+            return Some(Self::Syscall);
+        }
         let plain = symbol.trim_start_matches('_');
         let prefixed = PREFIXES.iter().find(|(prefix, _)| plain.starts_with(prefix));
         let found = prefixed.or_else(|| FUNCTIONS.iter().find(|(part, _)| symbol.contains(part)));
@@ -173,7 +178,7 @@ impl Memory {
             }
             Some(Function::FutexCondition) => here(LockKind::Condition),
             Some(Function::Semaphore) => here(LockKind::Semaphore),
-            None => here(LockKind::Futex),
+            Some(Function::Syscall) | None => here(LockKind::Futex),
         }
     }
 
@@ -257,6 +262,7 @@ mod tests {
                 "_ZN3std3sys4sync7condvar5futex7Condvar9wait_optional_timeout17h01E",
                 Some(Function::FutexCondition),
             ),
+            ("syscall", Some(Function::Syscall)),
             ("main", None),
         ] {
             assert_eq!(Function::of(symbol), function, "{symbol}");

@@ -89,7 +89,7 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     }
     if let Some(lost) = header.attached.map(|attached| attached.lost_events).filter(|&lost| lost > 0) {
         warnings.push(format!(
-            "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing; attach when the machine is less busy"
+            "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read"
         ));
     }
     warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));

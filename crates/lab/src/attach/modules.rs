@@ -36,6 +36,9 @@ pub(super) struct Modules {
     looked: Instant,
 }
 
+/// Build identifiers of files, each with the address at which the file starts.
+type BuildIds = Vec<(u64, Vec<u8>)>;
+
 struct Mapped {
     end: u64,
     /// What is added to an address of the file's own.
@@ -85,7 +88,7 @@ impl Modules {
     }
 
     /// The lines of `/proc/PID/maps` that name files, if they have changed since `before`, and the files' build identifiers.
-    pub(super) fn changed_since(&self, before: &[u8]) -> Option<(&[u8], Vec<(u64, Vec<u8>)>)> {
+    pub(super) fn changed_since(&self, before: &[u8]) -> Option<(&[u8], BuildIds)> {
         if self.lines == before {
             return None;
         }
@@ -124,11 +127,15 @@ impl Modules {
         addresses
     }
 
-    /// The callers outside the C library.
+    /// The callers outside the C library and, where it is linked statically or is none, outside the function that waits.
     pub(super) fn callers<'a>(&self, addresses: &'a [u64]) -> &'a [u64] {
         let inside =
             |&&address: &&u64| self.mapped_at(address).is_some_and(|mapped| mapped.file.is_c_library);
-        &addresses[addresses.iter().take_while(inside).count()..]
+        let of_c_library = addresses.iter().take_while(inside).count();
+        let near = &addresses[..addresses.len().min(NEAR)];
+        let waits = |&address: &u64| self.function_at(address).is_some();
+        let of_function = near.iter().rposition(waits).map_or(0, |last| last + 1);
+        &addresses[of_c_library.max(of_function)..]
     }
 
     /// The function that waits, of those that are innermost.

@@ -56,7 +56,8 @@ const FUNCTIONS: [(&str, Function); 18] = [
 ];
 
 /// The same for functions whose names have to begin so, underscores aside: such parts are in other names.
-const PREFIXES: [(&str, Function); 5] = [
+const PREFIXES: [(&str, Function); 6] = [
+    ("new_sem_wait", Function::Semaphore), // in static programs
     ("sem_wait", Function::Semaphore),
     ("sem_timedwait", Function::Semaphore),
     ("sem_clockwait", Function::Semaphore),

@@ -69,7 +69,7 @@ impl Attach<'_> {
     ///
     /// # Errors
     ///
-    /// There is no such process, the kernel does not show its calls, or the profile cannot be made. Then none is left behind.
+    /// There is no such process, or the kernel does not show its calls: then no profile is made. Or the profile cannot be made.
     pub fn run(&self) -> anyhow::Result<Attached> {
         let mut watch = FutexWatch::attach(self.pid)?;
         let mut recording = create(self.output, self.size_limit, 1, self.overwrite)?;
@@ -79,8 +79,8 @@ impl Attach<'_> {
         let mut tasks = Tasks::from_now_on(self.pid);
         let mut counted = Counted::begin(self.pid, &recording)?;
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
-        counted.finish(watch);
         let elapsed = started.elapsed();
+        counted.finish(watch);
         let tasks = tasks.into_values();
         let run = run_values(elapsed, &tasks, noise.stop().stolen_share.unwrap_or(0.0));
         let mut remarks = Vec::new();

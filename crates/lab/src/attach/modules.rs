@@ -20,7 +20,7 @@ const DEEPEST: usize = 32;
 /// Calls from the innermost on among which the function that waits is looked for.
 const NEAR: usize = 8;
 /// Code that is in no known file is looked for again after so long: it may be generated code, of which there is always more.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The modules of a process, as far as they were looked at.
 pub(super) struct Modules {
@@ -102,7 +102,7 @@ impl Modules {
     pub(super) fn unwind(&mut self, stack: &UserStack) -> Vec<u64> {
         let addresses = self.try_unwind(stack);
         let is_known = addresses.iter().all(|&address| self.mapped_at(address).is_some());
-        if is_known || self.looked.elapsed() < BETWEEN_LOOKS {
+        if is_known || self.looked.elapsed() < REFRESH_INTERVAL {
             return addresses;
         }
         self.look(); // a library may have been loaded meanwhile

@@ -28,6 +28,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("explain", None, &[], "explain, instead of doing"),
     ("folded", None, &["FILE"], "write folded stacks as well"),
     ("folded-of", None, &["KEY"], "the weight of folded stacks"),
+    ("for", None, &["DURATION"], "how long to stay attached"),
     ("force", None, &[], "replace a file of another kind"),
     ("futexes", None, &["N"], "futexes of each thread"),
     ("help", Some('h'), &[], "print help"),

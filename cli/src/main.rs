@@ -1,6 +1,7 @@
 //! The `contend` command: parses arguments, calls the crates, prints.
 
 mod arguments;
+mod attach;
 mod bench;
 mod calibrate;
 mod check;
@@ -49,6 +50,7 @@ struct Command {
 enum Subcommands {
     Demo(demo::Args),
     Profile(profile::Args),
+    Attach(attach::Args),
     Top(top::Args),
     Report(report::Args),
     Diff(diff::Args),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(&args),
+        Subcommands::Attach(args) => attach::run(&args),
         Subcommands::Top(args) => top::run(&args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),

@@ -34,7 +34,6 @@ use lab::progress::Progress;
 use model::{Family, Observed, Variant, family_named, predict};
 use one_lock::{LockPrediction, MeasuredCurve, Named, predict_lock};
 use other_locks::{Other, Together, as_it_is, others_terminal, together};
-use profile::Profile;
 use profiled::{Group, by_cost, choose, observed};
 use report::{Plot, Screen, text};
 use std::path::{Path, PathBuf};
@@ -212,7 +211,7 @@ impl Forecast {
             "what a hand-over costs can be changed for the chain alone, since the twin's follows from its machine: add --engine chain, or \
              leave out handover"
         );
-        let table = Profile::open(&path)?.table(&profile::Options::default());
+        let table = profiled::open(&path)?;
         let rows = by_cost(&table);
         let row = choose(&rows, site.as_deref(), &path)?;
         let target = Target {
@@ -224,7 +223,7 @@ impl Forecast {
         let mut observed_lock = observed(row, table.header.ran_together);
         let mut shown = None;
         let one_thread = match &alone {
-            Some(one) => Some(Profile::open(one)?.table(&profile::Options::default())),
+            Some(one) => Some(profiled::open(one)?),
             None => None,
         };
         if let (Some(one_thread), Some(one)) = (&one_thread, &alone) {

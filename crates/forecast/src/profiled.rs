@@ -1,13 +1,29 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
-use lab::names;
+use lab::{ensure_usage, names};
 use model::{Family, Mean, Observed};
-use profile::{LockKind, LockRow, LockTable, ObjectKind, TableHeader, Times, Usage};
+use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
 use report::text;
 use std::path::Path;
 use topology::Range;
+
+/// The lock table of a profile that a prediction may begin with.
+///
+/// # Errors
+///
+/// The file is no profile, or has waits alone.
+pub fn open(path: &Path) -> anyhow::Result<LockTable> {
+    let table = Profile::open(path)?.table(&Options::default());
+    ensure_usage!(
+        table.header.attached.is_none(),
+        "{} was made by `contend attach`, which sees neither critical sections nor the time outside of them, and a prediction needs both: \
+         start the program with `contend profile -o FILE -- CMD`",
+        path.display()
+    );
+    Ok(table)
+}
 
 /// The rows that are one lock each, the one that costs most time first.
 pub fn by_cost(table: &LockTable) -> Vec<&LockRow> {
@@ -103,13 +119,14 @@ impl Group {
             let count = usage.think.count;
             usage.think = Times { count, total_ns: think_ns * count as f64, ..Times::default() };
         }
-        row.critical_section_ns = row.held_ns() / sum.max(1.0);
+        row.critical_section_ns = Some(row.held_ns() / sum.max(1.0));
         Self { copies: (sum * sum / squares.max(1.0)).round().max(1.0) as u32, row }
     }
 }
 
 fn add(all: &mut Usage, one: &Usage) {
     let Usage {
+        waits_only: _,
         acquisitions,
         nested,
         contended,
@@ -174,7 +191,7 @@ pub(crate) fn share_in_use(row: &LockRow, header: &TableHeader) -> f64 {
     let Some(think_ns) = usages[0].think.and(&usages[1].think).mean_ns().filter(|_| elapsed_ns > 0.0) else {
         return 1.0;
     };
-    let rounds_ns = (think_ns + row.critical_section_ns) * row.acquisitions() as f64;
+    let rounds_ns = (think_ns + row.critical_section_ns.unwrap_or(0.0)) * row.acquisitions() as f64;
     let conditions_ns = usages.map(|usage| usage.condition_ns).iter().sum::<f64>();
     ((rounds_ns + conditions_ns) / elapsed_ns).clamp(0.0, 1.0)
 }
@@ -304,10 +321,11 @@ mod tests {
             exclusive,
             shared: Usage::default(),
             within: None,
-            acquisitions_per_operation: 0.0,
-            critical_section_ns: 100.0,
+            holders: Vec::new(),
+            acquisitions_per_operation: Some(0.0),
+            critical_section_ns: Some(100.0),
             threads_ns: 0.0,
-            share: 0.0,
+            share: Some(0.0),
         }
     }
 

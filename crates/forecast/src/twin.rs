@@ -477,7 +477,7 @@ struct Variant {
 fn object(kind: LockKind) -> ObjectKind {
     match kind {
         LockKind::Object(kind) => kind,
-        LockKind::Mixed => ObjectKind::Mutex,
+        _ => ObjectKind::Mutex,
     }
 }
 
@@ -660,10 +660,11 @@ mod tests {
                 exclusive,
                 shared: Usage::default(),
                 within: None,
-                acquisitions_per_operation: 0.0,
-                critical_section_ns: 0.0,
+                holders: Vec::new(),
+                acquisitions_per_operation: Some(0.0),
+                critical_section_ns: Some(0.0),
                 threads_ns: all_ns,
-                share: 0.0,
+                share: Some(0.0),
             }
         };
         let (one, two) = (counts(&runs[0]), counts(&runs[1]));

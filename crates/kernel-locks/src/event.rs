@@ -87,8 +87,8 @@ pub(crate) struct Layout {
 impl Layout {
     /// As this kernel has it.
     pub(crate) fn of(tracefs: &Tracefs) -> Result<Self, Missing> {
-        let (begin, begin_path) = tracefs.lock_tracepoint("contention_begin")?;
-        let (end, end_path) = tracefs.lock_tracepoint("contention_end")?;
+        let (begin, begin_path) = tracefs.tracepoint("lock:contention_begin")?;
+        let (end, end_path) = tracefs.tracepoint("lock:contention_end")?;
         let of_begin =
             |name| begin.number(name).map_err(|what| Missing::Format { path: begin_path.clone(), what });
         let of_end = |name| end.number(name).map_err(|what| Missing::Format { path: end_path.clone(), what });
@@ -106,7 +106,7 @@ impl Layout {
     }
 
     fn of_release(tracefs: &Tracefs) -> Result<Option<ReleaseLayout>, Missing> {
-        let (release, path) = match tracefs.lock_tracepoint("contended_release") {
+        let (release, path) = match tracefs.tracepoint("lock:contended_release") {
             Err(Missing::Tracepoint(_)) => return Ok(None),
             found => found?,
         };
@@ -137,21 +137,39 @@ impl Layout {
 
 /// Puts the events of several cores in order: each core's buffer is in order itself, and a thread may begin to wait on one and
 /// end on another.
-#[derive(Debug, Default)]
-pub(crate) struct Reorder {
-    held: Vec<Event>,
+#[derive(Debug)]
+pub(crate) struct Reorder<E> {
+    held: Vec<E>,
 }
 
-impl Reorder {
-    pub(crate) fn push(&mut self, event: Event) {
+/// What happened at a time.
+pub(crate) trait Timed {
+    /// When, ns.
+    fn time_ns(&self) -> u64;
+}
+
+impl Timed for Event {
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+}
+
+impl<E> Default for Reorder<E> {
+    fn default() -> Self {
+        Self { held: Vec::new() }
+    }
+}
+
+impl<E: Timed> Reorder<E> {
+    pub(crate) fn push(&mut self, event: E) {
         self.held.push(event);
     }
 
     /// The events up to a time, earliest first. To be called when nothing earlier can come any more.
-    pub(crate) fn until(&mut self, time_ns: u64) -> std::vec::Drain<'_, Event> {
+    pub(crate) fn until(&mut self, time_ns: u64) -> std::vec::Drain<'_, E> {
         // Stable, so that two events of one core at one time stay as they were.
-        self.held.sort_by_key(|event| event.time_ns);
-        let end = self.held.partition_point(|event| event.time_ns <= time_ns);
+        self.held.sort_by_key(E::time_ns);
+        let end = self.held.partition_point(|event| event.time_ns() <= time_ns);
         self.held.drain(..end)
     }
 }

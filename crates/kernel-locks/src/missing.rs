@@ -18,7 +18,7 @@ pub enum Missing {
         source: io::Error,
     },
     /// The kernel is too old, or was built without the tracepoint.
-    #[error("this kernel has no tracepoint lock:{0}, which Linux has since 5.19")]
+    #[error("this kernel has no tracepoint {0}, which {since}", since = since(.0))]
     Tracepoint(&'static str),
     /// The tracepoint's fields are others than those that are known.
     #[error("{}: {what}: this kernel's tracepoint is not one that contend knows", path.display())]
@@ -32,7 +32,7 @@ pub enum Missing {
     #[error(
         "perf_event_open refuses tracepoints ({source}): it wants the capability CAP_PERFMON (root has it), or \
          kernel.perf_event_paranoid below 0{}",
-        paranoid.map_or(String::new(), |now| format!(", which is {now} here"))
+        paranoid.map_or(String::new(), |now| format!(", which is {now} here: sysctl kernel.perf_event_paranoid=-1"))
     )]
     Rights {
         /// What the system says.
@@ -46,6 +46,42 @@ pub enum Missing {
     /// No memory for the ring buffers.
     #[error("the ring buffers of perf_event_open cannot be mapped ({0}): raise kernel.perf_event_mlock_kb")]
     Rings(io::Error),
+    /// The process that was asked for is not there.
+    #[error("there is no process {0}: `pgrep NAME` tells the number of a program that runs")]
+    Process(u32),
+    /// The process runs with the rights of somebody else.
+    #[error(
+        "process {pid} cannot be watched ({source}): it is another user's, or has more rights than you: attach as its user, or as root"
+    )]
+    Foreign {
+        /// The process.
+        pid: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Events are open files, and there may not be so many.
+    #[error(
+        "{threads} threads on {cores} cores take {files} open files, and no more than {limit} are allowed: ulimit -n {files}"
+    )]
+    Files {
+        /// Threads of the process.
+        threads: usize,
+        /// Cores that are online.
+        cores: usize,
+        /// Files that the events would be.
+        files: usize,
+        /// How many there may be.
+        limit: u64,
+    },
+}
+
+/// Which kernels have a tracepoint.
+fn since(tracepoint: &str) -> &'static str {
+    if tracepoint.starts_with("lock:") {
+        "Linux has since 5.19"
+    } else {
+        "Linux has where it was built with CONFIG_FTRACE_SYSCALLS"
+    }
 }
 
 impl Missing {

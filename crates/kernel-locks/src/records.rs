@@ -2,7 +2,7 @@
 
 use perf_event_open_sys::bindings;
 
-/// What each sample holds, in the order in which it lies there. [`Sample`] reads exactly this.
+/// What each sample holds, in the order in which it lies there. [`Sample`] reads exactly this, and keeps what follows it.
 pub(crate) const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_TID
     | bindings::PERF_SAMPLE_TIME
     | bindings::PERF_SAMPLE_CPU
@@ -11,6 +11,10 @@ pub(crate) const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_TID
 
 /// A type and flags and the length come before everything else.
 const HEADER: usize = 8;
+
+/// With `sample_id_all`, what ends a record that is no sample: process and thread, time, core.
+const TRAILER: usize = 24;
+const TIME_IN_TRAILER: usize = 8;
 
 /// Entries of a call chain from here on say what follows, and are no addresses.
 const FIRST_CONTEXT: u64 = -4095_i64 as u64;
@@ -22,6 +26,8 @@ pub enum Record<'b> {
     Sample(Sample<'b>),
     /// So many events found no space in the buffer, since the last record that said so.
     Lost(u64),
+    /// A thread has begun another program by exec, at this time, ns. Events that ask for a thread's name (`comm`) tell it.
+    Exec(u64),
     /// Something that nobody asked for.
     Other,
 }
@@ -41,6 +47,8 @@ pub struct Sample<'b> {
     chain: &'b [u8],
     /// The tracepoint's own data.
     pub raw: &'b [u8],
+    /// What else the event was asked for.
+    pub rest: &'b [u8],
 }
 
 impl Sample<'_> {
@@ -88,16 +96,21 @@ fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
             let _event = body.u64()?;
             Record::Lost(body.u64()?)
         }
+        bindings::PERF_RECORD_COMM if flags_and_length & bindings::PERF_RECORD_MISC_COMM_EXEC != 0 => {
+            let trailer = body.0.len().checked_sub(TRAILER)?;
+            body.bytes(trailer + TIME_IN_TRAILER)?;
+            Record::Exec(body.u64()?)
+        }
         _ => Record::Other,
     };
     Some((record, length))
 }
 
 /// Takes bytes from the front.
-struct Cursor<'b>(&'b [u8]);
+pub(crate) struct Cursor<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Cursor<'b> {
-    fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
         let (front, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(front)
@@ -107,7 +120,7 @@ impl<'b> Cursor<'b> {
         Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
@@ -117,7 +130,7 @@ impl<'b> Cursor<'b> {
         let depth = usize::try_from(self.u64()?).ok()?;
         let chain = self.bytes(depth.checked_mul(8)?)?;
         let length = self.u32()? as usize;
-        Some(Sample { pid, tid, time_ns, cpu, chain, raw: self.bytes(length)? })
+        Some(Sample { pid, tid, time_ns, cpu, chain, raw: self.bytes(length)?, rest: self.0 })
     }
 }
 
@@ -146,15 +159,31 @@ pub(crate) mod tests {
         record(bindings::PERF_RECORD_LOST, &[9, count].map(u64::to_le_bytes).concat())
     }
 
+    /// That thread 8 has begun another program.
+    pub(crate) fn exec(time_ns: u64) -> Vec<u8> {
+        let body = [&[0; 8][..], b"another\0", &[0; 8], &time_ns.to_le_bytes(), &[0; 8]].concat();
+        let mut bytes = record(bindings::PERF_RECORD_COMM, &body);
+        bytes[4..6].copy_from_slice(&(bindings::PERF_RECORD_MISC_COMM_EXEC as u16).to_le_bytes());
+        bytes
+    }
+
     #[test]
     fn samples_and_losses_come_out_as_they_went_in() {
         let kernel = bindings::PERF_CONTEXT_KERNEL as i64 as u64;
         let mut bytes = sample(8, 1_000, 3, &[kernel, 0xffff_ffff_8100_1234, 0xffff_ffff_8100_0010], b"raw!");
         bytes.extend(lost(12));
         bytes.extend(record(99, &[0; 16]));
+        bytes.extend(exec(1_500));
         bytes.extend(sample(9, 2_000, 1, &[], b""));
         let read: Vec<_> = Records(&bytes).map(Result::unwrap).collect();
-        let [Record::Sample(first), Record::Lost(12), Record::Other, Record::Sample(last)] = &read[..] else {
+        let [
+            Record::Sample(first),
+            Record::Lost(12),
+            Record::Other,
+            Record::Exec(1_500),
+            Record::Sample(last),
+        ] = &read[..]
+        else {
             panic!("{read:?}")
         };
         assert_eq!(

@@ -24,13 +24,13 @@ impl Tracefs {
         Self(path.into())
     }
 
-    /// A tracepoint of the subsystem `lock`.
+    /// A tracepoint by its subsystem and name, `lock:contention_begin`.
     ///
     /// # Errors
     ///
     /// [`Missing`]: no tracefs, not readable, or no such tracepoint.
-    pub(crate) fn lock_tracepoint(&self, name: &'static str) -> Result<(Tracepoint, PathBuf), Missing> {
-        let path = self.0.join("events/lock").join(name).join("format");
+    pub(crate) fn tracepoint(&self, name: &'static str) -> Result<(Tracepoint, PathBuf), Missing> {
+        let path = self.0.join("events").join(name.replacen(':', "/", 1)).join("format");
         let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound if self.0.join("events").exists() => Missing::Tracepoint(name),
             io::ErrorKind::NotFound => Missing::Tracefs(self.0.clone()),
@@ -171,14 +171,14 @@ print fmt: \"%p (flags=%s)\", REC->lock_addr, __print_flags(REC->flags, \"|\", {
     fn what_is_missing_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let tracefs = Tracefs::at(directory.path());
-        let missing = || tracefs.lock_tracepoint("contention_begin").unwrap_err();
+        let missing = || tracefs.tracepoint("lock:contention_begin").unwrap_err();
         assert!(matches!(missing(), Missing::Tracefs(_)), "{}", missing());
         let events = directory.path().join("events/lock/contention_begin");
         std::fs::create_dir_all(&events).unwrap();
-        assert!(matches!(missing(), Missing::Tracepoint("contention_begin")), "{}", missing());
+        assert!(matches!(missing(), Missing::Tracepoint("lock:contention_begin")), "{}", missing());
         std::fs::write(events.join("format"), "ID: none").unwrap();
         assert!(matches!(missing(), Missing::Format { .. }), "{}", missing());
         std::fs::write(events.join("format"), BEGIN).unwrap();
-        assert_eq!(tracefs.lock_tracepoint("contention_begin").unwrap().0.id, 408);
+        assert_eq!(tracefs.tracepoint("lock:contention_begin").unwrap().0.id, 408);
     }
 }

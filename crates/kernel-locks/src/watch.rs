@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Missing;
-use crate::event::{Layout, Reorder};
+use crate::event::{Event, Layout, Reorder};
 use crate::records::{Record, Records, SAMPLE_TYPE};
 use crate::ring::Ring;
 use crate::tracepoint::Tracefs;
@@ -59,7 +59,7 @@ pub struct Watch {
     rings: Vec<Ring>,
     /// What was read of one ring.
     bytes: Vec<u8>,
-    reorder: Reorder,
+    reorder: Reorder<Event>,
     waits: Waits,
     read: u64,
     lost: u64,
@@ -86,7 +86,7 @@ impl Watch {
     pub fn by(tracefs: &Tracefs, scope: Scope) -> Result<Self, Missing> {
         // SAFETY: the call takes no pointers.
         let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-        Self::with_rings(tracefs, scope, cores, ring_bytes(cores))
+        Self::with_rings(tracefs, scope, cores, ring_bytes(cores, LARGEST_RING))
     }
 
     fn with_rings(tracefs: &Tracefs, scope: Scope, cores: usize, ring_bytes: usize) -> Result<Self, Missing> {
@@ -189,7 +189,7 @@ impl Watch {
                         }
                     }
                     Ok(Record::Lost(count)) => self.lost += count,
-                    Ok(Record::Other) | Err(_) => {}
+                    Ok(Record::Exec(_) | Record::Other) | Err(_) => {}
                 }
             }
         }
@@ -201,8 +201,8 @@ impl Watch {
     }
 }
 
-fn ring_bytes(cores: usize) -> usize {
-    (ALL_RINGS / cores).next_power_of_two().clamp(LEAST_RING, LARGEST_RING)
+pub(crate) fn ring_bytes(cores: usize, largest: usize) -> usize {
+    (ALL_RINGS / cores).next_power_of_two().clamp(LEAST_RING, largest)
 }
 
 /// Opens a tracepoint on one core.
@@ -236,7 +236,8 @@ fn open(id: u64, scope: Scope, core: usize, ring_bytes: usize, with_stack: bool)
     opened
 }
 
-fn call(
+/// Opens an event of a thread (0: the calling one, -1: all) on a core.
+pub(crate) fn call(
     attributes: &mut bindings::perf_event_attr,
     process: libc::pid_t,
     core: usize,
@@ -248,12 +249,12 @@ fn call(
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// How many samples of an event found no space; 0 where the kernel does not tell.
-fn lost_by(event: &OwnedFd) -> u64 {
+pub(crate) fn lost_by(event: &OwnedFd) -> u64 {
     let mut words = [0; 16];
     match rustix::io::read(event, &mut words) {
         Ok(16) => u64::from_ne_bytes(words[8..].try_into().expect("eight of sixteen")),
@@ -261,7 +262,7 @@ fn lost_by(event: &OwnedFd) -> u64 {
     }
 }
 
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
@@ -273,13 +274,13 @@ mod tests {
     #[test]
     fn rings_are_powers_of_two_and_bounded() {
         for cores in [1, 2, 3, 16, 48, 192, 4096] {
-            let bytes = ring_bytes(cores);
+            let bytes = ring_bytes(cores, LARGEST_RING);
             assert!(
                 bytes.is_power_of_two() && (LEAST_RING..=LARGEST_RING).contains(&bytes),
                 "{cores}: {bytes}"
             );
         }
-        assert!(192 * ring_bytes(192) <= 2 * ALL_RINGS);
+        assert!(192 * ring_bytes(192, LARGEST_RING) <= 2 * ALL_RINGS);
     }
 
     /// Threads of this test map and unmap in one process, so that they contend for the lock of its address space.

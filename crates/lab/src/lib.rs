@@ -1,5 +1,6 @@
 //! What measures and what checks, without an argument parser and without a terminal.
 //!
+//! - [`attach`](mod@attach): the waits of a program that runs already;
 //! - [`bench`](mod@bench): locks on this machine, ours beside those of other libraries;
 //! - [`calibrate`]: what hand-overs cost on this machine, as a machine file;
 //! - [`compare`]: runs of a program in rounds, and what chance explains of their differences;
@@ -14,6 +15,7 @@
 //! is, and [`interrupt`] tells the measurement that nobody waits for the rest of it; [`signals`] is what both the handlers and the
 //! launcher are made of.
 
+pub mod attach;
 pub mod bench;
 pub mod calibrate;
 pub mod check;

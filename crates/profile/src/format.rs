@@ -219,6 +219,12 @@ words! {
         only_joined,
         /// 1: threads note which of the C library's locks they wait for, as long as they wait.
         marks_waits,
+        /// 1: the section was written from outside of a program that ran already. It has waits in futexes alone.
+        attached,
+        /// Of an attached program: events that found no space in the kernel's buffers.
+        lost_events,
+        /// Of an attached program: waits whose callers could not be told.
+        without_callers,
     }
 }
 
@@ -411,6 +417,28 @@ pub enum Quantity {
 pub const QUANTITIES: usize = 5;
 
 words! {
+    /// How often a thread held a lock when others were seen to wait for it, in a program that was attached to.
+    Holder, HolderValues {
+        /// See [`head`].
+        head,
+        /// Number of the lock.
+        lock,
+        /// Kernel's identifier of the thread.
+        tid,
+        /// The thread's name, first half.
+        name_0,
+        /// The thread's name, second half.
+        name_1,
+        /// Looks at the lock while others waited for it.
+        looks,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+    }
+}
+
+words! {
     /// What the launching process saw of the whole run. Written by it, at the end.
     Run, RunValues {
         /// See [`head`].
@@ -585,6 +613,8 @@ pub enum Type {
     KernelSymbol = 15,
     /// [`KernelRelease`].
     KernelRelease = 16,
+    /// [`Holder`].
+    Holder = 17,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
@@ -609,6 +639,7 @@ const _: () = {
     assert!((Thread::LENGTH as u64).is_multiple_of(UNIT));
     assert!((Pair::LENGTH as u64).is_multiple_of(UNIT));
     assert!((LOCK_LENGTH as u64).is_multiple_of(UNIT));
+    assert!((Holder::LENGTH as u64).is_multiple_of(UNIT));
     assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);
     assert!(Header::LENGTH as u64 <= PAGE);

@@ -32,7 +32,8 @@ pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};
 pub use table::{
-    LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage, Within,
+    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched,
+    Usage, Within,
 };
 pub use times::{Bucket, Times};
 
@@ -84,6 +85,15 @@ pub enum Error {
         length: u64,
         /// How long it should be at least, bytes.
         allocated: u64,
+    },
+    /// A program that was attached to has no acquisitions to follow.
+    #[error(
+        "{} is made by `contend attach`, which only sees waits: `contend report` shows it, while it is written too",
+        path.display()
+    )]
+    Attached {
+        /// The file.
+        path: PathBuf,
     },
     /// Something in the file contradicts itself.
     #[error("{} is damaged at byte {offset}: {what}; record it again", path.display())]
@@ -146,6 +156,11 @@ impl Profile {
     /// The file that was read.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the program was attached to while it ran.
+    pub fn is_attached(&self) -> bool {
+        self.sections.iter().any(|section| section.process.attached != 0)
     }
 
     /// One section for each process image, in the order in which they started.

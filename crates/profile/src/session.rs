@@ -1,5 +1,6 @@
 //! The launching side of a recording: makes the file, keeps its clock, and adds what only the launcher can see.
 
+mod attached;
 mod kernel;
 
 use std::ffi::OsStr;
@@ -21,6 +22,7 @@ use crate::clock::ticks;
 use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
 use crate::read::{Error, Profile};
 
+pub use attached::{AttachedImage, AttachedSection, AttachedWait};
 pub use kernel::{KernelSection, KernelWait, StackOfLock};
 
 /// How large a profile file may grow unless the user says otherwise, bytes.
@@ -48,6 +50,8 @@ pub struct Recording {
     replaced: Option<PathBuf>,
     file: File,
     arena: Arena,
+    /// The file's ticks are nanoseconds of the monotonic clock.
+    counts_nanoseconds: bool,
     /// Bytes of the launcher's own blocks.
     own: AtomicU64,
     /// What `arena` uses.
@@ -81,7 +85,17 @@ impl Recording {
         let _ = lock(file); // a file system without locks has no protection, and still a profile
         let replaced = place.take_place_of(&path, overwrite)?;
         let file = place.keep()?;
-        Ok(Self { path, replaced, file, arena, own: AtomicU64::new(0), _map: map })
+        Ok(Self { path, replaced, file, arena, counts_nanoseconds: false, own: AtomicU64::new(0), _map: map })
+    }
+
+    /// Has ticks of a nanosecond of the monotonic clock from here on, as what the kernel tells has. To be called before anything is
+    /// recorded.
+    pub fn count_nanoseconds(&mut self) {
+        self.counts_nanoseconds = true;
+        if let Some(header) = self.arena.header() {
+            header.clock_first_ticks.store(header.clock_first_ns.load(Relaxed), Relaxed);
+        }
+        self.note_time();
     }
 
     /// The program has started: what this profile replaced is gone for good.
@@ -125,8 +139,11 @@ impl Recording {
     /// Notes what time it is. Called now and then, so that a recorder that is killed need not leave a clock.
     pub fn note_time(&self) {
         if let Some(header) = self.arena.header() {
-            header.clock_last_ticks.store(ticks(), Relaxed);
-            header.clock_last_ns.store(clock_ns(ClockId::Monotonic), Relaxed);
+            let of_processor = ticks();
+            let now = clock_ns(ClockId::Monotonic);
+            let ticks = if self.counts_nanoseconds { now } else { of_processor };
+            header.clock_last_ticks.store(ticks, Relaxed);
+            header.clock_last_ns.store(now, Relaxed);
         }
     }
 

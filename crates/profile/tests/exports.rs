@@ -62,10 +62,11 @@ fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f6
         exclusive,
         shared: Usage::default(),
         within: None,
-        acquisitions_per_operation: 0.0,
-        critical_section_ns: 0.0,
+        holders: Vec::new(),
+        acquisitions_per_operation: Some(0.0),
+        critical_section_ns: Some(0.0),
         threads_ns: 0.0,
-        share: 0.0,
+        share: Some(0.0),
     }
 }
 

@@ -14,8 +14,8 @@ pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
     let mut lines = format!(
         "{}\nBy lock\n{}\nBy the function that touched the lock first\n{}",
         screen.fit(&head(diff)),
-        table("lock", &diff.locks, top).terminal(screen),
-        table("caller", &diff.callers, top).terminal(screen),
+        table("lock", &diff.locks, top, diff.waits_only).terminal(screen),
+        table("caller", &diff.callers, top, diff.waits_only).terminal(screen),
     );
     if let Some(kernel) = &diff.kernel {
         lines.push_str("\nBy lock of the kernel\n");
@@ -29,9 +29,14 @@ fn head(diff: &Diff) -> String {
     let unit = if diff.per_operation { "operation" } else { "second" };
     let [before, after] = diff.operation_ns;
     let ratio = if before > 0.0 { format!(" (× {})", short(after / before)) } else { String::new() };
+    let compared = if diff.waits_only {
+        "Only waits are compared: one of the programs was attached to, which shows nothing else.\n"
+    } else {
+        ""
+    };
     format!(
         "Threads {} → {}, cores in use {} → {}. CPU time for one {unit}: {} µs → {} µs{ratio}.\n\
-         All times are for one {unit}.\n",
+         All times are for one {unit}.\n{compared}",
         grouped(diff.threads[0]),
         grouped(diff.threads[1]),
         short(diff.cores_used[0]),
@@ -54,7 +59,12 @@ pub fn page(diff: &Diff, tables: [&LockTable; 2]) -> Page {
     let by_caller = "By the function that touched the lock first";
     for (heading, what, changes) in [("By lock", "lock", &diff.locks), (by_caller, "caller", &diff.callers)] {
         let sums = added_up(changes, tables);
-        page = page.rows(heading, &table(what, changes, usize::MAX), &[], sums.iter().map(unfolds_to));
+        page = page.rows(
+            heading,
+            &table(what, changes, usize::MAX, diff.waits_only),
+            &[],
+            sums.iter().map(unfolds_to),
+        );
     }
     if let Some(kernel) = &diff.kernel {
         let unfolded = kernel.iter().map(|_| Unfolded::default());
@@ -122,31 +132,32 @@ fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
     table
 }
 
-fn table(what: &'static str, changes: &[Change], top: usize) -> Table {
+fn table(what: &'static str, changes: &[Change], top: usize, waits_only: bool) -> Table {
     let mut table = Table::new([
         Column::text(what, what),
         Column::number("growth_us", "growth µs").kept(),
         Column::number("ratio", "×"),
         Column::text("waited_us", "waited µs"),
-        Column::text("held_us", "held µs"),
-        Column::text("section_ns", "section ns").detail(),
-        Column::text("handover_ns", "hand-over ns").detail(),
-        Column::text("acquisitions", "acquires").detail(),
+        Column::text("held_us", "held µs").only_if_any(),
+        Column::text("section_ns", "section ns").detail().only_if_any(),
+        Column::text("handover_ns", "hand-over ns").detail().only_if_any(),
+        Column::text("acquisitions", "acquires").detail().only_if_any(),
     ]);
     for change in changes.iter().take(top) {
         let sides = |value: fn(&Measures) -> f64, unit: f64| {
             Cell::Sides(value(&change.before) / unit, value(&change.after) / unit)
         };
+        let known = |cell: Cell| if waits_only { Cell::Missing } else { cell };
         let ratio = Some(change.ratio()).filter(|ratio| ratio.is_finite());
         table.row([
             change.name.as_str().into(),
             (change.growth_ns() / 1e3).into(),
             ratio.into(),
             sides(|m| m.waited_ns, 1e3),
-            sides(|m| m.held_ns, 1e3),
-            sides(|m| m.critical_section_ns, 1.0),
-            sides(|m| m.handover_ns, 1.0),
-            sides(|m| m.acquisitions, 1.0),
+            known(sides(|m| m.held_ns, 1e3)),
+            known(sides(|m| m.critical_section_ns, 1.0)),
+            known(sides(|m| m.handover_ns, 1.0)),
+            known(sides(|m| m.acquisitions, 1.0)),
         ]);
     }
     table
@@ -166,11 +177,11 @@ mod tests {
             after: measures(after),
             rows: Default::default(),
         };
-        let shown =
-            table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1).terminal(Screen::FILE);
+        let shown = table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1, false)
+            .terminal(Screen::FILE);
         assert!(shown.contains("grown") && shown.contains("4.00") && shown.contains("5.00"), "{shown}");
         assert!(!shown.contains("new"), "{shown}");
-        let all = table("lock", &[change("new", 0.0, 2e3)], 9).csv();
+        let all = table("lock", &[change("new", 0.0, 2e3)], 9, false).csv();
         assert!(all.contains("new,2,,0 → 2.00"), "{all}");
     }
 
@@ -191,6 +202,7 @@ mod tests {
             rows: Default::default(),
         };
         let diff = Diff {
+            waits_only: false,
             per_operation: true,
             operation_ns: [5_000.0, 12_500.0],
             threads: [1, 8],

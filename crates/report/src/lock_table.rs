@@ -3,7 +3,7 @@
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
-use profile::read::{Blocked, Call, KernelRow, KernelTable};
+use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder};
 use profile::{LockRow, LockTable, Times, Usage, Within};
 use std::fmt::Write as _;
 
@@ -13,7 +13,10 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
     let mut lines = screen.fit(&header(table));
     lines.push('\n');
     if table.rows.is_empty() {
-        lines.push_str("No lock was touched by a call that is recorded.\n");
+        lines.push_str(match table.header.attached {
+            Some(_) => "No thread waited for a lock or a condition.\n",
+            None => "No lock was touched by a call that is recorded.\n",
+        });
     } else {
         lines.push_str(&rows(table, top).terminal(screen));
         lines.push_str(&screen.fit(&left_out(&table.rows, top, LockRow::waited_ns)));
@@ -129,6 +132,13 @@ fn figures(table: &LockTable) -> String {
     };
     let processes = counted(h.processes, "process", "processes");
     let _ = match h.threads {
+        threads if h.attached.is_some() => {
+            write!(
+                lines,
+                "Attached: {} that waited, in a process that ",
+                counted(threads, "thread", "threads")
+            )
+        }
         0 => write!(lines, "No thread called a pthread lock function; {processes} "),
         threads => write!(lines, "{} in {processes} ", counted(threads, "thread", "threads")),
     };
@@ -146,6 +156,7 @@ fn figures(table: &LockTable) -> String {
         writeln!(lines, "in {}; the CPU time is told when the program has ended.", time(h.elapsed_ns))
     };
     let _ = match h.operations {
+        None if h.attached.is_some() => Ok(()),
         Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
         None => {
             writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
@@ -164,6 +175,10 @@ fn figures(table: &LockTable) -> String {
             lines.push_str("Coverage unknown: nothing tells how long the threads were off their cores.\n");
         }
     }
+    if let Some(attached) = &h.attached {
+        lines.push_str(&unseen_by(attached));
+        return lines;
+    }
     let rate = match h.sample_period {
         1 => "on every pair".to_owned(),
         n => format!("on one pair in {}, at random", grouped(n)),
@@ -176,6 +191,17 @@ fn figures(table: &LockTable) -> String {
         short(h.own_cost.timed_ns),
         short(h.own_cost.untimed_ns),
     );
+    lines
+}
+
+/// What a watch from outside cannot know.
+fn unseen_by(attached: &Attached) -> String {
+    let mut lines = "Only waits that slept in the kernel (futex) are seen: no acquisitions without contention, no spinning before the \
+                     sleep, no locks that never sleep, no critical sections.\n"
+        .to_owned();
+    if attached.without_callers > 0 {
+        let _ = writeln!(lines, "Of {} waits the callers are not known.", grouped(attached.without_callers));
+    }
     lines
 }
 
@@ -209,9 +235,55 @@ fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
 
 /// The first `top` locks, a row for each way of using them.
 pub fn rows(table: &LockTable, top: usize) -> Table {
+    if table.header.attached.is_some() {
+        let mut shown = Table::new(attached_columns());
+        for_each_use(table, top, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
+        return shown;
+    }
     let mut shown = Table::new(columns(table));
-    for_each_use(table, top, |_, _, cells| shown.row(cells));
+    for_each_use(table, top, |row, way, usage| shown.row(cells(table, row, way, usage)));
     shown
+}
+
+/// What is said of a lock of a program that was attached to.
+fn attached_columns() -> [Column; 12] {
+    [
+        Column::text("lock", "lock"),
+        Column::text("use", "use"),
+        Column::number("waits", "waits"),
+        Column::number("waited_ms", "waited ms").kept(),
+        Column::percent("waiting_share", "waiting %"),
+        Column::number("wait_ns", "wait ns"),
+        Column::number("wait_p99_ns", "wait p99 ns").detail().only_if_any(),
+        Column::number("timeouts", "timeouts").detail(),
+        Column::number("threads", "threads"),
+        Column::text("holder", "held by").detail().only_if_any(),
+        Column::text("caller", "waited in").detail(),
+        Column::text("source", "source").detail().only_if_any(),
+    ]
+}
+
+fn attached_cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> [Cell; 12] {
+    let (waits, waited_ns, timeouts) = if row.kind.is_lock() {
+        (usage.contended, usage.wait.total_ns, usage.timeouts)
+    } else {
+        (usage.condition_waits, usage.condition_ns, usage.condition_timeouts)
+    };
+    let part = |some: f64, all: f64| (all > 0.0).then(|| some / all);
+    [
+        row.name.as_str().into(),
+        way.into(),
+        waits.into(),
+        (waited_ns / 1e6).into(),
+        part(waited_ns, table.header.threads_ns()).into(),
+        part(waited_ns, waits as f64).into(),
+        usage.wait.quantile_ns(0.99).into(),
+        timeouts.into(),
+        row.threads.into(),
+        row.holders.first().map(|holder| format!("{} {}", holder.name, holder.tid)).into(),
+        row.caller.as_str().into(),
+        row.source.clone().into(),
+    ]
 }
 
 /// The filter of locks by their kind and how they are used.
@@ -226,13 +298,11 @@ pub fn page(table: &LockTable) -> Page {
     for warning in &table.header.warnings {
         page = page.warning(warning);
     }
-    let mut rows = Table::new(columns(table));
     let mut unfolded = Vec::new();
-    for_each_use(table, usize::MAX, |row, usage, cells| {
-        rows.row(cells);
-        unfolded.push(unfolds_to(row, usage));
-    });
-    page = page.rows("Locks", &rows, &[USE, ("file", "program or library")], unfolded);
+    for_each_use(table, usize::MAX, |row, _, usage| unfolded.push(unfolds_to(row, usage)));
+    let filters = [USE, ("file", "program or library")];
+    let filters = if table.header.attached.is_some() { &filters[..1] } else { &filters };
+    page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
     if let Some(kernel) = &table.kernel {
         let unfolded = kernel.rows.iter().map(kernel_unfolds_to);
         page = page.rows("Locks of the kernel", &kernel_rows(kernel, usize::MAX), &[USE], unfolded);
@@ -253,9 +323,29 @@ pub(crate) fn times(usage: &Usage) -> [(&'static str, &Times); 5] {
 }
 
 fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
+    let calls = if usage.waits_only {
+        "Waited for by the calls, innermost first"
+    } else {
+        "Made by the calls, innermost first"
+    };
+    let looks: u64 = row.holders.iter().map(|holder| holder.looks).sum();
+    let holder = |holder: &LockHolder| {
+        format!(
+            "{} {}: {:.0} % of {}",
+            holder.name,
+            holder.tid,
+            100.0 * holder.looks as f64 / looks as f64,
+            grouped(looks)
+        )
+    };
+    let holders = ("Held while others waited, of all looks".into(), row.holders.iter().map(holder).collect());
+    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders];
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
-        lists: vec![("Made by the calls, innermost first".into(), row.calls.iter().map(call).collect())],
+        lists: lists
+            .into_iter()
+            .filter(|(name, lines): &(String, Vec<String>)| name == calls || !lines.is_empty())
+            .collect(),
         facts: vec![
             ("name for --site and --only", row.site.clone()),
             ("address", format!("{:#x}", row.address)),
@@ -304,9 +394,11 @@ pub fn csv(table: &LockTable) -> String {
     let of_kernel = kernel_columns().into_iter().filter(|column| !SHARED.contains(&column.key()));
     let mut all = Table::new(columns(table).into_iter().chain(of_kernel));
     let width = kernel_columns().len() - SHARED.len();
-    for_each_use(table, usize::MAX, |_, usage, cells| {
+    for_each_use(table, usize::MAX, |row, way, usage| {
         let waits = Cell::from(usage.contended);
-        all.row(cells.into_iter().chain([waits]).chain(vec![Cell::Missing; width - 1]));
+        all.row(
+            cells(table, row, way, usage).into_iter().chain([waits]).chain(vec![Cell::Missing; width - 1]),
+        );
     });
     for row in table.kernel.iter().flat_map(|kernel| &kernel.rows) {
         let keys = kernel_columns().map(|column| column.key());
@@ -358,19 +450,19 @@ fn columns(table: &LockTable) -> [Column; 26] {
     ]
 }
 
-/// Makes the cells of each way of using the first `top` locks.
-fn for_each_use<'a>(
-    table: &'a LockTable,
-    top: usize,
-    mut take: impl FnMut(&'a LockRow, &'a Usage, Vec<Cell>),
-) {
+/// Goes through the ways of using the first `top` locks, each with its name.
+fn for_each_use<'a>(table: &'a LockTable, top: usize, mut take: impl FnMut(&'a LockRow, String, &'a Usage)) {
     for row in table.rows.iter().take(top) {
         let name = row.kind.name();
-        let both = row.shared.acquisitions | row.shared.try_failures | row.shared.timeouts > 0;
+        let is_used = |usage: &Usage| {
+            usage.acquisitions | usage.contended | usage.try_failures | usage.timeouts | usage.condition_waits
+                > 0
+        };
+        let both = is_used(&row.shared);
         let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
         for (way, usage) in [(write, &row.exclusive), (format!("{name} read"), &row.shared)] {
-            if usage.acquisitions | usage.try_failures | usage.timeouts | usage.condition_waits > 0 {
-                take(row, usage, cells(table, row, way, usage));
+            if is_used(usage) {
+                take(row, way, usage);
             }
         }
     }
@@ -386,13 +478,14 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         None => times.mean_ns().into(),
     };
     let hold = usage.hold();
+    let known = |cell: Cell| if usage.waits_only { Cell::Missing } else { cell };
     vec![
         row.name.as_str().into(),
         format!("{} {}", row.pid, row.program).into(),
         way.into(),
-        part(usage.acquisitions as f64, operations).into(),
+        known(part(usage.acquisitions as f64, operations).into()),
         mean(&hold),
-        (row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into(),
+        known((row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into()),
         of_acquisitions(usage.contended).into(),
         (usage.wait.total_ns / 1e6).into(),
         mean(&usage.handover),
@@ -404,14 +497,14 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         row.caller.as_str().into(),
         row.file.as_str().into(),
         row.source.clone().into(),
-        usage.acquisitions.into(),
+        known(usage.acquisitions.into()),
         usage.wait.quantile_ns(0.99).into(),
         hold.quantile_ns(0.99).into(),
         usage.condition_waits.into(),
         (usage.condition_ns / 1e6).into(),
-        usage.try_failures.into(),
+        known(usage.try_failures.into()),
         usage.timeouts.into(),
-        usage.nested.into(),
+        known(usage.nested.into()),
         row.within.as_ref().map(within).into(),
     ]
 }
@@ -493,6 +586,7 @@ mod tests {
             merged_pairs: 0,
             merged_locks: 0,
             untouched: Untouched::default(),
+            attached: None,
             warnings: vec!["the file was full: 12 locks are merged into one row".into()],
         }
     }
@@ -531,10 +625,11 @@ mod tests {
             exclusive,
             shared,
             within: None,
-            acquisitions_per_operation: 2.0,
-            critical_section_ns: 150.0,
+            holders: Vec::new(),
+            acquisitions_per_operation: Some(2.0),
+            critical_section_ns: Some(150.0),
             threads_ns: 1.5e10,
-            share: 0.01,
+            share: Some(0.01),
         }
     }
 
@@ -558,6 +653,65 @@ mod tests {
         let table = LockTable { header: header(), rows, kernel: None };
         let names = ["cache::Table::tune_logger", "settings_lock"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
+    }
+
+    /// A program that was attached to: two locks, of which one is known to be held by a thread, and a condition.
+    fn attached() -> LockTable {
+        let waits = |contended: u64, total_ns: f64| Usage {
+            waits_only: true,
+            contended,
+            wait: Times { count: contended, total_ns, ..Times::default() },
+            ..Usage::default()
+        };
+        let condition =
+            Usage { waits_only: true, condition_waits: 12, condition_ns: 9e9, ..Usage::default() };
+        let mutex = LockKind::Object(ObjectKind::Mutex);
+        let mut rows = vec![
+            row("cache::Table::tune_logger", mutex, waits(4_200, 1.1e9), Usage::default()),
+            row(
+                "settings_lock",
+                LockKind::Object(ObjectKind::Rwlock),
+                Usage { waits_only: true, ..Usage::default() },
+                waits(30, 4e5),
+            ),
+            row("work_condition", LockKind::Condition, condition, Usage::default()),
+        ];
+        rows[0].holders.push(LockHolder { tid: 4_713, name: "writer".into(), looks: 80 });
+        for row in &mut rows {
+            (row.acquisitions_per_operation, row.critical_section_ns, row.share) = (None, None, None);
+        }
+        let attached = Some(Attached { lost_events: 0, without_callers: 3 });
+        LockTable { header: TableHeader { attached, operations: None, ..header() }, rows, kernel: None }
+    }
+
+    #[test]
+    fn an_attached_program_on_every_screen() {
+        let table = attached();
+        let names = ["cache::Table::tune_logger", "settings_lock", "work_condition"];
+        insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 3, screen)));
+    }
+
+    #[test]
+    fn what_is_not_known_of_an_attached_program_is_empty_and_not_zero() {
+        let csv = csv(&attached());
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let keys = lines.next().unwrap();
+        let first = lines.next().unwrap();
+        let of = |key: &str| first[keys.iter().position(|known| *known == key).unwrap()];
+        for key in [
+            "acquires_per_s",
+            "critical_section_ns",
+            "share",
+            "contended_share",
+            "acquisitions",
+            "try_failures",
+            "nested",
+        ] {
+            assert_eq!(of(key), "", "{key} in {csv}");
+        }
+        assert_eq!((of("waits"), of("waited_ms"), of("timeouts")), ("4200", "1100", "0"));
+        let page = page(&attached()).html();
+        assert!(page.contains("writer 4713: 100 % of 80"), "{page}");
     }
 
     fn kernel_row(name: &str, kind: &'static str, waits: u64, wait_ns: f64, spun_ns: f64) -> KernelRow {

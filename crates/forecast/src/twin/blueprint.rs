@@ -414,7 +414,7 @@ pub fn own_lock(kind: LockKind) -> (&'static str, bool) {
     let (own, like) = match kind {
         LockKind::Object(ObjectKind::Rwlock) => ("glibc-rwlock", "rw"),
         LockKind::Object(ObjectKind::Spin) => ("glibc-spin", "ttas"),
-        LockKind::Object(ObjectKind::Mutex) | LockKind::Mixed => ("glibc-mutex", "futex"),
+        _ => ("glibc-mutex", "futex"),
     };
     match catalogue::find(own) {
         Some(lock) => (lock.name, false),
@@ -428,7 +428,7 @@ pub fn lock_for(name: &str, family: Family, kind: LockKind) -> &'static str {
     let elided = match kind {
         LockKind::Object(ObjectKind::Rwlock) => "elided:rw",
         LockKind::Object(ObjectKind::Spin) => "elided:ticket",
-        LockKind::Object(ObjectKind::Mutex) | LockKind::Mixed => "elided:glibc-mutex",
+        _ => "elided:glibc-mutex",
     };
     if let Some(lock) = catalogue::find_in_any_form(if name == ELIDED { elided } else { name }) {
         return lock.name;

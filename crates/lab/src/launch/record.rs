@@ -68,7 +68,7 @@ impl Record<'_> {
     pub fn run(&self) -> anyhow::Result<Recorded> {
         let (name, arguments) = self.command.split_first().context("no program was given after `--`")?;
         let program = Launch::new(self.library, name, arguments).check()?;
-        let mut recording = self.create()?;
+        let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
         let started = Instant::now();
         let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
         let (kernel, missing) = match self.kernel.map(KernelLocks::watch).transpose() {
@@ -128,39 +128,6 @@ impl Record<'_> {
         Ok(Recorded { recording, status, used, remarks })
     }
 
-    /// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
-    fn create(&self) -> anyhow::Result<Recording> {
-        let create =
-            |path: &Path| Recording::create(path, self.size_limit, self.sample_period, self.overwrite);
-        let explain = |path: &Path, error: std::io::Error| {
-            let remedy = match error.kind() {
-                std::io::ErrorKind::ResourceBusy => ": give another name with -o",
-                std::io::ErrorKind::AlreadyExists => {
-                    ": give another name with -o, or --force to replace a file"
-                }
-                std::io::ErrorKind::FileTooLarge => {
-                    ": the limit of file sizes (ulimit -f) leaves no space for a profile"
-                }
-                std::io::ErrorKind::StorageFull => {
-                    ": free some space, or name a place on another disk with -o"
-                }
-                _ => "",
-            };
-            anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
-        };
-        if let Some(path) = self.output {
-            return create(path).map_err(|error| explain(path, error));
-        }
-        let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
-        for name in names {
-            match create(Path::new(&name)) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-                made => return made.map_err(|error| explain(Path::new(&name), error)),
-            }
-        }
-        unreachable!("there is always another number")
-    }
-
     /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for
     /// the kernel's locks are recorded.
     fn follow(
@@ -208,6 +175,39 @@ impl Record<'_> {
             Ok(Followed { counted, status: status?, tasks, kernel })
         })
     }
+}
+
+/// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
+pub(crate) fn create(
+    output: Option<&Path>,
+    size_limit: u64,
+    sample_period: u32,
+    overwrite: Overwrite,
+) -> anyhow::Result<Recording> {
+    let create = |path: &Path| Recording::create(path, size_limit, sample_period, overwrite);
+    let explain = |path: &Path, error: std::io::Error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::ResourceBusy => ": give another name with -o",
+            std::io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
+            std::io::ErrorKind::FileTooLarge => {
+                ": the limit of file sizes (ulimit -f) leaves no space for a profile"
+            }
+            std::io::ErrorKind::StorageFull => ": free some space, or name a place on another disk with -o",
+            _ => "",
+        };
+        anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
+    };
+    if let Some(path) = output {
+        return create(path).map_err(|error| explain(path, error));
+    }
+    let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
+    for name in names {
+        match create(Path::new(&name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+            made => return made.map_err(|error| explain(Path::new(&name), error)),
+        }
+    }
+    unreachable!("there is always another number")
 }
 
 /// A program that has ended.

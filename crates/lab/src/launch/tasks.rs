@@ -22,15 +22,33 @@ const SHARE: u32 = 100;
 #[derive(Debug)]
 pub struct Tasks {
     root: u32,
+    /// Whether the processes that it starts are looked at, too.
+    descends: bool,
     ticks_per_second: u64,
     /// By process, thread and start, since identifiers are used again.
     seen: BTreeMap<(u64, u64, u64), TaskValues>,
+    /// What was seen of those that were there before.
+    before: BTreeMap<(u64, u64, u64), TaskValues>,
 }
 
 impl Tasks {
     /// Nothing seen yet of the tree under this process.
     pub fn of(root: u32) -> Self {
-        Self { root, ticks_per_second: clock_ticks_per_second().max(1), seen: BTreeMap::new() }
+        Self {
+            root,
+            descends: true,
+            ticks_per_second: clock_ticks_per_second().max(1),
+            seen: BTreeMap::new(),
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// From now on, what the threads of this process do, which runs already.
+    pub fn from_now_on(process: u32) -> Self {
+        let mut tasks = Self { descends: false, ..Self::of(process) };
+        tasks.look();
+        tasks.before.clone_from(&tasks.seen);
+        tasks
     }
 
     /// Looks at every thread of the tree once; returns when to look again.
@@ -43,7 +61,9 @@ impl Tasks {
             let Ok(threads) = process.and_then(|process| process.tasks()) else { continue };
             for thread in threads.flatten() {
                 self.look_at(&thread);
-                processes.extend(thread.children().unwrap_or_default());
+                if self.descends {
+                    processes.extend(thread.children().unwrap_or_default());
+                }
             }
         }
         INTERVAL.max(start.elapsed() * SHARE)
@@ -78,9 +98,29 @@ impl Tasks {
         self.seen.insert((pid, tid, started_ns), values);
     }
 
-    /// The last sight of each thread.
+    /// The last sight of each thread, less what came before.
     pub fn into_values(self) -> Vec<TaskValues> {
-        self.seen.into_values().collect()
+        let Self { seen, before, .. } = self;
+        seen.into_iter()
+            .map(|(who, task)| before.get(&who).map_or(task, |before| since(&task, before)))
+            .collect()
+    }
+}
+
+/// What came to a thread between two sights of it.
+fn since(task: &TaskValues, before: &TaskValues) -> TaskValues {
+    let less = |of: fn(&TaskValues) -> u64| of(task).saturating_sub(of(before));
+    TaskValues {
+        age_ns: less(|task| task.age_ns),
+        running_ns: less(|task| task.running_ns),
+        queued_ns: less(|task| task.queued_ns),
+        futex_ns: less(|task| task.futex_ns),
+        sleep_ns: less(|task| task.sleep_ns),
+        events_ns: less(|task| task.events_ns),
+        io_ns: less(|task| task.io_ns),
+        child_ns: less(|task| task.child_ns),
+        other_ns: less(|task| task.other_ns),
+        ..*task
     }
 }
 

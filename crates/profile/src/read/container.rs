@@ -11,10 +11,11 @@ use std::path::Path;
 use super::mappings::{Mapping, Mappings, Paths};
 use super::{Error, Profile};
 use crate::format::{
-    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, KERNEL_LOCK_LENGTH, KernelLock,
-    KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack, KernelStackValues, KernelWatchValues,
-    LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES,
-    Quantity, RunValues, TaskValues, ThreadValues, Type, UNIT, VERSION, split_head,
+    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
+    KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
+    KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
+    PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues, ThreadValues, Type, UNIT,
+    VERSION, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -39,6 +40,8 @@ pub struct Section {
     pub locks: BTreeMap<u32, LockRecord>,
     /// Its pairs of thread and lock.
     pub pairs: Vec<PairRecord>,
+    /// Who held its locks while others waited, where it was attached to.
+    pub holders: Vec<HolderValues>,
 }
 
 impl Section {
@@ -454,6 +457,8 @@ impl<'p> Parser<'p> {
             section.pairs.push(PairRecord { thread: block.thread, values, histograms: Warm::default() });
         } else if is(Type::Histograms) {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
+        } else if is(Type::Holder) {
+            section.holders.push(HolderValues::decode(record));
         } else if is(Type::KernelWatch) {
             begun.watched = true;
             begun.kernel.watch = KernelWatchValues::decode(record);
@@ -532,6 +537,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Lock, 64)
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
+        | of(Type::Holder, Holder::LENGTH)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)
         | of(Type::KernelRelease, KernelRelease::LENGTH)

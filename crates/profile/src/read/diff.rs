@@ -97,6 +97,8 @@ impl KernelChange {
 /// The difference of two lock tables; what grew most comes first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
+    /// Only waits are compared, since one of the profiles has nothing else: its program was attached to.
+    pub waits_only: bool,
     /// What the figures are for: true for one operation, false for one second of elapsed time.
     pub per_operation: bool,
     /// Time on cores for one operation or second, ns: before and after.
@@ -124,11 +126,14 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, row: &LockRow) {
+    fn add(&mut self, row: &LockRow, waits_only: bool) {
         self.rows.push(row.id);
-        self.measures.acquisitions += row.acquisitions() as f64;
         self.measures.contended += row.contended() as f64;
         self.measures.waited_ns += row.waited_ns();
+        if waits_only {
+            return;
+        }
+        self.measures.acquisitions += row.acquisitions() as f64;
         self.measures.held_ns += row.held_ns();
         for usage in [&row.exclusive, &row.shared] {
             for times in [&usage.hold_same, &usage.hold_other] {
@@ -199,6 +204,7 @@ impl Diff {
     /// Compares two tables.
     pub fn new(before: &LockTable, after: &LockTable) -> Self {
         let tables = [before, after];
+        let waits_only = tables.iter().any(|table| table.header.attached.is_some());
         let per_operation = tables.iter().all(|table| table.header.operations.is_some());
         let operations = tables.map(|table| {
             let counted = table.header.operations.filter(|_| per_operation).map(|n| n as f64);
@@ -207,8 +213,8 @@ impl Diff {
         let by = |name: &dyn Fn(&LockRow) -> String| {
             let [before, after] = tables.map(|table| {
                 let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
-                for row in &table.rows {
-                    sums.entry(name(row)).or_default().add(row);
+                for row in table.rows.iter().filter(|row| row.kind.is_lock()) {
+                    sums.entry(name(row)).or_default().add(row, waits_only);
                 }
                 sums
             });
@@ -232,6 +238,7 @@ impl Diff {
             (header.cpu_ns - header.own_cost.total_ns).max(0.0) / operations[i]
         });
         Self {
+            waits_only,
             per_operation,
             operation_ns,
             threads: tables.map(|table| table.header.threads),

@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::container::{PairRecord, Section};
-use super::names::printable;
+use super::names::{printable, thread_name};
 use super::stacks::Call;
 use super::table::{LockId, LockKind, LockRow, Options};
 use super::{Error, Profile};
@@ -192,9 +192,12 @@ impl Watch {
     /// Looks once more. The first look is at the whole run up to now.
     ///
     /// # Errors
-    /// [`Error`], as [`Profile::open`].
+    /// [`Error`], as [`Profile::open`]; or the program was attached to.
     pub fn look(&mut self) -> Result<LiveTable, Error> {
         let profile = Profile::read(&self.file, &self.path)?;
+        if profile.is_attached() {
+            return Err(Error::Attached { path: self.path.clone() });
+        }
         // After the reading: what was stamped meanwhile is not in the future.
         let now = Now { ticks: ticks(), ns: monotonic_ns() };
         let moment = Moment::of(&profile, now, is_alive, || self.launcher_holds());
@@ -608,9 +611,7 @@ fn way(kind: LockKind, shared: bool) -> String {
 }
 
 fn name_of(thread: &ThreadValues) -> LiveThread {
-    let bytes = [thread.name_0, thread.name_1].map(u64::to_le_bytes).concat();
-    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-    LiveThread { tid: thread.tid, name: printable(&String::from_utf8_lossy(name)) }
+    LiveThread { tid: thread.tid, name: thread_name(thread.name_0, thread.name_1) }
 }
 
 fn end_of(run: &RunValues) -> String {

@@ -31,6 +31,13 @@ pub(super) fn without_arguments(function: &str) -> String {
     if bare.is_empty() { function } else { bare.replace("{anonymous}", PLACEHOLDER) }
 }
 
+/// A thread's name out of its two halves, safe to print.
+pub(super) fn thread_name(first: u64, second: u64) -> String {
+    let bytes = [first, second].map(u64::to_le_bytes).concat();
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    printable(&String::from_utf8_lossy(name))
+}
+
 /// Text that does nothing to a terminal: control characters, and those that reorder or hide text, become escapes.
 pub fn printable(text: &str) -> String {
     let harmful = |letter: char| {

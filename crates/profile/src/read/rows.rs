@@ -1,5 +1,6 @@
 //! From records to the rows of the lock table: merges what threads did with a lock, and turns ticks into nanoseconds.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -9,10 +10,13 @@ use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
 use super::kernel::KernelTable;
 use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
-use super::names::printable;
+use super::names::{printable, thread_name};
 use super::stacks::Stacks;
 use super::symbols::Symbols;
-use super::table::{LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched, Usage};
+use super::table::{
+    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched,
+    Usage,
+};
 use super::times::Ticks;
 use super::warnings::{judge_concurrency, warnings};
 use crate::format::{HeaderValues, ProcessValues, Quantity};
@@ -77,6 +81,7 @@ impl UsageTicks {
         };
         Usage {
             condition_ns: self.condition_ticks as f64 * ns_per_tick,
+            waits_only: process.attached != 0,
             wait: times(Quantity::Wait, 0.0, None),
             hold_same: times(Quantity::HoldSame, own(process.cost_in_hold), hold),
             hold_other: times(Quantity::HoldOther, own(process.cost_in_hold), hold),
@@ -112,8 +117,11 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
         for pair in &section.pairs {
             let values = &pair.values;
-            let touched =
-                values.acquisitions | values.try_failures | values.timeouts | values.condition_waits;
+            let touched = values.acquisitions
+                | values.contended
+                | values.try_failures
+                | values.timeouts
+                | values.condition_waits;
             if touched == 0 {
                 continue;
             }
@@ -149,11 +157,10 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     for row in &mut rows {
         relate_to_operation(row, &header);
     }
-    let order = |row: &LockRow| (row.waited_ns(), row.held_ns());
+    let order = |row: &LockRow| [row.waited_ns(), row.held_ns(), row.condition_ns()];
     rows.sort_by(|a, b| {
-        let (a_lost, a_held) = order(a);
-        let (b_lost, b_held) = order(b);
-        b_lost.total_cmp(&a_lost).then(b_held.total_cmp(&a_held)).then_with(|| a.name.cmp(&b.name))
+        let most_first = order(b).into_iter().zip(order(a)).map(|(b, a)| b.total_cmp(&a));
+        most_first.reduce(Ordering::then).expect("three of them").then_with(|| a.name.cmp(&b.name))
     });
     judge_concurrency(&mut header, &rows);
     // What the recorder says of a thread begins at its first lock, which for the kernel's locks is too late.
@@ -230,9 +237,10 @@ fn rows_of_section<'p>(
             exclusive: ticks.exclusive.finish(ns_per_tick, &section.process),
             shared: ticks.shared.finish(ns_per_tick, &section.process),
             within: None,
-            acquisitions_per_operation: 0.0,
-            critical_section_ns: 0.0,
-            share: 0.0,
+            holders: holders(section, number),
+            acquisitions_per_operation: None,
+            critical_section_ns: None,
+            share: None,
         };
         let (stack, by_stack) = (named.stack, named.by_stack);
         let ordinal = lock.origin >> 32;
@@ -246,16 +254,33 @@ fn program_of(section: &Section) -> String {
     printable(path.rsplit('/').next().unwrap_or(path))
 }
 
+/// Who held a lock while others waited for it.
+fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
+    let of_lock = section.holders.iter().filter(|holder| holder.lock == u64::from(number));
+    let mut holders: Vec<_> = of_lock
+        .map(|holder| LockHolder {
+            tid: holder.tid,
+            name: thread_name(holder.name_0, holder.name_1),
+            looks: holder.looks,
+        })
+        .collect();
+    holders.sort_by(|a, b| b.looks.cmp(&a.looks).then(a.tid.cmp(&b.tid)));
+    holders
+}
+
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
     let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
     let acquisitions = row.acquisitions() as f64;
-    row.acquisitions_per_operation = if operations > 0.0 { acquisitions / operations } else { 0.0 };
-    let hold = row.exclusive.hold().and(&row.shared.hold());
-    row.critical_section_ns = hold.mean_ns().unwrap_or(0.0);
     let waits_ns = row.waited_ns() + row.exclusive.condition_ns;
     // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
     row.threads_ns = (row.threads_ns - waits_ns).max(row.held_ns());
-    row.share = row.share_of(row.held_ns());
+    if row.exclusive.waits_only {
+        return;
+    }
+    row.acquisitions_per_operation = Some(if operations > 0.0 { acquisitions / operations } else { 0.0 });
+    let hold = row.exclusive.hold().and(&row.shared.hold());
+    row.critical_section_ns = Some(hold.mean_ns().unwrap_or(0.0));
+    row.share = Some(row.share_of(row.held_ns()));
 }
 
 fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads: &Threads) -> TableHeader {
@@ -311,6 +336,10 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
             condition: sum(|p| p.untouched_condition),
             other: sum(|p| p.untouched_other),
         },
+        attached: profile.is_attached().then(|| Attached {
+            lost_events: sum(|p| p.lost_events),
+            without_callers: sum(|p| p.without_callers),
+        }),
         warnings: Vec::new(),
     }
 }

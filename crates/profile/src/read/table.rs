@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pthread::object::ObjectKind;
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::blocked::{Blocked, Coverage, Unseen};
@@ -28,10 +29,16 @@ impl Default for Options {
 }
 
 /// What a row's locks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKind {
     /// Objects of one kind.
     Object(ObjectKind),
+    /// A condition variable, of a program that was attached to.
+    Condition,
+    /// A semaphore, of a program that was attached to. Nothing tells whether it is used as a lock.
+    Semaphore,
+    /// A futex of nothing that is known, of a program that was attached to.
+    Futex,
     /// Many locks, or a kind that this reader does not know.
     Mixed,
 }
@@ -41,13 +48,34 @@ impl LockKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Object(kind) => kind.name(),
+            Self::Condition => "condition",
+            Self::Semaphore => "semaphore",
+            Self::Futex => "futex",
             Self::Mixed => "mixed",
         }
     }
 
     /// The kind that a profile file calls by this number.
     pub(super) fn by_number(number: u32) -> Self {
-        ObjectKind::by_number(number).map_or(Self::Mixed, Self::Object)
+        let others = [Self::Condition, Self::Semaphore, Self::Futex];
+        let other = others.into_iter().find(|kind| kind.number() == number).unwrap_or(Self::Mixed);
+        ObjectKind::by_number(number).map_or(other, Self::Object)
+    }
+
+    /// By which a profile file calls it.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::Mixed => 0,
+            Self::Object(kind) => kind as u32,
+            Self::Condition => 16,
+            Self::Semaphore => 17,
+            Self::Futex => 18,
+        }
+    }
+
+    /// Whether a wait for it is a wait for a lock, and not for something to happen.
+    pub fn is_lock(self) -> bool {
+        matches!(self, Self::Object(_) | Self::Mixed)
     }
 }
 
@@ -124,6 +152,8 @@ pub struct TableHeader {
     pub merged_locks: u64,
     /// Objects left to the C library, by reason.
     pub untouched: Untouched,
+    /// That the program was attached to while it ran: then only waits in futexes are known. `None` if it was started for the profile.
+    pub attached: Option<Attached>,
     /// What to know before believing the table.
     pub warnings: Vec<String>,
 }
@@ -134,6 +164,15 @@ impl TableHeader {
         let blocked_ns = self.blocked.map_or(0.0, |blocked| blocked.total_ns());
         self.cpu_ns + self.queued_ns.unwrap_or(0.0) + blocked_ns
     }
+}
+
+/// A watch of a program that ran already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Attached {
+    /// Events that found no space in the kernel's buffers.
+    pub lost_events: u64,
+    /// Waits whose callers could not be told.
+    pub without_callers: u64,
 }
 
 /// What recording cost: measured at the start of the process that did most.
@@ -233,15 +272,28 @@ pub struct LockRow {
     pub shared: Usage,
     /// The lock in whose sections it is acquired, if it is.
     pub within: Option<Within>,
-    /// Acquisitions for one operation; for one second if operations were not counted.
-    pub acquisitions_per_operation: f64,
-    /// Mean critical section, ns; 0 if none was timed.
-    pub critical_section_ns: f64,
+    /// Who held it while others waited, where the program was attached to: the one seen most often first.
+    pub holders: Vec<LockHolder>,
+    /// Acquisitions for one operation; for one second if operations were not counted. `None` where only waits are known.
+    pub acquisitions_per_operation: Option<f64>,
+    /// Mean critical section, ns; 0 if none was timed. `None` where only waits are known.
+    pub critical_section_ns: Option<f64>,
     /// Time of the threads that touched it, each from its first touch of any lock to its end, without their waits for this
     /// one and their condition waits with it, ns.
     pub threads_ns: f64,
-    /// The part of `threads_ns` in which they held it, 0 to 1.
-    pub share: f64,
+    /// The part of `threads_ns` in which they held it, 0 to 1. `None` where only waits are known.
+    pub share: Option<f64>,
+}
+
+/// A thread that held a lock while others waited for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LockHolder {
+    /// Its identifier.
+    pub tid: u64,
+    /// Its name. Safe to print.
+    pub name: String,
+    /// How often it was seen; the looks come in even steps of time.
+    pub looks: u64,
 }
 
 /// That a lock is acquired in the sections of another one.
@@ -256,8 +308,11 @@ pub struct Within {
 }
 
 /// What was done with a lock in one mode.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Usage {
+    /// Only waits are known: the counts but for contended acquisitions, timeouts and condition waits are 0 and mean nothing, as do
+    /// all times but the waits'. In JSON they are null.
+    pub waits_only: bool,
     /// Successful acquisitions by lock calls.
     pub acquisitions: u64,
     /// Those of a lock that the thread held already.
@@ -286,6 +341,38 @@ pub struct Usage {
     pub think: Times,
     /// From the last holder's release to the acquisition, of contended acquisitions.
     pub handover: Times,
+}
+
+impl Serialize for Usage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let known = !self.waits_only;
+        let counts = [
+            ("acquisitions", known, self.acquisitions),
+            ("nested", known, self.nested),
+            ("contended", true, self.contended),
+            ("try_failures", known, self.try_failures),
+            ("timeouts", true, self.timeouts),
+            ("owner_changes", known, self.owner_changes),
+            ("condition_waits", true, self.condition_waits),
+            ("condition_timeouts", true, self.condition_timeouts),
+        ];
+        let times = [
+            ("wait", true, &self.wait),
+            ("hold_same", known, &self.hold_same),
+            ("hold_other", known, &self.hold_other),
+            ("think", known, &self.think),
+            ("handover", known, &self.handover),
+        ];
+        let mut usage = serializer.serialize_struct("Usage", counts.len() + 1 + times.len())?;
+        for (name, known, count) in counts {
+            usage.serialize_field(name, &known.then_some(count))?;
+        }
+        usage.serialize_field("condition_ns", &self.condition_ns)?;
+        for (name, known, times) in times {
+            usage.serialize_field(name, &known.then_some(times))?;
+        }
+        usage.end()
+    }
 }
 
 impl Usage {
@@ -319,6 +406,11 @@ impl LockRow {
     /// Time lost waiting for it, ns.
     pub fn waited_ns(&self) -> f64 {
         self.exclusive.wait.total_ns + self.shared.wait.total_ns
+    }
+
+    /// Time in condition waits with it, or of waits for what is no lock, ns.
+    pub fn condition_ns(&self) -> f64 {
+        self.exclusive.condition_ns + self.shared.condition_ns
     }
 
     /// Time that it was held, summed over threads, ns.

@@ -87,6 +87,11 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             header.untouched.total()
         ));
     }
+    if let Some(lost) = header.attached.map(|attached| attached.lost_events).filter(|&lost| lost > 0) {
+        warnings.push(format!(
+            "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read"
+        ));
+    }
     warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));
     let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
     let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();

@@ -1,0 +1,339 @@
+//! The section of a program that was attached to: waits, counted straight into the file as they are told.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
+
+use super::{Recording, clock_ns};
+use crate::LockKind;
+use crate::arena::{Block, Need};
+use crate::format::{
+    FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Thread, Type,
+    UNIT, head,
+};
+use crate::histogram::bucket;
+use crate::record::{Mode, key_of};
+use rustix::time::ClockId;
+
+/// Bytes of a block of a thread's records, and of one of the locks'.
+const THREAD_BLOCK: usize = (4 << 10) - UNIT as usize;
+const LOCK_BLOCK: usize = (32 << 10) - UNIT as usize;
+
+/// The process that is attached to.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedImage<'a> {
+    /// Its identifier.
+    pub pid: u32,
+    /// Its arguments, each ended by a zero.
+    pub arguments: &'a [u8],
+    /// The path of its program.
+    pub executable: &'a [u8],
+}
+
+/// A wait that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedWait<'a> {
+    /// Who waited.
+    pub tid: u32,
+    /// What kind of object the thread waited for.
+    pub kind: LockKind,
+    /// Where the object is.
+    pub address: u64,
+    /// Whether the thread wanted to share it with other readers.
+    pub shared: bool,
+    /// When the wait began, ns of the monotonic clock.
+    pub begun_ns: u64,
+    /// How long it lasted, ns.
+    pub duration_ns: u64,
+    /// The time was over before the thread got what it waited for.
+    pub timed_out: bool,
+    /// Return addresses of the call that waited, innermost first.
+    pub frames: &'a [u64],
+}
+
+/// Writes the section. Whoever has it is the only one that writes there.
+#[derive(Debug)]
+pub struct AttachedSection<'r> {
+    recording: &'r Recording,
+    number: u64,
+    pid: u32,
+    process: &'r Process,
+    /// Where the next locks, distributions and holders go.
+    block: Option<Block>,
+    locks: HashMap<(u64, LockKind), LockOfSection<'r>>,
+    threads: HashMap<u32, ThreadOfSection<'r>>,
+    /// By the key of a pair: one for all threads, since a row adds them up.
+    histograms: HashMap<u64, &'r Histograms>,
+    /// By lock and thread.
+    holders: HashMap<(u32, u32), &'r Holder>,
+}
+
+#[derive(Debug)]
+struct LockOfSection<'r> {
+    number: u32,
+    record: &'r Lock,
+    stack: &'r [AtomicU64; FRAMES],
+}
+
+#[derive(Debug)]
+struct ThreadOfSection<'r> {
+    record: &'r Thread,
+    /// The position of the record in the file.
+    position: u64,
+    block: Block,
+    pairs: HashMap<u64, &'r Pair>,
+}
+
+impl<'r> AttachedSection<'r> {
+    /// Begins the section, in a recording that counts nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot grow.
+    pub fn begin(recording: &'r Recording, image: &AttachedImage<'_>) -> io::Result<Self> {
+        let full = || io::Error::new(io::ErrorKind::StorageFull, "the profile has no space for the process");
+        let length = Process::LENGTH + image.arguments.len() + image.executable.len() + 32;
+        let block = recording.allocate(Need::Essential, 0, length).ok_or_else(full)?;
+        let number = recording.arena.position_of(block.header());
+        block.header().section.store(number, Relaxed);
+        let start = block.take(Process::LENGTH).ok_or_else(full)?;
+        // SAFETY: `take` gave the space, aligned to words, in a mapping that lives as long as the recording.
+        let process = unsafe { &*start.cast::<Process>() };
+        let now = clock_ns(ClockId::Monotonic);
+        process.store(&ProcessValues {
+            head: head(Type::Process, Process::LENGTH),
+            pid: image.pid.into(),
+            started_realtime_ns: clock_ns(ClockId::Realtime),
+            clock_first_ticks: now,
+            clock_first_ns: now,
+            attached: 1,
+            ..ProcessValues::default()
+        });
+        block.push_bytes(Type::Arguments, &[image.arguments]);
+        block.push_bytes(Type::Executable, &[image.executable]);
+        Ok(Self {
+            recording,
+            number,
+            pid: image.pid,
+            process,
+            block: None,
+            locks: HashMap::new(),
+            threads: HashMap::new(),
+            histograms: HashMap::new(),
+            holders: HashMap::new(),
+        })
+    }
+
+    /// Notes which files are mapped: lines of `/proc/PID/maps`, and by the address at which each file starts its build identifier.
+    pub fn note_mappings(&mut self, lines: &[u8], build_ids: &[(u64, Vec<u8>)]) {
+        let ids = build_ids.iter().filter_map(|(start, id)| {
+            let length = u8::try_from(id.len()).ok()?;
+            Some([&start.to_le_bytes()[..], &[length], id].concat())
+        });
+        let ids: Vec<u8> = ids.flatten().collect();
+        for (what, bytes) in [(Type::Mappings, lines), (Type::BuildIds, &ids)] {
+            match self.recording.allocate(Need::Detail, self.number, bytes.len() + 8) {
+                Some(block) => drop(block.push_bytes(what, &[bytes])),
+                None => self.note_dropped(),
+            }
+        }
+    }
+
+    /// Counts a wait that is over.
+    pub fn count(&mut self, wait: &AttachedWait<'_>) {
+        if self.try_count(wait).is_none() {
+            self.note_dropped();
+        }
+        if wait.frames.is_empty() {
+            add(&self.process.without_callers, 1);
+        }
+    }
+
+    fn try_count(&mut self, wait: &AttachedWait<'_>) -> Option<()> {
+        let lock = self.lock(wait)?;
+        let key = key_of(lock, if wait.shared { Mode::Shared } else { Mode::Exclusive });
+        let pair = self.pair(wait.tid, key)?;
+        let ns = wait.duration_ns;
+        if !wait.kind.is_lock() {
+            add(&pair.condition_waits, 1);
+            add(&pair.condition_timeouts, wait.timed_out.into());
+            add(&pair.condition_ticks, ns);
+        } else if wait.timed_out {
+            add(&pair.timeouts, 1);
+        } else {
+            add(&pair.contended, 1);
+            add(&pair.wait_ticks, ns);
+            let of_waits = &self.histograms(key, pair)?.buckets[Quantity::Wait as usize];
+            add(&of_waits[bucket(ns)], 1);
+        }
+        Some(())
+    }
+
+    /// Counts a join that is over.
+    pub fn count_join(&mut self, tid: u32, duration_ns: u64) {
+        match self.thread(tid) {
+            Some(thread) => add(&thread.record.join_ticks, duration_ns),
+            None => self.note_dropped(),
+        }
+    }
+
+    /// The number of the lock that is waited for. The smallest of the stacks that wait names it, since that is the same one
+    /// whichever comes first.
+    pub fn lock(&mut self, wait: &AttachedWait<'_>) -> Option<u32> {
+        let known = (wait.address, wait.kind);
+        if !self.locks.contains_key(&known) {
+            let lock = self.new_lock(wait)?;
+            self.locks.insert(known, lock);
+        }
+        let lock = &self.locks[&known];
+        let frames = &wait.frames[..wait.frames.len().min(FRAMES)];
+        let depth = lock.record.frames.load(Relaxed) as usize;
+        let present = lock.stack.iter().take(depth).map(|word| word.load(Relaxed));
+        if !frames.is_empty() && (depth == 0 || frames.iter().copied().lt(present)) {
+            for (word, &frame) in lock.stack.iter().zip(frames) {
+                word.store(frame, Relaxed);
+            }
+            lock.record.frames.store(frames.len() as u64, Relaxed);
+        }
+        Some(lock.number)
+    }
+
+    fn new_lock(&mut self, wait: &AttachedWait<'_>) -> Option<LockOfSection<'r>> {
+        let thread = self.thread(wait.tid)?.position;
+        let start = self.take(LOCK_LENGTH)?;
+        // SAFETY: `take` gave this many zeroed bytes, aligned to words, in a mapping that lives as long as the recording.
+        let (record, stack) =
+            unsafe { (&*start.cast::<Lock>(), &*start.add(Lock::LENGTH).cast::<[AtomicU64; FRAMES]>()) };
+        record.address.store(wait.address, Relaxed);
+        record.kind.store(wait.kind.number().into(), Relaxed);
+        record.first_ticks.store(wait.begun_ns, Relaxed);
+        record.thread.store(thread, Relaxed);
+        record.head.store(head(Type::Lock, LOCK_LENGTH), Ordering::Release);
+        let number = u32::try_from(self.recording.arena.position_of(record)).ok()?;
+        Some(LockOfSection { number, record, stack })
+    }
+
+    /// Notes that a thread held a lock while others waited for it.
+    pub fn note_holder(&mut self, lock: u32, tid: u32) {
+        let holder = match self.holders.get(&(lock, tid)) {
+            Some(known) => Some(*known),
+            None => self.new_holder(lock, tid),
+        };
+        if let Some(holder) = holder {
+            add(&holder.looks, 1);
+        }
+    }
+
+    fn new_holder(&mut self, lock: u32, tid: u32) -> Option<&'r Holder> {
+        let start = self.take(Holder::LENGTH)?;
+        // SAFETY: as in `new_lock`.
+        let record = unsafe { &*start.cast::<Holder>() };
+        let [first, second] = self.name_of(tid);
+        record.lock.store(lock.into(), Relaxed);
+        record.tid.store(tid.into(), Relaxed);
+        record.name_0.store(first, Relaxed);
+        record.name_1.store(second, Relaxed);
+        record.head.store(head(Type::Holder, Holder::LENGTH), Ordering::Release);
+        self.holders.insert((lock, tid), record);
+        Some(record)
+    }
+
+    /// Ends the section. `lost_events` found no space in the kernel's buffers.
+    pub fn finish(self, lost_events: u64) {
+        let now = clock_ns(ClockId::Monotonic);
+        self.process.lost_events.store(lost_events, Relaxed);
+        self.process.clock_last_ticks.store(now, Relaxed);
+        self.process.clock_last_ns.store(now, Relaxed);
+    }
+
+    fn pair(&mut self, tid: u32, key: u64) -> Option<&'r Pair> {
+        let (recording, number) = (self.recording, self.number);
+        let thread = self.thread(tid)?;
+        if let Some(pair) = thread.pairs.get(&key) {
+            return Some(pair);
+        }
+        let start = thread.block.take(Pair::LENGTH).or_else(|| {
+            thread.block = recording.allocate(Need::Detail, number, THREAD_BLOCK)?;
+            thread.block.header().thread.store(thread.position, Relaxed);
+            thread.block.take(Pair::LENGTH)
+        })?;
+        // SAFETY: as in `new_lock`.
+        let pair = unsafe { &*start.cast::<Pair>() };
+        pair.key.store(key, Relaxed);
+        pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);
+        thread.pairs.insert(key, pair);
+        Some(pair)
+    }
+
+    /// The distributions of all pairs with this key; the first pair of them has them.
+    fn histograms(&mut self, key: u64, pair: &Pair) -> Option<&'r Histograms> {
+        if let Some(known) = self.histograms.get(&key) {
+            return Some(known);
+        }
+        let start = self.take(size_of::<Histograms>())?;
+        // SAFETY: as in `new_lock`.
+        let histograms = unsafe { &*start.cast::<Histograms>() };
+        histograms.pair.store(self.recording.arena.position_of(pair), Relaxed);
+        histograms.head.store(head(Type::Histograms, size_of::<Histograms>()), Ordering::Release);
+        pair.histograms.store(self.recording.arena.position_of(histograms), Relaxed);
+        self.histograms.insert(key, histograms);
+        Some(histograms)
+    }
+
+    fn thread(&mut self, tid: u32) -> Option<&mut ThreadOfSection<'r>> {
+        if !self.threads.contains_key(&tid) {
+            let thread = self.new_thread(tid)?;
+            self.threads.insert(tid, thread);
+        }
+        self.threads.get_mut(&tid)
+    }
+
+    fn new_thread(&self, tid: u32) -> Option<ThreadOfSection<'r>> {
+        let block = self.recording.allocate(Need::Detail, self.number, THREAD_BLOCK)?;
+        let start = block.take(Thread::LENGTH)?;
+        // SAFETY: as in `new_lock`.
+        let record = unsafe { &*start.cast::<Thread>() };
+        let position = self.recording.arena.position_of(record);
+        block.header().thread.store(position, Relaxed);
+        let [first, second] = self.name_of(tid);
+        record.tid.store(tid.into(), Relaxed);
+        record.number.store(self.threads.len() as u64 + 1, Relaxed);
+        record.lives.store(1, Relaxed);
+        record.started_ns.store(self.process.clock_first_ns.load(Relaxed), Relaxed);
+        record.name_0.store(first, Relaxed);
+        record.name_1.store(second, Relaxed);
+        record.head.store(head(Type::Thread, Thread::LENGTH), Ordering::Release);
+        add(&self.process.threads, 1);
+        Some(ThreadOfSection { record, position, block, pairs: HashMap::new() })
+    }
+
+    /// A thread's name in two halves; zeros once it has ended.
+    fn name_of(&self, tid: u32) -> [u64; 2] {
+        let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
+        let mut halves = [0; 16];
+        name.iter().take_while(|&&byte| byte != b'\n').zip(&mut halves).for_each(|(byte, to)| *to = *byte);
+        let half = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| halves[i * 8 + k]));
+        [half(0), half(1)]
+    }
+
+    /// Space for a record, zeroed.
+    fn take(&mut self, length: usize) -> Option<*mut u8> {
+        if let Some(start) = self.block.and_then(|block| block.take(length)) {
+            return Some(start);
+        }
+        let block = self.recording.allocate(Need::Detail, self.number, LOCK_BLOCK)?;
+        self.block = Some(block);
+        block.take(length)
+    }
+
+    fn note_dropped(&self) {
+        if let Some(header) = self.recording.arena.header() {
+            add(&header.dropped, 1);
+        }
+    }
+}
+
+/// Nobody else writes the word.
+fn add(word: &AtomicU64, amount: u64) {
+    word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+}

@@ -1,0 +1,143 @@
+//! What is written of a program that was attached to, and what is read of it.
+
+use contend_profile::format::RunValues;
+use contend_profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
+use contend_profile::{Diff, LockKind, LockRow, LockTable, ObjectKind, Options};
+
+const MUTEX: LockKind = LockKind::Object(ObjectKind::Mutex);
+const RWLOCK: LockKind = LockKind::Object(ObjectKind::Rwlock);
+
+fn wait(tid: u32, kind: LockKind, address: u64, duration_ns: u64) -> AttachedWait<'static> {
+    AttachedWait {
+        tid,
+        kind,
+        address,
+        shared: false,
+        begun_ns: 5,
+        duration_ns,
+        timed_out: false,
+        frames: &[0x7000, 0x8000],
+    }
+}
+
+/// Records what `write` writes for a process that does not exist, so that nothing has a name.
+fn table(write: impl FnOnce(&mut AttachedSection<'_>)) -> LockTable {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let mut recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
+    recording.count_nanoseconds();
+    recording.begun();
+    let image = AttachedImage { pid: u32::MAX, arguments: b"server\0-v\0", executable: b"/bin/server" };
+    let mut section = AttachedSection::begin(&recording, &image).unwrap();
+    write(&mut section);
+    section.finish(7);
+    recording.finish(RunValues { elapsed_ns: 1_000_000_000, ..RunValues::default() }, &[]).unwrap();
+    recording.read().unwrap().table(&Options { calls: true, ..Options::default() })
+}
+
+fn row(table: &LockTable, address: u64, kind: LockKind) -> &LockRow {
+    table.rows.iter().find(|row| (row.address, row.kind) == (address, kind)).expect("a row")
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
+    let table = table(|section| {
+        for (tid, ns) in [(11, 1_000), (12, 3_000), (11, 2_000)] {
+            section.count(&wait(tid, MUTEX, 0x1000, ns));
+        }
+        section.count(&AttachedWait { timed_out: true, ..wait(11, MUTEX, 0x1000, 9_000) });
+        section.count(&AttachedWait { shared: true, frames: &[], ..wait(11, RWLOCK, 0x2000, 500) });
+        section.count(&wait(12, LockKind::Condition, 0x3000, 40_000));
+        section.count_join(12, 70_000);
+        let lock = section.lock(&wait(11, MUTEX, 0x1000, 0)).unwrap();
+        for holder in [21, 22, 22] {
+            section.note_holder(lock, holder);
+        }
+    });
+    assert_eq!(table.header.command, ["server", "-v"]);
+    assert_eq!((table.header.threads, table.header.elapsed_ns), (2, 1e9));
+    let attached = table.header.attached.expect("it says so");
+    assert_eq!((attached.lost_events, attached.without_callers), (7, 1));
+    assert!(
+        table.header.warnings.iter().any(|warning| warning.starts_with("7 events")),
+        "{:?}",
+        table.header.warnings
+    );
+
+    let mutex = row(&table, 0x1000, MUTEX);
+    let usage = &mutex.exclusive;
+    assert_eq!(
+        (usage.contended, usage.timeouts, usage.wait.total_ns),
+        (3, 1, 6_000.0),
+        "ticks are nanoseconds"
+    );
+    assert_eq!(usage.wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 3, "of both threads");
+    assert_eq!((mutex.threads, mutex.calls.len()), (2, 2));
+    let holders: Vec<_> = mutex.holders.iter().map(|holder| (holder.tid, holder.looks)).collect();
+    assert_eq!(holders, [(22, 2), (21, 1)]);
+    assert_eq!(
+        (mutex.share, mutex.critical_section_ns, mutex.acquisitions_per_operation),
+        (None, None, None)
+    );
+    let rwlock = row(&table, 0x2000, RWLOCK);
+    assert_eq!((rwlock.shared.contended, rwlock.exclusive.contended, rwlock.calls.len()), (1, 0, 0));
+    let condition = row(&table, 0x3000, LockKind::Condition);
+    assert_eq!(
+        (condition.exclusive.condition_waits, condition.condition_ns(), condition.waited_ns()),
+        (1, 40_000.0, 0.0)
+    );
+    assert_eq!(table.rows.last().map(|row| row.kind), Some(LockKind::Condition), "no lock: behind the locks");
+
+    let json = serde_json::to_value(&table).unwrap();
+    let usage = &json["rows"][0]["exclusive"];
+    assert_eq!((&usage["contended"], &usage["wait"]["count"]), (&3.into(), &3.into()));
+    for unknown in [
+        "acquisitions",
+        "nested",
+        "try_failures",
+        "owner_changes",
+        "hold_same",
+        "hold_other",
+        "think",
+        "handover",
+    ] {
+        assert!(usage[unknown].is_null(), "{unknown}: {usage}");
+    }
+    let diff = Diff::new(&table, &table);
+    assert!(diff.waits_only && diff.locks.iter().all(|change| change.growth_ns() == 0.0));
+    assert_eq!(diff.locks.len(), 1, "of one caller, without the condition: {diff:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn the_smallest_stack_names_a_lock_whichever_comes_first() {
+    let stacks: [&[u64]; 3] = [&[0x9000], &[0x7000, 0x8000], &[]];
+    for order in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+        let table = table(|section| {
+            for frames in order.map(|place| stacks[place]) {
+                section.count(&AttachedWait { frames, ..wait(11, MUTEX, 0x1000, 10) });
+            }
+        });
+        let calls = &row(&table, 0x1000, MUTEX).calls;
+        assert_eq!(
+            calls.iter().map(|call| call.address + 1).collect::<Vec<_>>(),
+            [0x7000, 0x8000],
+            "{order:?}"
+        );
+    }
+}
+
+/// A full profile loses waits, counts them, and stays one that can be read.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn what_finds_no_space_is_counted() {
+    let table = table(|section| {
+        for tid in 0..400 {
+            section.count(&wait(tid, MUTEX, 0x1000, 10));
+        }
+    });
+    let counted = row(&table, 0x1000, MUTEX).exclusive.contended;
+    assert!(counted > 100 && table.header.dropped > 0);
+    assert_eq!(counted + table.header.dropped, 400);
+}

@@ -245,7 +245,7 @@ mod tests {
         for (symbol, function) in [
             ("pthread_mutex_lock", Some(Function::Mutex)),
             ("___pthread_mutex_lock", Some(Function::Mutex)),
-            ("__pthread_cond_wait", Some(Function::Condition), true),
+            ("__pthread_cond_wait", Some(Function::Condition)),
             ("pthread_rwlock_rdlock", Some(Function::Rwlock { shared: true })),
             ("pthread_rwlock_clockwrlock", Some(Function::Rwlock { shared: false })),
             ("sem_wait", Some(Function::Semaphore)),

@@ -307,12 +307,23 @@ impl What {
             }
             Self::Figure(Sort::Waiters) => or_dash(row.waiters_now.map(|waiters| waiters.to_string())),
             Self::Figure(Sort::Longest) => or_dash(row.longest_wait_ns.map(time)),
+            Self::Figure(sort @ (Sort::Waiting | Sort::Held)) => threads(sort.figure(row)),
             Self::Figure(sort) => short(sort.figure(row)),
             Self::Section => or_dash(row.section_ns.map(time)),
             Self::Holder => or_dash(row.holder.as_ref().map(thread_name)),
             Self::HolderFor => or_dash(row.holder_ns.map(time)),
             Self::LastMinute => String::new(),
         }
+    }
+}
+
+/// A mean number of threads, never longer than its column.
+fn threads(mean: f64) -> String {
+    match mean {
+        0.0 => "0".to_owned(),
+        0.0..0.000_5 => "<0.001".to_owned(),
+        0.0..0.999_5 => format!("{mean:.3}"),
+        _ => short(mean),
     }
 }
 
@@ -522,6 +533,22 @@ mod tests {
         let digits = |line: &str| line.chars().skip(from).take(20).collect::<String>();
         assert_eq!(digits(&lines[evil]).len(), digits(&lines[evil - 1]).len());
         assert!(lines[evil].contains("1,000,000") && lines[evil - 1].contains("1,000,000"), "{lines:#?}");
+    }
+
+    #[test]
+    fn mean_numbers_of_threads_fit_into_their_columns() {
+        for (mean, shown) in [
+            (0.0, "0"),
+            (0.000_112, "<0.001"),
+            (0.008_71, "0.009"),
+            (0.999_6, "1.00"),
+            (1.654, "1.65"),
+            (12_345.6, "12,346"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(threads(mean), shown);
+            assert!(shown.len() <= 6);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The functions that a page calls. One message lies in the module's memory: the page writes a question there, and reads the answer.
 //!
-//! Both are JSON. An answer is an [`Answer`](crate::Answer), or an object with `error` alone.
+//! Both are JSON. An answer is an [`Answer`], or an object with `error` alone.
 
 use crate::answer::{Answer, Question};
 use serde::Serialize;

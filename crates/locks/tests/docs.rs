@@ -1,4 +1,4 @@
-//! `docs/locks.md` holds the catalogue as a table, the decisions of `docs/regimes.md`, and a section for each lock.
+//! `docs/locks.md` holds the catalogue as a table, the decisions of the pages of regimes, and a section for each lock.
 //!
 //! `CONTEND_WRITE_DOCS=1 cargo test -p contend-locks --test docs` writes the tables anew.
 
@@ -9,8 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use contend_locks::catalogue::LOCKS;
 
 const LOCK_TABLE: &str = "<!-- table of locks: written by crates/locks/tests/docs.rs -->\n";
-const DECISIONS: &str =
-    "<!-- which lock when: written by crates/locks/tests/docs.rs from docs/regimes.md -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
 fn page(name: &str) -> PathBuf {
@@ -47,12 +45,10 @@ fn table() -> String {
 }
 
 /// Which lock to start with in each situation, with its mean part of the best one's throughput there, and the next.
-fn decisions() -> String {
+fn decisions(regimes: &str) -> String {
     const COLUMNS: [&str; 8] =
         ["reads", "threads", "section", "asked for", "lock", "mean", "next", "mean of next"];
-    let regimes = text("regimes.md");
-    let (_, rest) =
-        regimes.split_once("### Which lock when\n\n").expect("docs/regimes.md says which lock when");
+    let (_, rest) = regimes.split_once("### Which lock when\n\n").expect("it says which lock when");
     let cells =
         |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let mut rows = rest.lines().take_while(|line| line.starts_with('|')).map(cells);
@@ -91,7 +87,11 @@ fn the_table_is_that_of_the_catalogue() {
 
 #[test]
 fn the_decisions_are_those_of_the_regimes() {
-    is_written(DECISIONS, &decisions());
+    for page in ["regimes.md", "regimes-simulated.md"] {
+        let start =
+            format!("<!-- which lock when: written by crates/locks/tests/docs.rs from docs/{page} -->\n");
+        is_written(&start, &decisions(&text(page)));
+    }
 }
 
 #[test]

@@ -186,7 +186,7 @@ impl Memory {
     /// By what lies at the futex: a thread's identifier is waited for by who joins it, and a mutex has a plausible holder. Of what
     /// glibc waits for, a semaphore alone is 0; its function is left by a jump, so that no return address tells it.
     fn guess(&self, call: &Enter, by_c_library: bool) -> Option<Function> {
-        if call.operation & PRIVATE == 0 && self.is_thread(call.value) {
+        if call.operation & PRIVATE == 0 && self.is_joined(call) {
             return Some(Function::Join);
         }
         if by_c_library && (call.operation & WAIT_BITSET, call.value) == (WAIT_BITSET, 0) {
@@ -194,6 +194,13 @@ impl Memory {
         }
         let bytes = self.bytes(call.word, mutex::KIND + 4);
         (call.value == CONTENDED && self.is_mutex(&bytes)).then_some(Function::Mutex)
+    }
+
+    /// Whether a call waits for the end of a thread, which may have ended by now. Then its identifier is gone from where it was: the
+    /// kernel has written 0, another thread has its memory, or that is unmapped. Identifiers grow from that of the process.
+    fn is_joined(&self, call: &Enter) -> bool {
+        let ended = || self.u32(call.word).is_none_or(|now| now == 0 || self.is_thread(now));
+        self.is_thread(call.value) || call.value > self.pid && ended()
     }
 
     /// Whether these bytes, up to the kind, may be one of glibc's mutexes.
@@ -300,6 +307,19 @@ mod tests {
             assert_eq!(memory.holder(of_held, waits.word), None);
         }
         assert_eq!(memory.object(&call(&own, 0, own), None, true), Object::Thread);
+        // Who is joined has ended when the wait is over, and another thread may lie where it lay.
+        let ended = u32::MAX >> 2;
+        for now in [0, own] {
+            assert_eq!(memory.object(&call(&now, WAIT_BITSET, ended), None, true), Object::Thread);
+        }
+        let shared = LockKind::Futex;
+        for (now, operation, value) in
+            [(7, WAIT_BITSET, ended), (0, PRIVATE | WAIT_BITSET, ended), (0, WAIT_BITSET, 3)]
+        {
+            let waits = call(&now, operation, value);
+            let expected = Object::Memory { kind: shared, address: waits.word, shared: false };
+            assert_eq!(memory.object(&waits, None, true), expected);
+        }
         let semaphore = [0, 1, 0, 0];
         for (by_c_library, kind) in [(true, LockKind::Semaphore), (false, LockKind::Futex)] {
             let waits = call(&semaphore[0], PRIVATE | WAIT_BITSET, 0);

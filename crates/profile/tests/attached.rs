@@ -106,7 +106,7 @@ fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
     }
     let diff = Diff::new(&table, &table);
     assert!(diff.waits_only && diff.locks.iter().all(|change| change.growth_ns() == 0.0));
-    assert_eq!(diff.locks.len(), 1, "of one caller, without the condition: {diff:?}");
+    assert_eq!(diff.locks.len(), 2, "the mutex and the reader-writer lock, without the condition: {diff:?}");
 }
 
 #[test]

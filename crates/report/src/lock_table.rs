@@ -133,11 +133,7 @@ fn figures(table: &LockTable) -> String {
     let processes = counted(h.processes, "process", "processes");
     let _ = match h.threads {
         threads if h.attached.is_some() => {
-            write!(
-                lines,
-                "Attached: {} that waited, in a process that ",
-                counted(threads, "thread", "threads")
-            )
+            write!(lines, "Attached: {} that waited, in a process ", counted(threads, "thread", "threads"))
         }
         0 => write!(lines, "No thread called a pthread lock function; {processes} "),
         threads => write!(lines, "{} in {processes} ", counted(threads, "thread", "threads")),
@@ -146,14 +142,16 @@ fn figures(table: &LockTable) -> String {
     let _ = if h.cpu_ns > 0.0 {
         writeln!(
             lines,
-            "used {}{all} cores for {} ({} of CPU time, {} stolen).",
+            "{}used {}{all} cores for {} ({} of CPU time, {} stolen).",
+            if h.attached.is_some() { "that " } else { "" },
             short(h.cores_used),
             time(h.elapsed_ns),
             time(h.cpu_ns),
             time(h.stolen_ns),
         )
     } else {
-        writeln!(lines, "in {}; the CPU time is told when the program has ended.", time(h.elapsed_ns))
+        let it = if h.attached.is_some() { "attaching" } else { "the program" };
+        writeln!(lines, "in {}; the CPU time is told when {it} has ended.", time(h.elapsed_ns))
     };
     let _ = match h.operations {
         None if h.attached.is_some() => Ok(()),
@@ -689,6 +687,16 @@ mod tests {
         let table = attached();
         let names = ["cache::Table::tune_logger", "settings_lock", "work_condition"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 3, screen)));
+    }
+
+    /// As after a `kill -9` of what was attached.
+    #[test]
+    fn attaching_that_has_not_ended_tells_no_cpu_time() {
+        let mut table = attached();
+        table.header.cpu_ns = 0.0;
+        let figures = figures(&table);
+        let first = "Attached: 8 threads that waited, in a process in 2.00 s; the CPU time is told when attaching has ended.";
+        assert_eq!(figures.lines().next(), Some(first));
     }
 
     #[test]

@@ -197,9 +197,12 @@ impl Memory {
     }
 
     /// Whether a call waits for the end of a thread, which may have ended by now. Then its identifier is gone from where it was: the
-    /// kernel has written 0, another thread has its memory, or that is unmapped. Identifiers grow from that of the process.
+    /// kernel has written 0, glibc -1 when it was joined, another thread has its memory, or that is unmapped. Identifiers grow from
+    /// that of the process.
     fn is_joined(&self, call: &Enter) -> bool {
-        let ended = || self.u32(call.word).is_none_or(|now| now == 0 || self.is_thread(now));
+        const JOINED: u32 = -1_i32 as u32;
+        let ended =
+            || self.u32(call.word).is_none_or(|now| [0, JOINED].contains(&now) || self.is_thread(now));
         self.is_thread(call.value) || call.value > self.pid && ended()
     }
 
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(memory.object(&call(&own, 0, own), None, true), Object::Thread);
         // Who is joined has ended when the wait is over, and another thread may lie where it lay.
         let ended = u32::MAX >> 2;
-        for now in [0, own] {
+        for now in [0, u32::MAX, own] {
             assert_eq!(memory.object(&call(&now, WAIT_BITSET, ended), None, true), Object::Thread);
         }
         let shared = LockKind::Futex;

@@ -179,23 +179,16 @@ mod tests {
     use super::*;
     use crate::records::tests::sample;
     use crate::records::{Record, Records};
+    use crate::tracepoint::tests::write_format;
 
     /// The layout of Linux 6.1 to 6.18, but for the lock's address in the end.
     fn layout(directory: &std::path::Path) -> Result<Layout, Missing> {
-        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
         let begin = "\tfield:void * lock_addr;\toffset:8;\tsize:8;\tsigned:0;
 \tfield:unsigned int flags;\toffset:16;\tsize:4;\tsigned:0;\n";
         let end = "\tfield:int ret;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:void * lock_addr;\toffset:16;\tsize:8;\tsigned:0;\n";
-        for (name, id, fields) in [("contention_begin", 408, begin), ("contention_end", 407, end)] {
-            let events = directory.join("events/lock").join(name);
-            std::fs::create_dir_all(&events).unwrap();
-            std::fs::write(
-                events.join("format"),
-                format!("name: {name}\nID: {id}\nformat:\n{common}{fields}"),
-            )
-            .unwrap();
-        }
+        write_format(directory, "lock/contention_begin", 408, begin);
+        write_format(directory, "lock/contention_end", 407, end);
         Layout::of(&Tracefs::at(directory))
     }
 

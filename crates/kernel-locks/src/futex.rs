@@ -458,23 +458,16 @@ fn filter() -> String {
 mod tests {
     use super::*;
     use crate::records::tests::sample;
+    use crate::tracepoint::tests::write_format;
 
     /// The layout of Linux 5 and 6 on machines of 64 bits.
     fn layout(directory: &std::path::Path) -> Result<Layout, Missing> {
-        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
         let enter = "\tfield:u32 * uaddr;\toffset:16;\tsize:8;\tsigned:0;
 \tfield:int op;\toffset:24;\tsize:8;\tsigned:0;
 \tfield:u32 val;\toffset:32;\tsize:8;\tsigned:0;\n";
         let exit = "\tfield:long ret;\toffset:16;\tsize:8;\tsigned:1;\n";
-        for (name, id, fields) in [("sys_enter_futex", 501, enter), ("sys_exit_futex", 500, exit)] {
-            let events = directory.join("events/syscalls").join(name);
-            std::fs::create_dir_all(&events).unwrap();
-            std::fs::write(
-                events.join("format"),
-                format!("name: {name}\nID: {id}\nformat:\n{common}{fields}"),
-            )
-            .unwrap();
-        }
+        write_format(directory, "syscalls/sys_enter_futex", 501, enter);
+        write_format(directory, "syscalls/sys_exit_futex", 500, exit);
         Layout::of(&Tracefs::at(directory))
     }
 

@@ -116,8 +116,17 @@ impl Field {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Writes what tracefs says of an event: its number, and its own fields behind the common one.
+    pub(crate) fn write_format(tracefs: &Path, event: &str, id: u32, fields: &str) {
+        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
+        let directory = tracefs.join("events").join(event);
+        std::fs::create_dir_all(&directory).unwrap();
+        let format = format!("name: {event}\nID: {id}\nformat:\n{common}{fields}");
+        std::fs::write(directory.join("format"), format).unwrap();
+    }
 
     const BEGIN: &str = "name: contention_begin
 ID: 408

@@ -161,9 +161,9 @@ const BUSY: f64 = 0.6;
 fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
     let words = [None, Some(lock)].into_iter().filter_map(|lock| {
         let believed = Believed::of(predicted, lock)?;
-        let name = lock.unwrap_or("as it is");
+        let name = lock.map_or("as it is".to_owned(), |lock| format!("with `{lock}`"));
         let Some(verdict) = believed.verdict_in_words() else {
-            return Some(format!("{name}, that cannot be told from this profile"));
+            return Some(format!("{name}: this profile cannot tell"));
         };
         let speedup = believed.speedup(cores)?;
         Some(format!("{name}, {cores} threads do {speedup:.2} times the work of one, and {verdict}"))
@@ -349,7 +349,8 @@ mod tests {
         let lines = story.lines(&NOTHING_LATER, &noise).unwrap();
         assert!(lines.contains("these runs do not show") && !lines.contains("0.01"), "{lines}");
         assert!(
-            lines.contains("as it is, that cannot be told") && lines.contains("no difference that"),
+            lines.contains("as it is: this profile cannot tell; with `rw`: this profile cannot tell")
+                && lines.contains("no difference that"),
             "{lines}"
         );
         assert!(

@@ -512,7 +512,7 @@ fn simulate(program: &program::Program, hardware: &Hardware, load: &Load<'_>) ->
         if threads <= cores || own {
             return program.run::<Simulated>(load);
         }
-        with_beds(threads, cores, || program.run::<Patient>(load))
+        with_beds(threads, hardware, || program.run::<Patient>(load))
     });
     let (outcome, report) = outcome.map_err(|stopped| {
         anyhow::anyhow!(

@@ -342,6 +342,21 @@ impl RunQueue {
         true
     }
 
+    /// The running thread gives way to those that wait: it forfeits what is left of its slice, as if it had run for so long. Says
+    /// whether it leaves the core, which is nobody's then.
+    pub(crate) fn yields(&mut self, now: Time) -> bool {
+        if self.ready == 0 {
+            return false;
+        }
+        self.count(now);
+        let average = self.mean();
+        if let Some(running) = self.running.as_mut().filter(|running| running.ran <= average) {
+            running.ran = running.deadline;
+            running.deadline += self.slice;
+        }
+        self.lapse(now)
+    }
+
     /// Takes a waiting thread that last ran before a time, for another core; gives its lag.
     pub(crate) fn take_idle_since(&mut self, time: Time, now: Time) -> Option<(u32, i64)> {
         self.count(now);
@@ -490,6 +505,21 @@ mod tests {
         queue.end(1_000);
         assert_eq!(queue.next(1_000, 1_000), None);
         assert_eq!(queue.wake(0, 1_000), None);
+    }
+
+    #[test]
+    fn who_yields_comes_after_all_that_are_eligible() {
+        let mut queue = queue(0);
+        queue.start(0, 0, 0);
+        assert!(!queue.yields(10), "nobody else wants the core");
+        queue.add(1, 0, 10);
+        queue.add(2, 0, 10);
+        let mut turns = vec![];
+        for now in 11..15 {
+            assert!(queue.yields(now));
+            turns.extend(queue.next(now, now));
+        }
+        assert_eq!(turns, [1, 2, 0, 1]);
     }
 
     #[test]

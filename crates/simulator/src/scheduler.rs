@@ -374,13 +374,29 @@ impl Scheduler {
             let at = clock.now + self.hardware.wake;
             self.take_over(clock, memory, idle, at);
         }
-        if !self.cores[core as usize].lapse(clock.now) {
-            return false;
+        let leaves = self.cores[core as usize].lapse(clock.now);
+        if leaves {
+            self.lost_core(clock, memory, thread);
         }
-        self.threads[thread as usize].activity = Activity::Ready;
+        leaves
+    }
+
+    /// The running thread gives way to those that want its core. Says whether it has lost it.
+    pub(crate) fn yields(&mut self, clock: &mut Clock, memory: &mut Memory) -> bool {
+        let leaves = self.cores[self.current_core as usize].yields(clock.now);
+        if leaves {
+            self.lost_core(clock, memory, self.current);
+        }
+        leaves
+    }
+
+    /// A thread waits in its core's queue, and the core goes to the next.
+    fn lost_core(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
+        let losing = &mut self.threads[thread as usize];
+        losing.activity = Activity::Ready;
+        let core = losing.core;
         self.ready += 1;
         self.leave_core(clock, memory, core);
-        true
     }
 
     /// A core's time slice is over; gives the thread that watched or passed time there and loses the core.

@@ -11,7 +11,8 @@ use machine::{
 };
 
 use crate::engine::{
-    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, transaction, wait_for_lines,
+    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, transaction,
+    wait_for_lines, yield_core,
 };
 use crate::futexes::Futexes;
 use crate::nodes::NAMED_NODES;
@@ -34,6 +35,17 @@ macro_rules! engine {
         // SAFETY: the current simulation is alive, on this host thread alone, and the reference is not kept.
         unsafe { &mut *current() }
     };
+}
+
+impl Simulated {
+    /// The running thread gives way, by a system call, to the threads that want its core.
+    pub fn yield_now() {
+        let way = enter_kernel();
+        settle();
+        // SAFETY: the current simulation runs the caller, and no reference into it is kept.
+        unsafe { yield_core(current()) };
+        advance(way);
+    }
 }
 
 /// Suspends or passes time in the current simulation.

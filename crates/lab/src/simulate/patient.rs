@@ -1,29 +1,24 @@
 //! The simulated machine with waits that end in sleep, as the preload library's do ([`machine::Patient`]).
 //!
-//! After a bound a waiter sleeps until its word is written; whoever writes a word looks for sleepers and wakes them. Who
-//! sleeps where is noted on the host, as the table that writers look into costs a hit; the sleep itself and the wake-up are
-//! the simulated kernel's. Instead of yielding, which the simulated scheduler does not have, a waiter goes on polling as long as
-//! a hundred yields would take it on a core of its own, and sleeps at once where threads share cores.
+//! After a bound a waiter yields, then sleeps until its word is written; whoever writes a word looks for sleepers and wakes
+//! them. Who sleeps where is noted on the host, as the table that writers look into costs a hit; the yield, the sleep and the
+//! wake-up are the simulated kernel's.
 
+use machine::host::{SPIN_PAUSES, YIELD_CYCLES, YIELDS, YieldCosts};
 use machine::{
     Abort, Clock, Deadline, Denied, Event, GaveUp, Home, Integer, Machine, Node, Ordering, Part, Place,
     Plain, Plan, Poll, Run, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
-use simulator::{Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
+use simulator::{Hardware, Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 /// The machine of the current simulation, with waits that end in sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct Patient;
-
-/// How long a waiter spins: 128 pauses of about 40 ns.
-const SPIN_NS: u64 = 5_000;
-
-/// What a hundred yields take where nobody else wants the core.
-const YIELDS_NS: u64 = 60_000;
 
 /// A sleep ends by itself after so long: a store that waits in a store buffer is seen by its writer before it is by others.
 const LONGEST_SLEEP_NS: u64 = 2_000_000;
@@ -35,17 +30,18 @@ struct Sleepers {
     by_word: BTreeMap<usize, Vec<(u32, Option<u32>)>>,
     /// The words that threads sleep on, by thread.
     beds: BTreeMap<u32, usize>,
-    /// How long a waiter polls before it sleeps.
+    /// How long a waiter polls before it yields.
     poll_ns: u64,
+    yield_costs: Rc<YieldCosts>,
 }
 
 thread_local! {
     static SLEEPERS: RefCell<Sleepers> = RefCell::default();
 }
 
-/// Inside a simulation: does something by so many threads of this machine on so many cores.
-pub fn with_beds<R>(threads: u32, cores: u32, run: impl FnOnce() -> R) -> R {
-    let _entered = Entered::new(threads, cores);
+/// Inside a simulation of this hardware: does something by so many threads of this machine.
+pub fn with_beds<R>(threads: u32, hardware: &Hardware, run: impl FnOnce() -> R) -> R {
+    let _entered = Entered::new(threads, hardware);
     run()
 }
 
@@ -54,7 +50,8 @@ struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
 
 impl Entered {
     /// Starts with nobody asleep.
-    fn new(threads: u32, cores: u32) -> Self {
+    fn new(threads: u32, hardware: &Hardware) -> Self {
+        const PS_PER_NS: u64 = 1_000;
         // Threads are numbered from 1; 0 is who starts them.
         let beds: Vec<_> =
             (0..=threads).map(|_| machine::Placed::new(SimulatedU32::ZERO, Home::Node(0))).collect();
@@ -65,7 +62,8 @@ impl Entered {
             *sleepers = Sleepers {
                 by_word: BTreeMap::new(),
                 beds: (0..).zip(beds.iter().map(address)).collect(),
-                poll_ns: SPIN_NS + if threads > cores { 0 } else { YIELDS_NS },
+                poll_ns: u64::from(SPIN_PAUSES) * (hardware.pause + hardware.hit) / PS_PER_NS,
+                yield_costs: Rc::default(),
             };
         });
         Self(beds)
@@ -151,7 +149,34 @@ fn sleep_on<W: Word>(word: &W, seen: W::Value, waits_for: Option<u32>, deadline:
     });
 }
 
-/// The deadline of the polls before the first sleep, or the wait's own if that is earlier.
+/// The yields of one wait.
+struct Yields {
+    left: u32,
+    cycles: u64,
+}
+
+impl Yields {
+    /// A wait with a deadline does not yield.
+    fn of(timeout: &Timeout<'_, Patient>) -> Self {
+        Self { left: if timeout.deadline.is_some() { 0 } else { YIELDS }, cycles: 0 }
+    }
+
+    /// Yields, unless it is time to sleep; says so.
+    fn one_more(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        // Not borrowed while the machine is asked for anything: another thread of it may run then.
+        let costs = SLEEPERS.with_borrow(|sleepers| Rc::clone(&sleepers.yield_costs));
+        let took = costs.try_yield(Simulated::now, Simulated::yield_now);
+        self.cycles += took.unwrap_or(0);
+        let enough = took.is_none() || self.cycles > YIELD_CYCLES;
+        self.left = if enough { 0 } else { self.left - 1 };
+        true
+    }
+}
+
+/// The deadline of the polls before the first yield, or the wait's own if that is earlier.
 fn polling(timeout: &Timeout<'_, Patient>) -> Timeout<'static, Simulated> {
     let ns = SLEEPERS.with_borrow(|sleepers| sleepers.poll_ns);
     let bound = Deadline::after_ns::<Simulated>(ns);
@@ -278,8 +303,8 @@ struct AnyNode([SimulatedU64; 8]);
 // SAFETY: words of the machine, as long as a line.
 unsafe impl Node<Simulated> for AnyNode {}
 
-/// One wait: polls, then sleeps between polls. `timed` polls within a timeout, `now` once, and gives what it saw if that was
-/// not it.
+/// One wait: polls, then yields between polls, then sleeps between polls. `timed` polls within a timeout, `now` once, and gives what
+/// it saw if that was not it.
 fn wait<W: Word, R>(
     word: &W,
     timeout: &Timeout<'_, Patient>,
@@ -290,12 +315,14 @@ fn wait<W: Word, R>(
     if let Ok(found) = timed(polling(timeout)) {
         return Ok(found);
     }
+    let mut yields = Yields::of(timeout);
     loop {
         if reached(timeout) {
             return Err(GaveUp);
         }
         match now() {
             Ok(found) => return Ok(found),
+            Err(Some(_)) if yields.one_more() => {}
             Err(Some(seen)) => sleep_on(word, seen, waits_for, timeout.deadline),
             Err(None) => {}
         }

@@ -151,14 +151,15 @@ const CYCLES_PER_CLOCK: u64 = 1_000;
 
 /// Pauses before the first yield. A processor's pause takes 40 to 140 cycles, so this is some microseconds: more
 /// than a hand-over between running threads, less than a time slice.
-static SPIN_BOUND: AtomicU32 = AtomicU32::new(128);
+pub const SPIN_PAUSES: u32 = 128;
+static SPIN_BOUND: AtomicU32 = AtomicU32::new(SPIN_PAUSES);
 
 /// Yields before the first sleep. A yield takes a microsecond at most, waking a sleeper on an idle core tens of them; where
 /// threads queue for cores as well as for the lock, the turn comes sooner by yielding.
-const YIELDS: u32 = 100;
+pub const YIELDS: u32 = 100;
 
 /// What all yields of a wait may take, in cycles.
-const YIELD_CYCLES: u64 = 300_000;
+pub const YIELD_CYCLES: u64 = 300_000;
 
 /// Where other threads compute, a yield takes a time slice, and a sleeper that is woken runs sooner than a thread that yields.
 static YIELD_COSTS: YieldCosts = YieldCosts::new();
@@ -229,16 +230,9 @@ impl Sleeping {
         if round.deadline.is_some() || round.pauses - bound >= YIELDS {
             return false;
         }
-        let started = counter::cycles();
-        let mut enough = true;
-        if YIELD_COSTS.may_yield(started) {
-            futex::yield_now();
-            let now = counter::cycles();
-            let took = now.wrapping_sub(started);
-            YIELD_COSTS.note(now, took);
-            round.yield_cycles += took;
-            enough = round.yield_cycles > YIELD_CYCLES;
-        }
+        let took = YIELD_COSTS.try_yield(counter::cycles, futex::yield_now);
+        round.yield_cycles += took.unwrap_or(0);
+        let enough = took.is_none() || round.yield_cycles > YIELD_CYCLES;
         round.pauses += if enough { YIELDS } else { 1 };
         true
     }

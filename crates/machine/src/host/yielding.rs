@@ -16,20 +16,36 @@ const PAUSE: u64 = 64;
 /// The longest pause in cycles, some seconds. A counter that says more has been set back, as by hibernation.
 const LONGEST_PAUSE: u64 = 1 << 34;
 
-/// What the last yields of the process have cost.
-pub(super) struct YieldCosts {
+/// What the last yields of the process, or of a simulated one, have cost.
+#[derive(Debug, Default)]
+pub struct YieldCosts {
     /// When to try again, by the cycle counter; 0 while yields cost little.
     again_at: AtomicU64,
 }
 
 impl YieldCosts {
-    pub(super) const fn new() -> Self {
+    /// Yields are taken to cost little.
+    pub const fn new() -> Self {
         Self { again_at: AtomicU64::new(0) }
+    }
+
+    /// Yields, if that is worth it now; gives the cycles that it took.
+    #[inline]
+    pub fn try_yield(&self, cycles: impl Fn() -> u64, yield_now: impl FnOnce()) -> Option<u64> {
+        let started = cycles();
+        if !self.may_yield(started) {
+            return None;
+        }
+        yield_now();
+        let now = cycles();
+        let took = now.wrapping_sub(started);
+        self.note(now, took);
+        Some(took)
     }
 
     /// Whether a wait may yield `now`. Of those who ask at the end of a pause, one may.
     #[inline]
-    pub(super) fn may_yield(&self, now: u64) -> bool {
+    fn may_yield(&self, now: u64) -> bool {
         let again_at = self.again_at.load(Relaxed);
         again_at == 0 || self.is_next(again_at, now)
     }
@@ -46,7 +62,7 @@ impl YieldCosts {
 
     /// Notes that a yield took so many cycles, until `now`.
     #[inline]
-    pub(super) fn note(&self, now: u64, took: u64) {
+    fn note(&self, now: u64, took: u64) {
         if took >= SLICE_CYCLES {
             self.again_at.store(pause_until(now, took), Relaxed);
         } else if self.again_at.load(Relaxed) != 0 {

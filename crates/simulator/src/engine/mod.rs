@@ -227,6 +227,22 @@ impl Engine {
     }
 }
 
+/// Lets the running thread give way to those that want its core.
+///
+/// # Safety
+/// As for [`suspend`].
+pub(crate) unsafe fn yield_core(engine: *mut Engine) {
+    // SAFETY: the caller's, and every reference ends before the coroutine is suspended.
+    unsafe {
+        let this = &mut *engine;
+        let current = this.scheduler.current;
+        if current != NOBODY && this.scheduler.yields(&mut this.clock, &mut this.memory) {
+            this.lost_core(current);
+            suspend(engine);
+        }
+    }
+}
+
 /// Suspends the running thread until an event resumes it.
 ///
 /// # Safety

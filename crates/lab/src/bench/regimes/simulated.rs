@@ -144,7 +144,7 @@ impl Machines {
             Wait::Pure => lock.measure_on::<Simulated, _>(in_simulation),
             Wait::Patient => {
                 let run = || lock.measure_on::<Patient, _>(in_simulation);
-                with_beds(load.threads as u32, cores as u32, run)
+                with_beds(load.threads as u32, hardware, run)
             }
         });
         let (outcome, _) = ran.map_err(|stopped| format!("stopped: {}", stopped.reason))?;

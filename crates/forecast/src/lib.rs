@@ -276,7 +276,8 @@ impl Forecast {
             plan.threads.sort_unstable();
             plan.threads.dedup();
             let made = Stage::new(&blueprint, &machine, &profiled_on, &plan).and_then(|stage| {
-                let twin = twin::run(&blueprint, &alternatives, &machine, &stage, &plan, progress)?;
+                let twin = twin::run(&blueprint, &alternatives, &machine, &stage, &plan, progress)?
+                    .widened(machine.topology.cores());
                 Ok((twin, blueprint, stage, plan))
             });
             match made {

@@ -16,6 +16,7 @@
 mod blueprint;
 mod conditions;
 mod durations;
+pub(crate) mod errors;
 mod program;
 
 pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
@@ -411,6 +412,33 @@ pub fn run(
 }
 
 impl Twin {
+    /// With ranges that four of five measurements lie in, by how far the twin has been off, and verdicts that these ranges allow. The
+    /// machine has so many cores.
+    pub(crate) fn widened(mut self, cores: u32) -> Self {
+        for run in &mut self.runs {
+            let points: Vec<_> =
+                run.curve.points().iter().map(|&point| errors::widened(point, cores)).collect();
+            let end =
+                |of: fn(&Point) -> f64| points.iter().map(move |point| Point::exact(point.cores, of(point)));
+            let with = |points: Vec<Point>| run.curve.clone().with_points(points);
+            let ends = [end(|point| point.high), end(|point| point.value), end(|point| point.low)];
+            let [Ok(optimistic), Ok(likely), Ok(pessimistic)] = ends.map(|points| with(points.collect()))
+            else {
+                continue; // it has a point that is no number, and no verdict either
+            };
+            let widened = judge(&[optimistic, likely, pessimistic], "what this program does there");
+            run.verdict = match (&run.verdict, widened) {
+                (known, Verdict::CannotTell { .. }) if !matches!(known, Verdict::CannotTell { .. }) => {
+                    Verdict::CannotTell { reason: errors::reason(known) }
+                }
+                (Verdict::CannotTell { .. }, _) => run.verdict.clone(),
+                (_, widened) => widened,
+            };
+            run.curve = with(points).unwrap_or_else(|_| run.curve.clone());
+        }
+        self
+    }
+
     /// What becomes of the program as it is and with each alternative.
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new([

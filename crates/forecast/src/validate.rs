@@ -13,7 +13,7 @@ pub use page::page;
 pub use verdict::{Goals, Judgement, goals};
 
 use crate::profiled::Group;
-use crate::twin::{self, Blueprint, Plan, Stage};
+use crate::twin::{self, Blueprint, Plan, Stage, errors};
 use crate::{Alternative, profiled};
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Unit};
@@ -107,6 +107,8 @@ pub struct Validated {
     pub together: Option<f64>,
     /// The machine it was measured on, in a line.
     pub machine: String,
+    /// Its cores.
+    pub cores: u32,
     /// Runs of each lock at each number of threads.
     pub runs: u32,
     /// Verdict and order, predicted against measured.
@@ -126,6 +128,7 @@ impl Validated {
             transfer_ns: None,
             together: None,
             machine: String::new(),
+            cores: 0,
             runs: 0,
             judgement: Judgement::default(),
         }
@@ -217,6 +220,7 @@ fn held_against(
         transfer_ns: placement.transfer_ns().map(|spread| spread.median),
         together: placement.together().map(|spread| spread.median),
         machine: measured.machine.description.clone(),
+        cores: measured.machine.topology.cores(),
         runs: measured.runs,
         judgement,
     })
@@ -337,11 +341,11 @@ fn predict(
             found.push(Validation {
                 lock: lock.to_owned(),
                 threads,
-                predicted: run.curve.at(threads).map(|point| Point {
-                    cores: threads,
-                    value: whole(point.value, share, program, threads),
-                    low: whole(point.low, share, program, threads),
-                    high: whole(point.high, share, program, threads),
+                predicted: run.curve.at(threads).map(|point| {
+                    let whole = |speedup| whole(speedup, share, program, threads);
+                    let [value, low, high] = [point.value, point.low, point.high].map(whole);
+                    // What does not belong to the lock's round is uncertain, too.
+                    errors::widened(Point { cores: threads, value, low, high }, cores)
                 }),
                 chain: chain.transpose().ok().flatten(),
                 measured: None,

@@ -2,6 +2,7 @@
 
 use super::verdict::goals;
 use super::{Validated, Validation};
+use crate::twin::errors;
 use curve::Point;
 use report::{Cell, Column, Spread, Table, text};
 use std::fmt::Write as _;
@@ -82,7 +83,7 @@ pub fn page(all: &[Validated], made_by: &str) -> String {
          lock; then it was measured, {runs} runs of every lock and number of threads, interleaved. The line transfer that the twin \
          takes, and how fast a core computes beside another, were timed between these runs: a hypervisor moves the cores. \
          All figures are throughput relative to one thread with the program's own lock: median (least to greatest). No number of contend is fitted to \
-         these programs.\n\n",
+         these programs, but for the two factors by which ranges are widened.\n\n",
         text::printable(machine)
     );
     page += "| goal | came to | |\n|---|--:|---|\n";
@@ -93,6 +94,14 @@ pub fn page(all: &[Validated], made_by: &str) -> String {
         page,
         "\n{} programs with {} predictions; {} could not be validated.\n",
         found.programs, found.predictions, found.failed
+    );
+    let [own, shared] = found.factors;
+    let _ = writeln!(
+        page,
+        "Four in five of all measurements lie in ranges that seeds, times and costs give, widened by {own:.2} times where each thread \
+         has a core, and by {shared:.2} times where threads share cores; predicted ranges are widened by {:.2} and {:.2}.\n",
+        errors::factor(2, 2),
+        errors::factor(2, 1),
     );
     for one in all {
         let _ = writeln!(page, "## {}\n\n`{}`\n", cell(&one.program), cell(&one.command));

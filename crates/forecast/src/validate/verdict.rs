@@ -1,6 +1,7 @@
 //! Whether predictions came true.
 
 use super::{Validated, Validation, curves, verdict_of};
+use crate::twin::errors;
 use model::Verdict;
 use serde::Serialize;
 
@@ -96,6 +97,10 @@ pub struct Goals {
     pub ordered: (usize, usize),
     /// Verdicts that the measurement contradicts, of those that both tell.
     pub contradicted: (usize, usize),
+    /// Measurements within the predicted range, of all, where the factor that widens a program's ranges is chosen by all other programs.
+    pub held: (usize, usize),
+    /// The factors that all programs together ask for: of threads with a core each, and of threads that share cores.
+    pub factors: [f64; 2],
 }
 
 /// What predictions are to come to.
@@ -131,7 +136,45 @@ pub fn goals(all: &[Validated]) -> Goals {
             / errors.len().max(1) as f64,
         ordered: (count(&orders, true), orders.len()),
         contradicted: (count(&verdicts, false), verdicts.len()),
+        held: held(all),
+        factors: factors(all.iter()),
     }
+}
+
+/// By how much the range of each prediction on more than one thread, as it is without what widens it, would have to grow on both
+/// sides to hold what was measured: the logarithm, and whether the threads share cores.
+fn beyond(one: &Validated) -> impl Iterator<Item = (f64, bool)> {
+    one.rows.iter().filter(|row| row.threads > 1).filter_map(|row| {
+        let (predicted, measured) = (row.predicted?, row.measured?);
+        let factor = errors::factor(row.threads, one.cores);
+        let below = (predicted.low * factor / measured.value).ln();
+        let above = (measured.value * factor / predicted.high).ln();
+        Some((below.max(above).max(0.0), row.threads > one.cores))
+    })
+}
+
+/// The factors that let the ranges of these programs hold the part that ranges are to hold.
+fn factors<'a>(programs: impl Iterator<Item = &'a Validated> + Clone) -> [f64; 2] {
+    [false, true].map(|share_cores| {
+        let of_kind = programs.clone().flat_map(beyond).filter(|&(_, shared)| shared == share_cores);
+        let mut beyond: Vec<f64> = of_kind.map(|(beyond, _)| beyond).collect();
+        beyond.sort_by(f64::total_cmp);
+        let last_held = (errors::HELD * beyond.len() as f64).ceil() as usize;
+        beyond.get(last_held.saturating_sub(1)).map_or(1.0, |beyond| beyond.exp())
+    })
+}
+
+/// How many measurements lie in ranges that are widened by what the other programs ask for, and how many there are.
+fn held(all: &[Validated]) -> (usize, usize) {
+    let (mut held, mut count) = (0, 0);
+    for one in all {
+        let others = factors(all.iter().filter(|other| !std::ptr::eq(*other, one)));
+        for (beyond, shared) in beyond(one) {
+            held += usize::from(beyond <= others[usize::from(shared)].ln() + 1e-9);
+            count += 1;
+        }
+    }
+    (held, count)
 }
 
 impl Goals {
@@ -141,6 +184,8 @@ impl Goals {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let (ordered, programs) = self.ordered;
         let (wrong, verdicts) = self.contradicted;
+        let (held, measured) = self.held;
+        let share_held = held as f64 / measured.max(1) as f64;
         let any = self.predictions > 0;
         vec![
             (
@@ -162,6 +207,14 @@ impl Goals {
                 "no verdict contradicted by the measurement".to_owned(),
                 format!("{wrong} of {verdicts}"),
                 verdicts > 0 && wrong == 0,
+            ),
+            (
+                format!("{} of the measurements in the predicted range", percent(errors::HELD)),
+                format!(
+                    "{} ({held} of {measured}, its width chosen by the other programs)",
+                    percent(share_held)
+                ),
+                measured > 0 && share_held >= errors::HELD,
             ),
         ]
     }
@@ -185,6 +238,7 @@ pub(super) mod tests {
             transfer_ns: None,
             together: None,
             machine: "a machine".into(),
+            cores: 2,
             runs: 5,
             judgement,
         }
@@ -235,6 +289,27 @@ pub(super) mod tests {
         assert_eq!(with([3.0, 3.05, 2.0, 1.0]), Some(true), "these two cannot be told apart");
         assert_eq!(with([3.0, 4.0, 2.0, 1.0]), Some(false));
         assert_eq!(with([4.0, 3.0, 2.0, 2.5]), Some(false), "another one is among the best");
+    }
+
+    #[test]
+    fn a_range_is_as_wide_as_the_other_programs_ask_for() {
+        // What the rows' ranges of 2 % do not hold, and the widening of the prediction taken back.
+        let off = |factor: f64| {
+            let rows = [2, 4].map(|threads| {
+                let widened = 1.02 * errors::factor(threads, 2);
+                let mut row = row("a", threads, 1.0, factor);
+                row.predicted = Some(Point { cores: threads, value: 1.0, low: 1.0 / widened, high: widened });
+                row
+            });
+            validated(rows.to_vec())
+        };
+        let alike = [off(1.0), off(1.5), off(1.5)];
+        let found = goals(&alike);
+        assert!(found.factors.iter().all(|factor| (factor - 1.5 / 1.02).abs() < 1e-9), "{found:?}");
+        assert_eq!(found.held, (6, 6));
+        let one_far_off = [off(1.0), off(1.1), off(3.0)];
+        assert_eq!(goals(&one_far_off).held, (4, 6), "the others do not ask for so much");
+        assert_eq!(goals(&[]).held, (0, 0));
     }
 
     #[test]

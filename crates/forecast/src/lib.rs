@@ -34,7 +34,9 @@ use lab::progress::Progress;
 use model::{Family, Observed, Variant, family_named, predict};
 use one_lock::{LockPrediction, MeasuredCurve, Named, predict_lock};
 use other_locks::{Other, Together, as_it_is, others_terminal, together};
+use profile::LockRow;
 use profiled::{Group, by_cost, choose, observed};
+use rayon::prelude::*;
 use report::{Plot, Screen, text};
 use std::path::{Path, PathBuf};
 use topology::machine_file::Costs;
@@ -213,13 +215,15 @@ impl Forecast {
         );
         let table = profiled::open(&path)?;
         let rows = by_cost(&table);
-        let row = choose(&rows, site.as_deref(), &path)?;
         let target = Target {
             costs: machine.costs(),
             profiled_transfer_ns: profiled_on.costs().transfer_ns(2),
             cores: thinned(cores),
             variant,
         };
+        let tells =
+            |row: &LockRow| profiled::tells(row, table.header.ran_together, target.profiled_transfer_ns);
+        let row = choose(&rows, site.as_deref(), &path, tells)?;
         let mut observed_lock = observed(row, table.header.ran_together);
         let mut shown = None;
         let one_thread = match &alone {
@@ -241,7 +245,7 @@ impl Forecast {
         }
         let other_rows = rows.iter().filter(|other| !std::ptr::eq(**other, row)).take(OTHERS);
         let other_locks: Vec<_> = other_rows.map(|row| observed(row, table.header.ran_together)).collect();
-        let others = other_locks.iter().map(|lock| as_it_is(lock, &target)).collect();
+        let others = other_locks.par_iter().map(|lock| as_it_is(lock, &target)).collect();
         let together = together(&lock, &other_locks, &target)?;
         let mut warnings: Vec<_> = table
             .header

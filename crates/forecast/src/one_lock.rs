@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use curve::Curve;
 use model::predict::{self, Fall};
 use model::{Family, Observed, Parameters, Prediction, Variant, Verdict, fit};
+use rayon::prelude::*;
 use report::{Cell, Column, Screen, Spread, Table, text};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -54,21 +55,19 @@ pub fn predict_lock(
     let predict = |parameters: &Parameters, family| {
         predict::predict(parameters, family, &target.costs, &target.cores, target.variant)
     };
-    let mut predictions = vec![Named {
-        name: format!("{} as it is", lock.family.name()),
-        as_it_is: true,
-        prediction: predict(&parameters, lock.family)?,
-    }];
-    for Alternative { name, elided, family, shared } in alternatives {
-        // A family that the program runs on already would be predicted twice; and the chain knows no transactions.
-        if name == lock.family.name() || elided.is_some() {
-            continue;
-        }
+    // A family that the program runs on already would be predicted twice; and the chain knows no transactions.
+    let others =
+        alternatives.iter().filter(|other| other.name != lock.family.name() && other.elided.is_none());
+    let own = (format!("{} as it is", lock.family.name()), lock.family, true, parameters.clone());
+    let named = std::iter::once(own).chain(others.map(|Alternative { name, family, shared, .. }| {
         let read_share = parameters.read_share.filter(|_| *shared);
-        let parameters = Parameters { read_share, ..parameters.clone() };
-        let prediction = predict(&parameters, *family)?;
-        predictions.push(Named { name: name.clone(), as_it_is: false, prediction });
-    }
+        (name.clone(), *family, false, Parameters { read_share, ..parameters.clone() })
+    }));
+    let named: Vec<_> = named.collect();
+    let predictions = named.into_par_iter().map(|(name, family, as_it_is, parameters)| {
+        Ok(Named { name, as_it_is, prediction: predict(&parameters, family)? })
+    });
+    let mut predictions = predictions.collect::<anyhow::Result<Vec<_>>>()?;
     for named in &mut predictions {
         named.prediction.curve.label.clone_from(&named.name);
     }

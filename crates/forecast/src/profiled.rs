@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use lab::{ensure_usage, names};
-use model::{Family, Mean, Observed};
+use model::{Family, Mean, Observed, Parameters};
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
 use report::text;
@@ -166,11 +166,22 @@ fn add(all: &mut Usage, one: &Usage) {
     }
 }
 
-/// The lock of this name, else the one of the site that costs most time; without a site, the one that does among all.
-pub fn choose<'a>(rows: &[&'a LockRow], site: Option<&str>, path: &Path) -> anyhow::Result<&'a LockRow> {
+/// Whether a row has what a prediction needs: a lock that is held long and hardly ever acquired has not.
+pub(crate) fn tells(row: &LockRow, ran_together: bool, transfer_ns: Range) -> bool {
+    Parameters::observed(&observed(row, ran_together), transfer_ns).is_ok()
+}
+
+/// The lock of this name, else the one of the site that costs most time; without a site, the one that does among those of which
+/// something can be predicted, as `tells` says.
+pub fn choose<'a>(
+    rows: &[&'a LockRow],
+    site: Option<&str>,
+    path: &Path,
+    tells: impl Fn(&LockRow) -> bool,
+) -> anyhow::Result<&'a LockRow> {
     let Some(site) = site else {
-        let first = rows.first().copied();
-        return first.with_context(|| {
+        let telling = rows.iter().find(|row| tells(row)).or(rows.first()).copied();
+        return telling.with_context(|| {
             format!("{} holds no lock that was acquired: there is nothing to predict", path.display())
         });
     };

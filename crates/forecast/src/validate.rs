@@ -292,11 +292,7 @@ fn predict(
     let machine = measured.placement.applied(&measured.machine);
     let costs = machine.costs();
     let transfer_ns = costs.transfer_ns(2);
-    // A lock that is hardly ever taken may be held longest, and tells nothing.
-    let tells = |group: &Group| {
-        let lock = profiled::observed(&group.row, table.header.ran_together);
-        Parameters::observed(&lock, transfer_ns).is_ok()
-    };
+    let tells = |group: &Group| profiled::tells(&group.row, table.header.ran_together, transfer_ns);
     if let Some(telling) = groups.iter().position(tells) {
         let hot = groups.remove(telling);
         groups.insert(0, hot);

@@ -20,7 +20,8 @@ use topology::{MachineFile, carried};
 /// The profile gives the critical section, apart for "the last holder ran on this core" and "on another", and the time
 /// outside the lock. The machine gives what a line transfer, one more waiter and a wake-up cost. The answer is relative
 /// to one core, with a band; what is not measured is assumed as a range and widens the band. If the band holds both
-/// collapse and none, the answer is that this profile cannot tell.
+/// collapse and none, the answer is that this profile cannot tell. The band of the simulated program is widened further, by how
+/// far it has been off where programs were measured (docs/predictions.md): four of five measurements lay in such bands.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend profile -o p.contend -- ./server --threads 2     # two cores tell most of what a prediction needs

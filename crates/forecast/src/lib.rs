@@ -412,12 +412,14 @@ impl Forecast {
     pub fn terminal(&self, screen: Screen) -> anyhow::Result<String> {
         const PLOT_ROWS: usize = 20;
         let mut shown = self.lock.heading(&self.machine, screen);
-        if self.engines != Engines::Twin {
-            shown.push_str(&self.lock.table(&self.target).terminal(screen));
-            shown.push('\n');
-        }
+        // First the one that has been nearer to what was measured.
         if let Some(twin) = &self.twin {
             shown.push_str(&twin.table().terminal(screen));
+            shown.push('\n');
+        }
+        if self.engines != Engines::Twin {
+            let heading = if self.twin.is_some() { "by the chain" } else { "lock" };
+            shown.push_str(&self.lock.table(&self.target, heading).terminal(screen));
             shown.push('\n');
         }
         let plot = self.plot()?;

@@ -172,11 +172,11 @@ impl LockPrediction {
         screen.fit(&shown)
     }
 
-    /// What becomes of the lock as it is and of each alternative, by the chain.
-    pub(crate) fn table(&self, target: &Target) -> Table {
+    /// What becomes of the lock as it is and of each alternative, by the chain; `locks` heads the first column.
+    pub(crate) fn table(&self, target: &Target, locks: &'static str) -> Table {
         let last = target.cores[target.cores.len() - 1];
         let mut table = Table::new([
-            Column::text("lock", "lock"),
+            Column::text("lock", locks),
             Column::number("peak_cores", "peak cores"),
             Column::number("peak_speedup", "peak"),
             Column::number("collapse_cores", "under 90 % at"),

@@ -24,7 +24,7 @@ impl Forecast {
         }
         let with_chain = self.engines != Engines::Twin;
         if with_chain {
-            page = page.heading("By the Markov chain").table(&self.lock.table(&self.target));
+            page = page.heading("By the Markov chain").table(&self.lock.table(&self.target, "lock"));
             page = page.paragraphs(&self.lock.remarks(&self.machine, &self.target));
         }
         if let Some(sliders) = &self.sliders {

@@ -103,6 +103,12 @@ pub fn page(all: &[Validated], made_by: &str) -> String {
         errors::factor(2, 2),
         errors::factor(2, 1),
     );
+    let [twin, chain] = found.engines;
+    let _ = writeln!(
+        page,
+        "Where each thread has a core, the twin was off by {twin:.2} times at the median, and the Markov chain, which `contend predict` \
+         shows beside it, by {chain:.2} times.\n",
+    );
     for one in all {
         let _ = writeln!(page, "## {}\n\n`{}`\n", cell(&one.program), cell(&one.command));
         if let Some(why) = &one.failed {

@@ -101,6 +101,8 @@ pub struct Goals {
     pub held: (usize, usize),
     /// The factors that all programs together ask for: of threads with a core each, and of threads that share cores.
     pub factors: [f64; 2],
+    /// The factors by which twin and chain were off, at the median of what both have predicted: threads with a core each.
+    pub engines: [f64; 2],
 }
 
 /// What predictions are to come to.
@@ -137,8 +139,24 @@ pub fn goals(all: &[Validated]) -> Goals {
         ordered: (count(&orders, true), orders.len()),
         contradicted: (count(&verdicts, false), verdicts.len()),
         held: held(all),
-        factors: factors(all.iter()),
+        factors: factors(&all.iter().collect::<Vec<_>>()),
+        engines: engines(all),
     }
+}
+
+/// The factors by which twin and chain were off, at the median.
+fn engines(all: &[Validated]) -> [f64; 2] {
+    let rows = all.iter().flat_map(|one| &one.rows).filter(|row| row.threads > 1);
+    let off = rows.filter_map(|row| {
+        let measured = row.measured?.value;
+        Some([row.predicted?.value, row.chain?].map(|said| (said / measured).ln().abs()))
+    });
+    let off: Vec<[f64; 2]> = off.collect();
+    [0, 1].map(|engine: usize| {
+        let mut of_engine: Vec<f64> = off.iter().map(|both| both[engine]).collect();
+        of_engine.sort_by(f64::total_cmp);
+        of_engine.get(of_engine.len() / 2).map_or(1.0, |off| off.exp())
+    })
 }
 
 /// By how much the range of each prediction on more than one thread, as it is without what widens it, would have to grow on both
@@ -154,9 +172,10 @@ fn beyond(one: &Validated) -> impl Iterator<Item = (f64, bool)> {
 }
 
 /// The factors that let the ranges of these programs hold the part that ranges are to hold.
-fn factors<'a>(programs: impl Iterator<Item = &'a Validated> + Clone) -> [f64; 2] {
+fn factors(programs: &[&Validated]) -> [f64; 2] {
     [false, true].map(|share_cores| {
-        let of_kind = programs.clone().flat_map(beyond).filter(|&(_, shared)| shared == share_cores);
+        let of_kind =
+            programs.iter().flat_map(|one| beyond(one)).filter(|&(_, shared)| shared == share_cores);
         let mut beyond: Vec<f64> = of_kind.map(|(beyond, _)| beyond).collect();
         beyond.sort_by(f64::total_cmp);
         let last_held = (errors::HELD * beyond.len() as f64).ceil() as usize;
@@ -168,7 +187,8 @@ fn factors<'a>(programs: impl Iterator<Item = &'a Validated> + Clone) -> [f64; 2
 fn held(all: &[Validated]) -> (usize, usize) {
     let (mut held, mut count) = (0, 0);
     for one in all {
-        let others = factors(all.iter().filter(|other| !std::ptr::eq(*other, one)));
+        let others: Vec<_> = all.iter().filter(|other| !std::ptr::eq(*other, one)).collect();
+        let others = factors(&others);
         for (beyond, shared) in beyond(one) {
             held += usize::from(beyond <= others[usize::from(shared)].ln() + 1e-9);
             count += 1;
@@ -317,6 +337,10 @@ pub(super) mod tests {
         let rows = vec![row("a", 1, 1.0, 1.0), row("a", 2, 1.9, 2.0), row("a", 4, 2.0, 4.0)];
         let found = goals(&[validated(rows)]);
         assert_eq!((found.predictions, found.within), (2, 0.5));
+        let mut of_both = row("a", 2, 1.0, 2.0);
+        of_both.chain = Some(6.0);
+        let [twin, chain] = goals(&[validated(vec![of_both, row("a", 4, 1.0, 9.0)])]).engines;
+        assert!((twin - 2.0).abs() < 1e-9 && (chain - 3.0).abs() < 1e-9, "{twin} and {chain}");
         assert!(!found.lines()[1].2 && !goals(&[]).lines()[0].2);
     }
 }

@@ -97,7 +97,8 @@ pub struct Goals {
     pub ordered: (usize, usize),
     /// Verdicts that the measurement contradicts, of those that both tell.
     pub contradicted: (usize, usize),
-    /// Measurements within the predicted range, of all, where the factor that widens a program's ranges is chosen by all other programs.
+    /// Measurements within the predicted range, of all. Where there are programs enough, the factor that widens a program's ranges is
+    /// chosen by all other programs for this.
     pub held: (usize, usize),
     /// The factors that all programs together ask for: of threads with a core each, and of threads that share cores.
     pub factors: [f64; 2],
@@ -138,8 +139,8 @@ pub fn goals(all: &[Validated]) -> Goals {
             / errors.len().max(1) as f64,
         ordered: (count(&orders, true), orders.len()),
         contradicted: (count(&verdicts, false), verdicts.len()),
-        held: held(all),
-        factors: factors(&all.iter().collect::<Vec<_>>()),
+        held: held(&done().collect::<Vec<_>>()),
+        factors: factors(&done().collect::<Vec<_>>()),
         engines: engines(all),
     }
 }
@@ -183,12 +184,20 @@ fn factors(programs: &[&Validated]) -> [f64; 2] {
     })
 }
 
-/// How many measurements lie in ranges that are widened by what the other programs ask for, and how many there are.
-fn held(all: &[Validated]) -> (usize, usize) {
+/// Fewer programs do not show how wide a range has to be.
+const ENOUGH_PROGRAMS: usize = 8;
+
+/// How many measurements lie in ranges that are widened by what the other programs ask for, or, with few programs, in those that are
+/// predicted; and how many there are.
+fn held(all: &[&Validated]) -> (usize, usize) {
     let (mut held, mut count) = (0, 0);
-    for one in all {
-        let others: Vec<_> = all.iter().filter(|other| !std::ptr::eq(*other, one)).collect();
-        let others = factors(&others);
+    for &one in all {
+        let others: Vec<_> = all.iter().copied().filter(|other| !std::ptr::eq(*other, one)).collect();
+        let others = if all.len() < ENOUGH_PROGRAMS {
+            [errors::factor(2, 2), errors::factor(2, 1)]
+        } else {
+            factors(&others)
+        };
         for (beyond, shared) in beyond(one) {
             held += usize::from(beyond <= others[usize::from(shared)].ln() + 1e-9);
             count += 1;
@@ -206,6 +215,8 @@ impl Goals {
         let (wrong, verdicts) = self.contradicted;
         let (held, measured) = self.held;
         let share_held = held as f64 / measured.max(1) as f64;
+        let chosen =
+            if self.programs < ENOUGH_PROGRAMS { "" } else { ", its width chosen by the other programs" };
         let any = self.predictions > 0;
         vec![
             (
@@ -323,12 +334,17 @@ pub(super) mod tests {
             });
             validated(rows.to_vec())
         };
-        let alike = [off(1.0), off(1.5), off(1.5)];
+        let alike: Vec<_> = [1.0, 1.5].into_iter().chain([1.5; 8]).map(off).collect();
         let found = goals(&alike);
         assert!(found.factors.iter().all(|factor| (factor - 1.5 / 1.02).abs() < 1e-9), "{found:?}");
-        assert_eq!(found.held, (6, 6));
-        let one_far_off = [off(1.0), off(1.1), off(3.0)];
-        assert_eq!(goals(&one_far_off).held, (4, 6), "the others do not ask for so much");
+        assert_eq!(found.held, (20, 20));
+        let one_far_off: Vec<_> = [3.0; 1].into_iter().chain([1.1; 9]).map(off).collect();
+        assert_eq!(goals(&one_far_off).held, (18, 20), "the others do not ask for so much");
+        assert_eq!(
+            goals(&one_far_off[..2]).held,
+            (2, 4),
+            "few programs: the range is that of the prediction"
+        );
         assert_eq!(goals(&[]).held, (0, 0));
     }
 

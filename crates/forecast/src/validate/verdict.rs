@@ -241,10 +241,7 @@ impl Goals {
             ),
             (
                 format!("{} of the measurements in the predicted range", percent(errors::HELD)),
-                format!(
-                    "{} ({held} of {measured}, its width chosen by the other programs)",
-                    percent(share_held)
-                ),
+                format!("{} ({held} of {measured}{chosen})", percent(share_held)),
                 measured > 0 && share_held >= errors::HELD,
             ),
         ]

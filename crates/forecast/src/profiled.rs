@@ -341,6 +341,21 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_tells_nothing_is_predicted_only_if_it_is_asked_for() {
+        let (seldom, often) = (row("seldom", 1, 3, 1e6), row("often", 1, 10_000, 1_000.0));
+        let chosen = |rows: &[&LockRow], site: Option<&str>| {
+            choose(rows, site, Path::new("p"), |row| tells(row, true, Range::exact(50.0)))
+                .unwrap()
+                .name
+                .clone()
+        };
+        let rows = [&seldom, &often];
+        assert_eq!(chosen(&rows, None), "often");
+        assert_eq!(chosen(&rows, Some("seldom")), "seldom");
+        assert_eq!(chosen(&rows[..1], None), "seldom", "its prediction says why there is none");
+    }
+
+    #[test]
     fn locks_of_one_site_are_a_group_whose_think_time_is_between_any_of_them() {
         // A thread goes round four shards, with 500 ns of work after each section of 100 ns.
         let shards: Vec<_> = (0..4).map(|_| row("shard", 2, 50, 4.0 * 600.0 - 100.0)).collect();

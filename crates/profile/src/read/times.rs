@@ -138,18 +138,20 @@ impl Ticks {
         let own_ticks = shortest.unwrap_or(own_ticks).min(own_ticks);
         let own = (self.count as f64 * own_ticks).min(self.sum as f64);
         let net = self.sum as f64 - own;
-        let buckets = self.buckets.iter().map(|(&i, &count)| Bucket {
-            from_ns: (lower_bound(i) as f64 - own_ticks).max(0.0) * ns_per_tick,
-            to_ns: (lower_bound(i + 1) as f64 - own_ticks).max(0.0) * ns_per_tick,
-            count,
-        });
-        Times {
-            count: self.count,
-            total_ns: net * ns_per_tick,
-            own_ns: own * ns_per_tick,
-            hidden,
-            buckets: buckets.collect(),
+        let mut buckets: Vec<Bucket> = Vec::new();
+        for (&i, &count) in &self.buckets {
+            let left_ns = |ticks: u64| (ticks as f64 - own_ticks).max(0.0) * ns_per_tick;
+            let bucket =
+                Bucket { from_ns: left_ns(lower_bound(i)), to_ns: left_ns(lower_bound(i + 1)), count };
+            match buckets.last_mut() {
+                // Recording took all of the last bucket, whose durations are the shortest of this one.
+                Some(last) if last.to_ns == 0.0 => {
+                    *last = Bucket { count: last.count.saturating_add(count), ..bucket };
+                }
+                _ => buckets.push(bucket),
+            }
         }
+        Times { count: self.count, total_ns: net * ns_per_tick, own_ns: own * ns_per_tick, hidden, buckets }
     }
 }
 
@@ -194,6 +196,17 @@ mod tests {
         sums.add(1, 100, std::iter::once((bucket(100), 1)));
         let shifted = sums.finish(1.0, 30.0, None).buckets[0];
         assert!(shifted.from_ns <= 70.0 && 70.0 < shifted.to_ns, "{shifted:?}");
+    }
+
+    #[test]
+    fn a_bucket_that_recording_took_all_of_is_part_of_the_next() {
+        let mut sums = Ticks::NONE;
+        for ticks in [10, 20, 40] {
+            sums.add(1, ticks, std::iter::once((bucket(ticks), 1)));
+        }
+        let times = sums.finish(1.0, lower_bound(bucket(20) + 1) as f64, None);
+        assert!(times.buckets.iter().all(|bucket| bucket.from_ns < bucket.to_ns), "{:?}", times.buckets);
+        assert_eq!(times.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [3]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! The section "Flags" of CONTRIBUTING.md says which flag takes which.
 
-use lab::placement::Placement;
+use session::placement::Placement;
 use std::time::Duration;
 
 /// Nothing lasts longer, so that no arithmetic with durations overflows.

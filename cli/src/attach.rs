@@ -2,7 +2,7 @@
 
 use crate::arguments::{duration_between, size_between};
 use crate::interrupt;
-use lab::attach::{Attach, Attached, End};
+use launch::attach::{Attach, Attached, End};
 use profile::Options;
 use profile::session::Overwrite;
 use report::{Screen, lock_table};

@@ -10,17 +10,15 @@ use args::{
     Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
     Semaphore, Throughput,
 };
+use bench::document::{self, Benchmarks, Document};
+use bench::timing::shown_duration;
+use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, semaphore, throughput};
 use clap::Parser as _;
-use lab::bench::document::{self, Benchmarks, Document};
-use lab::bench::timing::shown_duration;
-use lab::bench::{
-    Bench, Findings, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore,
-    throughput,
-};
-use lab::ensure_usage;
-use lab::output_file::OutputFile;
-use lab::usage::UsageError;
+use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
+use session::ensure_usage;
+use session::output_file::OutputFile;
+use session::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use lab::calibrate::{Calibration, Cores, file_text};
-use lab::noise::{Noise, Watch};
+use compare::calibrate::{Calibration, Cores, file_text};
 use report::Screen;
+use session::noise::{Noise, Watch};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { output, json } = args;
     let to_stdout = output.as_deref() == Some(Path::new("-"));
-    lab::ensure_usage!(
+    session::ensure_usage!(
         !(to_stdout && json),
         "both --json and the machine file would go to standard output; drop one"
     );

@@ -5,19 +5,19 @@ use anyhow::Context as _;
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use lab::check::clients::Client;
-use lab::check::mutants::{self, Mutant, Wanted};
-use lab::check::plan::{self, Limits, Verdict};
-use lab::check::{CheckedLock, Options, page, verification};
-use lab::ensure_usage;
-use lab::output_file::OutputFile;
-use lab::usage::UsageError;
 use locks::catalogue::{self, ELIDED, LOCKS, Lock};
 use rayon::prelude::*;
 use report::{Cell, Column, Screen, Table};
+use session::ensure_usage;
+use session::output_file::OutputFile;
+use session::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use verify::check::clients::Client;
+use verify::check::mutants::{self, Mutant, Wanted};
+use verify::check::plan::{self, Limits, Verdict};
+use verify::check::{CheckedLock, Options, page, verification};
 
 /// Run a lock in every execution that a memory model allows.
 ///

@@ -1,9 +1,9 @@
 //! `contend diff`: what grew between two profiles.
 
 use crate::output::{self, own_command_line};
-use lab::output_file::OutputFile;
 use profile::{Diff, Options, Profile};
 use report::{Screen, differences};
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! How a command ends that was interrupted: what is finished is printed, marked as cut short.
 
-pub(crate) use lab::interrupt::{came, keep};
+pub(crate) use session::interrupt::{came, keep};
 
 use report::Screen;
 use std::process::ExitCode;

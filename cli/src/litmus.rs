@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use checker::Model;
 use checker::litmus::Limits;
-use lab::litmus::{Expected, Job, Summary, error_json, explain, files};
 use report::Screen;
 use report::text::printable;
 use serde_json::json;
+use verify::litmus::{Expected, Job, Summary, error_json, explain, files};
 
 use crate::arguments;
 

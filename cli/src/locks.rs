@@ -1,6 +1,6 @@
 //! `contend locks`: what there is, one line each, the name first.
 
-use lab::launch::{GLIBC, support};
+use launch::{GLIBC, support};
 use locks::catalogue::{ELIDED, LOCKS, Lock};
 use pthread::object::ObjectKind;
 use pthread::support::Ability;

@@ -1,8 +1,8 @@
 //! `contend machines`, and machine files by name.
 
 use anyhow::Context as _;
-use lab::names;
 use report::{Cell, Column, Screen, Table};
+use session::names;
 use std::path::Path;
 use std::process::ExitCode;
 use topology::carried::{self, CARRIED, THIS, TYPICAL, this_path};

@@ -34,8 +34,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 /// The preload library, as the build script left it.
-static PRELOAD: lab::launch::Library =
-    lab::launch::Library(include_bytes!(concat!(env!("OUT_DIR"), "/libcontend_preload.so")));
+static PRELOAD: launch::Library =
+    launch::Library(include_bytes!(concat!(env!("OUT_DIR"), "/libcontend_preload.so")));
 
 /// Find the locks that will make a program collapse on more cores, say at how many and why, and swap them without
 /// recompiling.
@@ -108,17 +108,17 @@ fn main() -> ExitCode {
         // Standard error may be a full disk.
         let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
         let _ = std::io::stderr().write_all(line.as_bytes());
-        if error.is::<lab::usage::UsageError>() {
+        if error.is::<session::usage::UsageError>() {
             return ExitCode::from(2); // as clap has it for every other wrong argument
         }
-        let not_started = error.downcast_ref::<lab::launch::program::NotStarted>();
-        not_started.map_or(ExitCode::FAILURE, lab::launch::program::NotStarted::exit_code)
+        let not_started = error.downcast_ref::<launch::program::NotStarted>();
+        not_started.map_or(ExitCode::FAILURE, launch::program::NotStarted::exit_code)
     })
 }
 
 /// Ends the command quietly when its reader goes away, as in `contend machines | head`.
 fn die_of_closed_pipes() {
-    lab::signals::reset(libc::SIGPIPE);
+    session::signals::reset(libc::SIGPIPE);
 }
 
 /// Makes an error of what `println!` panics with where standard output takes no more, as on a full disk: every command

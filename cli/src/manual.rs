@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
-use lab::launch::GLIBC;
+use launch::GLIBC;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

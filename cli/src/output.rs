@@ -1,9 +1,9 @@
 //! Standard output, which may be a full disk.
 
 use anyhow::Context as _;
-use lab::output_file::OutputFile;
 use report::text::printable;
 use serde::Serialize;
+use session::output_file::OutputFile;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};
 

@@ -2,8 +2,8 @@
 
 use crate::PRELOAD;
 use crate::arguments::size_between;
-use lab::launch::record::{KernelScope, Record, Recorded};
-use lab::launch::supervise::{exit_code, fail_writes_past_the_limit};
+use launch::record::{KernelScope, Record, Recorded};
+use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
 use profile::session::Overwrite;
 use regex::bytes::Regex;

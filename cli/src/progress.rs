@@ -1,9 +1,9 @@
 //! Progress bars and warnings on standard error.
 
+use bench::timing::shown_duration;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::bench::timing::shown_duration;
-use lab::progress::{Progress, Steps, Work};
 use report::Screen;
+use session::progress::{Progress, Steps, Work};
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,10 +3,10 @@
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
-use lab::output_file::OutputFile;
 use profile::read::{Sample, to_folded, to_otel, to_pprof};
 use profile::{Options, Profile};
 use report::{Screen, lock_table};
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

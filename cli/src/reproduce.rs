@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Recompute a figure of "Non-scalable locks are dangerous" (2012) and compare it with what is published.
 ///
-/// The published numbers travel inside the command (data/published). They have faults; those that bear on a figure are
+/// The published numbers travel inside the command (research/papers/published). They have faults; those that bear on a figure are
 /// named under it. One number is fitted, c, what one more waiter costs on the paper's machine, to one published row;
 /// everything else follows from the model.
 #[derive(Debug, clap::Args)]
@@ -123,7 +123,7 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn write_svgs(reproduction: &Reproduction, directory: &Path, name: &str) -> anyhow::Result<()> {
-    lab::ensure_usage!(
+    session::ensure_usage!(
         !reproduction.plots.is_empty(),
         "{name} is a table: it has no curves for --svg to draw"
     );

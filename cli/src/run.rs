@@ -2,9 +2,9 @@
 
 use crate::PRELOAD;
 use anyhow::Context as _;
-use lab::launch::supervise::{Supervised, end_as, leave_streams_to_program};
-use lab::launch::unreached::Lookout;
-use lab::launch::{Launch, Swapped, Swaps, parse_site};
+use launch::supervise::{Supervised, end_as, leave_streams_to_program};
+use launch::unreached::Lookout;
+use launch::{Launch, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
 use std::ffi::OsString;
@@ -76,7 +76,7 @@ fn sites(text: &str) -> Result<Sites, String> {
 /// The sites of all lists, as long as the preload library has space for them.
 fn all_sites(lists: Vec<Sites>) -> anyhow::Result<Vec<(String, String)>> {
     let sites: Vec<_> = lists.into_iter().flat_map(|Sites(sites)| sites).collect();
-    lab::ensure_usage!(
+    session::ensure_usage!(
         sites.len() <= LIMIT,
         "--only takes up to {LIMIT} sites, and is given {}",
         sites.len()
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(all_sites(vec![list(LIMIT)]).unwrap().len(), LIMIT);
         for too_many in [vec![list(LIMIT + 1)], vec![list(LIMIT - 1), list(2)]] {
             let error = all_sites(too_many).unwrap_err();
-            assert!(error.is::<lab::usage::UsageError>(), "{error}");
+            assert!(error.is::<session::usage::UsageError>(), "{error}");
         }
     }
 }

@@ -4,13 +4,13 @@ use crate::arguments::{Numbers, PlacementName, Section, Span, duration_between};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
 use anyhow::Context as _;
-use lab::names;
-use lab::simulate::{
-    Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
-};
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Plot, Screen};
+use session::names;
+use simulate::{
+    Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
+};
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -11,9 +11,9 @@ mod view;
 
 use crate::arguments::duration_between;
 use anyhow::Context as _;
-use lab::usage::UsageError;
 use profile::read::live::Watch;
 use profile::read::running;
+use session::usage::UsageError;
 use sort::Sort;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;

@@ -7,14 +7,14 @@ use crate::machines;
 use crate::output::{own_command_line, write_page};
 use crate::progress::BARS;
 use anyhow::Context as _;
+use compare::statistics::Better;
 use forecast::validate::{
     Evidence, Program, Setting, Throughput, Validated, check_folders, goals, page, read_list, validate,
 };
-use lab::compare::statistics::Better;
-use lab::ensure_usage;
-use lab::output_file::OutputFile;
 use regex::Regex;
 use report::{Screen, text};
+use session::ensure_usage;
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -105,7 +105,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let programs = programs(args)?;
     for lock in &args.locks {
-        lab::names::lock(lock).map_err(lab::usage::UsageError::new)?;
+        session::names::lock(lock).map_err(session::usage::UsageError::new)?;
     }
     let mut threads = Numbers::all(&args.threads);
     threads.push(1);
@@ -129,12 +129,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         evidence,
     };
-    lab::interrupt::keep();
+    session::interrupt::keep();
     let screen = Screen::stdout();
     let mut all: Vec<Validated> = Vec::new();
     for program in &programs {
         let one = validate(program, &setting, &BARS)?;
-        if lab::interrupt::came() {
+        if session::interrupt::came() {
             break;
         }
         if !args.json {
@@ -187,7 +187,7 @@ fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
     };
     let name = args.command[0].rsplit('/').next().unwrap_or_default();
     let program = Program::new(name, args.command.clone(), throughput, args.per_thread);
-    program.map(|one| vec![one]).map_err(|error| lab::usage::UsageError::new(error.to_string()).into())
+    program.map(|one| vec![one]).map_err(|error| session::usage::UsageError::new(error.to_string()).into())
 }
 
 fn shown(one: &Validated, screen: Screen) -> String {

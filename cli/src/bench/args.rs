@@ -1,12 +1,11 @@
-//! The arguments of the benchmarks, and what they mean to the lab.
+//! The arguments of the benchmarks, and what they mean to the benchmarks and loads.
 
 use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, percent};
 use crate::machines;
+use bench::{Bench, cacheline, cost, pair, ping_pong, regimes, semaphore, throughput};
 use clap::ValueEnum;
-use lab::bench::{
-    Bench, aim7, cacheline, cost, exim, futex, kernel, pair, ping_pong, regimes, semaphore, throughput,
-};
-use lab::ensure_usage;
+use loads::{aim7, exim, futex, kernel};
+use session::ensure_usage;
 use simulator::Hardware;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,8 +43,8 @@ pub(crate) struct Output {
 }
 
 impl Common {
-    fn options(&self) -> lab::bench::Common {
-        lab::bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.time_limit }
+    fn options(&self) -> bench::Common {
+        bench::Common { lock: self.lock.clone(), runs: self.runs, limit: self.time_limit }
     }
 }
 

@@ -26,7 +26,7 @@ impl Taken {
         );
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
             // SAFETY: the handler sets a flag.
-            unsafe { lab::signals::handle(signal, stop) };
+            unsafe { session::signals::handle(signal, stop) };
         }
         let taken = ratatui::try_init();
         if taken.is_err() {

@@ -16,6 +16,7 @@
 
 pub mod axis;
 pub mod format;
+pub mod text;
 
 pub use format::FormatError;
 

@@ -128,7 +128,7 @@ const BOTH_MEET: f64 = 0.1;
 /// The engine that lies nearer to what was measured of this lock past one core, if anything was.
 fn nearer_to_measured(named: &Named, run: &Run, lock: &LockPrediction) -> Option<(Engine, String)> {
     let of_lock = |curve: &&Curve| {
-        if named.as_it_is { curve.lock == lab::launch::GLIBC } else { curve.lock == named.name }
+        if named.as_it_is { curve.lock == launch::GLIBC } else { curve.lock == named.name }
     };
     let measured = lock.measured.iter().map(|measured| &measured.curve).find(of_lock);
     let mut points: Vec<(u32, f64)> = measured

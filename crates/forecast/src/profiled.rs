@@ -1,11 +1,11 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
-use lab::{ensure_usage, names};
 use model::{Family, Mean, Observed, Parameters};
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
 use report::text;
+use session::{ensure_usage, names};
 use std::path::Path;
 use topology::Range;
 

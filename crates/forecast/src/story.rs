@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, bail};
 use curve::{Curve, Series};
-use lab::names;
-use lab::noise::Noise;
 use report::{Spread, text};
 use serde_json::Value;
+use session::names;
+use session::noise::Noise;
 
 /// Reads the name of a lock that can stand in for the demo program's.
 ///

@@ -23,9 +23,7 @@ pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
 
 use crate::{Alternative, Conflicts};
 use curve::{Curve, Point, Provenance, Unit};
-use lab::launch::support;
-use lab::progress::{Progress, Work};
-use lab::simulate::patient::{Patient, with_beds};
+use launch::support;
 use locks::catalogue;
 use model::{End, Verdict, predict::judge};
 use profile::{LockKind, ObjectKind};
@@ -33,6 +31,8 @@ use program::{Load, Outcome, Span};
 use rayon::prelude::*;
 use report::{Cell, Column, Spread, Table, text};
 use serde::Serialize;
+use session::progress::{Progress, Work};
+use simulate::patient::{Patient, with_beds};
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
 use topology::MachineFile;
 use topology::machine_file::{Coherence, Figure};
@@ -624,10 +624,10 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
 mod tests {
     use super::*;
     use crate::profiled::{Group, observed};
-    use lab::progress::Unwatched;
-    use lab::simulate::{Setup, SimulatedRun, sweep};
     use model::Parameters;
     use profile::{LockRow, Times, Usage};
+    use session::progress::Unwatched;
+    use simulate::{Setup, SimulatedRun, sweep};
     use topology::carried;
 
     fn workload() -> &'static workloads::Workload {

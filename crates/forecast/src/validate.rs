@@ -16,18 +16,18 @@ use crate::profiled::Group;
 use crate::twin::{self, Blueprint, Plan, Stage, errors};
 use crate::{Alternative, profiled};
 use anyhow::Context as _;
+use compare::calibrate::{Cores, Placement};
+use compare::rounds::{LockRuns, measure};
+use compare::{swaps, trial};
 use curve::{Curve, Point, Provenance, Unit};
 use kept::{Measured, profile_file};
-use lab::calibrate::{Cores, Placement};
-use lab::compare::rounds::{LockRuns, measure};
-use lab::compare::{swaps, trial};
-use lab::launch::{GLIBC, Launch, Library, Swapped};
-use lab::noise::{Noise, Watch};
-use lab::progress::{Progress, Work};
+use launch::{GLIBC, Launch, Library, Swapped};
 use model::{End, Parameters, Variant, predict};
 use profile::tally::SharedTally;
 use profile::{LockTable, Profile};
 use serde::Serialize;
+use session::noise::{Noise, Watch};
+use session::progress::{Progress, Work};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -148,7 +148,7 @@ pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -
             kept::forget(&folder)?;
             let measured = profile_and_measure(program, setting, &folder, progress)?;
             if let (Evidence::KeptIn(_), Ok(measured), false) =
-                (&setting.evidence, &measured, lab::interrupt::came())
+                (&setting.evidence, &measured, session::interrupt::came())
             {
                 measured.write(&folder)?;
             }
@@ -237,7 +237,7 @@ fn record(
     let mut command = Command::new(&setting.contend);
     command.args(["profile", "--quiet", "--output"]).arg(&file).arg("--").args(program.words(threads));
     let trial = trial::run(command, setting.time_limit)?;
-    if trial.end != lab::compare::rounds::End::Exited(0) {
+    if trial.end != compare::rounds::End::Exited(0) {
         let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         return Ok(Some(format!("it failed while it was profiled ({:?}): {}", trial.end, last.trim())));
     }
@@ -257,7 +257,7 @@ fn cores_used(program: &Program, setting: &Setting) -> anyhow::Result<Option<f64
     let Ok(trial) = trial::run(launch(&words, setting)?.command()?, setting.time_limit) else {
         return Ok(None);
     };
-    let done = trial.end == lab::compare::rounds::End::Exited(0) && !trial.elapsed.is_zero();
+    let done = trial.end == compare::rounds::End::Exited(0) && !trial.elapsed.is_zero();
     Ok(done.then(|| trial.cpu.as_secs_f64() / trial.elapsed.as_secs_f64()))
 }
 
@@ -403,7 +403,7 @@ fn measured(
             trial
         };
         steps.done();
-        Ok((!lab::interrupt::came()).then_some(trial))
+        Ok((!session::interrupt::came()).then_some(trial))
     })?;
     drop(steps);
     // The load at the start is that of the program before; who else runs meanwhile is measured.

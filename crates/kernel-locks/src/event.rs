@@ -138,12 +138,12 @@ impl Layout {
 /// Puts the events of several cores in order: each core's buffer is in order itself, and a thread may begin to wait on one and
 /// end on another.
 #[derive(Debug)]
-pub(crate) struct Reorder<E> {
+pub struct Reorder<E> {
     held: Vec<E>,
 }
 
 /// What happened at a time.
-pub(crate) trait Timed {
+pub trait Timed {
     /// When, ns.
     fn time_ns(&self) -> u64;
 }
@@ -161,12 +161,13 @@ impl<E> Default for Reorder<E> {
 }
 
 impl<E: Timed> Reorder<E> {
-    pub(crate) fn push(&mut self, event: E) {
+    /// Keeps an event until it is in order.
+    pub fn push(&mut self, event: E) {
         self.held.push(event);
     }
 
     /// The events up to a time, earliest first. To be called when nothing earlier can come any more.
-    pub(crate) fn until(&mut self, time_ns: u64) -> std::vec::Drain<'_, E> {
+    pub fn until(&mut self, time_ns: u64) -> std::vec::Drain<'_, E> {
         // Stable, so that two events of one core at one time stay as they were.
         self.held.sort_by_key(E::time_ns);
         let end = self.held.partition_point(|event| event.time_ns() <= time_ns);
@@ -177,9 +178,9 @@ impl<E: Timed> Reorder<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::tests::sample;
+    use crate::made::sample;
+    use crate::made::write_format;
     use crate::records::{Record, Records};
-    use crate::tracepoint::tests::write_format;
 
     /// The layout of Linux 6.1 to 6.18, but for the lock's address in the end.
     fn layout(directory: &std::path::Path) -> Result<Layout, Missing> {

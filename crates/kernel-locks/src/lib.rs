@@ -7,16 +7,13 @@
 //!
 //! Kernels that have `lock:contended_release` (patches of 2026) tell the releases that end waits, too, with the stack that released.
 //!
-//! Of a process that runs already, [`FutexWatch`] tells the calls of futex(2) in the same way, with the top of the user's stack, and
-//! [`FutexWaits`] makes waits of them.
-//!
 //! An uncontended acquisition meets no tracepoint, so that it costs nothing and is not counted; how long a lock was held is
 //! not told either. A lock that spins before it reports the wait hides the waits that end while it spins: a writer's of an
 //! rw_semaphore.
 
 pub mod event;
-pub mod futex;
-pub mod futex_waits;
+#[cfg(any(test, feature = "made"))]
+pub mod made;
 pub mod missing;
 pub mod records;
 pub mod ring;
@@ -25,8 +22,6 @@ pub mod tracepoint;
 pub mod waits;
 pub mod watch;
 
-pub use futex::FutexWatch;
-pub use futex_waits::{FutexWait, FutexWaits};
 pub use missing::Missing;
 pub use symbols::Symbols;
 pub use waits::Wait;

@@ -86,7 +86,7 @@ fn since(tracepoint: &str) -> &'static str {
 
 impl Missing {
     /// What a refused perf_event_open means.
-    pub(crate) fn by(source: io::Error) -> Self {
+    pub fn by(source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
                 let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();

@@ -3,14 +3,14 @@
 use perf_event_open_sys::bindings;
 
 /// What each sample holds, in the order in which it lies there. [`Sample`] reads exactly this, and keeps what follows it.
-pub(crate) const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_TID
+pub const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_TID
     | bindings::PERF_SAMPLE_TIME
     | bindings::PERF_SAMPLE_CPU
     | bindings::PERF_SAMPLE_CALLCHAIN
     | bindings::PERF_SAMPLE_RAW) as u64;
 
 /// A type and flags and the length come before everything else.
-const HEADER: usize = 8;
+pub(crate) const HEADER: usize = 8;
 
 /// With `sample_id_all`, what ends a record that is no sample: process and thread, time, core.
 const TRAILER: usize = 24;
@@ -107,10 +107,11 @@ fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
 }
 
 /// Takes bytes from the front.
-pub(crate) struct Cursor<'b>(pub(crate) &'b [u8]);
+pub struct Cursor<'b>(pub &'b [u8]);
 
 impl<'b> Cursor<'b> {
-    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
+    /// The next `count` bytes, if there are so many.
+    pub fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
         let (front, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(front)
@@ -120,7 +121,8 @@ impl<'b> Cursor<'b> {
         Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    /// The next eight bytes as a number.
+    pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
@@ -135,37 +137,10 @@ impl<'b> Cursor<'b> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
-    fn record(what: u32, body: &[u8]) -> Vec<u8> {
-        let length = (HEADER + body.len()) as u32;
-        [&what.to_le_bytes(), &(length << 16 | 2).to_le_bytes(), body].concat()
-    }
-
-    /// A sample as the kernel writes it.
-    pub(crate) fn sample(tid: u32, time_ns: u64, cpu: u32, chain: &[u64], raw: &[u8]) -> Vec<u8> {
-        let mut body = [77_u32.to_le_bytes(), tid.to_le_bytes()].concat();
-        body.extend(time_ns.to_le_bytes());
-        body.extend([cpu, 0].map(u32::to_le_bytes).concat());
-        body.extend((chain.len() as u64).to_le_bytes());
-        chain.iter().for_each(|word| body.extend(word.to_le_bytes()));
-        body.extend((raw.len() as u32).to_le_bytes());
-        body.extend(raw);
-        record(bindings::PERF_RECORD_SAMPLE, &body)
-    }
-
-    pub(crate) fn lost(count: u64) -> Vec<u8> {
-        record(bindings::PERF_RECORD_LOST, &[9, count].map(u64::to_le_bytes).concat())
-    }
-
-    /// That thread 8 has begun another program.
-    pub(crate) fn exec(time_ns: u64) -> Vec<u8> {
-        let body = [&[0; 8][..], b"another\0", &[0; 8], &time_ns.to_le_bytes(), &[0; 8]].concat();
-        let mut bytes = record(bindings::PERF_RECORD_COMM, &body);
-        bytes[4..6].copy_from_slice(&(bindings::PERF_RECORD_MISC_COMM_EXEC as u16).to_le_bytes());
-        bytes
-    }
+    use crate::made::{exec, lost, record, sample};
 
     #[test]
     fn samples_and_losses_come_out_as_they_went_in() {

@@ -73,7 +73,7 @@ unsafe fn copy_out(ring: *const u8, length: usize, tail: u64, head: u64, into: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::tests::{lost, sample};
+    use crate::made::{lost, sample};
     use crate::records::{Record, Records};
 
     /// Writes records into a ring from a position on, as the kernel does, and reads them back.

@@ -29,7 +29,7 @@ impl Tracefs {
     /// # Errors
     ///
     /// [`Missing`]: no tracefs, not readable, or no such tracepoint.
-    pub(crate) fn tracepoint(&self, name: &'static str) -> Result<(Tracepoint, PathBuf), Missing> {
+    pub fn tracepoint(&self, name: &'static str) -> Result<(Tracepoint, PathBuf), Missing> {
         let path = self.0.join("events").join(name.replacen(':', "/", 1)).join("format");
         let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound if self.0.join("events").exists() => Missing::Tracepoint(name),
@@ -116,17 +116,8 @@ impl Field {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Writes what tracefs says of an event: its number, and its own fields behind the common one.
-    pub(crate) fn write_format(tracefs: &Path, event: &str, id: u32, fields: &str) {
-        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
-        let directory = tracefs.join("events").join(event);
-        std::fs::create_dir_all(&directory).unwrap();
-        let format = format!("name: {event}\nID: {id}\nformat:\n{common}{fields}");
-        std::fs::write(directory.join("format"), format).unwrap();
-    }
 
     const BEGIN: &str = "name: contention_begin
 ID: 408

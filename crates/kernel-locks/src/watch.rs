@@ -201,7 +201,8 @@ impl Watch {
     }
 }
 
-pub(crate) fn ring_bytes(cores: usize, largest: usize) -> usize {
+/// How many bytes the ring buffer of each core gets, of a bounded sum; `largest` at most.
+pub fn ring_bytes(cores: usize, largest: usize) -> usize {
     (ALL_RINGS / cores).next_power_of_two().clamp(LEAST_RING, largest)
 }
 
@@ -237,7 +238,11 @@ fn open(id: u64, scope: Scope, core: usize, ring_bytes: usize, with_stack: bool)
 }
 
 /// Opens an event of a thread (0: the calling one, -1: all) on a core.
-pub(crate) fn call(
+///
+/// # Errors
+///
+/// The kernel refuses the event.
+pub fn call(
     attributes: &mut bindings::perf_event_attr,
     process: libc::pid_t,
     core: usize,
@@ -249,12 +254,17 @@ pub(crate) fn call(
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+/// The result of a system call, or its error.
+///
+/// # Errors
+///
+/// The call failed.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// How many samples of an event found no space; 0 where the kernel does not tell.
-pub(crate) fn lost_by(event: &OwnedFd) -> u64 {
+pub fn lost_by(event: &OwnedFd) -> u64 {
     let mut words = [0; 16];
     match rustix::io::read(event, &mut words) {
         Ok(16) => u64::from_ne_bytes(words[8..].try_into().expect("eight of sixteen")),
@@ -262,7 +272,8 @@ pub(crate) fn lost_by(event: &OwnedFd) -> u64 {
     }
 }
 
-pub(crate) fn now_ns() -> u64 {
+/// The time of the clock that events are stamped with, in nanoseconds.
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

@@ -31,6 +31,7 @@ pub mod ranges;
 pub mod screen;
 pub mod table;
 
+pub use curve::text;
 pub use every_screen::every_screen;
 pub use map::CellMap;
 pub use page::Page;
@@ -38,4 +39,3 @@ pub use plot::{IncomparableUnits, Plot};
 pub use ranges::{Better, RangePlot};
 pub use screen::Screen;
 pub use table::{Cell, Column, Spread, Table};
-pub use text;

@@ -7,9 +7,9 @@ use crate::case::Case;
 use crate::change::{self, Alternative, Change};
 use curve::Curve;
 use curve::axis::{CoresAxis, value_ticks};
+use curve::text::{prefixed, short};
 use model::{ModelError, Prediction, Verdict, predict};
 use serde::{Deserialize, Serialize};
-use text::{prefixed, short};
 
 /// More cores than this would not follow a slider at once.
 const MOST_CORES: u32 = 1_024;

@@ -1,11 +1,11 @@
 //! One lock of a program on a machine, and what changes give there by the Markov chain.
 
 use crate::change::Change;
+use curve::text::short;
 use curve::{Curve, Point, Provenance, Unit};
 use model::{End, Family, LockModel, ModelError, Parameters, Prediction, Variant, predict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use text::short;
 use topology::Range;
 use topology::machine_file::Costs;
 

@@ -1,8 +1,8 @@
 //! Changes to a program, as `--what-if` writes them.
 
+use curve::text::{printable, short};
 use model::{Family, Parameters};
 use serde::{Deserialize, Serialize};
-use text::{printable, short};
 use topology::Range;
 
 /// What sections that run as transactions do to each other. A profile does not tell, so that both ends are predicted.

@@ -153,13 +153,13 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "fops",
         summary: "open and close one file: a directory entry's lock and count, 4 times an operation",
-        source: "fig. 3; 450 and 852 cycles read per operation (see fault 2 in data/published/README.md)",
+        source: "fig. 3; 450 and 852 cycles read per operation (see fault 2 in research/papers/published/README.md)",
         body: benchmark(503, 4, 92, 0, true),
     },
     Workload {
         name: "fops-per-acquire",
         summary: "fops with the other reading of its section's growth: two more lines an acquisition",
-        source: "fig. 3; 450 and 852 cycles read per acquisition (see fault 2 in data/published/README.md)",
+        source: "fig. 3; 450 and 852 cycles read per acquisition (see fault 2 in research/papers/published/README.md)",
         body: benchmark(503, 4, 92, 2, true),
     },
     Workload {
@@ -171,7 +171,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "pfind",
         summary: "search files: a page cache's lock, beside the tree that it guards, 5,000 cycles an acquisition",
-        source: "fig. 3 with the acquisitions corrected (see fault 1 in data/published/README.md); the tree's root lies beside the lock (Linux 2.6.39, recalled), a node elsewhere",
+        source: "fig. 3 with the acquisitions corrected (see fault 1 in research/papers/published/README.md); the tree's root lies beside the lock (Linux 2.6.39, recalled), a node elsewhere",
         body: benchmark(5_000, 1, 350, 1, true),
     },
     Workload {

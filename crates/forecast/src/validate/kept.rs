@@ -3,11 +3,11 @@
 
 use super::{Program, Setting, Throughput};
 use anyhow::{Context as _, bail, ensure};
+use compare::calibrate::Placement;
 use curve::Point;
-use lab::calibrate::Placement;
-use lab::noise::Noise;
-use lab::output_file::OutputFile;
 use serde::{Deserialize, Serialize};
+use session::noise::Noise;
+use session::output_file::OutputFile;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use topology::MachineFile;
@@ -160,7 +160,7 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::calibrate::Placement;
+    use compare::calibrate::Placement;
     use topology::carried;
 
     fn program(name: &str, command: &str) -> Program {

@@ -2,10 +2,10 @@
 
 use crate::profiled::share_in_use;
 use anyhow::{Context as _, ensure};
-use lab::compare::rounds::{End, Metric};
-use lab::compare::statistics::Better;
-use lab::compare::trial;
-use lab::gate::THREADS;
+use compare::gate::THREADS;
+use compare::rounds::{End, Metric};
+use compare::statistics::Better;
+use compare::trial;
 use profile::LockRow;
 use profile::read::TableHeader;
 use regex::Regex;

@@ -117,7 +117,7 @@ pub fn page(all: &[Validated], made_by: &str) -> String {
         }
         let _ = writeln!(page, "Hot lock: `{}`.\n", cell(&one.site));
         page += "| lock | threads | predicted | measured | error |\n|---|--:|--:|--:|--:|\n";
-        for row in one.rows.iter().filter(|row| row.threads > 1 || row.lock == lab::launch::GLIBC) {
+        for row in one.rows.iter().filter(|row| row.threads > 1 || row.lock == launch::GLIBC) {
             let Validation { lock, threads, predicted, measured, .. } = row;
             let error = row.error().map_or(String::new(), percent);
             let _ = writeln!(

@@ -1,0 +1,153 @@
+//! One run in a child process, which can be ended when it takes too long.
+//!
+//! A lock that spins and serves in order may take minutes with more threads than cores, and one that is wrong may never end. A
+//! thread cannot be ended from outside, a process can. The child is a fork of the command, so that all locks are measured in
+//! the same program at the same addresses.
+
+use launch::supervise::die_with_parent;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use serde::{Serialize, de::DeserializeOwned};
+use std::io::{self, PipeReader, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+use workloads::client::Wrong;
+
+/// The exit code of a child that panicked, as Rust's own programs have it.
+const PANICKED: i32 = 101;
+
+/// What the failure of a run that took too long begins with.
+pub(super) const OVER: &str = "over ";
+
+/// The longest answer that is taken from a child.
+const ANSWER_BYTES: u64 = 1 << 20;
+
+/// Measures a lock in a child process; none where there was nothing to measure.
+///
+/// # Errors
+///
+/// What a row of a table says: a wrong result, `over 3 s`, or how else the child ended.
+pub(super) fn measured<T: Serialize + DeserializeOwned>(
+    limit: Duration,
+    measure: impl FnOnce() -> Option<Result<T, Wrong>>,
+) -> Option<Result<T, String>> {
+    let answer =
+        within(limit, || measure().map(|result| result.map_err(|wrong| format!("wrong result: {wrong}"))));
+    answer.unwrap_or_else(|failure| Some(Err(failure)))
+}
+
+/// Runs the body in a child process, which is killed at the limit.
+///
+/// # Errors
+///
+/// `over 3 s` at the limit; else how the child ended without an answer.
+fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, String> {
+    let failed = |what: &str, error: io::Error| format!("{what}: {error}");
+    let (reader, writer) = io::pipe().map_err(|error| failed("no pipe to a child process", error))?;
+    // SAFETY: the child runs the body, which allocates, starts threads and locks locks of its own; the C library keeps all
+    // of that usable in the child. The command has no other thread while it measures.
+    match unsafe { libc::fork() } {
+        -1 => Err(failed("no child process", io::Error::last_os_error())),
+        0 => {
+            drop(reader);
+            answer(writer, body)
+        }
+        child => {
+            drop(writer);
+            let answer = read_until(reader, Instant::now() + limit);
+            let status = Pid::from_raw(child).and_then(end);
+            match answer.map_err(|error| failed("cannot read from a child process", error))? {
+                None => Err(format!("{OVER}{} s", limit.as_secs_f64())),
+                Some(bytes) => serde_json::from_slice(&bytes).map_err(|_| shown(status)),
+            }
+        }
+    }
+}
+
+/// The child: runs the body, writes what it gave and ends without running anything of the parent's.
+fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) -> ! {
+    // When the parent is killed, nobody is left who would end a lock that spins for ever.
+    let _ = die_with_parent();
+    let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&body())));
+    let code = match given {
+        Ok(Ok(bytes)) if writer.write_all(&bytes).is_ok() => 0,
+        _ => PANICKED,
+    };
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// What is written until the other end closes; none at the deadline.
+fn read_until(mut reader: PipeReader, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let mut watched = [PollFd::new(&reader, PollFlags::IN)];
+        let left = Timespec::try_from(left).ok();
+        if poll(&mut watched, left.as_ref()).is_ok_and(|ready| ready > 0) {
+            let mut some = [0; 4096];
+            match reader.read(&mut some)? {
+                0 => return Ok(Some(bytes)),
+                _ if bytes.len() as u64 > ANSWER_BYTES => return Err(io::Error::other("it is too long")),
+                count => bytes.extend_from_slice(&some[..count]),
+            }
+        }
+    }
+}
+
+/// Kills the child, if it still runs, and takes note of its end; none if somebody else has taken note of it.
+fn end(child: Pid) -> Option<WaitStatus> {
+    let _ = kill_process(child, Signal::KILL);
+    loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Err(Errno::INTR) => {}
+            ended => return ended.ok().flatten().map(|(_, status)| status),
+        }
+    }
+}
+
+/// How a child ended that gave no answer.
+fn shown(status: Option<WaitStatus>) -> String {
+    let code = status.and_then(WaitStatus::exit_status);
+    match (code, status.and_then(WaitStatus::terminating_signal)) {
+        (Some(PANICKED), _) => "its run panicked (the message is above)".into(),
+        (Some(code), _) => format!("its run ended with status {code} and no answer"),
+        (None, Some(signal)) => format!("its run was ended by signal {signal}"),
+        (None, None) => "its run ended without an answer".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_answer_comes_through_whole() {
+        let numbers: Vec<u64> = (0..20_000).collect();
+        assert_eq!(within(LONG, || numbers.clone()), Ok(numbers));
+    }
+
+    #[test]
+    fn a_run_that_never_ends_is_over_its_limit() {
+        let never = || loop {
+            std::hint::spin_loop();
+        };
+        assert_eq!(within::<()>(Duration::from_millis(50), never), Err("over 0.05 s".into()));
+    }
+
+    #[test]
+    fn a_run_that_dies_is_told_from_one_that_is_wrong() {
+        // SAFETY: no pointers are passed.
+        let died = within(LONG, || unsafe { libc::raise(libc::SIGKILL) });
+        assert_eq!(died, Err("its run was ended by signal 9".into()));
+        let wrong = measured::<u32>(LONG, || Some(Err(Wrong::NotAlone { thread: 3 })));
+        assert!(wrong.unwrap().unwrap_err().starts_with("wrong result: thread 3"));
+        assert_eq!(measured::<u32>(LONG, || None), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Regimes on this machine.
+
+use super::Longest;
+use super::regime::{Figures, Measured, Regime, counted};
+use crate::contenders::Contender;
+use crate::limited;
+use crate::throughput::{Load, Options, duration_ns, loads_of, observed};
+use crate::timing::{Bench, interleaved, shown_ns};
+use serde::{Deserialize, Serialize};
+use session::ensure_usage;
+use session::interrupt;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use workloads::client::Wrong;
+
+/// What a thread of a shared core gets of a run's time. Shorter than Linux's time slices, so that not every thread of many
+/// gets one: hundreds of regimes with the turns of `throughput` would take an hour.
+const TURN_NS: u64 = 1_000_000;
+
+/// A run lasts at least so many rounds of section and think time, so that a thread's last ones weigh little.
+pub(super) const ROUNDS: u64 = 100;
+
+/// A run as long as asked for, or as the load needs.
+pub(super) fn lasting(load: Load, asked: Duration, cores: usize, turn_ns: u64) -> Load {
+    let round_ns = Regime::section_ns(&load) + load.think_ns;
+    Load { duration_ns: duration_ns(asked, load.threads, cores, turn_ns).max(ROUNDS * round_ns), ..load }
+}
+
+/// # Errors
+///
+/// A run that would be ended before it is over.
+pub(super) fn regimes(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Regime>> {
+    let cores = bench.cores();
+    let threads = options.threads.iter().map(|&threads| usize::from(threads));
+    let regime =
+        |load| Regime { machine: None, cores, load: lasting(load, options.duration, cores, TURN_NS) };
+    let regimes: Vec<Regime> = loads_of(options, threads).map(regime).collect();
+    for regime in &regimes {
+        let lasts_ns = regime.load.duration_ns;
+        ensure_usage!(
+            Duration::from_nanos(lasts_ns) < options.common.limit,
+            "a run with {regime} lasts {}, and --time-limit ends it after {:?}: give a longer limit",
+            shown_ns(lasts_ns),
+            options.common.limit
+        );
+    }
+    Ok(regimes)
+}
+
+/// How it was measured, for readers of tables.
+pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
+    let missing = if missing.is_empty() { String::new() } else { format!(" Not measured: {missing}.") };
+    format!(
+        "On {} cores, {} a run, at least {} for each thread of a shared core and {ROUNDS} rounds of section and think time, {} \
+         of each after a warm-up in which waits are timed, in turn. A run that takes longer than {:?} is ended. A \
+         section also changes a counter beside the lock, which must add up. Locks of contend that spin yield and sleep \
+         after a bound where there are more threads than cores; others wait as they were made. In regimes with reads the \
+         locks take part that readers share, and those others that were best in some regime without reads, acquired as \
+         for a write; if locks were named, all of them.{missing}",
+        bench.cores(),
+        shown_ns(options.duration.as_nanos() as u64),
+        shown_ns(TURN_NS),
+        counted(options.common.runs as usize, "run"),
+        options.common.limit,
+    )
+}
+
+/// What one run says of one lock.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sample {
+    per_second: f64,
+    slowest_share: f64,
+    /// Of a run that timed its waits.
+    longest_wait_cycles: Option<u64>,
+}
+
+fn sample(contender: &Contender, bench: &Bench, load: &Load, timed: bool) -> Option<Result<Sample, Wrong>> {
+    let given = |per_second, slowest_share, longest_wait_cycles| Sample {
+        per_second,
+        slowest_share,
+        longest_wait_cycles,
+    };
+    Some(if timed {
+        observed::<Longest>(contender, bench, load)?.map(|run| {
+            let longest = run.waits.iter().map(|waits| waits.0).max();
+            given(run.per_second(), run.slowest_share(), longest)
+        })
+    } else {
+        observed::<()>(contender, bench, load)?.map(|run| given(run.per_second(), run.slowest_share(), None))
+    })
+}
+
+/// Measures locks in regimes, after which others take so long.
+pub(super) fn measure(
+    bench: &Bench,
+    options: &Options,
+    regimes: &[Regime],
+    locks: &[Contender],
+    later: Duration,
+) -> Vec<Measured> {
+    let runs = options.common.runs;
+    let bench = &Bench { later, ..bench.clone() };
+    let progress = bench.start(regimes.len() * locks.len() * (runs as usize + 1));
+    let measured = regimes.iter().take_while(|_| !interrupt::came()).map(|regime| {
+        // The warm-up is the run whose waits are timed, and its figures are not among the rounds'.
+        let mut longest_waits: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        let rows = interleaved(locks, runs, &*progress, |contender| {
+            let warms_up = !longest_waits.contains_key(contender.name());
+            let run =
+                limited::measured(options.common.limit, || sample(contender, bench, &regime.load, warms_up));
+            if let (true, Some(Ok(sample))) = (warms_up, &run) {
+                longest_waits.insert(contender.name(), sample.longest_wait_cycles);
+            }
+            run
+        });
+        let figures = rows.into_iter().map(|row| Figures {
+            lock: row.contender,
+            // A lock that failed in one run has failed.
+            per_second: row.spread(|sample| sample.per_second).filter(|_| row.failure.is_none()),
+            slowest_share: row.spread(|sample| sample.slowest_share).map(|spread| spread.median),
+            longest_wait_ns: longest_waits
+                .get(row.contender.name())
+                .copied()
+                .flatten()
+                .map(|cycles| cycles as f64 / bench.ghz),
+            failure: row.failure,
+        });
+        Measured { regime: regime.clone(), locks: figures.collect() }
+    });
+    let mut measured: Vec<_> = measured.collect();
+    drop(progress);
+    if interrupt::came() {
+        measured.pop(); // has fewer runs of some locks than of others
+    }
+    measured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Common;
+    use crate::throughput::Section;
+    use machine::Topology;
+    use session::progress::Unwatched;
+
+    #[test]
+    fn a_run_has_time_for_turns_and_rounds() {
+        let lasts = |threads, think_ns| {
+            let load = Load {
+                section: Section::Nanoseconds(1_000),
+                think_ns,
+                reads_percent: 0,
+                threads,
+                duration_ns: 0,
+            };
+            lasting(load, Duration::from_millis(4), 2, TURN_NS).duration_ns
+        };
+        assert_eq!(lasts(2, 0), 4_000_000);
+        assert_eq!(lasts(64, 0), 32_000_000);
+        assert_eq!(lasts(2, 99_000), 10_000_000);
+    }
+
+    #[test]
+    fn a_limit_that_no_run_can_keep_is_refused() {
+        let bench =
+            Bench { ghz: 1.0, topology: Topology::default(), later: Duration::ZERO, progress: &Unwatched };
+        let options = |limit| Options {
+            common: Common { lock: Vec::new(), runs: 1, limit: Duration::from_millis(limit) },
+            threads: vec![1],
+            section: vec![Section::Lines(0)],
+            think_ns: vec![1_000_000],
+            reads: vec![0],
+            duration: Duration::from_millis(4),
+        };
+        assert_eq!(regimes(&bench, &options(200)).expect("time enough").len(), 1);
+        let error = regimes(&bench, &options(100)).expect_err("100 rounds of 1 ms take 100 ms").to_string();
+        assert!(error.contains("1 thread on 1 core") && error.contains("--time-limit"), "{error}");
+    }
+}

@@ -1,0 +1,251 @@
+//! The clock of the benchmarks, and rounds that are interleaved.
+
+use super::contenders::Contender;
+use super::limited::OVER;
+use ::report::{Cell as TableCell, Spread, text};
+use compare::calibrate::time;
+use compare::statistics;
+use machine::{Machine as _, Native, Place, Topology};
+use session::host::allowed_cores;
+use session::interrupt;
+use session::progress::{Progress, Steps, Work};
+use std::time::Duration;
+
+/// Reads the cycle counter after everything before is done and before anything after begins.
+#[inline]
+pub fn stamp() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: present on every x86-64.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        let now = core::arch::x86_64::_rdtsc();
+        core::arch::x86_64::_mm_lfence();
+        now
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // SAFETY: a barrier for this core's own instructions has no other effect.
+        let settle = || unsafe { std::arch::asm!("isb", options(nostack, preserves_flags)) };
+        settle();
+        let now = Native::now();
+        settle();
+        now
+    }
+}
+
+/// Cycles between two [`stamp`]s with nothing between them, on average.
+pub fn stamp_cycles() -> f64 {
+    const STAMPS: u32 = 1_000;
+    let batch = |_| {
+        let first = stamp();
+        let last = (0..STAMPS).fold(first, |_, _| stamp());
+        (last - first) as f64 / f64::from(STAMPS)
+    };
+    let batches: Vec<f64> = (0..20).map(batch).collect();
+    statistics::spread(&batches).map_or(0.0, |spread| spread.median)
+}
+
+/// The cycle counter and the cores that may be used.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// Cycles of the cycle counter in a nanosecond.
+    pub ghz: f64,
+    /// The places of the cores that this process may use, die by die.
+    pub topology: Topology,
+    /// What is measured after this benchmark takes about so long.
+    pub later: Duration,
+    /// Who waits for it.
+    pub progress: &'static dyn Progress,
+}
+
+impl Bench {
+    /// Looks at the machine.
+    pub fn new(progress: &'static dyn Progress) -> Self {
+        let allowed = allowed_cores();
+        let mut places: Vec<Place> = Native::topology().places;
+        places.retain(|place| allowed.contains(&place.core));
+        places.sort_by_key(|place| (place.socket, place.die, place.core));
+        let ghz = statistics::spread(&time::counter_ghz()).map_or(1.0, |spread| spread.median);
+        Self { ghz, topology: Topology { places }, later: Duration::ZERO, progress }
+    }
+
+    /// So many runs begin.
+    pub fn start(&self, runs: usize) -> Box<dyn Steps> {
+        self.progress.start(Work::Runs { later: self.later }, runs)
+    }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.topology.places.len().max(1)
+    }
+
+    /// The core of each of so many threads: die by die, and from the first again when they are used up.
+    pub fn pinned(&self, threads: usize) -> Vec<u32> {
+        let cores: Vec<u32> = self.topology.places.iter().map(|place| place.core).collect();
+        cores.iter().copied().cycle().take(if cores.is_empty() { 0 } else { threads }).collect()
+    }
+
+    /// Two different cores, next to each other, where there are two.
+    pub fn neighbours(&self) -> Option<[u32; 2]> {
+        match self.topology.places[..] {
+            [first, second, ..] => Some([first.core, second.core]),
+            _ => None,
+        }
+    }
+
+    /// Numbers of threads, doubling from one to the cores that there are.
+    pub fn up_to_cores(&self) -> Vec<usize> {
+        let mut counts: Vec<_> = (0..).map(|power| 1 << power).take_while(|&n| n < self.cores()).collect();
+        counts.push(self.cores());
+        counts
+    }
+}
+
+/// What one lock came to, round by round.
+#[derive(Debug)]
+pub struct LockRounds<T> {
+    /// The lock.
+    pub contender: Contender,
+    /// One value a round; none in the warm-up.
+    pub values: Vec<T>,
+    /// Why values are missing.
+    pub failure: Option<String>,
+}
+
+impl<T> LockRounds<T> {
+    /// One figure of every round.
+    pub fn figures(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        self.values.iter().map(figure).collect()
+    }
+
+    /// Median and range of one figure.
+    pub fn spread(&self, figure: impl Fn(&T) -> f64) -> Option<Spread> {
+        statistics::spread(&self.figures(figure))
+    }
+
+    /// Median and range for a table, or `over 3 s`.
+    pub fn cell(&self, figure: impl Fn(&T) -> f64) -> TableCell {
+        let over = self.failure.as_deref().filter(|failure| failure.starts_with(OVER));
+        match (self.spread(figure), over) {
+            (Some(spread), _) => spread.into(),
+            (None, over) => over.into(),
+        }
+    }
+}
+
+/// Measures each lock once to warm up and then so many times, in turn (A B C A B C …), so that a machine that gets slower
+/// does so for all. A lock that fails is not measured again; one that is missing never is; a round without a value leaves a
+/// gap.
+pub fn interleaved<T>(
+    contenders: &[Contender],
+    runs: u32,
+    progress: &dyn Steps,
+    mut measure: impl FnMut(&Contender) -> Option<Result<T, String>>,
+) -> Vec<LockRounds<T>> {
+    let row = |&contender: &Contender| LockRounds {
+        contender,
+        values: Vec::new(),
+        failure: contender.missing().map(|why| format!("not built: {why}")),
+    };
+    let mut rows: Vec<LockRounds<T>> = contenders.iter().map(row).collect();
+    for round in 0..=runs {
+        for row in &mut rows {
+            if row.failure.is_none() && !interrupt::came() {
+                progress.begin(row.contender.name());
+                let measured = measure(&row.contender);
+                if interrupt::came() {
+                    continue; // the interrupt may have reached the run too
+                }
+                match measured {
+                    Some(Ok(value)) if round > 0 => row.values.push(value),
+                    Some(Ok(_)) | None => {}
+                    Some(Err(failure)) => row.failure = Some(failure),
+                }
+            }
+            progress.done();
+        }
+    }
+    for row in rows.iter_mut().filter(|row| row.values.is_empty() && row.failure.is_none()) {
+        row.failure = Some(if interrupt::came() {
+            CUT_SHORT.into()
+        } else {
+            "no value in any round: its threads never ran together".into()
+        });
+    }
+    rows
+}
+
+/// What a row says that has no value because of an interrupt.
+pub const CUT_SHORT: &str = "not measured: cut short";
+
+/// Minutes and seconds.
+pub fn shown_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02} min", seconds / 60, seconds % 60)
+}
+
+/// A time in a message, with a unit that fits.
+pub fn shown_ns(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", text::short(ns as f64 / 1e3)),
+        _ => format!("{} ms", text::short(ns as f64 / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::select;
+    use session::progress::Unwatched;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn bench(cores: u32) -> Bench {
+        let place = |core| Place { core, ..Place::default() };
+        Bench {
+            ghz: 2.0,
+            topology: Topology { places: (0..cores).map(place).collect() },
+            later: Duration::ZERO,
+            progress: &Unwatched,
+        }
+    }
+
+    #[test]
+    fn threads_go_round_the_cores_and_counts_end_with_all_of_them() {
+        assert_eq!(bench(3).pinned(5), [0, 1, 2, 0, 1]);
+        assert_eq!(bench(1).up_to_cores(), [1]);
+        assert_eq!(bench(2).up_to_cores(), [1, 2]);
+        assert_eq!(bench(12).up_to_cores(), [1, 2, 4, 8, 12]);
+        assert_eq!(bench(1).neighbours(), None);
+    }
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Steps for Counted {
+        fn done(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn rounds_are_interleaved_and_a_failure_ends_a_row() {
+        let contenders = select(&["ticket".into(), "posix-mutex".into()]).unwrap();
+        let progress = Counted::default();
+        let mut order = Vec::new();
+        let rows = interleaved(&contenders, 2, &progress, |contender| {
+            order.push(contender.name());
+            let late = order.len() > 2 && contender.name() == "ticket";
+            Some(if late { Err("wrong".into()) } else { Ok(order.len()) })
+        });
+        assert_eq!(order, ["ticket", "posix-mutex", "ticket", "posix-mutex", "posix-mutex"]);
+        assert!(rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"));
+        assert_eq!(rows[1].values, [4, 5]);
+        assert_eq!(progress.0.load(Ordering::Relaxed), 6, "what is left out is done too");
+    }
+
+    #[test]
+    fn times_left_are_minutes_and_seconds() {
+        assert_eq!(shown_duration(Duration::from_millis(65_900)), "1:05 min");
+    }
+}

@@ -1,0 +1,483 @@
+//! One program under several locks: the runs, what they say of each lock, and the tables and drawings of it.
+
+use super::rounds::{self, Failure, LockRuns, Metric, Trial, measure};
+use super::statistics::{self, Better, Verdict, ratios};
+use super::trial;
+use anyhow::Context as _;
+use launch::{GLIBC, Launch, Library, Swapped, Swaps, support};
+use locks::catalogue::Lock;
+use profile::tally::SharedTally;
+use pthread::object::ObjectKind;
+use report::page::{Page, Unfolded};
+use report::{Cell, Column, RangePlot, Table, text};
+use session::interrupt;
+use session::names;
+use session::noise::{Noise, Watch};
+use session::progress::{Progress, Work};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// The verdict on a lock that stood in for none of the program's.
+const NOTHING_SWAPPED: &str = "no difference seen: nothing swapped";
+
+/// The library's start takes at least so long, in seconds, even where noise hides it.
+const LEAST_START_S: f64 = 0.000_5;
+
+/// Differences in wall time up to so many starts of the preload library are not a lock's.
+const STARTS: f64 = 3.0;
+
+/// Without a time limit of the user's: glibc, which the others are compared with, may take so long, and every other lock so many times
+/// what glibc took to warm up, but at least the least limit.
+const GLIBC_LIMIT: Duration = Duration::from_secs(600);
+const LIMIT_FACTOR: u32 = 10;
+const LEAST_LIMIT: Duration = Duration::from_secs(30);
+
+/// A program, and the locks that it is compared under.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    /// What takes the place of the program's locks.
+    pub library: Library,
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// The reference, then the others, as [`candidates`] has them.
+    pub locks: Vec<String>,
+    /// Runs of each after the warm-up.
+    pub runs: u32,
+    /// What is compared.
+    pub metric: Metric,
+    /// When a run is ended; without it ten times what glibc took to warm up.
+    pub time_limit: Option<Duration>,
+}
+
+/// What came of the runs, and what it was measured under.
+#[derive(Debug)]
+pub struct Compared<'a> {
+    /// What was asked for.
+    pub asked: Comparison<'a>,
+    /// What is known of each lock.
+    pub rows: Vec<LockRuns>,
+    /// What became of the program's lock objects in the last run of each row; none where nothing was to be swapped.
+    pub swapped: Vec<Option<Swapped>>,
+    /// What the start of a program costs because the preload library is loaded, in seconds; 0 where that does not count.
+    pub start_s: f64,
+    /// What else the machine did.
+    pub noise: Noise,
+    /// The runs were ended by an interrupt.
+    pub cut_short: bool,
+}
+
+/// The reference, then the locks asked for, each once.
+///
+/// # Errors
+///
+/// An unknown lock or kind of object, or a lock that cannot stand in for the kind.
+pub fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut names = vec![GLIBC.to_owned()];
+    if asked.is_empty() {
+        let supported = |lock: &&Lock| {
+            lock.stands_for().is_none()
+                && ObjectKind::ALL.into_iter().any(|kind| support(lock, kind).is_some())
+        };
+        names.extend(locks::catalogue::LOCKS.iter().filter(supported).map(|lock| lock.name.to_owned()));
+    }
+    for name in asked {
+        swaps(name).map_err(|wrong| anyhow::anyhow!("--lock {name}: {wrong}"))?;
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// What a candidate swaps: `NAME`, `KIND=NAME`, or several of them joined by `+`.
+///
+/// # Errors
+///
+/// As [`Swaps::parse`] says.
+pub fn swaps(candidate: &str) -> Result<Swaps, String> {
+    Swaps::parse(&candidate.replace('+', ","))
+}
+
+impl<'a> Comparison<'a> {
+    /// Runs the program: every lock once to warm up, then in rounds. After an interrupt that was noted it ends with what is
+    /// finished.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started, or the library cannot be loaded into it.
+    pub fn run(self, progress: &dyn Progress) -> anyhow::Result<Compared<'a>> {
+        let start_s = match self.metric {
+            Metric::WallTime => self.start_cost()?,
+            Metric::Captured { .. } => 0.0,
+        };
+        let watch = Watch::start();
+        let mut swapped: Vec<Option<Swapped>> = self.locks.iter().map(|_| None).collect();
+        let runs = self.runs as usize;
+        let steps = progress.start(Work::Runs { later: Duration::ZERO }, self.locks.len() * (runs + 1));
+        let mut limit = self.time_limit.unwrap_or(GLIBC_LIMIT);
+        let rows = measure(&self.locks, runs, &self.metric, |number, round| {
+            let lock = &self.locks[number];
+            let stage = if round == 0 { "warm-up".into() } else { format!("round {round}") };
+            steps.begin(&format!("{stage}, {lock}"));
+            let (trial, counted) = self.run_once(lock, limit)?;
+            swapped[number] = counted;
+            if interrupt::came() {
+                return Ok(None);
+            }
+            steps.done();
+            if number == 0 && round == 0 && self.time_limit.is_none() {
+                limit = (trial.elapsed * LIMIT_FACTOR).max(LEAST_LIMIT);
+            }
+            Ok(Some(trial))
+        })?;
+        drop(steps);
+        Ok(Compared {
+            asked: self,
+            rows,
+            swapped,
+            start_s,
+            noise: watch.stop(),
+            cut_short: interrupt::came(),
+        })
+    }
+
+    /// Runs the program once under a lock, and tells what became of its lock objects; the reference runs untouched.
+    fn run_once(&self, lock: &str, limit: Duration) -> anyhow::Result<(Trial, Option<Swapped>)> {
+        let (program, arguments) = self.command.split_first().context("no program was given after `--`")?;
+        let swaps = swaps(lock).map_err(anyhow::Error::msg)?;
+        let launch = Launch::new(self.library, program, arguments).swaps(swaps.clone());
+        if swaps.is_empty() {
+            return Ok((trial::run(launch.command()?, limit)?, None));
+        }
+        let tally = SharedTally::new(false).context("cannot make memory to count in")?;
+        let trial = trial::run(launch.counted(&tally).command()?, limit)?;
+        Ok((trial, Some(Swapped::read(&tally))))
+    }
+
+    /// What loading the preload library adds to the start of a program, in seconds: the difference of the medians of a few
+    /// runs of this command, which do nothing, with and without it. 0 if no lock is swapped.
+    fn start_cost(&self) -> anyhow::Result<f64> {
+        const RUNS: usize = 9;
+        let mut swapped = self.locks.iter().filter_map(|lock| swaps(lock).ok());
+        let Some(swapped) = swapped.find(|swaps| !swaps.is_empty()) else { return Ok(0.0) };
+        let exe = std::env::current_exe().context("cannot find the command itself")?;
+        let nothing = [OsString::from("--version")];
+        let mut seconds = [Vec::new(), Vec::new()];
+        for round in 0..RUNS {
+            for way in rounds::order(2, round) {
+                let swaps = if way == 0 { Swaps::default() } else { swapped.clone() };
+                let command = Launch::new(self.library, exe.as_os_str(), &nothing).swaps(swaps).command()?;
+                seconds[way].push(trial::run(command, LEAST_LIMIT)?.elapsed.as_secs_f64());
+            }
+        }
+        let [without, with] =
+            seconds.map(|seconds| statistics::spread(&seconds).map_or(0.0, |all| all.median));
+        Ok((with - without).max(LEAST_START_S))
+    }
+
+    /// The program and its arguments in a line.
+    pub fn command_line(&self) -> String {
+        let words = self.command.iter().map(|word| text::printable(&word.to_string_lossy()));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What the metric is called, with its unit.
+fn metric_name(metric: &Metric) -> &'static str {
+    match metric {
+        Metric::WallTime => "time s",
+        Metric::Captured { .. } => "metric",
+    }
+}
+
+impl Compared<'_> {
+    /// Whether a lock that was to be swapped in stood in for no lock of the program: then there is nothing to compare.
+    fn touched_nothing(&self, number: usize) -> bool {
+        self.swapped[number].as_ref().is_some_and(|swapped| !swapped.any())
+    }
+
+    /// Which locks stood in for nothing, and why, in lines that several of them may share.
+    pub fn untouched(&self) -> Vec<String> {
+        let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+        for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
+        {
+            let (Some(swapped), Ok(swaps)) = (&self.swapped[number], swaps(&row.lock)) else { continue };
+            let reason = swapped.warnings(&swaps).join("; ");
+            match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, locks)) => locks.push(&row.lock),
+                None => by_reason.push((reason, vec![&row.lock])),
+            }
+        }
+        let line =
+            |(reason, locks): (String, Vec<&str>)| format!("Not compared: {}: {reason}.", locks.join(", "));
+        by_reason.into_iter().map(line).collect()
+    }
+
+    /// The verdict on a lock; none on glibc itself, or without a value of both.
+    fn verdict(&self, row: &LockRuns) -> Option<Verdict> {
+        let reference = self.rows.first().filter(|reference| reference.lock != row.lock)?;
+        statistics::verdict(&reference.values, &row.values, self.asked.metric.better(), STARTS * self.start_s)
+    }
+
+    /// A row for each lock.
+    pub fn table(&self) -> Table {
+        let key = if matches!(self.asked.metric, Metric::WallTime) { "elapsed_s" } else { "metric" };
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::spread(key, metric_name(&self.asked.metric)),
+            Column::spread("times_glibc", "times as good as glibc").kept(),
+            Column::text("verdict", "verdict").kept(),
+            Column::number("cores_busy", "cores busy").detail(),
+            Column::text("failure", "failure").kept().only_if_any(),
+        ]);
+        for (number, row) in self.rows.iter().enumerate() {
+            let ratios = ratios(&self.rows[0].values, &row.values, self.asked.metric.better());
+            let verdict = match self.verdict(row) {
+                Some(_) if self.touched_nothing(number) => Some(NOTHING_SWAPPED),
+                verdict => verdict.map(Verdict::name),
+            };
+            table.row([
+                Cell::from(row.lock.as_str()),
+                row.spread().into(),
+                ratios.filter(|_| row.lock != GLIBC && !self.touched_nothing(number)).into(),
+                verdict.into(),
+                statistics::spread(&row.cores_busy).map(|busy| busy.median).into(),
+                self.why_incomplete(row).into(),
+            ]);
+        }
+        table
+    }
+
+    /// Why a row lacks values, in words.
+    fn why_incomplete(&self, row: &LockRuns) -> Option<String> {
+        match row.failure {
+            Some(failure) => Some(describe(failure)),
+            None if row.values.is_empty() && self.cut_short => Some("not run: cut short".into()),
+            None if row.values.is_empty() => Some("not run, since glibc failed".into()),
+            None => None,
+        }
+    }
+
+    /// How to read the table.
+    pub fn explanation(&self) -> String {
+        let direction = match self.asked.metric.better() {
+            Better::Lower => "lower is better",
+            Better::Higher => "higher is better",
+        };
+        let mut text = format!(
+            "{} runs each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
+             a round. Equal programs come out as better or worse in fewer than one of 100 comparisons.",
+            self.asked.runs
+        );
+        if (self.asked.runs as usize) < statistics::LEAST_RUNS {
+            text += &format!(
+                " Fewer than {0} runs cannot tell a difference from chance: --runs {0} or more.",
+                statistics::LEAST_RUNS
+            );
+        }
+        if self.start_s > 0.0 {
+            text += &format!(
+                " Loading contend's library takes about {} ms at the start of a program: differences under {} ms are \
+                 not judged.",
+                text::short(1e3 * self.start_s),
+                text::short(1e3 * STARTS * self.start_s)
+            );
+        }
+        text
+    }
+
+    /// What to do: the lock that came out best, if one is better than glibc, with how to keep it.
+    pub fn instruction(&self) -> Option<String> {
+        let better = self.rows.iter().enumerate().filter(|&(number, row)| {
+            !self.touched_nothing(number) && self.verdict(row) == Some(Verdict::Better)
+        });
+        let gains = better.filter_map(|(_, row)| {
+            Some((row, ratios(&self.rows[0].values, &row.values, self.asked.metric.better())?))
+        });
+        let (row, gain) = gains.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+        let good = locks::catalogue::find(&row.lock)
+            .map_or(String::new(), |lock| format!(" For good: {}.", names::types_of(lock)));
+        Some(format!(
+            "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: contend run --lock {} -- {}.{good}",
+            text::printable(&row.lock),
+            text::short(gain.median),
+            text::short(gain.low),
+            text::short(gain.high),
+            text::printable(&row.lock),
+            self.asked.command_line()
+        ))
+    }
+
+    /// Medians and ranges of the locks.
+    pub fn plot(&self) -> RangePlot {
+        let axis = match &self.asked.metric {
+            Metric::WallTime => "wall time s".to_owned(),
+            Metric::Captured { regex, .. } => regex.as_str().to_owned(),
+        };
+        let mut plot = RangePlot::new(self.asked.command_line(), axis, self.asked.metric.better());
+        for row in &self.rows {
+            plot.row(row.lock.as_str(), row.spread());
+        }
+        plot
+    }
+
+    /// Table, plot and remarks for a browser. Each lock unfolds to its runs.
+    pub fn page(&self) -> Page {
+        let mut page = Page::new(&format!("{} under several locks", self.asked.command_line()));
+        page = page.paragraphs(&self.instruction().unwrap_or_default());
+        for warning in self.noise.warnings() {
+            page = page.warning(&warning);
+        }
+        let runs = |row: &LockRuns| Unfolded {
+            lists: vec![
+                (
+                    "Runs, in order".into(),
+                    row.values.iter().map(|value| value.map_or("no value".into(), text::short)).collect(),
+                ),
+                ("What the program wrote last".into(), row.output_tail.lines().map(str::to_owned).collect()),
+            ],
+            ..Unfolded::default()
+        };
+        page = page.ranges(&self.plot());
+        page = page.rows("Locks", &self.table(), &[("verdict", "verdict")], self.rows.iter().map(runs));
+        page = page.paragraphs(&self.explanation());
+        page.paragraphs(&self.untouched().join("\n"))
+    }
+
+    /// Of each lock, how many objects of each kind it stood in for.
+    fn swapped_json(&self) -> serde_json::Value {
+        let of_row = |(row, swapped): (&LockRuns, &Option<Swapped>)| {
+            let swapped = swapped.as_ref()?;
+            let kinds = ObjectKind::ALL.map(|kind| (kind.name(), serde_json::json!(swapped.of(kind))));
+            Some((
+                row.lock.clone(),
+                serde_json::Value::Object(kinds.map(|(k, v)| (k.to_owned(), v)).into_iter().collect()),
+            ))
+        };
+        serde_json::Value::Object(self.rows.iter().zip(&self.swapped).filter_map(of_row).collect())
+    }
+
+    /// Rows, every run's value and the noise meanwhile.
+    pub fn json(&self) -> serde_json::Value {
+        let regex = match &self.asked.metric {
+            Metric::WallTime => None,
+            Metric::Captured { regex, .. } => Some(regex.as_str()),
+        };
+        let values: serde_json::Map<_, _> =
+            self.rows.iter().map(|row| (row.lock.clone(), serde_json::json!(row.values))).collect();
+        let failed = self.rows.iter().filter(|row| row.failure.is_some());
+        let output_tails: serde_json::Map<_, _> =
+            failed.map(|row| (row.lock.clone(), row.output_tail.as_str().into())).collect();
+        serde_json::json!({
+            "command": self.asked.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
+            "runs": self.asked.runs,
+            "cut_short": self.cut_short,
+            "metric": { "regex": regex, "better": self.asked.metric.better() },
+            "start_s": self.start_s,
+            "rows": self.table().json(),
+            "values": values,
+            "output_tails": output_tails,
+            "swapped": self.swapped_json(),
+            "noise": self.noise,
+            "warnings": self.noise.warnings(),
+        })
+    }
+}
+
+/// A failure in words.
+pub(crate) fn describe((failure, round): (Failure, usize)) -> String {
+    let when = if round == 0 { "in the warm-up".to_owned() } else { format!("in round {round}") };
+    match failure {
+        Failure::Exited(code) => format!("exit code {code} {when}"),
+        Failure::Killed(signal) => format!("killed by signal {signal} {when}"),
+        Failure::TimedOut => format!("timed out {when}"),
+        Failure::NoMetric => format!("printed no metric {when}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regex::Regex;
+    use report::{Screen, every_screen};
+
+    fn compared(metric: Metric, rows: Vec<LockRuns>, command: &[OsString]) -> Compared<'_> {
+        let locks = rows.iter().map(|row| row.lock.clone()).collect();
+        let swapped = rows.iter().map(|_| None).collect();
+        let asked = Comparison { library: Library(&[]), command, locks, runs: 5, metric, time_limit: None };
+        Compared { asked, rows, swapped, start_s: 0.0, noise: Noise::default(), cut_short: false }
+    }
+
+    fn rows() -> Vec<LockRuns> {
+        let row = |lock: &str, values: &[f64], failure| LockRuns {
+            lock: lock.into(),
+            values: values.iter().map(|&value| Some(value)).collect(),
+            cores_busy: values.iter().map(|_| 1.9).collect(),
+            failure,
+            output_tail: String::new(),
+        };
+        vec![
+            row("glibc", &[4.0, 5.0, 6.0, 5.0, 5.0], None),
+            row("mcs", &[0.5, 0.5, 1.0, 0.5, 0.5], None),
+            row("ticket", &[], Some((Failure::TimedOut, 0))),
+        ]
+    }
+
+    #[test]
+    fn rows_say_how_many_times_as_good_or_why_not() {
+        let json = compared(Metric::WallTime, rows(), &[]).table().json();
+        assert_eq!(json[1]["times_glibc"], serde_json::json!({"median": 10.0, "low": 6.0, "high": 10.0}));
+        assert_eq!(json[1]["verdict"], "better");
+        assert_eq!(json[0]["verdict"], serde_json::Value::Null, "nothing is compared with itself");
+        assert_eq!(json[2]["failure"], "timed out in the warm-up");
+        assert_eq!(json[2]["elapsed_s"], serde_json::Value::Null);
+        let regex = Regex::new("(x)").unwrap();
+        let captured =
+            compared(Metric::Captured { regex, better: Better::Higher }, rows(), &[]).table().json();
+        assert_eq!(captured[1]["verdict"], "worse");
+    }
+
+    #[test]
+    fn the_end_is_an_instruction_where_a_lock_is_better() {
+        let command = ["./server".into()];
+        let instruction = compared(Metric::WallTime, rows(), &command).instruction().unwrap();
+        for words in
+            ["`mcs`, which gives 10.0 times (6.00 to 10.0)", "run --lock mcs -- ./server", "Mutex<T, Mcs>"]
+        {
+            assert!(instruction.contains(words), "{instruction}");
+        }
+        let regex = Regex::new("(x)").unwrap();
+        let worse = compared(Metric::Captured { regex, better: Better::Higher }, rows(), &command);
+        assert_eq!(worse.instruction(), None);
+    }
+
+    #[test]
+    fn glibc_comes_first_and_nothing_twice() {
+        let names =
+            |asked: &[&str]| candidates(&asked.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["ticket", "glibc", "ticket"]).unwrap(), ["glibc", "ticket"]);
+        let all = names(&[]).unwrap();
+        assert!(all.contains(&"mcs".to_owned()) && all.contains(&"rw".to_owned()));
+        assert!(!all.iter().any(|name| name.starts_with("glibc-")), "what glibc does is there already");
+        assert_eq!(names(&["glibc-mutex"]).unwrap()[1], "glibc-mutex", "unless it is asked for");
+        assert_eq!(names(&["mutex=ticket+rwlock=rw"]).unwrap()[1], "mutex=ticket+rwlock=rw");
+        let error = names(&["<b>"]).unwrap_err().to_string();
+        assert!(error.contains("`<b>`") && error.contains("contend locks"));
+    }
+
+    #[test]
+    fn a_comparison_on_every_screen() {
+        let command = ["./server", "--threads", "8"].map(OsString::from);
+        let ops = || {
+            let regex = Regex::new("ops: ([0-9]+)").expect("a regular expression");
+            Metric::Captured { regex, better: Better::Higher }
+        };
+        let failed = compared(ops(), rows(), &command);
+        let fine = compared(ops(), rows().into_iter().take(2).collect(), &command);
+        let text = |screen: Screen| {
+            let explanation = screen.fit(&failed.explanation());
+            format!("{}\n{}\n{explanation}\n", fine.table().terminal(screen), failed.table().terminal(screen))
+        };
+        insta::assert_snapshot!(every_screen(&["glibc", "mcs", "ticket"], text));
+    }
+}

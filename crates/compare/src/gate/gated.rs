@@ -1,0 +1,356 @@
+//! What came of a gate: the outcome, and the texts and tables of it.
+
+use super::ratio::{Ratio, Verdict, least_times_base};
+use super::{Base, Gate, junit};
+use crate::rounds::Metric;
+use crate::statistics::{LikelyRatio, ODDS};
+use report::{Cell, Column, Screen, Table, text};
+use session::noise::Noise;
+use std::ffi::OsString;
+
+/// A run that failed, which ended the rounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Whose run it was, and on how many threads.
+    pub what: String,
+    /// How it ended.
+    pub why: String,
+    /// The last that the program wrote.
+    pub output_tail: String,
+}
+
+/// What the gate says of the candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// No ratio is shown to be worse.
+    Passed,
+    /// A ratio is worse.
+    Worse,
+    /// Something else used the machine: nothing is judged.
+    Busy,
+    /// A program failed: nothing is judged.
+    Failed,
+    /// An interrupt came: nothing is judged.
+    CutShort,
+}
+
+impl Outcome {
+    /// A word for JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Worse => "worse",
+            Self::Busy => "busy",
+            Self::Failed => "failed",
+            Self::CutShort => "cut short",
+        }
+    }
+
+    /// What the command exits with.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Worse => 1,
+            Self::Busy => 3,
+            Self::Failed => 4,
+            Self::CutShort => 130,
+        }
+    }
+
+    /// Whether verdicts count.
+    pub fn is_judged(self) -> bool {
+        matches!(self, Self::Passed | Self::Worse)
+    }
+}
+
+/// What came of a gate.
+#[derive(Debug)]
+pub struct Gated {
+    /// What was asked for.
+    pub asked: Gate,
+    /// What can be judged.
+    pub ratios: Vec<Ratio>,
+    /// The run that ended the rounds, if one failed.
+    pub failed: Option<Failed>,
+    /// What else the machine did.
+    pub noise: Noise,
+    /// The runs were ended by an interrupt.
+    pub cut_short: bool,
+    /// What the user may not expect.
+    pub remarks: Vec<String>,
+}
+
+impl Gated {
+    /// What the gate says.
+    pub fn outcome(&self) -> Outcome {
+        let worse = self.ratios.iter().any(|ratio| ratio.verdict == Verdict::Worse);
+        if self.cut_short {
+            Outcome::CutShort
+        } else if self.failed.is_some() {
+            Outcome::Failed
+        } else if !self.noise.disturbances().is_empty() {
+            Outcome::Busy
+        } else if worse {
+            Outcome::Worse
+        } else {
+            Outcome::Passed
+        }
+    }
+
+    /// The verdict on a ratio, in words.
+    pub(super) fn verdict(&self, ratio: &Ratio) -> &'static str {
+        if self.outcome().is_judged() { ratio.verdict.name() } else { "not judged" }
+    }
+
+    /// A row for each ratio.
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("ratio", "ratio").kept(),
+            Column::text("lock", "lock").only_if_any(),
+            Column::number("threads", "threads"),
+            Column::spread("base", "base").detail(),
+            Column::spread("candidate", "candidate").detail(),
+            Column::spread("times_base", "times as good as base").kept(),
+            Column::text("verdict", "verdict").kept(),
+            Column::text("missing", "why not").kept().only_if_any(),
+        ]);
+        // Where the rounds ended early, that is why something is missing.
+        let finished = !matches!(self.outcome(), Outcome::Failed | Outcome::CutShort);
+        for ratio in &self.ratios {
+            let [base, candidate] = ratio.spreads();
+            table.row([
+                Cell::from(ratio.kind.name()),
+                ratio.site.clone().into(),
+                ratio.threads.into(),
+                base.into(),
+                candidate.into(),
+                ratio.times_base.map(|likely| likely.range).into(),
+                self.verdict(ratio).into(),
+                ratio.missing().filter(|_| finished).into(),
+            ]);
+        }
+        table
+    }
+
+    /// What came out, in a sentence.
+    pub(super) fn conclusion(&self) -> String {
+        let names = |verdict: Verdict| -> Vec<String> {
+            let such = self.ratios.iter().filter(|ratio| ratio.verdict == verdict);
+            such.map(|ratio| text::printable(&ratio.name())).collect()
+        };
+        match (self.outcome(), &self.failed) {
+            (Outcome::CutShort, _) => "Not judged: cut short by an interrupt.".to_owned(),
+            (Outcome::Busy, _) => format!("Not judged: {}.", self.noise.warnings().join("; ")),
+            (Outcome::Failed, Some(Failed { what, why, .. })) => format!("Not judged: {what}: {why}."),
+            (Outcome::Worse, _) => format!("Worse: {}.", names(Verdict::Worse).join("; ")),
+            _ => match names(Verdict::CannotTell) {
+                open if open.is_empty() => "Passed.".to_owned(),
+                open => {
+                    format!("Passed: nothing is shown to be worse, but these may be: {}.", open.join("; "))
+                }
+            },
+        }
+    }
+
+    /// The table, if it says anything, and what follows it, for a screen.
+    pub fn terminal(&self, screen: Screen) -> String {
+        let says_something = self.ratios.iter().any(|ratio| ratio.spreads() != [None, None]);
+        let table = if says_something { self.table().terminal(screen) + "\n" } else { String::new() };
+        format!("{table}{}\n", screen.fit(&self.text()))
+    }
+
+    /// What follows the table: how to read it, if it is judged, and what came out.
+    fn text(&self) -> String {
+        let explained = if self.outcome().is_judged() { self.explanation() + "\n" } else { String::new() };
+        explained + &self.conclusion()
+    }
+
+    /// How to read the table.
+    fn explanation(&self) -> String {
+        let Gate { runs, worse_by, .. } = &self.asked;
+        let chances = self.ratios.iter().filter_map(|ratio| ratio.times_base);
+        let chance = chances.map(|LikelyRatio { chance, .. }| chance).fold(0.0, f64::max);
+        let odds = if chance * ODDS < 1.0 {
+            format!("fewer than one of {ODDS}")
+        } else {
+            format!("{:.0} of 100", (100.0 * chance).ceil())
+        };
+        let mut text = format!(
+            "{runs} runs each after a warm-up, interleaved: median (least to greatest). Times as good as base, for shares base over \
+             candidate: median, and the range of what chance leaves open; the true ratio lies outside of it in {odds} comparisons. \
+             Worse: all of the range is under {}, that is worse by more than {:.0} %; pass: none of it is.",
+            text::short(least_times_base(*worse_by)),
+            100.0 * worse_by
+        );
+        if self.ratios.iter().any(|ratio| ratio.verdict == Verdict::CannotTell && ratio.missing().is_none()) {
+            text += " Cannot tell: the range holds both; more --runs make it narrower.";
+        }
+        if let Base::Profiles(profiles) = &self.asked.base {
+            text +=
+                " Not judged beside a stored profile: scaling, which takes runs of the base on this machine.";
+            if profiles.len() == 1 {
+                text += " One profile shows no range of the base's own: --against takes several.";
+            }
+        }
+        text
+    }
+
+    /// Rows, every run's ratios and the noise meanwhile.
+    pub fn json(&self) -> serde_json::Value {
+        let words = |command: &[OsString]| -> Vec<String> {
+            command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let (base, against) = match &self.asked.base {
+            Base::Command(command) => (Some(words(command)), None),
+            Base::Profiles(paths) => {
+                (None, Some(paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>()))
+            }
+        };
+        let metric = match &self.asked.metric {
+            Metric::WallTime => None,
+            Metric::Captured { regex, .. } => Some(regex.as_str()),
+        };
+        let values = |ratio: &Ratio| serde_json::json!({ "name": ratio.name(), "base": ratio.base, "candidate": ratio.candidate });
+        let failed = |failed: &Failed| serde_json::json!({ "run": failed.what, "why": failed.why, "output_tail": failed.output_tail });
+        serde_json::json!({
+            "outcome": self.outcome().name(),
+            "conclusion": self.conclusion(),
+            "base": base,
+            "against": against,
+            "candidate": words(&self.asked.candidate),
+            "threads": self.asked.threads,
+            "runs": self.asked.runs,
+            "metric": { "regex": metric, "better": self.asked.metric.better() },
+            "worse_by": self.asked.worse_by,
+            "rows": self.table().json(),
+            "values": self.ratios.iter().map(values).collect::<Vec<_>>(),
+            "failed": self.failed.as_ref().map(failed),
+            "remarks": self.remarks,
+            "noise": self.noise,
+        })
+    }
+
+    /// The outcome and the table as Markdown: for the summary of a job.
+    pub fn markdown(&self) -> String {
+        let mut page = format!("### contend gate: {}\n\n", self.outcome().name());
+        // The conclusion of what is judged has names of locks, which Markdown would read; the table has them, too.
+        let words = if self.outcome().is_judged() { self.explanation() } else { self.conclusion() };
+        page += &format!("{}\n{words}\n", self.table().markdown());
+        for remark in &self.remarks {
+            page += &format!("\n{remark}\n");
+        }
+        page
+    }
+
+    /// JUnit's XML, with a test case for each ratio.
+    pub fn junit(&self) -> String {
+        junit::xml(self)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::{Kind, LEAST_RUNS, Side};
+    use super::*;
+    use crate::statistics::Better;
+    use launch::Library;
+    use report::every_screen;
+    use std::time::Duration;
+
+    pub(in super::super) fn gated(ratios: Vec<Ratio>) -> Gated {
+        let words = |program: &str| vec![program.into(), "--threads".into(), "{threads}".into()];
+        Gated {
+            asked: Gate {
+                library: Library(&[]),
+                contend: "contend".into(),
+                base: Base::Command(words("old/server")),
+                candidate: words("new/server"),
+                threads: vec![1, 4],
+                runs: LEAST_RUNS,
+                metric: Metric::WallTime,
+                per_thread: false,
+                site: Some("cache".into()),
+                worse_by: 0.05,
+                time_limit: Duration::from_secs(60),
+            },
+            ratios,
+            failed: None,
+            noise: Noise::default(),
+            cut_short: false,
+            remarks: Vec::new(),
+        }
+    }
+
+    pub(in super::super) fn ratio(kind: Kind, site: Option<&str>, [base, candidate]: [f64; 2]) -> Ratio {
+        let around = |middle: f64| [0.99, 0.995, 1.0, 1.005, 1.01].map(|part| Some(part * middle)).to_vec();
+        let better = if kind == Kind::Scaling { Better::Higher } else { Better::Lower };
+        let sides = [around(base), around(candidate)];
+        Ratio::judged(kind, site.map(str::to_owned), Some(4), sides, better, 0.05)
+    }
+
+    fn failed() -> Failed {
+        let what = format!("{} on 4", Side::Candidate.name());
+        Failed { what, why: "exit code 7 in round 2".into(), output_tail: "assertion".into() }
+    }
+
+    #[test]
+    fn each_outcome_has_an_exit_code_of_its_own() {
+        let worse = || gated(vec![ratio(Kind::Scaling, None, [3.0, 2.0])]);
+        let busy = Noise { others_share: Some(0.5), ..Noise::default() };
+        for (gated, code) in [
+            (gated(vec![ratio(Kind::Scaling, None, [3.0, 3.0])]), 0),
+            (gated(vec![ratio(Kind::Scaling, None, [3.0, 2.86])]), 0), // cannot tell
+            (worse(), 1),
+            (Gated { noise: busy, ..worse() }, 3),
+            (Gated { noise: busy, failed: Some(failed()), ..worse() }, 4),
+            (Gated { failed: Some(failed()), cut_short: true, ..worse() }, 130),
+        ] {
+            assert_eq!(gated.outcome().exit_code(), code, "{gated:?}");
+            let judged = code <= 1;
+            assert_eq!(gated.conclusion().starts_with("Not judged"), !judged, "{}", gated.conclusion());
+            let verdict = &gated.json()["rows"][0]["verdict"];
+            assert_eq!(verdict == "not judged", !judged, "{verdict}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_passes_and_is_named() {
+        let open = gated(vec![ratio(Kind::Scaling, None, [3.0, 2.86])]);
+        let conclusion = open.conclusion();
+        assert!(conclusion.contains("may be: scaling, 4 threads"), "{conclusion}");
+        assert!(open.explanation().contains("more --runs"), "{}", open.explanation());
+    }
+
+    #[test]
+    fn a_stored_profile_says_what_it_cannot() {
+        let mut stored = gated(vec![ratio(Kind::HeldShare, Some("cache"), [0.3, 0.3])]);
+        stored.asked.base = Base::Profiles(vec!["base.contend".into()]);
+        let said = stored.explanation();
+        assert!(
+            said.contains("Not judged beside a stored profile: scaling") && said.contains("takes several")
+        );
+        assert_eq!(stored.json()["against"][0], "base.contend");
+    }
+
+    #[test]
+    fn a_gate_on_every_screen() {
+        let worse = gated(vec![
+            ratio(Kind::Scaling, None, [3.21, 2.53]),
+            ratio(Kind::ContendedShare, None, [0.101, 0.105]),
+            ratio(Kind::HeldShare, Some("cache_lock"), [0.222, 0.268]),
+            Ratio::judged(
+                Kind::HeldShare,
+                Some("table".into()),
+                Some(4),
+                [vec![], vec![]],
+                Better::Lower,
+                0.05,
+            ),
+        ]);
+        let mut busy = gated(vec![ratio(Kind::Scaling, None, [3.0, 2.0])]);
+        busy.noise.others_share = Some(0.25);
+        let text = |screen: Screen| format!("{}\n{}", worse.terminal(screen), busy.terminal(screen));
+        insta::assert_snapshot!(every_screen(&["cache_lock", "not judged"], text));
+        insta::assert_snapshot!("markdown", worse.markdown());
+    }
+}

@@ -1,0 +1,285 @@
+//! A program that runs already, attached to: what its threads wait for in the kernel, as a profile.
+//!
+//! Nothing changes in the program. What can be had is what ends in futex(2): waits that sleep, with their times, their callers, and
+//! who held the lock meanwhile. An acquisition that does not sleep is seen by nobody outside, so that neither acquisitions nor
+//! critical sections are counted.
+
+mod futex;
+mod futex_waits;
+mod modules;
+mod objects;
+
+use crate::record::create;
+use crate::tasks::Tasks;
+use futex::FutexWatch;
+use futex::{Enter, FutexCall, FutexEvent};
+use futex_waits::{FutexWait, FutexWaits};
+use modules::{Modules, asleep};
+use objects::{Memory, Object};
+use profile::format::{RunValues, TaskValues};
+use profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
+use rustix::time::{ClockId, clock_gettime};
+use session::interrupt;
+use session::noise::Watch;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is attached to, and where the profile goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Attach<'a> {
+    /// The process.
+    pub pid: u32,
+    /// For how long; without it until the program ends or the command is interrupted.
+    pub duration: Option<Duration>,
+    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that nobody is recording to.
+    pub output: Option<&'a Path>,
+    /// What may be replaced there.
+    pub overwrite: Overwrite,
+    /// Bytes that the profile may grow to.
+    pub size_limit: u64,
+}
+
+/// How it came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The process has ended.
+    Ended,
+    /// The process has begun another program by exec.
+    Replaced,
+    /// The time was over, or the command was interrupted; the program runs on.
+    Detached,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Attached {
+    /// The finished profile.
+    pub recording: Recording,
+    /// How it ended.
+    pub end: End,
+    /// What the user may not expect.
+    pub remarks: Vec<String>,
+}
+
+impl Attach<'_> {
+    /// Watches the process to the end of the time, or its own. The interrupt has to be kept, see [`interrupt::keep`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such process, or the kernel does not show its calls: then no profile is made. Or the profile cannot be made.
+    pub fn run(&self) -> anyhow::Result<Attached> {
+        let mut watch = FutexWatch::attach(self.pid)?;
+        let mut recording = create(self.output, self.size_limit, 1, self.overwrite)?;
+        recording.count_nanoseconds();
+        recording.begun();
+        let (started, noise) = (Instant::now(), Watch::start());
+        let mut tasks = Tasks::from_now_on(self.pid);
+        let mut counted = Counted::begin(self.pid, &recording)?;
+        let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
+        let elapsed = started.elapsed();
+        counted.finish(watch);
+        let tasks = tasks.into_values();
+        let run = run_values(elapsed, &tasks, noise.stop().stolen_share.unwrap_or(0.0));
+        let mut remarks = Vec::new();
+        if let Err(error) = recording.finish(run, &tasks) {
+            let path = recording.path().display();
+            remarks.push(format!("{path}: {error}: run time and coverage are missing"));
+        }
+        if end == End::Replaced {
+            remarks.push(format!(
+                "process {} has begun another program by exec, so that attaching ended: attach again",
+                self.pid
+            ));
+        }
+        Ok(Attached { recording, end, remarks })
+    }
+
+    fn follow(
+        &self,
+        watch: &mut FutexWatch,
+        counted: &mut Counted<'_>,
+        tasks: &mut Tasks,
+        recording: &Recording,
+    ) -> End {
+        let started = Instant::now();
+        let mut next_look = started;
+        loop {
+            let left = self.duration.map_or(PAUSE, |duration| duration.saturating_sub(started.elapsed()));
+            let runs = watch.sleep(PAUSE.min(left));
+            watch.drain(|event| counted.take(event));
+            if watch.was_replaced() {
+                return End::Replaced;
+            }
+            if !runs {
+                return End::Ended;
+            }
+            counted.look_at_holders();
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + tasks.look();
+                recording.note_time();
+            }
+            if interrupt::came() || self.duration.is_some_and(|duration| started.elapsed() >= duration) {
+                tasks.look();
+                return End::Detached;
+            }
+        }
+    }
+}
+
+/// What is known of the time as a whole.
+fn run_values(elapsed: Duration, tasks: &[TaskValues], stolen_share: f64) -> RunValues {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+    RunValues {
+        elapsed_ns,
+        cpu_ns: tasks.iter().fold(0, |sum, task| sum.saturating_add(task.running_ns)),
+        stolen_ns: (stolen_share * elapsed_ns as f64 * cores as f64) as u64,
+        cores: cores as u64,
+        ..RunValues::default()
+    }
+}
+
+/// What was counted so far.
+struct Counted<'r> {
+    pid: u32,
+    waits: FutexWaits,
+    section: AttachedSection<'r>,
+    modules: Modules,
+    memory: Memory,
+    /// The mappings that are in the profile.
+    noted: Vec<u8>,
+    /// What is at a futex, as the last wait for it told.
+    objects: HashMap<u64, Object>,
+}
+
+impl<'r> Counted<'r> {
+    /// Begins, with what the threads wait for now.
+    fn begin(pid: u32, recording: &'r Recording) -> std::io::Result<Self> {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let image =
+            AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
+        let mut counted = Self {
+            pid,
+            waits: FutexWaits::default(),
+            section: AttachedSection::begin(recording, &image)?,
+            modules: Modules::of(pid),
+            memory: Memory::of(pid),
+            noted: Vec::new(),
+            objects: HashMap::new(),
+        };
+        counted.note_mappings();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let threads: Vec<u32> =
+            threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        for tid in threads {
+            if let Some(call) = asleep(pid, tid, &counted.memory) {
+                counted.take(FutexEvent { time_ns: now_ns(), tid, what: FutexCall::Enter(call) });
+            }
+        }
+        Ok(counted)
+    }
+
+    fn take(&mut self, event: FutexEvent) {
+        if let Some(wait) = self.waits.event(event) {
+            self.count(&wait);
+        }
+    }
+
+    fn count(&mut self, wait: &FutexWait) {
+        let (object, addresses) = self.object(&wait.call);
+        match object {
+            Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
+            Object::Memory { kind, address, shared } => self.section.count(&AttachedWait {
+                tid: wait.tid,
+                kind,
+                address,
+                shared,
+                begun_ns: wait.begun_ns,
+                duration_ns: wait.duration_ns(),
+                timed_out: wait.timed_out(),
+                frames: self.modules.callers(&addresses),
+            }),
+        }
+    }
+
+    /// What a call waits for, and the return addresses of its stack.
+    fn object(&mut self, call: &Enter) -> (Object, Vec<u64>) {
+        let addresses = call.stack.as_ref().map(|stack| self.modules.unwind(stack)).unwrap_or_default();
+        self.note_mappings();
+        let known = self.objects.get(&call.word).filter(|_| !self.memory.is_there(call.word));
+        let object = known.copied().unwrap_or_else(|| {
+            let by_c_library = self.modules.is_by_c_library(&addresses);
+            self.memory.object(call, self.modules.function(&addresses), by_c_library)
+        });
+        self.objects.insert(call.word, object);
+        (object, addresses)
+    }
+
+    fn note_mappings(&mut self) {
+        if let Some((lines, build_ids)) = self.modules.changed_since(&self.noted) {
+            self.section.note_mappings(lines, &build_ids);
+            self.noted = lines.to_vec();
+        }
+    }
+
+    /// Notes who holds the locks that threads wait for, one look at each lock.
+    fn look_at_holders(&mut self) {
+        let unknown = self.waits.pending().filter(|wait| !self.objects.contains_key(&wait.call.word));
+        let unknown: Vec<Enter> = unknown.map(|wait| wait.call.clone()).collect();
+        for call in unknown {
+            self.object(&call);
+        }
+        let mut looked_at = HashSet::new();
+        let pending: Vec<(u32, u64, u64)> =
+            self.waits.pending().map(|wait| (wait.tid, wait.call.word, wait.begun_ns)).collect();
+        for (tid, word, begun_ns) in pending {
+            let Some(&Object::Memory { kind, address, shared }) = self.objects.get(&word) else { continue };
+            if !kind.is_lock() || !looked_at.insert(address) {
+                continue;
+            }
+            let holder = self.memory.holder(kind, address).filter(|&holder| holder != tid);
+            // What was told is a little old: the thread may have acquired the lock meanwhile.
+            let still = asleep(self.pid, tid, &self.memory).is_some_and(|call| call.word == word);
+            let Some(holder) = holder.filter(|_| still) else { continue };
+            let wait = AttachedWait {
+                tid,
+                kind,
+                address,
+                shared,
+                begun_ns,
+                duration_ns: 0,
+                timed_out: false,
+                frames: &[],
+            };
+            if let Some(lock) = self.section.lock(&wait) {
+                self.section.note_holder(lock, holder);
+            }
+        }
+    }
+
+    /// Counts the rest: waits that are not over count up to now.
+    fn finish(mut self, watch: FutexWatch) {
+        let mut rest = Vec::new();
+        let waits = &mut self.waits;
+        let lost = watch.finish(|event| rest.extend(waits.event(event)));
+        let (over, pending) = std::mem::take(&mut self.waits).finish();
+        let now = now_ns();
+        let pending = pending.into_iter().map(|wait| FutexWait { ended_ns: now, ..wait });
+        for wait in rest.into_iter().chain(over).chain(pending) {
+            self.count(&wait);
+        }
+        self.section.finish(lost);
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}

@@ -1,0 +1,340 @@
+//! What a thread waits for: told by the functions that the wait was made in, or else by what lies around the futex.
+
+use super::futex::{Enter, PRIVATE};
+use profile::{LockKind, ObjectKind};
+use pthread::object::{mutex, rwlock};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// A function that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    /// Of glibc's mutexes.
+    Mutex,
+    /// Of glibc's reader-writer locks.
+    Rwlock {
+        /// For reading.
+        shared: bool,
+    },
+    /// Of glibc's condition variables.
+    Condition,
+    /// Of glibc's semaphores.
+    Semaphore,
+    /// Waits for the end of a thread.
+    Join,
+    /// Of a mutex, or a reader-writer lock for writing, whose futex is all of it: Rust's.
+    FutexLock(ObjectKind),
+    /// Of a reader-writer lock of that kind, for reading.
+    FutexRead,
+    /// Waits for something that happens, by a futex of its own: Rust's condition variables and parked threads.
+    FutexCondition,
+    /// glibc's way for others to call futex(2): its caller is the one that waits.
+    Syscall,
+}
+
+/// The functions by parts of their symbols, the special ones first.
+const FUNCTIONS: [(&str, Function); 18] = [
+    ("pthread_cond_", Function::Condition),
+    ("cnd_wait", Function::Condition),
+    ("cnd_timedwait", Function::Condition),
+    ("pthread_mutex_", Function::Mutex),
+    ("mtx_lock", Function::Mutex),
+    ("mtx_timedlock", Function::Mutex),
+    ("pthread_rwlock_rd", Function::Rwlock { shared: true }),
+    ("pthread_rwlock_timedrd", Function::Rwlock { shared: true }),
+    ("pthread_rwlock_clockrd", Function::Rwlock { shared: true }),
+    ("pthread_rwlock_", Function::Rwlock { shared: false }),
+    ("5mutex5futex", Function::FutexLock(ObjectKind::Mutex)),
+    ("14read_contended", Function::FutexRead),
+    ("6rwlock5futex", Function::FutexLock(ObjectKind::Rwlock)),
+    ("7condvar5futex", Function::FutexCondition),
+    ("14thread_parking", Function::FutexCondition),
+    ("4once5futex", Function::FutexCondition),
+    ("thrd_join", Function::Join),
+    ("mtx_clocklock", Function::Mutex),
+];
+
+/// The same for functions whose names have to begin so, underscores aside: such parts are in other names.
+const PREFIXES: [(&str, Function); 6] = [
+    ("new_sem_wait", Function::Semaphore), // in static programs
+    ("sem_wait", Function::Semaphore),
+    ("sem_timedwait", Function::Semaphore),
+    ("sem_clockwait", Function::Semaphore),
+    ("pthread_join", Function::Join),
+    ("pthread_clockjoin", Function::Join),
+];
+
+impl Function {
+    /// The function of a symbol, if it is one that waits.
+    pub(super) fn of(symbol: &str) -> Option<Self> {
+        if symbol == "syscall" {
+            return Some(Self::Syscall);
+        }
+        let plain = symbol.trim_start_matches('_');
+        let prefixed = PREFIXES.iter().find(|(prefix, _)| plain.starts_with(prefix));
+        let found = prefixed.or_else(|| FUNCTIONS.iter().find(|(part, _)| symbol.contains(part)));
+        found.map(|&(_, function)| function)
+    }
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Object {
+    /// The end of another thread.
+    Thread,
+    /// An object in memory.
+    Memory {
+        /// Of which kind.
+        kind: LockKind,
+        /// Where it begins.
+        address: u64,
+        /// Whether the wait is one for reading.
+        shared: bool,
+    },
+}
+
+/// The memory of a process and its threads, read only.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pid: u32,
+    file: Option<File>,
+}
+
+/// Where glibc's mutex has its holder, how many hold it or wait with a condition, and its kind; bytes from its start.
+const OWNER: usize = 8;
+const USERS: usize = 12;
+/// Bits that a kind of glibc's mutexes may have.
+const KINDS: u32 = 0x3ff;
+/// More threads than have a mutex at a time.
+const MANY: u32 = 1 << 20;
+
+/// The operation by which glibc's mutexes wait, and what they hold then.
+const WAIT: u32 = 0;
+/// That by which glibc waits with a time, or where a wait can be cancelled.
+const WAIT_BITSET: u32 = 9;
+const CONTENDED: u32 = 2;
+
+/// Where glibc's condition variables have the two words that threads sleep on, and their reference count, of which a waiter has 8;
+/// bytes from the start. First as glibc 2.25 to 2.40 have it, then as later ones do.
+const CONDITIONS: [(u64, u64); 2] = [(40, 36), (32, 28)];
+const ONE_WAITER: u32 = 8;
+
+/// Where glibc's reader-writer locks have the first of the two words that threads sleep on.
+const RWLOCK_WORDS: u64 = 8;
+
+impl Memory {
+    /// The memory of a process. Without the right to it, nothing can be read.
+    pub(super) fn of(pid: u32) -> Self {
+        Self { pid, file: File::open(format!("/proc/{pid}/mem")).ok() }
+    }
+
+    /// As many bytes from an address as can be read.
+    pub(super) fn bytes(&self, address: u64, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; most];
+        let read = self.file.as_ref().and_then(|file| file.read_at(&mut bytes, address).ok());
+        bytes.truncate(read.unwrap_or(0));
+        bytes
+    }
+
+    fn u32(&self, address: u64) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(address, 4).try_into().ok()?))
+    }
+
+    /// Whether there is anything at an address, or the process has ended.
+    pub(super) fn is_there(&self, address: u64) -> bool {
+        self.u32(address).is_some()
+    }
+
+    /// Whether this is the identifier of a thread of the process.
+    pub(super) fn is_thread(&self, tid: u32) -> bool {
+        tid != 0 && Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists()
+    }
+
+    /// What a call waits for, which was made in `function` if that is known; else it may have been made by the C library.
+    pub(super) fn object(&self, call: &Enter, function: Option<Function>, by_c_library: bool) -> Object {
+        let here = |kind| Object::Memory { kind, address: call.word, shared: false };
+        // Whoever has waited for a condition waits for its mutex, in the same function but by another operation.
+        let function = function.map(|function| match function {
+            Function::Condition if (call.operation & !PRIVATE, call.value) == (WAIT, CONTENDED) => {
+                Function::Mutex
+            }
+            function => function,
+        });
+        match function.or_else(|| self.guess(call, by_c_library)) {
+            Some(Function::Join) => Object::Thread,
+            Some(Function::Mutex) => here(LockKind::Object(ObjectKind::Mutex)),
+            Some(Function::FutexLock(kind)) => here(LockKind::Object(kind)),
+            Some(Function::FutexRead) => {
+                let kind = LockKind::Object(ObjectKind::Rwlock);
+                Object::Memory { kind, address: call.word, shared: true }
+            }
+            Some(Function::Rwlock { shared }) => {
+                let address = (call.word & !7).saturating_sub(RWLOCK_WORDS);
+                Object::Memory { kind: LockKind::Object(ObjectKind::Rwlock), address, shared }
+            }
+            Some(Function::Condition) => {
+                let address = self.condition(call.word & !7);
+                Object::Memory { kind: LockKind::Condition, address, shared: false }
+            }
+            Some(Function::FutexCondition) => here(LockKind::Condition),
+            Some(Function::Semaphore) => here(LockKind::Semaphore),
+            Some(Function::Syscall) | None => here(LockKind::Futex),
+        }
+    }
+
+    /// By what lies at the futex: a thread's identifier is waited for by who joins it, and a mutex has a plausible holder. Of what
+    /// glibc waits for, a semaphore alone is 0; its function is left by a jump, so that no return address tells it.
+    fn guess(&self, call: &Enter, by_c_library: bool) -> Option<Function> {
+        if call.operation & PRIVATE == 0 && self.is_joined(call) {
+            return Some(Function::Join);
+        }
+        if by_c_library && (call.operation & WAIT_BITSET, call.value) == (WAIT_BITSET, 0) {
+            return Some(Function::Semaphore);
+        }
+        let bytes = self.bytes(call.word, mutex::KIND + 4);
+        (call.value == CONTENDED && self.is_mutex(&bytes)).then_some(Function::Mutex)
+    }
+
+    /// Whether a call waits for the end of a thread, which may have ended by now. Then its identifier is gone from where it was: the
+    /// kernel has written 0, glibc -1 when it was joined, another thread has its memory, or that is unmapped. Identifiers grow from
+    /// that of the process.
+    fn is_joined(&self, call: &Enter) -> bool {
+        const JOINED: u32 = -1_i32 as u32;
+        let ended =
+            || self.u32(call.word).is_none_or(|now| [0, JOINED].contains(&now) || self.is_thread(now));
+        self.is_thread(call.value) || call.value > self.pid && ended()
+    }
+
+    /// Whether these bytes, up to the kind, may be one of glibc's mutexes.
+    fn is_mutex(&self, bytes: &[u8]) -> bool {
+        let [Some(state), Some(owner), Some(users), Some(kind)] =
+            [0, OWNER, USERS, mutex::KIND].map(|at| word(bytes, at))
+        else {
+            return false;
+        };
+        state <= 2 && users < MANY && kind & !KINDS == 0 && (owner == 0 || self.is_thread(owner))
+    }
+
+    /// Where the condition variable begins on one of whose words, from this address on, somebody waits.
+    fn condition(&self, words: u64) -> u64 {
+        let begins = CONDITIONS.map(|(of_words, of_references)| {
+            let address = words.saturating_sub(of_words);
+            self.u32(address + of_references)
+                .filter(|&count| (ONE_WAITER..MANY).contains(&count))
+                .map(|_| address)
+        });
+        begins.into_iter().flatten().next().unwrap_or(words)
+    }
+
+    /// The thread that holds one of glibc's locks, if what lies there is plausible.
+    pub(super) fn holder(&self, kind: LockKind, address: u64) -> Option<u32> {
+        let holder = match kind {
+            LockKind::Object(ObjectKind::Mutex) => {
+                let bytes = self.bytes(address, mutex::KIND + 4);
+                word(&bytes, OWNER).filter(|_| self.is_mutex(&bytes))?
+            }
+            LockKind::Object(ObjectKind::Rwlock) => self.u32(address + rwlock::WRITER as u64)?,
+            _ => return None,
+        };
+        self.is_thread(holder).then_some(holder)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::from_ref;
+
+    #[test]
+    fn functions_that_wait_are_known_by_their_symbols() {
+        for (symbol, function) in [
+            ("pthread_mutex_lock", Some(Function::Mutex)),
+            ("___pthread_mutex_lock", Some(Function::Mutex)),
+            ("__pthread_cond_wait", Some(Function::Condition)),
+            ("pthread_rwlock_rdlock", Some(Function::Rwlock { shared: true })),
+            ("pthread_rwlock_clockwrlock", Some(Function::Rwlock { shared: false })),
+            ("sem_wait", Some(Function::Semaphore)),
+            ("assemble_waiters", None),
+            ("pthread_join", Some(Function::Join)),
+            (
+                "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17h0123456789abcdefE",
+                Some(Function::FutexLock(ObjectKind::Mutex)),
+            ),
+            (
+                "_ZN3std3sys4sync6rwlock5futex6RwLock14read_contended17h0123456789abcdefE",
+                Some(Function::FutexRead),
+            ),
+            (
+                "_ZN3std3sys4sync7condvar5futex7Condvar9wait_optional_timeout17h01E",
+                Some(Function::FutexCondition),
+            ),
+            ("syscall", Some(Function::Syscall)),
+            ("main", None),
+        ] {
+            assert_eq!(Function::of(symbol), function, "{symbol}");
+        }
+    }
+
+    /// The memory of these tests, with objects as glibc has them.
+    #[test]
+    fn objects_are_told_by_what_lies_around_the_futex() {
+        let memory = Memory::of(std::process::id());
+        // SAFETY: the call takes nothing.
+        let own = unsafe { libc::gettid() }.cast_unsigned();
+        let call = |word: &u32, operation, value| Enter {
+            word: from_ref(word).addr() as u64,
+            operation,
+            value,
+            stack: None,
+        };
+        let held = [2, 0, own, 1, 0, 0];
+        let of_held = LockKind::Object(ObjectKind::Mutex);
+        let waits = call(&held[0], PRIVATE, 2);
+        let address = waits.word;
+        assert_eq!(
+            memory.object(&waits, None, false),
+            Object::Memory { kind: of_held, address, shared: false }
+        );
+        assert_eq!(memory.holder(of_held, address), Some(own));
+        // A holder that is no thread of the process, and a kind that no mutex has.
+        for other in [[2, 0, 1 << 30, 1, 0, 0], [2, 0, own, 1, 1 << 20, 0]] {
+            let waits = call(&other[0], PRIVATE, 2);
+            let kind = LockKind::Futex;
+            let address = waits.word;
+            assert_eq!(memory.object(&waits, None, false), Object::Memory { kind, address, shared: false });
+            assert_eq!(memory.holder(of_held, waits.word), None);
+        }
+        assert_eq!(memory.object(&call(&own, 0, own), None, true), Object::Thread);
+        // Who is joined has ended when the wait is over, and another thread may lie where it lay.
+        let ended = u32::MAX >> 2;
+        for now in [0, u32::MAX, own] {
+            assert_eq!(memory.object(&call(&now, WAIT_BITSET, ended), None, true), Object::Thread);
+        }
+        let shared = LockKind::Futex;
+        for (now, operation, value) in
+            [(7, WAIT_BITSET, ended), (0, PRIVATE | WAIT_BITSET, ended), (0, WAIT_BITSET, 3)]
+        {
+            let waits = call(&now, operation, value);
+            let expected = Object::Memory { kind: shared, address: waits.word, shared: false };
+            assert_eq!(memory.object(&waits, None, true), expected);
+        }
+        let semaphore = [0, 1, 0, 0];
+        for (by_c_library, kind) in [(true, LockKind::Semaphore), (false, LockKind::Futex)] {
+            let waits = call(&semaphore[0], PRIVATE | WAIT_BITSET, 0);
+            let expected = Object::Memory { kind, address: waits.word, shared: false };
+            assert_eq!(memory.object(&waits, None, by_c_library), expected);
+        }
+        let mut condition = [0_u32; 12];
+        condition[9] = ONE_WAITER; // glibc's reference count
+        let start = condition.as_ptr().addr() as u64;
+        if start.is_multiple_of(8) {
+            let found = memory.object(&call(&condition[11], PRIVATE, 0), Some(Function::Condition), true);
+            assert_eq!(found, Object::Memory { kind: LockKind::Condition, address: start, shared: false });
+        }
+    }
+}

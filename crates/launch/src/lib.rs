@@ -1,0 +1,366 @@
+//! Starting a program with the preload library, and waiting for it.
+
+pub mod attach;
+mod kernel;
+pub mod library;
+pub mod operations;
+pub mod program;
+pub mod record;
+pub mod supervise;
+pub mod swapped;
+pub mod tasks;
+pub mod unreached;
+
+pub use library::Library;
+pub use swapped::Swapped;
+
+use anyhow::Context as _;
+use locks::catalogue::Lock;
+use profile::tally::SharedTally;
+use program::{Program, Sanitizer};
+use pthread::object::ObjectKind;
+use pthread::support::{Abilities, Support};
+use pthread::{environment, request::Request, site::Site};
+use session::{interrupt, names, signals};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+pub use pthread::environment::GLIBC;
+
+/// The exit code of a run that was ended at its time limit, as timeout(1) has it.
+pub const TIMED_OUT: u8 = 124;
+
+/// How a lock stands in for a kind of pthread object; `None` if it cannot.
+#[must_use]
+pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
+    Support::new(Abilities { bytes: lock.bytes, shared: lock.shared, timed: lock.timed }, kind)
+}
+
+/// Which locks a program runs with. Kinds that are not named keep the C library's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swaps {
+    /// Lock by kind of object.
+    pub kinds: BTreeMap<ObjectKind, String>,
+    /// Locks of single sites.
+    pub only: Vec<(String, String)>,
+    /// Waits that spin do so for ever.
+    pub pure: bool,
+}
+
+impl Swaps {
+    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can stand in for.
+    ///
+    /// # Errors
+    ///
+    /// An unknown lock or kind, or a lock that cannot stand in for the kind.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut swaps = Self::default();
+        for part in text.split(',').map(str::trim) {
+            match part.split_once('=') {
+                Some((kind, name)) => swaps.set(kind.trim(), name.trim())?,
+                None => swaps.set_all(part)?,
+            }
+        }
+        Ok(swaps)
+    }
+
+    fn set(&mut self, kind: &str, name: &str) -> Result<(), String> {
+        let Some(kind) = ObjectKind::by_name(kind) else {
+            return Err(format!("`{kind}` is no kind of lock: write mutex=, rwlock= or spin="));
+        };
+        if name != GLIBC {
+            let lock = known(name)?;
+            if Request::parse(name).writers_first && kind != ObjectKind::Rwlock {
+                return Err(format!(
+                    "`:writers` says who goes first at reader-writer locks: write rwlock={name}"
+                ));
+            }
+            if support(lock, kind).is_none() {
+                return Err(format!("{name} cannot be a {}: {}", kind.name(), refusal(kind)));
+            }
+        }
+        self.kinds.insert(kind, name.to_owned());
+        Ok(())
+    }
+
+    fn set_all(&mut self, name: &str) -> Result<(), String> {
+        if name == GLIBC {
+            self.kinds.clear();
+            return Ok(());
+        }
+        let lock = known(name)?;
+        for kind in ObjectKind::ALL.into_iter().filter(|&kind| support(lock, kind).is_some()) {
+            let asked = if kind == ObjectKind::Rwlock { name } else { lock.name };
+            self.kinds.insert(kind, asked.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Why objects of a kind are not swapped that no site names.
+    pub fn why_not(&self, kind: ObjectKind) -> String {
+        let names = self.kinds.values().filter(|&name| name != GLIBC);
+        let cannot = |name: &&String| known(name).is_ok_and(|lock| support(lock, kind).is_none());
+        match names.clone().find(cannot) {
+            Some(name) if !self.kinds.contains_key(&kind) => format!("{name}: {}", refusal(kind)),
+            _ => "no lock was chosen for them".to_owned(),
+        }
+    }
+
+    /// Whether the C library keeps all of its locks.
+    pub fn is_empty(&self) -> bool {
+        self.only.is_empty() && self.kinds.values().all(|name| name == GLIBC)
+    }
+}
+
+/// Reads `SITE=LOCK`. Locks that a profile tells apart by `#2`, `#3` and so on were made at one site, and are swapped
+/// together.
+///
+/// # Errors
+///
+/// No `=`, or an unknown lock.
+pub fn parse_site(text: &str) -> Result<(String, String), String> {
+    let (site, name) = text
+        .rsplit_once('=')
+        .ok_or("write SITE=LOCK, where SITE is a lock's name in a profile, or a symbol")?;
+    if site.is_empty() || site.contains('\n') {
+        return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
+    }
+    known(name)?;
+    Ok((Site::without_number(site).to_owned(), name.to_owned()))
+}
+
+/// The lock of `NAME` or `NAME:writers`.
+fn known(asked: &str) -> Result<&'static Lock, String> {
+    let Request { name, writers_first } = Request::parse(asked);
+    let lock = names::lock(name)?;
+    if writers_first && !lock.shared {
+        return Err(format!(
+            "{name} has no readers: `:writers` may follow the name of a reader-writer lock only"
+        ));
+    }
+    Ok(lock)
+}
+
+fn refusal(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Rwlock => "readers cannot share it",
+        ObjectKind::Mutex | ObjectKind::Spin => "it is for readers and writers",
+    }
+}
+
+/// A program to be started with the preload library.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    library: Library,
+    program: &'a OsStr,
+    arguments: &'a [OsString],
+    swaps: Swaps,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl<'a> Launch<'a> {
+    /// A program, looked for as the shell does, with its arguments.
+    pub fn new(library: Library, program: &'a OsStr, arguments: &'a [OsString]) -> Self {
+        Self { library, program, arguments, swaps: Swaps::default(), environment: Vec::new() }
+    }
+
+    /// With these locks.
+    pub fn swaps(mut self, swaps: Swaps) -> Self {
+        self.swaps = swaps;
+        self
+    }
+
+    /// With this variable in its environment, and in that of all that it starts.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// With its lock objects counted there.
+    pub fn counted(self, tally: &SharedTally) -> Self {
+        self.env(environment::TALLY, tally.path())
+    }
+
+    /// Fails now if [`Launch::command`] would for the program's sake.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be found, or is one that the library cannot be loaded into.
+    pub fn check(self) -> anyhow::Result<Self> {
+        Program::find(self.program)?.check_preloadable()?;
+        Ok(self)
+    }
+
+    /// The command that starts it.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be found, or is one that the library cannot be loaded into; the library cannot be put where the
+    /// program finds it.
+    pub fn command(self) -> anyhow::Result<Command> {
+        let program = Program::find(self.program)?;
+        let mut command = Command::new(program.path());
+        command.arg0(self.program).args(self.arguments);
+        for variable in environment::OF_A_RUN {
+            command.env_remove(variable);
+        }
+        if self.swaps.is_empty() && self.environment.is_empty() {
+            return Ok(command); // nothing to stand in for
+        }
+        program.check_preloadable()?;
+        if program.sanitizer() == Some(Sanitizer::Address) {
+            command.env(ASAN_OPTIONS, beside_a_preloaded_library(std::env::var_os(ASAN_OPTIONS)));
+        }
+        for (kind, name) in &self.swaps.kinds {
+            command.env(environment::lock_of(*kind), name);
+        }
+        if !self.swaps.only.is_empty() {
+            let lines: Vec<_> = self.swaps.only.iter().map(|(site, name)| format!("{site}={name}")).collect();
+            command.env(environment::ONLY, lines.join("\n"));
+        }
+        if self.swaps.pure {
+            command.env(environment::PURE, "1");
+        }
+        command.envs(self.environment);
+        command.env("LD_PRELOAD", preload_list(&self.library.path()?));
+        Ok(command)
+    }
+}
+
+/// What AddressSanitizer's runtime reads its options from.
+const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+
+/// The options that let AddressSanitizer's runtime come after a preloaded library; it checks that it comes first, since it would
+/// miss what a library before it allocates at load.
+fn beside_a_preloaded_library(options: Option<OsString>) -> OsString {
+    let mut all = options.unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push("verify_asan_link_order=0");
+    all
+}
+
+/// The value of `LD_PRELOAD`: ours, then what is there already.
+fn preload_list(library: &std::path::Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// How a program in a group of its own ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// By itself.
+    With(ExitStatus),
+    /// By being killed at the time limit.
+    AtLimit,
+}
+
+/// The process group that the program runs in; 0 while there is none.
+static GROUP: AtomicI32 = AtomicI32::new(0);
+
+/// Starts a program in a process group of its own, which an interrupt of the command reaches too.
+///
+/// # Errors
+///
+/// It cannot be started.
+pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
+    extern "C" fn forward(signal: libc::c_int) {
+        let group = GROUP.load(Ordering::Relaxed);
+        // SAFETY: these calls are allowed in a handler.
+        unsafe {
+            if group != 0 {
+                libc::killpg(group, libc::SIGKILL);
+            }
+            if !interrupt::take(signal) {
+                signals::die_of(signal);
+            }
+        }
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler does what handlers may do.
+        unsafe { signals::handle(signal, forward) };
+    }
+    // SAFETY: the call is allowed after a fork. If the command is killed, the program is killed with it; and what is no
+    // binary goes to a shell, which `execvp` does and `posix_spawn` does not.
+    let command = unsafe { command.process_group(0).pre_exec(supervise::die_with_parent) };
+    let child = command.spawn().map_err(|error| program::cannot_start(command, error))?;
+    GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
+    Ok(child)
+}
+
+/// Waits for a program of [`spawn_group`]; kills its whole group at the limit, and what is left of the group after its end.
+///
+/// # Errors
+///
+/// It cannot be waited for.
+pub fn wait_group(child: &mut Child, limit: Duration) -> anyhow::Result<Ended> {
+    let started = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    let ended = loop {
+        if let Some(status) = child.try_wait().context("cannot wait for the program")? {
+            break Ended::With(status);
+        }
+        let left = limit.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            break Ended::AtLimit;
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    supervise::kill_group(child);
+    GROUP.store(0, Ordering::Relaxed);
+    child.wait().context("cannot wait for the program")?;
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_is_for_every_kind_that_it_can_stand_in_for() {
+        let kinds = |text: &str| Swaps::parse(text).unwrap().kinds.into_keys().collect::<Vec<_>>();
+        assert_eq!(kinds("ticket"), [ObjectKind::Mutex, ObjectKind::Spin]);
+        assert_eq!(kinds("rw"), [ObjectKind::Mutex, ObjectKind::Rwlock]);
+        assert_eq!(kinds("mutex=ticket, rwlock=rw"), [ObjectKind::Mutex, ObjectKind::Rwlock]);
+        let named = Swaps::parse("rw:writers").unwrap().kinds;
+        assert_eq!((&*named[&ObjectKind::Mutex], &*named[&ObjectKind::Rwlock]), ("rw", "rw:writers"));
+        assert!(Swaps::parse("glibc").unwrap().is_empty());
+        assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_remedy() {
+        for (text, part) in [
+            ("nosuch", "contend locks"),
+            ("door=ticket", "mutex="),
+            ("rwlock=ticket", "share"),
+            ("spin=rw", "readers"),
+            ("mcs:writers", "no readers"),
+            ("mutex=rw:writers", "rwlock="),
+            ("rw:readers", "contend locks"),
+            ("", "contend locks"),
+        ] {
+            let refusal = Swaps::parse(text).unwrap_err();
+            assert!(refusal.contains(part), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_site_may_contain_the_equals_sign() {
+        assert_eq!(parse_site("a::operator===ticket").unwrap().0, "a::operator==");
+        assert_eq!(parse_site("CacheDB::count#6=ticket").unwrap().0, "CacheDB::count");
+        for text in ["cache", "=ticket", "cache=nosuch"] {
+            assert!(parse_site(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A program run to its end with its locks recorded.
+
+use super::kernel::KernelLocks;
+use super::program::{MUTEX_PROFILE, Program};
+use super::supervise::Supervised;
+use super::tasks::Tasks;
+use super::unreached::Lookout;
+use super::{Launch, Library, operations};
+use anyhow::Context as _;
+use profile::format::RunValues;
+use profile::session::{Overwrite, Recording};
+use pthread::environment;
+use regex::bytes::Regex;
+use session::noise::{Watch, cpu_of};
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+pub use kernel_locks::Scope as KernelScope;
+
+/// What is recorded, and where to.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// What records.
+    pub library: Library,
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that nobody is recording to.
+    pub output: Option<&'a Path>,
+    /// What may be replaced there.
+    pub overwrite: Overwrite,
+    /// Bytes that the profile may grow to.
+    pub size_limit: u64,
+    /// One pair in so many is timed.
+    pub sample_period: u32,
+    /// Operations that the program does, as the user says.
+    pub operations: Option<u64>,
+    /// Finds them in what the program writes: the number in the first group of the last match.
+    pub operations_regex: Option<&'a Regex>,
+    /// Whose waits for the kernel's locks are recorded too, if anybody's.
+    pub kernel: Option<KernelScope>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The finished profile.
+    pub recording: Recording,
+    /// How the program ended.
+    pub status: ExitStatus,
+    /// Whether anything was recorded.
+    pub used: bool,
+    /// What the user may not expect.
+    pub remarks: Vec<String>,
+}
+
+impl Record<'_> {
+    /// Runs the program to its end. Its signals, streams and end are its own.
+    ///
+    /// # Errors
+    ///
+    /// The profile cannot be made, or the program cannot be started; then no profile is left behind.
+    pub fn run(&self) -> anyhow::Result<Recorded> {
+        let (name, arguments) = self.command.split_first().context("no program was given after `--`")?;
+        let program = Launch::new(self.library, name, arguments).check()?;
+        let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
+        let started = Instant::now();
+        let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
+        let (kernel, missing) = match self.kernel.map(KernelLocks::watch).transpose() {
+            Ok(kernel) => (kernel, None),
+            Err(missing) => (None, Some(missing)),
+        };
+        let mut program = match start(program, &recording, self.operations_regex.is_some()) {
+            Ok(program) => program,
+            Err(error) => {
+                recording.withdraw();
+                return Err(error);
+            }
+        };
+        recording.begun();
+        let lookout = Lookout::over(program.id());
+        let tasks = Tasks::of(program.id());
+        let Followed { counted, status, tasks, kernel } =
+            self.follow(&mut program, &recording, tasks, kernel)?;
+        let elapsed = started.elapsed();
+        let unreached = lookout.and_then(Lookout::finish);
+        let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
+        let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
+        let run = run_values(elapsed, cpu, stolen_share, self.operations.or(counted), status);
+        let reached = recording.used();
+        let mut remarks = Vec::new();
+        if let Some(missing) = missing {
+            remarks.push(format!("the kernel's locks are not recorded: {missing}"));
+        }
+        if let Some(Err(error)) = &kernel {
+            remarks.push(format!("the kernel's locks are not recorded: {error}"));
+        }
+        if let Err(error) = recording.finish(run, &tasks.into_values()) {
+            let path = recording.path().display();
+            remarks.push(format!("{path}: {error}: run time and coverage are missing"));
+        }
+        if self.operations_regex.is_some() && counted.is_none() {
+            remarks.push(
+                "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
+            );
+        }
+        if !reached {
+            remarks.push(format!(
+                "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
+                name.display()
+            ));
+        }
+        if Program::find(name).is_ok_and(|program| program.is_go()) {
+            remarks.push(format!(
+                "{} is a Go program with C code: the C code's locks are recorded, and Go's own are not: {MUTEX_PROFILE}",
+                name.display()
+            ));
+        }
+        if let Some(unreached) = unreached {
+            remarks.push(format!("not reached, and so not recorded: {unreached}"));
+        }
+        let used = reached || matches!(kernel, Some(Ok(())));
+        Ok(Recorded { recording, status, used, remarks })
+    }
+
+    /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for
+    /// the kernel's locks are recorded.
+    fn follow(
+        &self,
+        program: &mut Supervised,
+        recording: &Recording,
+        mut tasks: Tasks,
+        kernel: Option<KernelLocks>,
+    ) -> anyhow::Result<Followed> {
+        let (output, errors) = program.streams();
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let has_ended = &has_ended;
+            let kernel =
+                kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
+            let (ended, watched) = mpsc::channel::<()>();
+            let watcher = scope.spawn(move || {
+                loop {
+                    let pause = tasks.look();
+                    recording.note_time();
+                    if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+                        return tasks;
+                    }
+                }
+            });
+            let readers = self.operations_regex.map(|regex| {
+                let of_output = scope.spawn(move || {
+                    output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
+                });
+                let of_errors = scope.spawn(move || {
+                    errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
+                });
+                [of_output, of_errors]
+            });
+            let status = program.wait();
+            has_ended.store(true, Ordering::Relaxed);
+            drop(ended);
+            let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
+            let tasks = watcher.join().expect("looking does not panic");
+            let mut counted = None;
+            for reader in readers.into_iter().flatten() {
+                // What the program wrote to its output counts before what it wrote to its errors.
+                counted = counted.or(reader.join().expect("copying does not panic")?);
+            }
+            Ok(Followed { counted, status: status?, tasks, kernel })
+        })
+    }
+}
+
+/// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
+pub(crate) fn create(
+    output: Option<&Path>,
+    size_limit: u64,
+    sample_period: u32,
+    overwrite: Overwrite,
+) -> anyhow::Result<Recording> {
+    let create = |path: &Path| Recording::create(path, size_limit, sample_period, overwrite);
+    let explain = |path: &Path, error: std::io::Error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::ResourceBusy => ": give another name with -o",
+            std::io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
+            std::io::ErrorKind::FileTooLarge => {
+                ": the limit of file sizes (ulimit -f) leaves no space for a profile"
+            }
+            std::io::ErrorKind::StorageFull => ": free some space, or name a place on another disk with -o",
+            _ => "",
+        };
+        anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
+    };
+    if let Some(path) = output {
+        return create(path).map_err(|error| explain(path, error));
+    }
+    let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
+    for name in names {
+        match create(Path::new(&name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+            made => return made.map_err(|error| explain(Path::new(&name), error)),
+        }
+    }
+    unreachable!("there is always another number")
+}
+
+/// A program that has ended.
+struct Followed {
+    /// Operations in its output.
+    counted: Option<u64>,
+    status: ExitStatus,
+    tasks: Tasks,
+    /// Whether the kernel's locks were recorded, if they were to be.
+    kernel: Option<std::io::Result<()>>,
+}
+
+fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {
+    let variable = |name: &'static CStr| OsStr::from_bytes(name.to_bytes());
+    let identity = recording.identity().to_string();
+    let mut command = program
+        .env(variable(environment::PROFILE), recording.path())
+        .env(variable(environment::IDENTITY), identity)
+        .command()?;
+    if piped {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    Supervised::start(&mut command)
+}
+
+/// What is known of the run as a whole.
+fn run_values(
+    elapsed: Duration,
+    cpu: Duration,
+    stolen_share: f64,
+    operations: Option<u64>,
+    status: ExitStatus,
+) -> RunValues {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    RunValues {
+        elapsed_ns: nanoseconds(elapsed),
+        cpu_ns: nanoseconds(cpu),
+        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
+        cores: cores as u64,
+        operations: operations.unwrap_or(0),
+        ended: if status.code().is_some() { 1 } else { 2 },
+        status: status.code().or(status.signal()).unwrap_or(0) as u64,
+        ..RunValues::default()
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

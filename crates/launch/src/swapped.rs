@@ -1,0 +1,184 @@
+//! What became of a program's lock objects in a run with other locks: how many were swapped, how many were not, and why.
+
+use crate::Swaps;
+use profile::format::Refusal;
+use profile::tally::{SITES, SharedTally, Tally};
+use pthread::object::ObjectKind;
+use report::text::grouped;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Objects of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct OfKind {
+    /// Became the chosen lock.
+    pub swapped: u64,
+    /// Of those, objects some of whose calls are emulated.
+    pub emulated: u64,
+    /// Were to be swapped, and stayed the C library's.
+    pub left: u64,
+    /// No lock was chosen for them.
+    pub not_chosen: u64,
+    #[serde(skip)]
+    reasons: [u64; profile::tally::REASONS],
+}
+
+/// What was counted in a run.
+#[derive(Debug, Clone)]
+pub struct Swapped {
+    /// Process images that the preload library was loaded into.
+    pub processes: u64,
+    kinds: [OfKind; 3],
+    /// Objects that each site of `--only` matched.
+    sites: Vec<u64>,
+}
+
+/// Why an object stays the C library's.
+const REASONS: [(Refusal, &str); 6] = [
+    (Refusal::ProcessShared, "shared between processes"),
+    (Refusal::Robust, "robust"),
+    (Refusal::PriorityInheriting, "inherit priority"),
+    (Refusal::PriorityProtected, "have a priority ceiling"),
+    (Refusal::Condition, "condition variables shared between processes"),
+    (Refusal::Other, "in a state that only the C library knows, or past the bound of locks"),
+];
+
+impl Swapped {
+    /// What was counted so far.
+    pub fn read(tally: &SharedTally) -> Self {
+        let tally = tally.get();
+        let number = |word: &AtomicU64| word.load(Relaxed);
+        let of_kind = |kind| {
+            let counts = tally.of(kind);
+            let reasons = REASONS.map(|(reason, _)| number(counts.left_for(reason)));
+            OfKind {
+                swapped: number(&counts.swapped),
+                emulated: number(&counts.emulated),
+                left: reasons.iter().sum(),
+                not_chosen: number(&counts.not_chosen),
+                reasons,
+            }
+        };
+        Self {
+            processes: number(&tally.processes),
+            kinds: ObjectKind::ALL.map(of_kind),
+            sites: tally.sites[..SITES].iter().map(number).collect(),
+        }
+    }
+
+    /// The objects of a kind.
+    pub fn of(&self, kind: ObjectKind) -> &OfKind {
+        &self.kinds[kind.index()]
+    }
+
+    /// Whether any object became another lock.
+    pub fn any(&self) -> bool {
+        self.kinds.iter().any(|counts| counts.swapped > 0)
+    }
+
+    /// A line for each kind of object: how many were swapped, left, and why.
+    pub fn lines(&self, swaps: &Swaps) -> Vec<String> {
+        let line = |kind: ObjectKind| {
+            let counts = self.of(kind);
+            let mut parts = Vec::new();
+            let mut say = |count: u64, what: String| {
+                if count > 0 {
+                    parts.push(format!("{} {what}", grouped(count)));
+                }
+            };
+            say(counts.swapped, "swapped".to_owned());
+            say(counts.emulated, "of them with calls that are emulated".to_owned());
+            for ((_, why), &count) in REASONS.iter().zip(&counts.reasons) {
+                say(count, format!("left to glibc ({why})"));
+            }
+            say(counts.not_chosen, format!("left to glibc ({})", swaps.why_not(kind)));
+            let counted = if parts.is_empty() { "none seen".to_owned() } else { parts.join(", ") };
+            format!("{}: {counted}", kind.plural())
+        };
+        ObjectKind::ALL.into_iter().map(line).collect()
+    }
+
+    /// What went otherwise than whoever asked for the swaps may think.
+    pub fn warnings(&self, swaps: &Swaps) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.processes == 0 {
+            warnings.push(
+                "no process loaded the preload library, so that nothing was swapped: the program is linked statically, runs \
+                 with another user's rights, or cleared its environment"
+                    .to_owned(),
+            );
+            return warnings;
+        }
+        let unmatched = swaps.only.iter().zip(&self.sites).filter(|&(_, &matched)| matched == 0);
+        for ((site, _), _) in unmatched {
+            warnings.push(format!(
+                "--only `{site}` matched no lock, or none that its lock can be: give a name from the table of `contend profile`, or a symbol of the program"
+            ));
+        }
+        if !self.any() && warnings.is_empty() {
+            let left: Vec<String> = ObjectKind::ALL
+                .into_iter()
+                .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
+                .map(|kind| {
+                    format!("{} {}", grouped(self.of(kind).left + self.of(kind).not_chosen), kind.plural())
+                })
+                .collect();
+            let why = if left.is_empty() {
+                "the program made no lock of the kinds asked for by the pthread functions (locks of Rust, Go and the like \
+                 are its own)"
+                    .to_owned()
+            } else {
+                format!("left to glibc: {} (-v says why)", left.join(", "))
+            };
+            warnings.push(format!("nothing was swapped: {why}"));
+        }
+        warnings
+    }
+}
+
+const _: () = assert!(Tally::LENGTH > 0 && profile::tally::REASONS == REASONS.len());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(word: &AtomicU64, by: u64) {
+        word.fetch_add(by, Relaxed);
+    }
+
+    #[test]
+    fn a_line_says_how_many_and_why() {
+        let tally = SharedTally::new(true).unwrap();
+        count(&tally.get().processes, 2);
+        let mutexes = tally.get().of(ObjectKind::Mutex);
+        count(&mutexes.swapped, 1234);
+        count(mutexes.left_for(Refusal::Robust), 5);
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
+        let swaps = Swaps::parse("mcs").unwrap();
+        let swapped = Swapped::read(&tally);
+        assert_eq!(
+            swapped.lines(&swaps),
+            [
+                "mutexes: 1,234 swapped, 5 left to glibc (robust)",
+                "reader-writer locks: 3 left to glibc (mcs: readers cannot share it)",
+                "spin locks: none seen"
+            ]
+        );
+        assert!(swapped.any() && swapped.warnings(&swaps).is_empty());
+    }
+
+    #[test]
+    fn what_had_no_effect_is_said() {
+        let tally = SharedTally::new(true).unwrap();
+        let mut swaps = Swaps::parse("mutex=mcs").unwrap();
+        let warnings = |swaps: &Swaps| Swapped::read(&tally).warnings(swaps).join("\n");
+        assert!(warnings(&swaps).contains("no process"));
+        count(&tally.get().processes, 1);
+        assert!(warnings(&swaps).contains("no lock of the kinds"));
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
+        assert!(warnings(&swaps).contains("3 reader-writer locks"));
+        swaps.only.push(("cache".to_owned(), "mcs".to_owned()));
+        assert!(warnings(&swaps).contains("`cache`"));
+        count(&tally.get().sites[0], 1);
+        assert!(!warnings(&swaps).contains("`cache`"));
+    }
+}

@@ -1,0 +1,44 @@
+//! This computer, as reports name it, and the cores of it that this process may use.
+
+use anyhow::Context as _;
+use curve::text;
+use machine::{Machine as _, Native};
+use procfs::Current as _;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The last core that a set of them has bits for.
+pub const LAST_CORE: u32 = CpuSet::MAX_CPU as u32 - 1;
+
+/// The cores that this process may run on; all of them where the kernel does not say.
+pub fn allowed_cores() -> Vec<u32> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..=LAST_CORE).filter(|&core| set.is_set(core as usize)).collect(),
+        Err(_) => Native::topology().places.iter().map(|place| place.core).collect(),
+    }
+}
+
+/// Binds this process, and so every program that it starts, to cores.
+///
+/// # Errors
+///
+/// The machine does not have them, or this process may not use them.
+pub fn run_on(cores: &[u32]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores.iter().filter(|&&core| core <= LAST_CORE) {
+        set.set(core as usize);
+    }
+    sched_setaffinity(None, &set)
+        .with_context(|| format!("cannot run on the cores {cores:?} alone; does the machine have them?"))
+}
+
+/// The processor's name as `/proc/cpuinfo` gives it.
+pub fn processor_name() -> String {
+    let processors = procfs::CpuInfo::current().ok();
+    let name = processors.as_ref().and_then(|processors| processors.model_name(0));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |name| text::printable(name.trim()))
+}
+
+/// The date in UTC, such as `2026-01-31`.
+pub fn today() -> String {
+    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string()
+}

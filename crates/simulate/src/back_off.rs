@@ -1,0 +1,174 @@
+//! The constant of the ticket lock with proportional back-off, swept on a simulated machine.
+
+use super::sweep::{Setup, SimulatedRun, sweep_or};
+use locks::{CYCLES_PER_WAITER, TicketProportional};
+use machine::Run;
+use report::{Cell, Column, Table};
+use session::progress::Progress;
+use session::usage::UsageError;
+use simulator::Simulated;
+use std::convert::Infallible;
+use workloads::catalogue::Body;
+use workloads::{Load, Workload};
+
+/// The lock that has the constant.
+pub const LOCK: &str = "ticket-proportional";
+
+/// A workload under the lock with one value of the constant.
+pub type Proportional = fn(&Workload, &Load<'_>) -> Run;
+
+/// Runs a workload that is a section under the lock with this constant, in cycles for each waiter ahead.
+///
+/// # Panics
+/// When the workload is no section.
+pub fn proportional<const UNIT_CYCLES: u64>(workload: &Workload, load: &Load<'_>) -> Run {
+    let Body::Section(section) = workload.body else { unreachable!("{} is no section", workload.name) };
+    workloads::section::run::<Simulated, TicketProportional<Simulated, UNIT_CYCLES>>(&section, load)
+}
+
+macro_rules! constants {
+    ($($cycles:literal)*) => {
+        /// What is swept: far too small, about right, far too large, by steps of about the square root of two.
+        const CONSTANTS: &[(u64, Proportional)] = &[$(($cycles, proportional::<$cycles>)),*];
+    };
+}
+constants!(10 50 100 150 200 250 350 500 700 1_000 1_400 2_000 4_000 8_000);
+
+/// Runs each of these setups, which differ in their cores, with every constant; in the order of the constants. After an
+/// interrupt that was noted `cut` gets the runs that are finished, and ends the process.
+///
+/// # Errors
+/// A workload that is no section under one lock; a simulation that stopped.
+pub fn measure_or(
+    setups: &[Setup<'_>],
+    progress: &dyn Progress,
+    cut: impl FnOnce(Vec<(u64, Vec<SimulatedRun>)>) -> Infallible,
+) -> anyhow::Result<Vec<(u64, Vec<SimulatedRun>)>> {
+    if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
+        return Err(UsageError::new(format!(
+            "`{}` is no critical section with think time: sweep the back-off of counter, fig10 or another that is",
+            other.workload.name
+        ))
+        .into());
+    }
+    let with = |&(_, run): &(u64, Proportional)| {
+        setups.iter().map(move |setup| Setup { instead: Some(run), lock: LOCK, ..setup.clone() })
+    };
+    let by_constant = |all: &[Option<SimulatedRun>]| {
+        let of_constant = all.chunks(setups.len()).map(|runs| runs.iter().flatten().cloned().collect());
+        CONSTANTS.iter().map(|&(cycles, _)| cycles).zip(of_constant).collect::<Vec<_>>()
+    };
+    let all = CONSTANTS.iter().flat_map(with).collect::<Vec<_>>();
+    let all = sweep_or(&all, progress, |finished| cut(by_constant(&finished)))?;
+    Ok(by_constant(&all.into_iter().map(Some).collect::<Vec<_>>()))
+}
+
+/// Throughput with each constant, as a share of the best constant's on as many cores.
+fn shares(swept: &[(u64, Vec<SimulatedRun>)]) -> Vec<Vec<f64>> {
+    let all = || swept.iter().flat_map(|(_, runs)| runs);
+    let best = |cores: u32| {
+        all().filter(|run| run.cores == cores).map(SimulatedRun::throughput).fold(f64::MIN_POSITIVE, f64::max)
+    };
+    let share = |(_, runs): &(u64, Vec<SimulatedRun>)| {
+        runs.iter().map(|run| run.throughput() / best(run.cores)).collect()
+    };
+    swept.iter().map(share).collect()
+}
+
+/// A row for each constant and number of cores.
+pub fn table(swept: &[(u64, Vec<SimulatedRun>)]) -> Table {
+    let mut table = Table::new([
+        Column::number("cycles_per_waiter", "cycles a waiter ahead"),
+        Column::number("cores", "cores"),
+        Column::number("operations_per_second", "operations/s"),
+        Column::percent("share_of_best", "of the best %"),
+        Column::number("misses_per_operation", "misses/operation"),
+        Column::text("note", "note"),
+    ]);
+    for ((cycles, runs), shares) in swept.iter().zip(shares(swept)) {
+        for (run, share) in runs.iter().zip(shares) {
+            let operations = run.run.operations().max(1) as f64;
+            let is_default = *cycles == CYCLES_PER_WAITER;
+            table.row([
+                Cell::Count(*cycles),
+                run.cores.into(),
+                run.throughput().into(),
+                share.into(),
+                (run.report.all_lines.all_misses() as f64 / operations).into(),
+                if is_default { "the default" } else { "" }.into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// The constant whose worst share of the best is best, with that share; and the default's.
+pub fn verdict(swept: &[(u64, Vec<SimulatedRun>)]) -> String {
+    let worst = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
+    let worsts: Vec<(u64, f64)> =
+        swept.iter().zip(shares(swept)).map(|((cycles, _), shares)| (*cycles, worst(&shares))).collect();
+    let of = |cycles: u64| worsts.iter().find(|one| one.0 == cycles).map_or(f64::NAN, |one| 100.0 * one.1);
+    let best =
+        worsts.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(CYCLES_PER_WAITER, |one| one.0);
+    let (first, last) = (CONSTANTS[0].0, CONSTANTS[CONSTANTS.len() - 1].0);
+    format!(
+        "Best over these cores: {best} cycles for each waiter ahead, nowhere below {:.0} % of the best. The default, \
+         {CYCLES_PER_WAITER}: {:.0} %. Too small, {first}: {:.0} %; too large, {last}: {:.0} %.",
+        of(best),
+        of(CYCLES_PER_WAITER),
+        of(first),
+        of(last)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_among_the_constants_and_not_at_an_end() {
+        let at = CONSTANTS.iter().position(|&(cycles, _)| cycles == CYCLES_PER_WAITER);
+        assert!(at.is_some_and(|at| at > 1 && at + 2 < CONSTANTS.len()));
+    }
+
+    #[test]
+    fn too_small_and_too_large_a_constant_cost_throughput_and_the_default_costs_little() {
+        let file = topology::carried::machine("opteron-8x6");
+        let hardware = simulator::Hardware::new(&file).unwrap();
+        let workload = workloads::catalogue::find("fig10").unwrap();
+        let setup = Setup { duration_ns: 200_000, ..Setup::new(&hardware, workload, LOCK).on_first(24) };
+        let swept =
+            measure_or(&[setup], &session::progress::Unwatched, |_| unreachable!("nobody interrupts"))
+                .unwrap();
+        let shares: Vec<f64> = shares(&swept).into_iter().map(|shares| shares[0]).collect();
+        let at = swept.iter().position(|one| one.0 == CYCLES_PER_WAITER).unwrap();
+        assert!(shares[at] > shares[0] && shares[at] > shares[shares.len() - 1], "{shares:?}");
+    }
+
+    #[test]
+    fn a_sweep_on_every_screen() {
+        let file = topology::carried::machine("opteron-8x6");
+        let hardware = simulator::Hardware::new(&file).unwrap();
+        let workload = workloads::catalogue::find("fig10").unwrap();
+        let setup = Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, LOCK).on_first(24) };
+        let measured = crate::sweep(&[setup], &session::progress::Unwatched).unwrap();
+        // What the simulator counts is its own matter: the figures are fixed.
+        let constants = CONSTANTS.iter().enumerate();
+        let swept: Vec<_> = constants
+            .map(|(at, &(cycles, _))| {
+                let mut run = measured[0].clone();
+                let operations = 1_000 - 50 * at.abs_diff(4) as u64;
+                run.run = Run {
+                    counts: vec![machine::Counts { operations, ..machine::Counts::default() }],
+                    elapsed_ns: 1_000_000,
+                };
+                run.report.all_lines = simulator::LineCounts::default();
+                (cycles, vec![run])
+            })
+            .collect();
+        let text = |screen: report::Screen| {
+            format!("{}\n{}\n", table(&swept).terminal(screen), screen.fit(&verdict(&swept)))
+        };
+        insta::assert_snapshot!(report::every_screen(&[], text));
+    }
+}

@@ -1,0 +1,266 @@
+//! Simulated runs, side by side on the host's cores.
+
+use super::futex_table::with_futex_table;
+use curve::{Curve, Point, Provenance, Unit};
+use machine::{Home, Run};
+use rayon::prelude::*;
+use session::interrupt;
+use session::progress::{Progress, Work};
+use simulator::{Hardware, Options, PS_PER_NS, Report, Simulated, Simulation};
+use std::convert::Infallible;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use workloads::{Load, Variation, Workload};
+
+/// One run to be made.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// The machine.
+    pub hardware: &'a Hardware,
+    /// What the threads do.
+    pub workload: &'a Workload,
+    /// The lock that they do it under.
+    pub lock: &'static str,
+    /// The number under which the run stands in a curve.
+    pub cores: u32,
+    /// The core of each thread.
+    pub places: Vec<u32>,
+    /// Simulated time.
+    pub duration_ns: u64,
+    /// Decides everything random.
+    pub seed: u64,
+    /// Memory node of the lock.
+    pub memory_node: u32,
+    /// Cycles of work in the critical section, instead of the workload's.
+    pub section_cycles: Option<u64>,
+    /// Cycles of think time, instead of the workload's.
+    pub think_cycles: Option<u64>,
+    /// Sections that each acquisition holds the lock for, instead of the workload's.
+    pub batch: Option<u64>,
+    /// How the think time varies.
+    pub spread: Variation,
+    /// Polls for real where a waiter would be parked.
+    pub really_poll: bool,
+    /// Buckets of the table that sleepers are in, a power of two, instead of sleeps at fixed costs.
+    pub futex_buckets: Option<usize>,
+    /// Records of the trace; 0 for none.
+    pub trace_records: usize,
+    /// Runs this instead of the lock of that name, for locks with constants of their own.
+    pub instead: Option<fn(&Workload, &Load<'_>) -> Run>,
+}
+
+impl<'a> Setup<'a> {
+    /// One thread on core 0 for 3 ms.
+    pub fn new(hardware: &'a Hardware, workload: &'a Workload, lock: &'static str) -> Self {
+        Self {
+            hardware,
+            workload,
+            lock,
+            cores: 1,
+            places: vec![0],
+            duration_ns: 3_000_000,
+            seed: 1,
+            memory_node: 0,
+            section_cycles: None,
+            think_cycles: None,
+            batch: None,
+            spread: Variation::Exponential,
+            really_poll: false,
+            futex_buckets: None,
+            trace_records: 0,
+            instead: None,
+        }
+    }
+
+    /// The same on the first cores, one thread each.
+    pub fn on_first(mut self, cores: u32) -> Self {
+        self.cores = cores;
+        self.places = (0..cores).collect();
+        self
+    }
+
+    fn measure(&self) -> anyhow::Result<SimulatedRun> {
+        let load = Load {
+            threads: self.places.len(),
+            cores: &self.places,
+            duration_ns: self.duration_ns,
+            seed: self.seed,
+            home: Home::Node(self.memory_node),
+            section_cycles: self.section_cycles,
+            think_cycles: self.think_cycles,
+            batch: self.batch,
+            think_spread: self.spread,
+            ..Load::default()
+        };
+        let options = Options {
+            seed: self.seed,
+            really_poll: self.really_poll,
+            trace_records: self.trace_records,
+            ..Options::default()
+        };
+        let started = Instant::now();
+        let simulation = Simulation::new(self.hardware).options(options);
+        let run = || match self.instead {
+            Some(run) => Some(run(self.workload, &load)),
+            None => workloads::catalogue::run::<Simulated>(self.workload, self.lock, &load),
+        };
+        let outcome = simulation.traced(|| match self.futex_buckets {
+            Some(buckets) => with_futex_table(buckets, run),
+            None => run(),
+        });
+        let stopped = |stopped| anyhow::anyhow!("{} with {} threads: {stopped}", self.lock, load.threads);
+        let (run, report, trace) = outcome.map_err(stopped)?;
+        let Some(run) = run else { anyhow::bail!("there is no lock {}", self.lock) };
+        let host = started.elapsed();
+        Ok(SimulatedRun {
+            lock: self.lock,
+            workload: self.workload.name,
+            machine: self.hardware.name.clone(),
+            cores: self.cores,
+            run,
+            report,
+            trace,
+            host,
+        })
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct SimulatedRun {
+    /// The lock that they do it under.
+    pub lock: &'static str,
+    /// The workload.
+    pub workload: &'static str,
+    /// The machine.
+    pub machine: String,
+    /// The number under which the run stands in a curve.
+    pub cores: u32,
+    /// What the threads counted.
+    pub run: Run,
+    /// What the simulated machine counted.
+    pub report: Report,
+    /// Null unless asked for.
+    pub trace: serde_json::Value,
+    host: Duration,
+}
+
+impl SimulatedRun {
+    /// Operations a second, of all threads.
+    pub fn throughput(&self) -> f64 {
+        self.run.operations() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
+    }
+
+    /// Acquisitions a second, of all threads.
+    pub fn acquisition_rate(&self) -> f64 {
+        self.run.acquisitions() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
+    }
+
+    /// Operations of the slowest thread over those of the fastest.
+    pub fn fairness(&self) -> f64 {
+        let operations = self.run.counts.iter().map(|counts| counts.operations);
+        let (least, most) = (operations.clone().min().unwrap_or(0), operations.max().unwrap_or(0));
+        least as f64 / most.max(1) as f64
+    }
+
+    /// What so many picoseconds of threads are of the time of all, 0 to 1.
+    pub fn share_of_time(&self, ps: u64) -> f64 {
+        let all_ps = self.report.elapsed_ns as f64 * PS_PER_NS as f64 * self.run.counts.len() as f64;
+        ps as f64 / all_ps.max(1.0)
+    }
+
+    /// Everything of the run; with `host_times`, how fast it was simulated too.
+    pub fn json(&self, host_times: bool) -> serde_json::Value {
+        let mut all = serde_json::json!({
+            "lock": self.lock,
+            "cores": self.cores,
+            "threads": self.run.counts.len(),
+            "operations": self.run.operations(),
+            "acquisitions": self.run.acquisitions(),
+            "elapsed_ns": self.run.elapsed_ns,
+            "operations_per_second": self.throughput(),
+            "slowest_over_fastest": self.fairness(),
+            "report": self.report,
+        });
+        if host_times {
+            let seconds = self.host.as_secs_f64().max(1e-9);
+            all["host"] = serde_json::json!({
+                "seconds": seconds,
+                "accesses_per_second": self.report.all_lines.accesses() as f64 / seconds,
+                "events_per_second": self.report.totals.events as f64 / seconds,
+            });
+        }
+        all
+    }
+}
+
+/// Makes all runs, side by side. The results are in the order of the setups.
+///
+/// # Errors
+///
+/// A simulation that stopped, or a lock that does not exist.
+pub fn sweep(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<SimulatedRun>> {
+    let steps = progress.start(Work::Simulations, setups.len());
+    setups
+        .par_iter()
+        .map(|setup| {
+            let measured = setup.measure();
+            steps.done();
+            measured
+        })
+        .collect()
+}
+
+/// As [`sweep`]; but an interrupt that [`interrupt::keep`] noted ends the process at once: `cut` gets one answer
+/// for each setup, of which those that are not finished are missing, and ends it.
+///
+/// # Errors
+///
+/// As of [`sweep`].
+pub fn sweep_or(
+    setups: &[Setup<'_>],
+    progress: &dyn Progress,
+    cut: impl FnOnce(Vec<Option<SimulatedRun>>) -> Infallible,
+) -> anyhow::Result<Vec<SimulatedRun>> {
+    /// So long an interrupt may wait to be seen.
+    const POLL_EVERY: Duration = Duration::from_millis(50);
+    let steps = progress.start(Work::Simulations, setups.len());
+    let mut finished: Vec<Option<SimulatedRun>> = setups.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || {
+            setups.par_iter().enumerate().for_each_with(sender, |sender, (number, setup)| {
+                // Nobody listens any more after a failure.
+                let _ = sender.send((number, setup.measure()));
+            });
+        });
+        loop {
+            match receiver.recv_timeout(POLL_EVERY) {
+                Ok((number, measured)) => {
+                    finished[number] = Some(measured?);
+                    steps.done();
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt::came() {
+                drop(steps);
+                // Runs that are under way cannot be ended otherwise than with the process.
+                match cut(std::mem::take(&mut finished)) {}
+            }
+        }
+        Ok(finished.into_iter().flatten().collect())
+    })
+}
+
+/// The curve of some runs of one lock: acquisitions a second where the workload counts those, else operations.
+pub fn curve<'a>(measured: impl IntoIterator<Item = &'a SimulatedRun>) -> anyhow::Result<Curve> {
+    let measured = measured.into_iter().collect::<Vec<_>>();
+    let Some(first) = measured.first() else { anyhow::bail!("a curve of no runs") };
+    let points = measured.iter().map(|one| Point::exact(one.cores, one.throughput()));
+    let curve = Curve::new(first.lock, Unit::OperationsPerSecond, Provenance::Simulated)
+        .lock(first.lock)
+        .workload(first.workload)
+        .machine(&*first.machine);
+    Ok(curve.with_points(points)?)
+}

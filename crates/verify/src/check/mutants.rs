@@ -1,0 +1,322 @@
+//! Making one access of a lock weaker, or wrong, to see whether a client fails.
+
+use super::clients::Client;
+use super::clients_of;
+use super::plan::{Limits, Task};
+use super::sites::{self, Site, place};
+use checker::checked::{Accessed, Change, ordering_name};
+use checker::{Bound, Exploration, Model, Mutation, Search};
+use locks::catalogue::Lock;
+use serde_json::{Value, json};
+use session::interrupt;
+use session::names;
+use session::usage::UsageError;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use workloads::client::{ClientKind, Shape};
+
+/// A site that is named in help texts and messages.
+pub const EXAMPLE: &str = "McsQueue::acquire.swap=acquire";
+
+/// An access, by its name or its place, and what becomes of it: `McsQueue::acquire.swap=acquire`.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    site: String,
+    to: Change,
+}
+
+/// As `--weaken` takes it.
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.site, self.to.name())
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((site, change)) = text.split_once('=') else {
+            return Err(format!("expected SITE=CHANGE, as {EXAMPLE}"));
+        };
+        let to = Change::named(change).ok_or_else(|| {
+            let names = Change::names().collect::<Vec<_>>().join(", ");
+            format!("no change is called {change:?}; there are {names}")
+        })?;
+        Ok(Self { site: site.to_owned(), to })
+    }
+}
+
+impl Wanted {
+    /// The mutation, if a client of the lock has such an access.
+    ///
+    /// # Errors
+    /// What there is, and the nearest of it.
+    pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, UsageError> {
+        let sites = Judged::of(lock).sites;
+        let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
+        let found = sites.iter().filter(here).flat_map(Site::mutations);
+        match found.into_iter().find(|mutation| mutation.to == self.to) {
+            Some(mutation) => Ok(mutation),
+            None => {
+                let all = sites
+                    .iter()
+                    .flat_map(|site| site.mutations().into_iter().map(|mutation| name(site, mutation.to)));
+                let all = all.collect::<Vec<_>>();
+                let listed = format!("{} has\n  {}", lock.name, all.join("\n  "));
+                let all = all.iter().map(String::as_str);
+                Err(names::unknown("access", &self.to_string(), all, &listed))
+            }
+        }
+    }
+}
+
+/// As `--weaken` takes it.
+fn name(site: &Site, to: Change) -> String {
+    format!("{}={}", site.name, to.name())
+}
+
+/// A lock's accesses, and the clients that judge its mutants, the quick ones first.
+struct Judged {
+    sites: Vec<Site>,
+    judges: Vec<Task>,
+}
+
+/// Executions in which accesses are looked for.
+const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
+
+impl Judged {
+    fn of(lock: &'static Lock) -> Self {
+        let (mut accesses, mut judges) = (Vec::<Accessed>::new(), Vec::new());
+        for task in all_judges(lock) {
+            let exploration = Exploration {
+                note_accesses: true,
+                most_executions: Some(EXECUTIONS_FOR_ACCESSES),
+                stop: Some(interrupt::flag()),
+                ..Exploration::of(Model::Ra)
+            };
+            let report = task.explore(&exploration);
+            // The lock beside the one that is upgraded is judged where it stands alone.
+            if !matches!(task.client, Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade)) {
+                accesses.extend(&report.accesses);
+            }
+            // A client that fails without a mutation says nothing of one.
+            if report.counterexample.is_none() && report.bound != Some(Bound::Unfollowed) {
+                judges.push((report.counts.all(), task));
+            }
+        }
+        // The plain client says most plainly what is wrong; after it the quick ones, by what is the same on every computer.
+        let is_plain = |task: &Task| {
+            task.client == Client::Of(ClientKind::Exclusive)
+                && task.shape == Shape { threads: 2, acquisitions: 1 }
+        };
+        judges.sort_by_key(|(executions, task)| (!is_plain(task), *executions));
+        let judges = judges.into_iter().map(|(_, task)| task).chain(large_judges(lock)).collect();
+        Self { sites: sites::of_locks(accesses), judges }
+    }
+}
+
+fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
+    [(2, 1), (2, 2), (3, 1)].into_iter().flat_map(move |(threads, acquisitions)| {
+        let shape = Shape { threads, acquisitions };
+        clients_of(lock)
+            // Two threads already fill the nested client.
+            .filter(move |client| threads == 2 || *client != Client::Of(ClientKind::Nested))
+            .map(move |client| Task { lock, client, shape, model: Model::Ra })
+    })
+}
+
+/// Clients large enough that every thread comes to use again what it has left in a queue, or that two writers wait beside
+/// readers, where nothing is out of order.
+fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
+    let clients = [
+        (Client::Of(ClientKind::Exclusive), 3, 2),
+        (Client::Of(ClientKind::Mixed), 3, 2),
+        (Client::PreferredMeeting, 4, 1),
+    ];
+    clients.into_iter().filter(|(client, ..)| client.suits(lock)).map(
+        move |(client, threads, acquisitions)| Task {
+            lock,
+            client,
+            shape: Shape { threads, acquisitions },
+            model: Model::Sc,
+        },
+    )
+}
+
+/// What each client goes through when it looks for a mutant, before the next client has its turn: at first a little of
+/// everything, where most mutants show at once, and at last so much that survivors have earned the name. Numbers and no
+/// times, so that the same ones are found everywhere.
+const PASSES: [(Search, u64); 4] = [
+    (Search::Executions, 300),
+    (Search::States, 3_000),
+    (Search::Executions, 30_000),
+    (Search::States, 300_000),
+];
+
+/// How long all clients try to find a mutant at most, on a computer on which they do not come to their ends. Those of `futex`
+/// that are found are found in ten seconds at most.
+const FOR_A_MUTANT: Duration = Duration::from_secs(40);
+
+/// What became of a mutant.
+pub struct Mutant {
+    /// The lock.
+    pub of: &'static str,
+    /// The operation of the access.
+    pub operation: &'static str,
+    /// The ordering that is written.
+    pub from: &'static str,
+    /// What it becomes.
+    pub to: Change,
+    /// As `--weaken` takes it.
+    pub name: String,
+    /// Where the access stands today.
+    pub place: String,
+    /// What the clients made of it.
+    pub outcome: Outcome,
+    /// How long they took.
+    pub elapsed: Duration,
+}
+
+/// How a mutant was found, or not.
+pub enum Outcome {
+    /// By this client, as this.
+    Found {
+        /// The client that fails.
+        client: String,
+        /// How it fails.
+        violation: &'static str,
+    },
+    /// Clients saw nothing wrong; of some, the limit cut off so many explorations.
+    Survives {
+        /// Explorations that a limit cut off.
+        bounds: usize,
+    },
+    /// There was no time for it.
+    NotJudged,
+}
+
+/// A mutant that is still to be judged.
+pub struct Pending {
+    lock: &'static Lock,
+    judges: std::sync::Arc<[Task]>,
+    mutation: Mutation,
+    name: String,
+}
+
+/// What a client found that never comes to its end.
+const ENDLESS: &str = "no end";
+
+/// All mutants of a lock.
+pub fn all(lock: &'static Lock) -> Vec<Pending> {
+    let Judged { sites, judges } = Judged::of(lock);
+    let judges = std::sync::Arc::<[Task]>::from(judges);
+    let of_site = |site: &Site| {
+        let pending = |mutation: Mutation| Pending {
+            lock,
+            judges: judges.clone(),
+            mutation,
+            name: name(site, mutation.to),
+        };
+        site.mutations().into_iter().map(pending).collect::<Vec<_>>()
+    };
+    sites.iter().flat_map(of_site).collect()
+}
+
+impl Pending {
+    /// The access and what it becomes, as `--weaken` takes it.
+    pub fn name(&self) -> String {
+        format!("{} with {}", self.lock.name, self.name)
+    }
+
+    /// Looks for a client that fails.
+    pub fn judge(&self, limits: &Limits) -> Mutant {
+        let started = Instant::now();
+        let outcome = self.outcome(limits);
+        Mutant {
+            of: self.lock.name,
+            operation: self.mutation.of.operation.name(),
+            from: ordering_name(self.mutation.of.ordering),
+            to: self.mutation.to,
+            name: self.name.clone(),
+            place: place(&self.mutation.of),
+            outcome,
+            elapsed: started.elapsed(),
+        }
+    }
+
+    /// Each pass goes on with the clients that did not come to their end in the one before.
+    fn outcome(&self, limits: &Limits) -> Outcome {
+        let until = Instant::now() + FOR_A_MUTANT;
+        let mut unseen = self.judges.iter().collect::<Vec<_>>();
+        for (search, most) in PASSES {
+            let mut cut_off = Vec::new();
+            for task in unseen {
+                if limits.are_over() {
+                    return Outcome::NotJudged;
+                }
+                let by_executions = search == Search::Executions;
+                let exploration = Exploration {
+                    mutation: Some(self.mutation),
+                    search,
+                    most_executions: by_executions.then_some(most),
+                    most_states: (!by_executions).then_some(most as usize),
+                    most_time: Some(until.saturating_duration_since(Instant::now())),
+                    ..limits.exploration(task.model)
+                };
+                let report = task.explore(&exploration);
+                let Shape { threads, acquisitions } = task.shape;
+                let client = || format!("{} {threads} × {acquisitions}", task.client.name());
+                match &report.counterexample {
+                    Some(found) => {
+                        return Outcome::Found { client: client(), violation: found.violation.name() };
+                    }
+                    None if report.bound == Some(Bound::Unfollowed) && by_executions => {
+                        return Outcome::Found { client: client(), violation: ENDLESS };
+                    }
+                    None if !report.complete => cut_off.push(task),
+                    None => {}
+                }
+            }
+            unseen = cut_off;
+        }
+        Outcome::Survives { bounds: unseen.len() }
+    }
+}
+
+impl Mutant {
+    /// Whether a client failed.
+    pub const fn is_found(&self) -> bool {
+        matches!(self.outcome, Outcome::Found { .. })
+    }
+
+    /// In words.
+    pub fn outcome(&self) -> String {
+        match &self.outcome {
+            Outcome::Found { client, violation } => format!("{violation} in {client}"),
+            Outcome::Survives { bounds: 0 } => "survives".to_owned(),
+            Outcome::Survives { bounds } => format!("survives, {bounds} clients cut off"),
+            Outcome::NotJudged => "not judged".to_owned(),
+        }
+    }
+
+    /// Everything for a script.
+    pub fn json(&self) -> Value {
+        let killed = match &self.outcome {
+            Outcome::Found { client, violation } => json!({ "client": client, "violation": violation }),
+            _ => Value::Null,
+        };
+        json!({
+            "weaken": self.name,
+            "place": self.place,
+            "operation": self.operation,
+            "from": self.from,
+            "change": self.to.name(),
+            "killed": killed,
+            "bounds": match self.outcome { Outcome::Survives { bounds } => bounds, _ => 0 },
+            "seconds": self.elapsed.as_secs_f64(),
+            "judged": !matches!(self.outcome, Outcome::NotJudged),
+        })
+    }
+}

@@ -3,7 +3,7 @@
 use crate::{arguments, interrupt, progress};
 use anyhow::Context as _;
 use checker::{Model, Mutation, ReplayTrace, replay};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use locks::catalogue::{self, ELIDED, LOCKS, Lock};
 use rayon::prelude::*;
@@ -120,8 +120,12 @@ const USAGE: u8 = 2;
 const BOUND: u8 = 3;
 
 fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {
-    let names = PossibleValuesParser::new(LOCKS.iter().chain(ELIDED).map(|lock| lock.name));
-    names.map(|name| catalogue::find_in_any_form(&name).expect("one of the names"))
+    let names = LOCKS.iter().chain(ELIDED).map(|lock| PossibleValue::new(lock.name));
+    let before = catalogue::RENAMED.iter().map(|&(before, _)| PossibleValue::new(before).hide(true));
+    PossibleValuesParser::new(names.chain(before)).map(|name| {
+        lab::names::note_renamed(&name);
+        catalogue::find_in_any_form(&name).expect("one of the names")
+    })
 }
 
 fn model_names() -> impl TypedValueParser<Value = Model> {

@@ -192,8 +192,8 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
     }
     let mut chosen: Vec<Contender> = Vec::new();
     for name in names {
-        let found = find(name);
-        let Some(contender) = found else {
+        names::note_renamed(name);
+        let Some(contender) = find(name) else {
             let others: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
             let known = LOCKS.iter().map(|lock| lock.name).chain([MCS_QUEUE]).chain(others.iter().copied());
             let listed = format!(

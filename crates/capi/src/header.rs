@@ -38,6 +38,8 @@ pub fn c() -> String {
     for lock in catalogue::for_programs() {
         c_lock(&mut text, lock);
     }
+    text += C_REST;
+    text += &c_renamed();
     text + C_END
 }
 
@@ -55,30 +57,51 @@ fn c_lock(text: &mut String, lock: &Lock) {
         lock.summary, lock.source, lock.fairness,
     )
     .expect("writing to a string");
-    let mut function = |suffix: &str, arguments: &str| {
-        writeln!(text, "int contend_{name}_{suffix}(contend_{name}_t *lock{arguments});")
+    for (function, arguments) in c_functions(lock) {
+        writeln!(text, "int contend_{name}_{function}(contend_{name}_t *lock{arguments});")
             .expect("writing to a string");
-    };
-    let at = ", const struct timespec *at";
-    let clock_at = ", int clock, const struct timespec *at";
-    let sides: &[&str] = if lock.shared { &["wr", "rd"] } else { &[""] };
-    for side in sides {
-        function(&format!("{side}lock"), "");
-        function(&format!("try{side}lock"), "");
-        if lock.timed {
-            function(&format!("timed{side}lock"), at);
-            function(&format!("clock{side}lock"), clock_at);
-        }
-        function(&format!("{side}unlock"), "");
-    }
-    if lock.shared {
-        function("rdlock_again", "");
-        function("unlock", "");
-        function("downgrade", "");
     }
     if lock.name == "lockref" {
         text.push_str(C_LOCKREF);
     }
+}
+
+/// The functions of the lock, without its name, each with what it takes besides the lock.
+fn c_functions(lock: &Lock) -> Vec<(String, &'static str)> {
+    let mut functions = Vec::new();
+    let sides: &[&str] = if lock.shared { &["wr", "rd"] } else { &[""] };
+    for side in sides {
+        functions.extend([(format!("{side}lock"), ""), (format!("try{side}lock"), "")]);
+        if lock.timed {
+            functions.push((format!("timed{side}lock"), ", const struct timespec *at"));
+            functions.push((format!("clock{side}lock"), ", int clock, const struct timespec *at"));
+        }
+        functions.push((format!("{side}unlock"), ""));
+    }
+    if lock.shared {
+        functions.extend(["rdlock_again", "unlock", "downgrade"].map(|function| (function.to_owned(), "")));
+    }
+    functions
+}
+
+/// The locks that had another name before, each with that name as C has it.
+fn renamed() -> impl Iterator<Item = (String, &'static Lock)> {
+    catalogue::RENAMED.iter().filter_map(|&(before, now)| {
+        Some((before.replace(['-', ':'], "_"), catalogue::find_in_any_form(now)?))
+    })
+}
+
+/// The names that locks had before, as macros.
+fn c_renamed() -> String {
+    let mut text = "\n/* Names of before, for this release. */\n".to_owned();
+    for (before, lock) in renamed() {
+        let names = c_functions(lock).into_iter().map(|(function, _)| function).chain(["t".to_owned()]);
+        for name in names {
+            writeln!(text, "#define contend_{before}_{name} contend_{}_{name}", c_name(lock))
+                .expect("writing to a string");
+        }
+    }
+    text
 }
 
 const C_START: &str = r#"
@@ -126,7 +149,7 @@ int contend_lockref_mark_dead(contend_lockref_t *lock);
 int contend_lockref_add_locked(contend_lockref_t *lock, int references);
 ";
 
-const C_END: &str = r"
+const C_REST: &str = r"
 /* rt: the owner runs with the highest priority of the threads that wait, by the kernel's priority-inheriting futexes. The thread that
    locked unlocks. EDEADLK: the caller would wait for itself, directly or by way of other threads, even if the wait of one of those
    would end at a deadline. ENOTRECOVERABLE: the owner has ended without unlocking; trylock gives EBUSY then, too. Sha,
@@ -236,7 +259,9 @@ int contend_ww_lock_all(contend_ww_t *const *locks, size_t count, contend_ww_con
 int contend_ww_trylock(contend_ww_t *lock, contend_ww_context_t *context);
 int contend_ww_clocklock(contend_ww_t *lock, contend_ww_context_t *context, int clock, const struct timespec *at);
 int contend_ww_unlock(contend_ww_t *lock);
+";
 
+const C_END: &str = r"
 #ifdef __cplusplus
 }
 #endif
@@ -277,6 +302,10 @@ pub fn cpp() -> String {
             parts.push(function("clockrdlock"));
         }
         writeln!(text, "{all}<{}>;", parts.join(", ")).expect("writing to a string");
+    }
+    for (before, lock) in renamed() {
+        let now = c_name(lock);
+        write!(text, "\nusing {before} [[deprecated(\"it is {now} now\")]] = {now};\n").expect("writing to a string");
     }
     text + CPP_END
 }

@@ -178,7 +178,7 @@ macro_rules! exports {
 }
 
 exports! {
-    best: timed_shared Best,
+    adaptive: timed_shared Adaptive,
     tas: timed Tas,
     tas_backoff: timed TasBackoff,
     ttas: timed Ttas,
@@ -201,7 +201,7 @@ exports! {
     rw_queued: shared RwQueued,
     futex: timed Futex,
     rw: timed_shared Rw,
-    mutex: timed LinuxMutex,
+    kernel_mutex: timed KernelMutex,
     tp_futex: timed TpFutex,
     rwsem: timed_shared Rwsem,
     rwsem_no_spin: timed_shared RwsemNoSpin,
@@ -217,7 +217,7 @@ exports! {
     elided_mcs: tried Elided<Mcs>,
     elided_glibc_mutex: timed Elided<GlibcMutex>,
     elided_futex: timed Elided<Futex>,
-    elided_best: timed_shared Elided<Best>,
+    elided_adaptive: timed_shared Elided<Adaptive>,
     elided_rw: timed_shared Elided<Rw>,
     elided_when_free_ticket: tried Elided<Ticket, RetryWhenFree>,
     elided_one_by_one_ticket: tried Elided<Ticket, RetryOneByOne>,

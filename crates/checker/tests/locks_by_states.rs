@@ -19,12 +19,12 @@ fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
     for lock in LOCKS {
         // The one that backs off, spins in a queue and sleeps takes minutes for the others, and several of it have millions of states.
         let few = [ClientKind::Exclusive, ClientKind::Tried, ClientKind::Mixed, ClientKind::PassedOn];
-        let fits = |kind| lock.name != "best" || few.contains(&kind);
+        let fits = |kind| lock.name != "adaptive" || few.contains(&kind);
         for kind in ClientKind::ALL.into_iter().filter(|&kind| kind.suits(lock) && fits(kind)) {
             // Three locks at once have too many orders to be enumerated.
             let ways = if kind == ClientKind::Nested { 2 } else { 3 };
             // A lock whose waiters spin, then sleep, on two sides, has millions of executions.
-            let has_millions = lock.name == "best" || lock.name.starts_with("rwsem");
+            let has_millions = lock.name == "adaptive" || lock.name.starts_with("rwsem");
             for model in Model::ALL {
                 let shape = Shape { threads: 2, acquisitions: 1 };
                 for search in WAYS.into_iter().take(ways) {

@@ -60,9 +60,9 @@ impl Client {
 /// Clients of every lock, small enough that all of its weakened orderings can be tried.
 fn clients() -> impl Iterator<Item = Client> {
     LOCKS.iter().flat_map(|lock| {
-        // All clients of `best` would take half of the test's time.
+        // All clients of `adaptive` would take half of the test's time.
         let few = [ClientKind::Exclusive, ClientKind::Tried, ClientKind::Mixed];
-        let fits = move |kind| kind != ClientKind::Nested && (lock.name != "best" || few.contains(&kind));
+        let fits = move |kind| kind != ClientKind::Nested && (lock.name != "adaptive" || few.contains(&kind));
         let kinds = ClientKind::ALL.into_iter().filter(move |&kind| fits(kind) && kind.suits(lock));
         kinds.map(|kind| Client { lock: lock.name, kind, shape: Shape { threads: 2, acquisitions: 1 } })
     })

@@ -1,4 +1,4 @@
-//! The word of the locks that sleep: [`Futex`](crate::Futex), [`Rw`](crate::Rw) and [`Best`](crate::Best).
+//! The word of the locks that sleep: [`Futex`](crate::Futex), [`Rw`](crate::Rw) and [`Adaptive`](crate::Adaptive).
 //!
 //! | bits    | name       | set by                              | cleared by                                    |
 //! |---------|------------|-------------------------------------|-----------------------------------------------|

@@ -6,8 +6,8 @@
 use machine::Machine;
 
 use crate::{
-    Anderson, Best, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
-    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LazySubscription, LinuxMutex, LockRef,
+    Anderson, Adaptive, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LazySubscription, KernelMutex, LockRef,
     Mcs, McsTp, Osq, Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree,
     Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
     TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
@@ -119,7 +119,7 @@ macro_rules! catalogue {
         /// Calls the visitor with the type of the lock of this name, which may be one of [`ELIDED`]; none if there is no such lock.
         pub fn visit<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
             let Some(lock) = find(name) else { return visit_elided(name, visitor) };
-            match name {
+            match lock.name {
                 $($name => Some(visitor.$ability::<$type<M>>(lock)),)*
                 _ => None,
             }
@@ -147,7 +147,7 @@ macro_rules! elided {
 
         fn visit_elided<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
             let lock = find_elided(name)?;
-            match name {
+            match lock.name {
                 $($name => Some(visitor.$ability::<Elided<$type<M>, $policy $(<$machine>)?>>(lock)),)*
                 _ => None,
             }
@@ -246,9 +246,25 @@ impl Lock {
     }
 }
 
-/// The lock of this name.
+/// Names that locks had before, each with the one of today. They are accepted for one more release.
+pub const RENAMED: &[(&str, &str)] =
+    &[("best", "adaptive"), ("mutex", "kernel-mutex"), ("elided:best", "elided:adaptive")];
+
+/// The name that a lock has today, if this is one that it had before.
+///
+/// ```
+/// use contend_locks::catalogue::renamed;
+/// assert_eq!((renamed("best"), renamed("mcs")), (Some("adaptive"), None));
+/// ```
+#[must_use]
+pub fn renamed(name: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|&&(before, _)| before == name).map(|&(_, now)| now)
+}
+
+/// The lock of this name, which may be one that it had before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Lock> {
+    let name = renamed(name).unwrap_or(name);
     LOCKS.iter().find(|lock| lock.name == name)
 }
 
@@ -261,6 +277,7 @@ impl Lock {
 }
 
 fn find_elided(name: &str) -> Option<&'static Lock> {
+    let name = renamed(name).unwrap_or(name);
     ELIDED.iter().find(|lock| lock.name == name)
 }
 
@@ -299,7 +316,7 @@ elided! {
     "elided:mcs": tried Mcs "mcs" by RetryThenSkip<M>
     "elided:glibc-mutex": timed GlibcMutex "glibc-mutex" by RetryThenSkip<M>
     "elided:futex": timed Futex "futex" by RetryThenSkip<M>
-    "elided:best": timed_shared Best "best" by RetryThenSkip<M>
+    "elided:adaptive": timed_shared Adaptive "adaptive" by RetryThenSkip<M>
     "elided:rw": timed_shared Rw "rw" by RetryThenSkip<M>
     "elided-when-free:ticket": tried Ticket "ticket" by RetryWhenFree
     "elided-one-by-one:ticket": tried Ticket "ticket" by RetryOneByOne<M>
@@ -308,7 +325,7 @@ elided! {
 }
 
 catalogue! {
-    "best": timed_shared Best {
+    "adaptive": timed_shared Adaptive {
         summary: "the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps",
         source: "composed of futex, rw and osq; Linux mutex since 3.10",
         family: BackOffThenSleep,
@@ -492,7 +509,7 @@ catalogue! {
         per_thread: "nothing; a thread may say that it reads already",
         nested: "any number",
     }
-    "mutex": timed LinuxMutex {
+    "kernel-mutex": timed KernelMutex {
         summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken",
         source: "Linux 3.16, 4.10",
         family: Blocking,

@@ -22,7 +22,7 @@
 //!
 //! | when                                                        | take |
 //! |-------------------------------------------------------------|------|
-//! | nothing is known                                             | `Mutex<T, Best>` and `RwLock<T, Best>`, in 20 bytes: waiters back off, then spin in a queue, then sleep |
+//! | nothing is known                                             | `Mutex<T, Adaptive>` and `RwLock<T, Adaptive>`, in 20 bytes: waiters back off, then spin in a queue, then sleep |
 //! | nothing is known, and there are many locks                   | `Mutex<T>`, which is [`Futex`], in 4 bytes: waiters back off, then sleep |
 //! | most look and few change                                     | `RwLock<T>`, which is [`Rw`]; measure: a reader writes the lock's word, too, so that short reads gain nothing |
 //! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
@@ -69,11 +69,11 @@ extern crate std;
 
 pub use lock_api;
 
+mod adaptive;
 mod anderson;
 pub mod api;
 mod backoff;
 mod barrier;
-mod best;
 mod blocking;
 pub mod catalogue;
 mod clh;
@@ -93,11 +93,11 @@ mod glibc_rwlock;
 mod glibc_spin;
 mod hclh;
 mod k42;
+mod kernel_mutex;
 mod lockref;
 mod mcs;
 mod mcs_queue;
 mod mcs_tp;
-mod mutex;
 mod once;
 mod osq;
 pub mod prelude;
@@ -128,9 +128,9 @@ mod wait_table;
 mod ww;
 mod ww_mutex;
 
+pub use adaptive::Adaptive;
 pub use anderson::Anderson;
 pub use barrier::Barrier;
-pub use best::Best;
 pub use clh::Clh;
 pub use clh_timed::ClhTimed;
 pub use condvar::{Condvar, WaitTimeoutResult};
@@ -148,11 +148,11 @@ pub use glibc_rwlock::{
 pub use glibc_spin::GlibcSpin;
 pub use hclh::Hclh;
 pub use k42::K42;
+pub use kernel_mutex::KernelMutex;
 pub use lockref::LockRef;
 pub use mcs::Mcs;
 pub use mcs_queue::{McsNode, McsQueue};
 pub use mcs_tp::McsTp;
-pub use mutex::LinuxMutex;
 pub use once::Once;
 pub use osq::Osq;
 pub use qspin::Qspin;
@@ -175,6 +175,14 @@ pub use upgradable::Upgradable;
 pub use wait_table::{BUCKETS_FOR_EACH_CORE, Spacing, WaitKey, WaitTable};
 pub use ww::{Ww, WwClass, WwContext, WwError};
 pub use ww_mutex::{WwDeadlock, WwMutex, WwMutexGuard, WwTransaction};
+
+/// The name that [`Adaptive`] had before.
+#[deprecated(note = "it is `Adaptive` now")]
+pub type Best<M = Patient> = Adaptive<M>;
+
+/// The name that [`KernelMutex`] had before.
+#[deprecated(note = "it is `KernelMutex` now")]
+pub type LinuxMutex<M = Patient> = KernelMutex<M>;
 
 pub use machine::{Clock, Deadline, Denied, GaveUp, Machine, Native, Patient, Timeout};
 
@@ -404,7 +412,7 @@ macro_rules! of_each_lock {
             GlibcSpin,
             Hclh,
             K42,
-            LinuxMutex,
+            KernelMutex,
             LockRef,
             Mcs,
             McsNode,

@@ -6,9 +6,9 @@ pub const PLACE: &str = file!();
 
 /// The name and the text of every file that locks are written in.
 pub const FILES: &[(&str, &str)] = &[
+    ("adaptive.rs", include_str!("adaptive.rs")),
     ("anderson.rs", include_str!("anderson.rs")),
     ("backoff.rs", include_str!("backoff.rs")),
-    ("best.rs", include_str!("best.rs")),
     ("blocking.rs", include_str!("blocking.rs")),
     ("clh.rs", include_str!("clh.rs")),
     ("clh_timed.rs", include_str!("clh_timed.rs")),
@@ -21,11 +21,11 @@ pub const FILES: &[(&str, &str)] = &[
     ("glibc_spin.rs", include_str!("glibc_spin.rs")),
     ("hclh.rs", include_str!("hclh.rs")),
     ("k42.rs", include_str!("k42.rs")),
+    ("kernel_mutex.rs", include_str!("kernel_mutex.rs")),
     ("lockref.rs", include_str!("lockref.rs")),
     ("mcs.rs", include_str!("mcs.rs")),
     ("mcs_queue.rs", include_str!("mcs_queue.rs")),
     ("mcs_tp.rs", include_str!("mcs_tp.rs")),
-    ("mutex.rs", include_str!("mutex.rs")),
     ("osq.rs", include_str!("osq.rs")),
     ("qspin.rs", include_str!("qspin.rs")),
     ("ring.rs", include_str!("ring.rs")),

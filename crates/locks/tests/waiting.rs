@@ -42,7 +42,7 @@ fn queue<L: contend_locks::TryLock<Patient>>() {
 #[test]
 fn jobs_come_and_go_behind_every_kind_of_mutex() {
     queue::<Futex>();
-    queue::<LinuxMutex>();
+    queue::<KernelMutex>();
     queue::<Ticket>();
 }
 

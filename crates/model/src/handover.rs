@@ -14,7 +14,7 @@ pub fn family_named(name: &str) -> Option<Family> {
         "backoff" | "proportional" | "exponential" => Some(Family::BackOff),
         "mcs" | "clh" | "k42" | "hclh" | "hmcs" | "qspinlock" => Some(Family::Queue),
         "glibc" | "mutex" | "rwlock" => Some(Family::Blocking),
-        "best" | "futex" | "rw" => Some(Family::BackOffThenSleep),
+        "adaptive" | "best" | "futex" | "rw" => Some(Family::BackOffThenSleep),
         _ => None,
     })
 }

@@ -1,5 +1,8 @@
 //! Names that a user gives: of locks, machines, workloads and the like. One that is not known is answered with the nearest.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use crate::usage::UsageError;
 use curve::text;
 use locks::catalogue::{ELIDED, LOCKS, Lock};
@@ -67,13 +70,24 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a 
     near.into_iter().take(OFFERED).map(|(_, known)| known).collect()
 }
 
+/// Says once on standard error how a lock is called today, if this is a name that it had before.
+pub fn note_renamed(name: &str) {
+    static NOTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let Some(now) = locks::catalogue::renamed(name) else { return };
+    if NOTED.lock().unwrap_or_else(PoisonError::into_inner).insert(now) {
+        eprintln!("note: the lock `{name}` is called `{now}` now; the next release drops the old name");
+    }
+}
+
 /// The lock of this name.
 pub fn lock(name: &str) -> Result<&'static Lock, String> {
+    note_renamed(name);
     locks::catalogue::find(name).ok_or_else(|| unknown_lock(name, []).to_string())
 }
 
 /// The lock of this name, which may be an elided form, for a machine that has transactions.
 pub fn simulated_lock(name: &str) -> Result<&'static Lock, String> {
+    note_renamed(name);
     locks::catalogue::find_in_any_form(name).ok_or_else(|| {
         let elided = ELIDED.iter().map(|lock| lock.name);
         unknown_lock(name, elided).to_string()
@@ -134,6 +148,13 @@ mod tests {
             "RwLock<T, RwQueued> in Rust, contend_rw_queued_t in C, contend::rw_queued in C++"
         );
         assert!(types_of(lock("k42").unwrap()).starts_with("Mutex<T, K42> in Rust"));
+    }
+
+    #[test]
+    fn the_name_that_a_lock_had_before_still_finds_it() {
+        assert_eq!(lock("best").unwrap().name, "adaptive");
+        assert_eq!(lock("mutex").unwrap().name, "kernel-mutex");
+        assert_eq!(simulated_lock("elided:best").unwrap().name, "elided:adaptive");
     }
 
     #[test]

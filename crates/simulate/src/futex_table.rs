@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn locks_that_sleep_run_on_it_with_more_threads_than_cores_the_same_way_each_time() {
         const LOCKS: [&str; 8] =
-            ["futex", "best", "rw", "mutex", "tp-futex", "rwsem", "glibc-mutex", "glibc-rwlock"];
+            ["futex", "adaptive", "rw", "kernel-mutex", "tp-futex", "rwsem", "glibc-mutex", "glibc-rwlock"];
         let counter = workloads::catalogue::find("counter").unwrap();
         let mut hardware = machine("opteron-8x6");
         // Threads lose their cores while they hold the lock, so that those that spin while the owner runs sleep, too.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{M, hardware, with_slices};
 use contend_simulator::{Hardware, Report, Simulation};
-use locks::{Denied, Futex, LinuxMutex, RawLock, RtMutex, TryLock};
+use locks::{Denied, Futex, KernelMutex, RawLock, RtMutex, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Clock, Deadline, Event, Home, Integer, Machine, Placed, PlainCell, Plan, Timeout, Word};
 
@@ -135,7 +135,7 @@ fn a_high_thread_waits_for_the_section_of_a_low_one_and_not_for_a_middling_one()
         "with a plain lock the middling thread keeps the low one from running: {plain} us"
     );
     assert!((50..300).contains(&inheriting), "{inheriting} us");
-    assert!(inversion::<LinuxMutex<M>>() > 5_000);
+    assert!(inversion::<KernelMutex<M>>() > 5_000);
 }
 
 /// Low holds a; lower-middling holds b and waits for a; and so on: the high one waits for the last.

@@ -8,7 +8,7 @@ mod mixes;
 
 pub use mixes::{JobMix, MIXES};
 
-use locks::{LinuxMutex, RawLock};
+use locks::{KernelMutex, RawLock};
 use machine::{Event, Home, Machine, Placed, Run};
 
 use crate::list::{add, delete, empty, ends_empty};
@@ -128,7 +128,7 @@ impl<M: Machine, L: RawLock<M>> Guarded<M, L> {
 
 /// Makes the calls of a mix for ever, in a random order and with think time between them.
 pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>, mix: &JobMix) -> Run {
-    let directory = Guarded::<M, LinuxMutex<M>>::new(load.home);
+    let directory = Guarded::<M, KernelMutex<M>>::new(load.home);
     let [entry, inodes, processes, sockets] = [(); 4].map(|()| Guarded::<M, L>::new(load.home));
     let nodes: Vec<_> = (0..NODES).map(|_| Guarded::<M, L>::new(load.home)).collect();
     let list = empty::<M>(load.threads);

@@ -1,7 +1,7 @@
 //! Users of a file server: one lock after the other, as AIM7's `fserver` takes them in old Linux kernels. The lock of the list of open
 //! files is the one that is put to the test; the others are what they were, and go on making traffic.
 
-use locks::{LinuxMutex, RawLock, Ticket};
+use locks::{KernelMutex, RawLock, Ticket};
 use machine::Ordering::Relaxed;
 use machine::{Event, Integer, Machine, Placed, Run, Word};
 
@@ -22,7 +22,7 @@ const DIRECTORY_WORK: u64 = 1_000;
 pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
     let files = Placed::<_, M>::new(L::NEW, load.home);
     let mounts = Placed::<_, M>::new(Ticket::<M>::NEW, load.home);
-    let directory = Placed::<_, M>::new(LinuxMutex::<M>::NEW, load.home);
+    let directory = Placed::<_, M>::new(KernelMutex::<M>::NEW, load.home);
     let references = Placed::<_, M>::new(M::U64::ZERO, load.home);
     let names: Vec<_> = (0..2).map(|_| Placed::<_, M>::new(SharedLine::<M>::NEW, load.home)).collect();
     let list = empty::<M>(load.threads);

@@ -10,7 +10,7 @@ use session::progress::Progress;
 use simulate::{Setup, SimulatedRun, sweep};
 
 /// In the order in which the kernel had them, and what it had before.
-const LOCKS: [&str; 4] = ["rwsem-fifo", "rwsem-no-spin", "rwsem", "mutex"];
+const LOCKS: [&str; 4] = ["rwsem-fifo", "rwsem-no-spin", "rwsem", "kernel-mutex"];
 /// What is guarded in the published programs: the list of an anonymous mapping, which a process adds itself to as it is forked.
 const WORKLOADS: [&str; 2] = ["mempop", "exim"];
 const CORES: [u32; 6] = [1, 10, 20, 40, 60, 80];

@@ -52,14 +52,14 @@ struct MutexNode<M: Machine> {
 unsafe impl<M: Machine> Node<M> for MutexNode<M> {}
 
 /// Linux's mutex, 24 bytes.
-pub struct LinuxMutex<M: Machine = Patient> {
+pub struct KernelMutex<M: Machine = Patient> {
     word: M::U32,
     spinners: Osq<M>,
     waiters: Ring<M, MutexNode<M>>,
     _padding: M::Cell<u32>, // so that all bytes of a lock are zeros at first
 }
 
-const _: () = assert!(size_of::<LinuxMutex>() == 24);
+const _: () = assert!(size_of::<KernelMutex>() == 24);
 
 /// The caller as an owner. Numbers past the field, which no machine has in earnest, are one.
 #[inline]
@@ -78,7 +78,7 @@ impl<M: Machine> Linked<M> for MutexNode<M> {
 }
 
 /// The list and what comes with it: `LIST` is set by the caller. It ends with a write of the word.
-impl<M: Machine> LinuxMutex<M> {
+impl<M: Machine> KernelMutex<M> {
     fn lock_list(&self) {
         loop {
             let state = M::spin_until(&self.word, Relaxed, |state| state & LIST == 0);
@@ -150,7 +150,7 @@ enum Claim {
     PassedOn,
 }
 
-impl<M: Machine> LinuxMutex<M> {
+impl<M: Machine> KernelMutex<M> {
     /// Takes a free lock, past those that wait.
     #[inline]
     fn steal(&self, me: u32) -> bool {
@@ -283,7 +283,7 @@ impl<M: Machine> LinuxMutex<M> {
 }
 
 // SAFETY: one thread at a time writes itself, or is written, into a word without an owner, or one that it owns.
-unsafe impl<M: Machine> RawLock<M> for LinuxMutex<M> {
+unsafe impl<M: Machine> RawLock<M> for KernelMutex<M> {
     const NEW: Self =
         Self { word: M::U32::ZERO, spinners: Osq::NEW, waiters: Ring::NEW, _padding: M::Cell::ZERO };
 
@@ -307,7 +307,7 @@ unsafe impl<M: Machine> RawLock<M> for LinuxMutex<M> {
 }
 
 // SAFETY: true only after such an entry.
-unsafe impl<M: Machine> TryLock<M> for LinuxMutex<M> {
+unsafe impl<M: Machine> TryLock<M> for KernelMutex<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.steal(myself::<M>())
@@ -315,7 +315,7 @@ unsafe impl<M: Machine> TryLock<M> for LinuxMutex<M> {
 }
 
 // SAFETY: `Ok` only after such an entry.
-unsafe impl<M: Machine> TimedLock<M> for LinuxMutex<M> {
+unsafe impl<M: Machine> TimedLock<M> for KernelMutex<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         // [1] from the last release
@@ -327,7 +327,7 @@ unsafe impl<M: Machine> TimedLock<M> for LinuxMutex<M> {
 }
 
 // SAFETY: whoever holds it has written its word, which is free only when nobody does.
-unsafe impl<M: Machine> Elidable<M> for LinuxMutex<M> {
+unsafe impl<M: Machine> Elidable<M> for KernelMutex<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);
     }

@@ -28,15 +28,15 @@ use crate::spinners::Spinners;
 use crate::{DowngradeLock, Elidable, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
 /// The lock to start with, 20 bytes; at most 2²⁶ readers at once, further ones wait.
-pub struct Best<M: Machine = Patient> {
+pub struct Adaptive<M: Machine = Patient> {
     word: BlockingWord<M>,
     spinners: Spinners<M>,
 }
 
-const _: () = assert!(size_of::<Best>() == 20);
+const _: () = assert!(size_of::<Adaptive>() == 20);
 
 // SAFETY: a writer enters a word without writer and readers, a reader one without writer.
-unsafe impl<M: Machine> RawLock<M> for Best<M> {
+unsafe impl<M: Machine> RawLock<M> for Adaptive<M> {
     const NEW: Self = Self { word: BlockingWord::NEW, spinners: Spinners::NEW };
 
     #[inline]
@@ -55,7 +55,7 @@ unsafe impl<M: Machine> RawLock<M> for Best<M> {
 }
 
 // SAFETY: true only after such an entry.
-unsafe impl<M: Machine> TryLock<M> for Best<M> {
+unsafe impl<M: Machine> TryLock<M> for Adaptive<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.word.try_acquire()
@@ -63,7 +63,7 @@ unsafe impl<M: Machine> TryLock<M> for Best<M> {
 }
 
 // SAFETY: `Ok` only after such an entry.
-unsafe impl<M: Machine> TimedLock<M> for Best<M> {
+unsafe impl<M: Machine> TimedLock<M> for Adaptive<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         self.word.acquire_or(Some(&self.spinners), timeout)
@@ -71,7 +71,7 @@ unsafe impl<M: Machine> TimedLock<M> for Best<M> {
 }
 
 // SAFETY: as for the exclusive side.
-unsafe impl<M: Machine> RawRwLock<M> for Best<M> {
+unsafe impl<M: Machine> RawRwLock<M> for Adaptive<M> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
         self.word.acquire_shared(reads_already, Some(&self.spinners));
@@ -100,7 +100,7 @@ unsafe impl<M: Machine> RawRwLock<M> for Best<M> {
 }
 
 // SAFETY: the writer leaves in the step in which the reader comes.
-unsafe impl<M: Machine> DowngradeLock<M> for Best<M> {
+unsafe impl<M: Machine> DowngradeLock<M> for Adaptive<M> {
     #[inline]
     unsafe fn downgrade(&self) {
         self.word.downgrade();
@@ -108,7 +108,7 @@ unsafe impl<M: Machine> DowngradeLock<M> for Best<M> {
 }
 
 // SAFETY: `Ok` only after such an entry.
-unsafe impl<M: Machine> TimedRwLock<M> for Best<M> {
+unsafe impl<M: Machine> TimedRwLock<M> for Adaptive<M> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         self.word.acquire_shared_or(reads_already, Some(&self.spinners), timeout)
@@ -116,7 +116,7 @@ unsafe impl<M: Machine> TimedRwLock<M> for Best<M> {
 }
 
 // SAFETY: whoever holds it has written its word, which is free only when nobody does.
-unsafe impl<M: Machine> Elidable<M> for Best<M> {
+unsafe impl<M: Machine> Elidable<M> for Adaptive<M> {
     fn await_free(&self) {
         self.word.await_free();
     }

@@ -30,24 +30,24 @@ extern "C" {
    a core for every thread. */
 void contend_set_spin_bound(unsigned int pauses);
 
-/* best: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
+/* adaptive: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
    composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
-typedef struct contend_best {
+typedef struct contend_adaptive {
     uint32_t contend_private[5];
-} contend_best_t;
-int contend_best_wrlock(contend_best_t *lock);
-int contend_best_trywrlock(contend_best_t *lock);
-int contend_best_timedwrlock(contend_best_t *lock, const struct timespec *at);
-int contend_best_clockwrlock(contend_best_t *lock, int clock, const struct timespec *at);
-int contend_best_wrunlock(contend_best_t *lock);
-int contend_best_rdlock(contend_best_t *lock);
-int contend_best_tryrdlock(contend_best_t *lock);
-int contend_best_timedrdlock(contend_best_t *lock, const struct timespec *at);
-int contend_best_clockrdlock(contend_best_t *lock, int clock, const struct timespec *at);
-int contend_best_rdunlock(contend_best_t *lock);
-int contend_best_rdlock_again(contend_best_t *lock);
-int contend_best_unlock(contend_best_t *lock);
-int contend_best_downgrade(contend_best_t *lock);
+} contend_adaptive_t;
+int contend_adaptive_wrlock(contend_adaptive_t *lock);
+int contend_adaptive_trywrlock(contend_adaptive_t *lock);
+int contend_adaptive_timedwrlock(contend_adaptive_t *lock, const struct timespec *at);
+int contend_adaptive_clockwrlock(contend_adaptive_t *lock, int clock, const struct timespec *at);
+int contend_adaptive_wrunlock(contend_adaptive_t *lock);
+int contend_adaptive_rdlock(contend_adaptive_t *lock);
+int contend_adaptive_tryrdlock(contend_adaptive_t *lock);
+int contend_adaptive_timedrdlock(contend_adaptive_t *lock, const struct timespec *at);
+int contend_adaptive_clockrdlock(contend_adaptive_t *lock, int clock, const struct timespec *at);
+int contend_adaptive_rdunlock(contend_adaptive_t *lock);
+int contend_adaptive_rdlock_again(contend_adaptive_t *lock);
+int contend_adaptive_unlock(contend_adaptive_t *lock);
+int contend_adaptive_downgrade(contend_adaptive_t *lock);
 
 /* tas: swap until the word was free; every attempt takes the line.
    Anderson 1990. Fairness: none. */
@@ -303,16 +303,16 @@ int contend_rw_rdlock_again(contend_rw_t *lock);
 int contend_rw_unlock(contend_rw_t *lock);
 int contend_rw_downgrade(contend_rw_t *lock);
 
-/* mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
+/* kernel_mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
-typedef struct contend_mutex {
+typedef struct contend_kernel_mutex {
     uint64_t contend_private[3];
-} contend_mutex_t;
-int contend_mutex_lock(contend_mutex_t *lock);
-int contend_mutex_trylock(contend_mutex_t *lock);
-int contend_mutex_timedlock(contend_mutex_t *lock, const struct timespec *at);
-int contend_mutex_clocklock(contend_mutex_t *lock, int clock, const struct timespec *at);
-int contend_mutex_unlock(contend_mutex_t *lock);
+} contend_kernel_mutex_t;
+int contend_kernel_mutex_lock(contend_kernel_mutex_t *lock);
+int contend_kernel_mutex_trylock(contend_kernel_mutex_t *lock);
+int contend_kernel_mutex_timedlock(contend_kernel_mutex_t *lock, const struct timespec *at);
+int contend_kernel_mutex_clocklock(contend_kernel_mutex_t *lock, int clock, const struct timespec *at);
+int contend_kernel_mutex_unlock(contend_kernel_mutex_t *lock);
 
 /* tp_futex: taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
    Long 2016-17. Fairness: none, but the first waiter is bypassed for at most 5 ms, or until it is woken next. */
@@ -521,24 +521,24 @@ int contend_elided_futex_timedlock(contend_elided_futex_t *lock, const struct ti
 int contend_elided_futex_clocklock(contend_elided_futex_t *lock, int clock, const struct timespec *at);
 int contend_elided_futex_unlock(contend_elided_futex_t *lock);
 
-/* elided_best: sections are transactions, and best where they abort; RetryThenSkip.
+/* elided_adaptive: sections are transactions, and adaptive where they abort; RetryThenSkip.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
-typedef struct contend_elided_best {
+typedef struct contend_elided_adaptive {
     uint64_t contend_private[3];
-} contend_elided_best_t;
-int contend_elided_best_wrlock(contend_elided_best_t *lock);
-int contend_elided_best_trywrlock(contend_elided_best_t *lock);
-int contend_elided_best_timedwrlock(contend_elided_best_t *lock, const struct timespec *at);
-int contend_elided_best_clockwrlock(contend_elided_best_t *lock, int clock, const struct timespec *at);
-int contend_elided_best_wrunlock(contend_elided_best_t *lock);
-int contend_elided_best_rdlock(contend_elided_best_t *lock);
-int contend_elided_best_tryrdlock(contend_elided_best_t *lock);
-int contend_elided_best_timedrdlock(contend_elided_best_t *lock, const struct timespec *at);
-int contend_elided_best_clockrdlock(contend_elided_best_t *lock, int clock, const struct timespec *at);
-int contend_elided_best_rdunlock(contend_elided_best_t *lock);
-int contend_elided_best_rdlock_again(contend_elided_best_t *lock);
-int contend_elided_best_unlock(contend_elided_best_t *lock);
-int contend_elided_best_downgrade(contend_elided_best_t *lock);
+} contend_elided_adaptive_t;
+int contend_elided_adaptive_wrlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_trywrlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_timedwrlock(contend_elided_adaptive_t *lock, const struct timespec *at);
+int contend_elided_adaptive_clockwrlock(contend_elided_adaptive_t *lock, int clock, const struct timespec *at);
+int contend_elided_adaptive_wrunlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_rdlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_tryrdlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_timedrdlock(contend_elided_adaptive_t *lock, const struct timespec *at);
+int contend_elided_adaptive_clockrdlock(contend_elided_adaptive_t *lock, int clock, const struct timespec *at);
+int contend_elided_adaptive_rdunlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_rdlock_again(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_unlock(contend_elided_adaptive_t *lock);
+int contend_elided_adaptive_downgrade(contend_elided_adaptive_t *lock);
 
 /* elided_rw: sections are transactions, and rw where they abort; RetryThenSkip.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
@@ -695,6 +695,42 @@ int contend_ww_lock_all(contend_ww_t *const *locks, size_t count, contend_ww_con
 int contend_ww_trylock(contend_ww_t *lock, contend_ww_context_t *context);
 int contend_ww_clocklock(contend_ww_t *lock, contend_ww_context_t *context, int clock, const struct timespec *at);
 int contend_ww_unlock(contend_ww_t *lock);
+
+/* Names of before, for this release. */
+#define contend_best_wrlock contend_adaptive_wrlock
+#define contend_best_trywrlock contend_adaptive_trywrlock
+#define contend_best_timedwrlock contend_adaptive_timedwrlock
+#define contend_best_clockwrlock contend_adaptive_clockwrlock
+#define contend_best_wrunlock contend_adaptive_wrunlock
+#define contend_best_rdlock contend_adaptive_rdlock
+#define contend_best_tryrdlock contend_adaptive_tryrdlock
+#define contend_best_timedrdlock contend_adaptive_timedrdlock
+#define contend_best_clockrdlock contend_adaptive_clockrdlock
+#define contend_best_rdunlock contend_adaptive_rdunlock
+#define contend_best_rdlock_again contend_adaptive_rdlock_again
+#define contend_best_unlock contend_adaptive_unlock
+#define contend_best_downgrade contend_adaptive_downgrade
+#define contend_best_t contend_adaptive_t
+#define contend_mutex_lock contend_kernel_mutex_lock
+#define contend_mutex_trylock contend_kernel_mutex_trylock
+#define contend_mutex_timedlock contend_kernel_mutex_timedlock
+#define contend_mutex_clocklock contend_kernel_mutex_clocklock
+#define contend_mutex_unlock contend_kernel_mutex_unlock
+#define contend_mutex_t contend_kernel_mutex_t
+#define contend_elided_best_wrlock contend_elided_adaptive_wrlock
+#define contend_elided_best_trywrlock contend_elided_adaptive_trywrlock
+#define contend_elided_best_timedwrlock contend_elided_adaptive_timedwrlock
+#define contend_elided_best_clockwrlock contend_elided_adaptive_clockwrlock
+#define contend_elided_best_wrunlock contend_elided_adaptive_wrunlock
+#define contend_elided_best_rdlock contend_elided_adaptive_rdlock
+#define contend_elided_best_tryrdlock contend_elided_adaptive_tryrdlock
+#define contend_elided_best_timedrdlock contend_elided_adaptive_timedrdlock
+#define contend_elided_best_clockrdlock contend_elided_adaptive_clockrdlock
+#define contend_elided_best_rdunlock contend_elided_adaptive_rdunlock
+#define contend_elided_best_rdlock_again contend_elided_adaptive_rdlock_again
+#define contend_elided_best_unlock contend_elided_adaptive_unlock
+#define contend_elided_best_downgrade contend_elided_adaptive_downgrade
+#define contend_elided_best_t contend_elided_adaptive_t
 
 #ifdef __cplusplus
 }

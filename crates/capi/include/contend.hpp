@@ -121,7 +121,7 @@ constexpr int ww_gives_way = EDEADLK;
 } // namespace detail
 
 /// the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
-using best = detail::timed_shared<contend_best_t, contend_best_wrlock, contend_best_wrunlock, contend_best_trywrlock, contend_best_rdlock, contend_best_rdunlock, contend_best_tryrdlock, contend_best_downgrade, contend_best_clockwrlock, contend_best_clockrdlock>;
+using adaptive = detail::timed_shared<contend_adaptive_t, contend_adaptive_wrlock, contend_adaptive_wrunlock, contend_adaptive_trywrlock, contend_adaptive_rdlock, contend_adaptive_rdunlock, contend_adaptive_tryrdlock, contend_adaptive_downgrade, contend_adaptive_clockwrlock, contend_adaptive_clockrdlock>;
 
 /// swap until the word was free; every attempt takes the line.
 using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
@@ -190,7 +190,7 @@ using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_u
 using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
 
 /// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
-using mutex = detail::timed<contend_mutex_t, contend_mutex_lock, contend_mutex_unlock, contend_mutex_trylock, contend_mutex_clocklock>;
+using kernel_mutex = detail::timed<contend_kernel_mutex_t, contend_kernel_mutex_lock, contend_kernel_mutex_unlock, contend_kernel_mutex_trylock, contend_kernel_mutex_clocklock>;
 
 /// taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
 using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
@@ -237,8 +237,8 @@ using elided_glibc_mutex = detail::timed<contend_elided_glibc_mutex_t, contend_e
 /// sections are transactions, and futex where they abort; RetryThenSkip.
 using elided_futex = detail::timed<contend_elided_futex_t, contend_elided_futex_lock, contend_elided_futex_unlock, contend_elided_futex_trylock, contend_elided_futex_clocklock>;
 
-/// sections are transactions, and best where they abort; RetryThenSkip.
-using elided_best = detail::timed_shared<contend_elided_best_t, contend_elided_best_wrlock, contend_elided_best_wrunlock, contend_elided_best_trywrlock, contend_elided_best_rdlock, contend_elided_best_rdunlock, contend_elided_best_tryrdlock, contend_elided_best_downgrade, contend_elided_best_clockwrlock, contend_elided_best_clockrdlock>;
+/// sections are transactions, and adaptive where they abort; RetryThenSkip.
+using elided_adaptive = detail::timed_shared<contend_elided_adaptive_t, contend_elided_adaptive_wrlock, contend_elided_adaptive_wrunlock, contend_elided_adaptive_trywrlock, contend_elided_adaptive_rdlock, contend_elided_adaptive_rdunlock, contend_elided_adaptive_tryrdlock, contend_elided_adaptive_downgrade, contend_elided_adaptive_clockwrlock, contend_elided_adaptive_clockrdlock>;
 
 /// sections are transactions, and rw where they abort; RetryThenSkip.
 using elided_rw = detail::timed_shared<contend_elided_rw_t, contend_elided_rw_wrlock, contend_elided_rw_wrunlock, contend_elided_rw_trywrlock, contend_elided_rw_rdlock, contend_elided_rw_rdunlock, contend_elided_rw_tryrdlock, contend_elided_rw_downgrade, contend_elided_rw_clockwrlock, contend_elided_rw_clockrdlock>;
@@ -251,6 +251,12 @@ using elided_one_by_one_ticket = detail::tried<contend_elided_one_by_one_ticket_
 
 /// sections are transactions, and ticket where they abort; RetryLessOften.
 using elided_less_often_ticket = detail::tried<contend_elided_less_often_ticket_t, contend_elided_less_often_ticket_lock, contend_elided_less_often_ticket_unlock, contend_elided_less_often_ticket_trylock>;
+
+using best [[deprecated("it is adaptive now")]] = adaptive;
+
+using mutex [[deprecated("it is kernel_mutex now")]] = kernel_mutex;
+
+using elided_best [[deprecated("it is elided_adaptive now")]] = elided_adaptive;
 
 /// The mutex whose owner runs with the highest priority of the threads that wait. The thread that locked unlocks.
 class rt : detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock> {

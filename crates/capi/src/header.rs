@@ -305,7 +305,8 @@ pub fn cpp() -> String {
     }
     for (before, lock) in renamed() {
         let now = c_name(lock);
-        write!(text, "\nusing {before} [[deprecated(\"it is {now} now\")]] = {now};\n").expect("writing to a string");
+        write!(text, "\nusing {before} [[deprecated(\"it is {now} now\")]] = {now};\n")
+            .expect("writing to a string");
     }
     text + CPP_END
 }

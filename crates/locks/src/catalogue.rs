@@ -6,8 +6,8 @@
 use machine::Machine;
 
 use crate::{
-    Anderson, Adaptive, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
-    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, LazySubscription, KernelMutex, LockRef,
+    Adaptive, Anderson, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, KernelMutex, LazySubscription, LockRef,
     Mcs, McsTp, Osq, Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree,
     Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
     TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,

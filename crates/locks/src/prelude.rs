@@ -14,10 +14,10 @@ pub use crate::api::{
     RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 pub use crate::{
-    Anderson, Adaptive, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock, GlibcRwlockNonrecursive,
-    GlibcRwlockWriter, GlibcSpin, Hclh, K42, KernelMutex, LockRef, Mcs, McsTp, Osq, Qspin, RtMutex, Rw,
-    RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
-    TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
+    Adaptive, Anderson, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, KernelMutex, LockRef, Mcs, McsTp, Osq,
+    Qspin, RtMutex, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
+    TicketProportional, TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
 };
 
 /// [`crate::Barrier`] on the hardware.

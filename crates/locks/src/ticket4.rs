@@ -127,7 +127,8 @@ mod tests {
             return; // the number is drawn, and its owner is gone: what the abort prevents
         }
         let mut child = std::process::Command::new(std::env::current_exe().expect("this test"));
-        let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().expect("it starts");
+        let output =
+            child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().expect("it starts");
         let said = std::string::String::from_utf8_lossy(&output.stderr);
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6), "{said}");
         assert!(said.contains("more threads wait for a lock"), "{said}");

@@ -123,7 +123,7 @@ fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {
     let names = LOCKS.iter().chain(ELIDED).map(|lock| PossibleValue::new(lock.name));
     let before = catalogue::RENAMED.iter().map(|&(before, _)| PossibleValue::new(before).hide(true));
     PossibleValuesParser::new(names.chain(before)).map(|name| {
-        lab::names::note_renamed(&name);
+        session::names::note_renamed(&name);
         catalogue::find_in_any_form(&name).expect("one of the names")
     })
 }

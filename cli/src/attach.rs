@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Attach to a program that runs already, and record what its threads wait for.
+/// Record what the threads of a running program wait for.
 ///
 /// Nothing changes in the program, and nothing stays behind. Seen are waits that sleep in the kernel (futex): for mutexes,
 /// reader-writer locks, condition variables, semaphores and other threads, with their times, their callers, and the thread

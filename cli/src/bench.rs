@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure locks: ours, the C library's, the standard library's, and other libraries' where they were built in.
+/// Measure locks on this machine, beside those of other libraries.
 ///
 /// Threads are pinned and count for themselves. Each lock is measured once to warm up and then in turn with the others, so
 /// that a machine that gets slower does so for all; you see medians and ranges. Every run counts under its lock, and a

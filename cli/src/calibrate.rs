@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
 
-/// Measure what handing a lock over costs on this machine, and write it as a machine file.
+/// Measure what a hand-over costs here, as a machine file.
 ///
 /// Threads pinned to cores time a cache line's way between cores of each distance that the machine has, one more
 /// waiter on a lock, a sleeper's wake-up and a context switch. It takes a few seconds, and the machine should have

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Profile, predict, swap and measure: the whole story in a minute, on a small program inside this command.
+/// Tell the whole story in a minute, on a program of its own.
 ///
 /// Builds nothing and downloads nothing. The program updates a table of four cache lines under one pthread
 /// reader-writer lock, which hurts on two cores; and it answers requests and notes each under a pthread spin lock, which

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Fail if a change made a program scale worse: for continuous integration.
+/// Fail a job when a change makes a program scale worse.
 ///
 /// Base and candidate run interleaved, on one thread and on more. Judged are ratios, since which machine a job gets decides about
 /// times: how many times as fast the program is on more threads as on one; which part of all lock acquisitions

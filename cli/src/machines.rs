@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use topology::carried::{self, CARRIED, THIS, TYPICAL, this_path};
 use topology::{MachineFile, Range};
 
-/// List the machines that predictions and simulations know, the name first.
+/// List the machines that forecasts and simulations know.
 ///
 /// A machine is a TOML file: its sockets, dies and cores, and what a line transfer, one more waiter and a wake-up cost,
 /// each number with its source. Wherever a machine is asked for, give one of these names or the path of such a file.

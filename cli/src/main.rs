@@ -12,6 +12,7 @@ mod extrapolate;
 #[cfg(test)]
 mod flags;
 mod gate;
+mod help;
 mod interrupt;
 mod litmus;
 mod locks;
@@ -29,7 +30,7 @@ mod sweep;
 mod top;
 mod validate;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -78,7 +79,8 @@ enum Subcommands {
 fn main() -> ExitCode {
     die_of_closed_pipes();
     explain_unwritable_output();
-    let result = match Command::parse().subcommand {
+    let matches = command().get_matches();
+    let result = match Command::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(&args),
         Subcommands::Attach(args) => attach::run(&args),
@@ -114,6 +116,11 @@ fn main() -> ExitCode {
         let not_started = error.downcast_ref::<launch::program::NotStarted>();
         not_started.map_or(ExitCode::FAILURE, launch::program::NotStarted::exit_code)
     })
+}
+
+/// The command line, with its help under headings.
+fn command() -> clap::Command {
+    help::under_headings(Command::command())
 }
 
 /// Ends the command quietly when its reader goes away, as in `contend machines | head`.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
 
-/// Predict from a profile how throughput changes with cores, for a lock as it is and for other locks in its place.
+/// Forecast from a profile what more cores do to a program.
 ///
 /// The profile gives the critical section, apart for "the last holder ran on this core" and "on another", and the time
 /// outside the lock. The machine gives what a line transfer, one more waiter and a wake-up cost. The answer is relative

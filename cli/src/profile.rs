@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run an unmodified program, record its locks, and print the lock table.
+/// Run an unmodified program and record its locks.
 ///
 /// The program's lock calls are counted, all of them, and timed: every pair of acquire and release, or some at random
 /// (--sample). Its locks stay the C library's. Processes that it starts are recorded too, each in a section of its

@@ -10,7 +10,7 @@ use report::{Cell, Column, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Recompute a figure of "Non-scalable locks are dangerous" (2012) and compare it with what is published.
+/// Recompute published figures and say which are met.
 ///
 /// The published numbers travel inside the command (research/papers/published). They have faults; those that bear on a figure are
 /// named under it. One number is fitted, c, what one more waiter costs on the paper's machine, to one published row;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use topology::carried;
 use workloads::{Variation, Workload};
 
-/// Run a workload and the shipped locks on a simulated machine of up to 1,024 cores.
+/// Run workloads under the shipped locks on a simulated machine.
 ///
 /// The locks are the very code that contend ships; every access to shared memory is charged by a simulated cache
 /// coherence protocol. The same seed gives the same result on every computer. A lock that lets two threads in, or that

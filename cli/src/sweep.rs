@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// Make the runs of a grid: simulations, checks or reproductions, on this computer's cores or on a Dask cluster.
+/// Make the runs of a grid, on this machine or on a cluster.
 ///
 /// FILE is TOML: `kind`, and flags and the argument of that subcommand. A list is an axis of the grid, and so is `1..48`. Each
 /// run is kept when it is finished; a sweep that was ended goes on where it stopped. DIR/runs.parquet has a row for each run

@@ -1,0 +1,57 @@
+//! `contend --help`: every command in one line, under the heading of those who need it.
+
+use clap::Command;
+use std::fmt::Write as _;
+
+/// The headings, each with its commands in the order in which a reader needs them.
+const HEADINGS: [(&str, &[&str]); 3] = [
+    ("Your program", &["profile", "attach", "top", "report", "diff", "predict", "run", "compare", "gate"]),
+    ("Locks", &["locks", "check", "litmus", "bench", "calibrate", "machines"]),
+    ("Research", &["simulate", "reproduce", "validate", "extrapolate", "sweep", "demo"]),
+];
+
+/// The command with its help under headings; `completions` and `man` are named in the last line.
+pub(crate) fn under_headings(command: Command) -> Command {
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\n`contend COMMAND --help` explains a \
+         command, with examples. `contend completions SHELL` and\n`contend man DIR` write completions and manual pages.\n",
+        listed(&command)
+    );
+    command.help_template(template).override_usage("contend COMMAND [OPTIONS] [-- PROGRAM …]")
+}
+
+/// The headings with a line for each command.
+fn listed(command: &Command) -> String {
+    let mut text = String::new();
+    for (heading, names) in HEADINGS {
+        let _ = writeln!(text, "{heading}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let _ = writeln!(text, "  {name:<13}{}", about.map(ToString::to_string).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn every_command_is_a_line_of_one_heading_and_all_fit_on_one_screen() {
+        let mut command = crate::command();
+        for below in crate::Command::command().get_subcommands().filter(|below| !below.is_hide_set()) {
+            let name = below.get_name();
+            let times = HEADINGS.iter().flat_map(|(_, names)| *names).filter(|listed| **listed == name).count();
+            let expected = usize::from(!["completions", "man", "help"].contains(&name));
+            assert_eq!(times, expected, "contend {name}");
+        }
+        for help in [command.render_help(), command.render_long_help()] {
+            let help = help.to_string();
+            assert!(help.lines().count() <= 42, "{help}");
+            assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        }
+    }
+}

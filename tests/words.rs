@@ -43,7 +43,7 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 fn words_that_were_exchanged_do_not_come_back() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = vec![root.join("README.md"), root.join("ARCHITECTURE.md"), root.join("CONTRIBUTING.md")];
-    for folder in ["cli", "crates", "data", "docs", "examples", "fuzz", "packaging", "tests"] {
+    for folder in ["cli", "crates", "docs", "research", "examples", "fuzz", "packaging", "tests"] {
         texts(&root.join(folder), &mut paths);
     }
     assert!(paths.len() > 400, "{} files: is this the tree?", paths.len());

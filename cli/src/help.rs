@@ -44,7 +44,8 @@ mod tests {
         let mut command = crate::command();
         for below in crate::Command::command().get_subcommands().filter(|below| !below.is_hide_set()) {
             let name = below.get_name();
-            let times = HEADINGS.iter().flat_map(|(_, names)| *names).filter(|listed| **listed == name).count();
+            let times =
+                HEADINGS.iter().flat_map(|(_, names)| *names).filter(|listed| **listed == name).count();
             let expected = usize::from(!["completions", "man", "help"].contains(&name));
             assert_eq!(times, expected, "contend {name}");
         }

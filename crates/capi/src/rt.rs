@@ -27,7 +27,7 @@ unsafe extern "C" fn contend_rt_lock(lock: *const Rt) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_rt_trylock(lock: *const Rt) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a lock of this kind.
     busy_unless(unsafe { &*lock }.try_acquire())
 }
 

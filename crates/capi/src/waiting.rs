@@ -22,7 +22,7 @@ unsafe extern "C" fn contend_condvar_enter(condvar: *const Cond) -> c_uint {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_condvar_sleep(condvar: *const Cond, number: c_uint) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a condition variable.
     let _: Slept = unsafe { &*condvar }.sleep(number, Timeout::NONE);
     0
 }
@@ -34,7 +34,7 @@ unsafe extern "C" fn contend_condvar_clocksleep(
     clock: c_int,
     at: *const Timespec,
 ) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a condition variable.
     let condvar = unsafe { &*condvar };
     let mut has_slept = false;
     // SAFETY: the caller passes a time.
@@ -52,14 +52,14 @@ unsafe extern "C" fn contend_condvar_clocksleep(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_condvar_signal(condvar: *const Cond) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a condition variable.
     unsafe { &*condvar }.notify_one();
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_condvar_broadcast(condvar: *const Cond) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a condition variable.
     unsafe { &*condvar }.notify_all();
     0
 }
@@ -73,7 +73,7 @@ unsafe extern "C" fn contend_semaphore_wait(semaphore: *const Sem) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_semaphore_trywait(semaphore: *const Sem) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a semaphore.
     busy_unless(unsafe { &*semaphore }.try_acquire())
 }
 
@@ -83,7 +83,7 @@ unsafe extern "C" fn contend_semaphore_clockwait(
     clock: c_int,
     at: *const Timespec,
 ) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a semaphore.
     let semaphore = unsafe { &*semaphore };
     // SAFETY: the caller passes a time.
     unsafe { timed(clock, at, |timeout| semaphore.acquire_or(timeout)) }
@@ -91,7 +91,7 @@ unsafe extern "C" fn contend_semaphore_clockwait(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_semaphore_post(semaphore: *const Sem, permits: c_uint) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a semaphore.
     if unsafe { &*semaphore }.try_release(permits) { 0 } else { libc::EOVERFLOW }
 }
 

@@ -73,7 +73,7 @@ unsafe extern "C" fn contend_ww_lock(mutex: *const Mutex, context: *const Contex
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_ww_lock_slow(mutex: *const Mutex, context: *const Context) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a mutex, and a context of its own or none.
     let (mutex, context) = unsafe { (&*mutex, context.as_ref()) };
     match context {
         Some(Some(in_context)) if in_context.held() == 0 => mutex.acquire(context, Timeout::NONE),
@@ -83,7 +83,7 @@ unsafe extern "C" fn contend_ww_lock_slow(mutex: *const Mutex, context: *const C
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_ww_trylock(mutex: *const Mutex, context: *const Context) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a mutex, and a context of its own or none.
     let (mutex, context) = unsafe { (&*mutex, context.as_ref()) };
     match context.map(|context| mutex.context(context)) {
         None => busy_unless(mutex.lock.try_acquire()),
@@ -99,7 +99,7 @@ unsafe extern "C" fn contend_ww_clocklock(
     clock: c_int,
     at: *const Timespec,
 ) -> c_int {
-    // SAFETY: as above, and the caller passes a time.
+    // SAFETY: the caller passes a mutex, and a context of its own or none; the caller passes a time.
     unsafe {
         match deadline(clock, at) {
             Some(deadline) => (*mutex).acquire(context.as_ref(), Timeout::at(deadline)),

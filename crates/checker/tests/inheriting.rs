@@ -137,7 +137,7 @@ unsafe impl<const HOW: u8> RawLock<Checked> for Mistaken<HOW> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
 unsafe impl<const HOW: u8> TryLock<Checked> for Mistaken<HOW> {
     fn try_acquire(&self) -> bool {
         self.word.compare_exchange(0, Checked::owner(), Acquire, Relaxed).is_ok()

@@ -148,7 +148,7 @@ struct ClhNode {
     previous: Cell<usize>,
 }
 
-// SAFETY: as above.
+// SAFETY: wrong on purpose; only clients use it, which hand out no reference.
 unsafe impl Node<Checked> for ClhNode {}
 
 /// CLH. With `REUSES` a thread frees its own node at the release, instead of its predecessor's.

@@ -36,7 +36,7 @@ fn one_is_notified() -> Result<(), String> {
         } else {
             value.set(1);
         }
-        // SAFETY: as above.
+        // SAFETY: acquired above.
         unsafe { lock.release() };
         if thread == 1 {
             more.notify_one();
@@ -55,7 +55,7 @@ fn all_are_notified() -> Result<(), String> {
             unsafe { more.wait_raw(&*lock, Timeout::NONE) }.expect("there is no timeout");
         }
         value.set(1);
-        // SAFETY: as above.
+        // SAFETY: acquired above.
         unsafe { lock.release() };
         if thread == 0 {
             more.notify_all();

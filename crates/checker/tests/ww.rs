@@ -136,7 +136,7 @@ fn one_gives_up<const WOUNDS: bool>() -> Result<(), String> {
             }
             Err(error) => assert!(error != WwError::AlreadyHeld),
         }
-        // SAFETY: as above.
+        // SAFETY: acquired above.
         unsafe { first.release() };
     });
     let is_idle = mutexes.iter().all(|mutex| mutex.is_idle());

@@ -77,7 +77,7 @@ pub(crate) fn point(body: impl FnOnce(Syscall) -> c_long) -> c_long {
     // SAFETY: changes the calling thread's own type.
     unsafe { set_type(ASYNCHRONOUS, &raw mut before) };
     let answer = body(syscall);
-    // SAFETY: as above.
+    // SAFETY: changes the calling thread's own type.
     unsafe { set_type(before, &raw mut before) };
     await_signal_under_way();
     answer

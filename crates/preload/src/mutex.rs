@@ -340,7 +340,7 @@ impl Mutex {
         if self.glibc_recorded() {
             return self.lock_glibc_recorded(patience);
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's arguments, passed on.
         unsafe { self.real_lock(patience) }
     }
 

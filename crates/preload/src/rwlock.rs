@@ -319,10 +319,10 @@ impl Rwlock {
             return self.lock_ours(choice, mode, patience);
         }
         if !recorder::enabled() || self.refusal().is_some() {
-            // SAFETY: as above.
+            // SAFETY: the caller's arguments, passed on.
             return unsafe { self.real_lock(mode, patience) };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's arguments, passed on.
         let entered = unsafe { self.real_enter(mode, patience) };
         self.record(thread::current(), mode, entered)
     }

@@ -174,7 +174,7 @@ impl Spin {
         let trace = if recorder::enabled() { arena::trace(self.address()) } else { None };
         // SAFETY: the caller's argument, passed on.
         let attempt = || unsafe { real::pthread_spin_trylock(self.object()) };
-        // SAFETY: as above.
+        // SAFETY: the caller's argument, passed on.
         let wait = || unsafe { real::pthread_spin_lock(self.object()) };
         let Some(trace) = trace else {
             return if matches!(patience, Patience::Wait) { wait() } else { attempt() };

@@ -163,7 +163,7 @@ impl Recording {
         unsafe { &*start.cast::<Run>() }.store(&RunValues { head: head(Type::Run, Run::LENGTH), ..run });
         for task in tasks {
             let Some(start) = block.take(Task::LENGTH) else { break };
-            // SAFETY: as above.
+            // SAFETY: `take` gave the space, aligned, in the mapping.
             unsafe { &*start.cast::<Task>() }
                 .store(&TaskValues { head: head(Type::Task, Task::LENGTH), ..*task });
         }

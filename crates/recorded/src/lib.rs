@@ -207,7 +207,7 @@ unsafe impl<R: RawMutex> RawMutex for Recorded<R> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every acquisition and release is one of the raw lock.
 unsafe impl<R: RawMutexFair> RawMutexFair for Recorded<R> {
     #[inline]
     unsafe fn unlock_fair(&self) {
@@ -217,7 +217,7 @@ unsafe impl<R: RawMutexFair> RawMutexFair for Recorded<R> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every acquisition and release is one of the raw lock.
 unsafe impl<R: RawMutexTimed> RawMutexTimed for Recorded<R> {
     type Duration = R::Duration;
     type Instant = R::Instant;
@@ -286,7 +286,7 @@ unsafe impl<R: RawRwLock> RawRwLock for Recorded<R> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every acquisition and release is one of the raw lock, in the same mode.
 unsafe impl<R: RawRwLockFair> RawRwLockFair for Recorded<R> {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
@@ -303,7 +303,7 @@ unsafe impl<R: RawRwLockFair> RawRwLockFair for Recorded<R> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every acquisition and release is one of the raw lock, in the same mode.
 unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Recorded<R> {
     type Duration = R::Duration;
     type Instant = R::Instant;
@@ -329,7 +329,7 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Recorded<R> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: every acquisition and release is one of the raw lock, in the same mode.
 unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Recorded<R> {
     unsafe fn downgrade(&self) {
         self.releases(Mode::Exclusive);

@@ -151,7 +151,7 @@ fn time_stamp() -> u64 {
 fn peak_mib() -> f64 {
     // SAFETY: a structure of integers, which the call fills.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
-    // SAFETY: as above.
+    // SAFETY: a structure of integers, which the call fills.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     usage.ru_maxrss as f64 / 1024.0
 }

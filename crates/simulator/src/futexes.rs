@@ -68,6 +68,7 @@ impl Futexes<'_> {
 }
 
 fn set(futexes: Option<Futexes<'static>>) -> Option<Futexes<'static>> {
-    // SAFETY: as above.
+    // SAFETY: threads of the simulation run within a call of its caller alone, here within `body`, and
+    // `Restores` takes it back when that is over.
     std::mem::replace(unsafe { &mut (*current()).futexes }, futexes)
 }

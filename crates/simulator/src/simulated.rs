@@ -416,7 +416,7 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn commit_transaction() {
-        // SAFETY: as above.
+        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
         unsafe { transaction::commit(current()) };
     }
 
@@ -427,7 +427,8 @@ unsafe impl Machine for Simulated {
 
     fn abort_transaction<const CODE: u8>() -> ! {
         assert!(Self::in_transaction(), "a transaction is aborted outside of any, with the code {CODE}");
-        // SAFETY: as above; it is in one.
+        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it; it is
+        // in one.
         unsafe { transaction::abort(current(), Abort::explicit(CODE)) }
     }
 

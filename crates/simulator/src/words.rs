@@ -102,7 +102,8 @@ macro_rules! word {
         // SAFETY: all threads of a simulation run on one host thread; a word outside of a simulation is refused at
         // its first access.
         unsafe impl $(<$of: 'static>)? Send for $name $(<$of>)? {}
-        // SAFETY: as above.
+        // SAFETY: all threads of a simulation run on one host thread; a word outside of a simulation is refused
+        // at its first access.
         unsafe impl $(<$of: 'static>)? Sync for $name $(<$of>)? {}
 
         impl $(<$of: 'static>)? $name $(<$of>)? {

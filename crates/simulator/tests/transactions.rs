@@ -481,7 +481,7 @@ fn nodes_of_an_aborted_transaction_are_where_they_were() {
             });
             assert_eq!(aborted.and_then(Abort::code), Some(2));
             assert_eq!(take().name, None, "the pool has none left");
-            // SAFETY: as above; this time it is.
+            // SAFETY: taken above and still in use: the aborted attempt freed nothing.
             assert_eq!(attempt(|| unsafe { M::free_node(first.node) }), None);
             assert_eq!(take().name, first.name);
         });

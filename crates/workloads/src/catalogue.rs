@@ -397,7 +397,7 @@ mod tests {
         unsafe fn release(&self) {}
     }
 
-    // SAFETY: as above.
+    // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
     unsafe impl TryLock<Native> for Open {
         fn try_acquire(&self) -> bool {
             true

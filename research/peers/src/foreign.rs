@@ -23,7 +23,7 @@ impl Storage {
 
 // SAFETY: only the shims touch it, and they are made for threads.
 unsafe impl Send for Storage {}
-// SAFETY: as above.
+// SAFETY: only the shims touch it, and they are made for threads.
 unsafe impl Sync for Storage {}
 
 /// Runs a section between two functions of a shim, with a node on the stack.

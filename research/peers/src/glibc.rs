@@ -10,7 +10,7 @@ struct Object<T>(UnsafeCell<T>);
 
 // SAFETY: only the C library's functions touch it, and they are made for threads.
 unsafe impl<T> Send for Object<T> {}
-// SAFETY: as above.
+// SAFETY: only the C library's functions touch it, and they are made for threads.
 unsafe impl<T> Sync for Object<T> {}
 
 /// Runs a section between two functions of the C library that say 0 when they did what they are for.

@@ -10,7 +10,7 @@ pub(crate) struct Posix(UnsafeCell<libc::sem_t>);
 
 // SAFETY: only the C library's functions touch it, and they are made for threads.
 unsafe impl Send for Posix {}
-// SAFETY: as above.
+// SAFETY: only the C library's functions touch it, and they are made for threads.
 unsafe impl Sync for Posix {}
 
 impl Exclusion for Posix {

@@ -105,7 +105,7 @@ macro_rules! integer_word {
 
         // SAFETY: the memory behind it is never accessed; the threads of the machine run on one thread.
         unsafe impl Send for $name {}
-        // SAFETY: as above.
+        // SAFETY: the memory behind it is never accessed; the threads of the machine run on one thread.
         unsafe impl Sync for $name {}
 
         impl $name {
@@ -196,7 +196,7 @@ pub struct CheckedPtr<T: 'static>(UnsafeCell<*mut T>, PhantomData<()>);
 
 // SAFETY: the memory behind it is never accessed; the threads of the machine run on one thread.
 unsafe impl<T: 'static> Send for CheckedPtr<T> {}
-// SAFETY: as above.
+// SAFETY: the memory behind it is never accessed; the threads of the machine run on one thread.
 unsafe impl<T: 'static> Sync for CheckedPtr<T> {}
 
 impl<T: 'static> CheckedPtr<T> {
@@ -228,7 +228,7 @@ pub struct CheckedCell<T: Plain>(UnsafeCell<T>);
 
 // SAFETY: plain bits can go to another thread, and the memory behind it is never accessed.
 unsafe impl<T: Plain> Send for CheckedCell<T> {}
-// SAFETY: as above.
+// SAFETY: plain bits can go to another thread, and the memory behind it is never accessed.
 unsafe impl<T: Plain> Sync for CheckedCell<T> {}
 
 impl<T: Plain> PlainCell<T> for CheckedCell<T> {

@@ -69,7 +69,8 @@ fn core_number() -> u32 {
         let offset = CORE_WORD.load(Relaxed);
         if offset != 0 {
             let pointer: *const u8;
-            // SAFETY: as above; the thread pointer is readable.
+            // SAFETY: the offset is that of the C library's own area of this thread, where the kernel writes the
+            // core; the thread pointer is readable.
             unsafe {
                 core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
                 return pointer.offset(offset).cast::<u32>().read_volatile();

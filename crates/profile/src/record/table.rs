@@ -53,7 +53,7 @@ impl Table {
     }
 
     fn set(&mut self, index: usize, entry: Entry) {
-        // SAFETY: as above.
+        // SAFETY: the index is below the length.
         unsafe { *self.lines.add(index & (self.length - 1)) = entry };
     }
 

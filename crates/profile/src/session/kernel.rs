@@ -91,7 +91,7 @@ impl<'r> KernelSection<'r> {
         process
             .store(&ProcessValues { head: head(Type::Process, Process::LENGTH), ..ProcessValues::default() });
         let watch = block.take(KernelWatch::LENGTH).ok_or_else(full)?;
-        // SAFETY: as above.
+        // SAFETY: `take` gave the space, aligned to words, in a mapping that lives as long as the recording.
         let watch = unsafe { &*watch.cast::<KernelWatch>() };
         watch.machine.store(machine.into(), Relaxed);
         let now = clock_ns(ClockId::Monotonic);

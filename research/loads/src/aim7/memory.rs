@@ -230,7 +230,7 @@ fn shared_memory(session: &mut Session) -> io::Result<()> {
         unsafe { segment.0.copy_from_nonoverlapping(buffer.as_ptr(), size) };
         semaphore.change(1)?;
         semaphore.change(-1)?;
-        // SAFETY: as above.
+        // SAFETY: a message is smaller than the segment and the buffer, which do not overlap.
         unsafe { segment.0.copy_to_nonoverlapping(buffer.as_mut_ptr(), size) };
         semaphore.change(1)?;
         black_box(&mut buffer);

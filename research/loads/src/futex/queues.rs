@@ -117,7 +117,7 @@ impl WaitQueues for KernelByNode {
 
     fn wake(&self, word: &FutexWord, most: u32) -> io::Result<u32> {
         retried(|| {
-            // SAFETY: as above.
+            // SAFETY: a word and its node, aligned to both, and no timeout.
             Self::returned(unsafe {
                 libc::syscall(
                     Self::FUTEX_WAKE,

@@ -106,9 +106,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     say("\n4. Predict the same from the two profiles alone, to see how far a prediction can be believed.");
     let cores = format!("1..{}", threads.max(2));
-    let mut predict =
+    let predict =
         question([&one, &two], &machine, [&machine, OsStr::new(&cores), OsStr::new(&args.lock)]);
-    predict.extend(["--measured".into(), curves.into()]);
     let predicted = contend.predict(&predict)?;
 
     say(&format!(

@@ -1,99 +1,103 @@
-//! `contend predict`: what a profiled lock does on more cores, as it is and with other locks in its place.
+//! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
 use crate::arguments::Numbers;
-use crate::output::own_command_line;
+use crate::output::{own_command_line, print, print_json};
 use crate::progress::BARS;
 use crate::{machines, reproduce};
 use anyhow::Context as _;
-use forecast::advice;
-use forecast::{Change, Engines, Forecast, Question, alternatives, read_series};
-use model::Variant;
-use report::Screen;
+use forecast::chain::ByChain;
+use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
 use session::ensure_usage;
+use launch::GLIBC;
 use session::output_file::OutputFile;
+use model::Variant;
+use report::{Page, Plot, Screen};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
 
 /// Forecast from a profile what more cores do to a program.
 ///
-/// The profile gives the critical section, apart for "the last holder ran on this core" and "on another", and the time
-/// outside the lock. The machine gives what a line transfer, one more waiter and a wake-up cost. The answer is relative
-/// to one core, with a band; what is not measured is assumed as a range and widens the band. If the band holds both
-/// collapse and none, the answer is that this profile cannot tell. The band of the simulated program is widened further, by how
-/// far it has been off where programs were measured (docs/predictions.md): four of five measurements lay in such bands.
+/// What was measured stands: profiles on several numbers of threads and --measured fix the curve where they are. From the last of them a
+/// program that is rebuilt from the profiles and run on the simulated machine, with the locks' own code, carries it on. Each row ends in a
+/// verdict with its probability, which comes from how far forecasts of measured programs have been off (docs/predictions.md);
+/// under 70 % it is uncertain.
+///
+/// A profile that carries no forecast, such as one of a busy machine, gets none: the reason and the remedy, and exit status 3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  contend profile -o p.contend -- ./server --threads 2     # two cores tell most of what a prediction needs
-  contend predict p.contend                                # the lock that costs most time, to 256 cores
-  contend predict p.contend --machine epyc-9654x2 --cores 1..192 --lock mcs,ticket --svg p.svg
-  contend predict two.contend --alone one.contend          # profiles of the same program on two threads and on one
+  contend profile -o one.contend -- ./server --threads 1
+  contend profile -o two.contend -- ./server --threads 2
+  contend predict one.contend two.contend                  # the lock that costs most time, to 64 cores
+  contend predict p.contend --machine epyc-9654x2 --lock mcs,adaptive --svg p.svg
+  contend predict p.contend --threads 1,2,4,8              # more threads than this machine has cores
   contend predict p.contend --what-if section=0.5,split=4  # what would that give?
   contend predict p.contend --lock elided --transactions   # what would hardware transactions give?
-  contend predict p.contend --html p.html                  # curves and tables as a page, which needs nothing else
-  contend predict p.contend --site cache_lock --json | jq .lock.predictions[].verdict")]
+  contend predict p.contend --explain                      # curves, ranges, and what the forecast is made of
+  contend predict p.contend --html p.html                  # the same as a page, which needs nothing else
+  contend predict p.contend --site cache_lock --json | jq .rows[].verdict")]
 pub(crate) struct Args {
-    /// A profile that `contend profile -o FILE` wrote; one taken on two or more cores tells most
-    #[arg(value_name = "PROFILE")]
-    profile: PathBuf,
-    /// A profile of the same program on one thread: the think time, and the critical section of a core
-    /// alone, are taken from there. Where PROFILE shows a lock that already collapses, its think times hold the
-    /// system calls and context switches of contention
-    #[arg(long, value_name = "PROFILE")]
+    /// Profiles of the same program that `contend profile -o FILE` wrote, each on another number of threads. One on one thread and one
+    /// on two tell most
+    #[arg(value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
+    /// Another profile of the same program, on one thread
+    #[arg(long, value_name = "PROFILE", hide = true)]
     alone: Option<PathBuf>,
-    /// The machine to predict for: a name from `contend machines`, or a machine file [default: this machine if it is
+    /// The machine to forecast for: a name from `contend machines`, or a machine file [default: this machine if it is
     /// calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
     /// Give the machine the transactional memory of xeon-e5-2680v4x2, if it has none
     #[arg(long)]
     transactions: bool,
-    /// The machine that the profile was taken on, which says what a line transfer cost there [default: this machine if
+    /// The machine that the profiles were taken on, which says what a line transfer cost there [default: this machine if
     /// it is calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
     profiled_on: Option<String>,
-    /// The cores to predict for, such as 1..64, or 1,2,4..48:4
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1..256", value_parser = Numbers::between(1, model::MAX_CORES))]
+    /// The cores to forecast for, such as 1..64, or 1,2,4..48:4. Where the machine has fewer it is extended by dies of its kind, and the
+    /// answer names that [default: up to the machine's cores, or 64]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, model::MAX_CORES))]
     cores: Vec<Numbers>,
     /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
-    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them, by the twin [default:
-    /// every family]
+    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family]
     #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
-    /// The lock to predict for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
+    /// The lock to forecast for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
     /// stands for that lock there which costs most time [default: the lock that costs most time]
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
-    /// The form of the model (see `contend reproduce`)
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reproduce::variant)]
-    variant: Variant,
-    /// Curves measured on the target, as JSON or CSV of contend's curves: drawn beside the predictions, and the cost of
-    /// a hand-over fitted to each whose lock is known
+    /// Curves measured without recording, as JSON or CSV of contend's curves: they stand, and the forecast goes on from them
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
-    /// How to predict: by the Markov chain of the lock, at once; by the twin, a program of the same kind that is run on the
-    /// simulated machine with the locks' own code; or by both
-    #[arg(long, value_name = "ENGINE", default_value = "both")]
+    /// How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without probabilities
+    #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engine)]
     engine: Engine,
-    /// Numbers of threads for the twin, more than the machine has cores if you like: they take turns there [default:
-    /// powers of two up to the machine's cores]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 1_024))]
+    /// The form of the chain (see `contend reproduce`)
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reproduce::variant)]
+    variant: Variant,
+    /// Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take turns there
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
-    /// Decides everything random in the twin
+    /// The random seed of the simulated program
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What a change to the program would give: section=0.5 (half of the section's work done outside), think=2 (twice the think
-    /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a
-    /// reader-writer lock); several at once [default: those that contend would try]
+    /// What a change to the program would give: section=0.5 (half of the critical section's work done outside), think=2 (twice the think
+    /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become
+    /// one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a reader-writer lock); several at once [default:
+    /// those that contend would try]
     #[arg(long, value_name = "CHANGE,…", value_delimiter = ',', value_parser = change)]
     what_if: Vec<String>,
-    /// Print parameters, curves and verdicts as JSON
+    /// Also show curves, ranges, all reservations, and what the forecast is made of
+    #[arg(long)]
+    explain: bool,
+    /// Print everything as JSON
     #[arg(long)]
     json: bool,
     /// Also draw the curves into this file as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Also write curves, tables and remarks as a page: one file for a browser
+    /// Also write the forecast as a page: one file for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -107,24 +111,92 @@ fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
     if changes.is_empty() { Ok(None) } else { advice::change(&changes.join(",")).map(Some) }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Engine {
-    /// The Markov chain
     Chain,
-    /// The simulated program
-    Twin,
-    /// Both, and which is believed where they part
-    Both,
+    Simulated,
 }
+
+fn engine(name: &str) -> Result<Engine, String> {
+    match name {
+        "chain" => Ok(Engine::Chain),
+        "simulated" => Ok(Engine::Simulated),
+        "twin" => {
+            eprintln!("contend: `--engine twin` is called `--engine simulated` now");
+            Ok(Engine::Simulated)
+        }
+        _ => Err(format!("no engine `{name}`: simulated or chain")),
+    }
+}
+
+/// Exit status where the profile carries no forecast.
+const VOID: u8 = 3;
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let alternatives = alternatives(&args.locks)?;
+    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let measured = args.measured.as_deref().map(read_series).transpose()?;
+    let question = question(&args, measured.as_ref())?;
+    let screen = Screen::stdout();
+    let shown = match args.engine {
+        Engine::Chain => ByChain::new(&question, args.variant, measured.as_ref())?.map(|chain| {
+            anyhow::Ok(Shown {
+                plot: chain.plot()?,
+                json: chain.json(),
+                text: chain.terminal(screen)?,
+                page: chain.page()?,
+            })
+        }),
+        Engine::Simulated => forecast(&question, &BARS)?.map(|forecast| {
+            anyhow::Ok(Shown {
+                plot: forecast.plot()?,
+                json: forecast.json(),
+                text: forecast.terminal(screen, args.explain)?,
+                page: forecast.page()?,
+            })
+        }),
+    };
+    let shown = match shown {
+        Ok(shown) => shown?,
+        Err(void) => return refuse(&void, args.json, screen),
+    };
+    if let Some(file) = args.svg {
+        std::fs::write(&file, shown.plot.svg()).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if args.json { print_json(&shown.json)? } else { print(&shown.text)? }
+    if let Some(file) = page {
+        file.write(shown.page.made_by(&own_command_line()).html())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An answer in all of its forms.
+struct Shown {
+    plot: Plot,
+    json: serde_json::Value,
+    text: String,
+    page: Page,
+}
+
+/// Says why there is no forecast, and what to do.
+fn refuse(void: &Void, json: bool, screen: Screen) -> anyhow::Result<ExitCode> {
+    if json {
+        print_json(&serde_json::json!({ "void": void }))?;
+    } else {
+        print(&screen.fit(&format!("No forecast: {}.\n{}.\n", void.reason, void.remedy)))?;
+    }
+    Ok(ExitCode::from(VOID))
+}
+
+fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Question> {
+    /// A small machine is asked about a larger one.
+    const LEAST_CORES: u32 = 64;
+    let candidates = alternatives(&args.locks)?;
     let mut machine = named_or_default(args.machine.as_deref())?;
     if args.transactions {
         machine.transactions.get_or_insert_with(carried::transactions);
     }
-    if let Some(elided) = alternatives.iter().find(|one| one.elided.is_some()) {
+    if let Some(elided) = candidates.iter().find(|one| one.elided.is_some()) {
         ensure_usage!(
             args.engine != Engine::Chain,
             "the chain knows no transactions: leave out --engine chain for `{}`",
@@ -138,40 +210,44 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             elided.name
         );
     }
-    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
-    let question = Question {
-        alternatives,
-        machine,
+    let what_if = together(&args.what_if)?;
+    ensure_usage!(
+        args.engine == Engine::Chain || what_if.as_ref().is_none_or(|change| change.handover == 1.0),
+        "what a hand-over costs can be changed for the chain alone, since that of the simulated program follows from its machine: add \
+         --engine chain, or leave out handover"
+    );
+    let mut cores = Numbers::all(&args.cores);
+    if cores.is_empty() {
+        cores = (1..=machine.topology.cores().max(LEAST_CORES)).collect();
+    }
+    let mut threads = Numbers::all(&args.threads);
+    threads.sort_unstable();
+    Ok(Question {
+        profiles: args.profiles.iter().chain(&args.alone).cloned().collect(),
+        measured: measured.map_or_else(Vec::new, measured_points),
+        stretch: None,
         profiled_on: named_or_default(args.profiled_on.as_deref())?,
-        profile: args.profile,
-        alone: args.alone,
-        cores: Numbers::all(&args.cores),
-        site: args.site,
-        variant: args.variant,
-        measured: args.measured.as_deref().map(read_series).transpose()?,
-        engines: match args.engine {
-            Engine::Chain => Engines::Chain,
-            Engine::Twin => Engines::Twin,
-            Engine::Both => Engines::Both,
-        },
-        threads: Numbers::all(&args.threads),
+        machine,
+        cores,
+        threads,
+        candidates,
+        site: args.site.clone(),
         seed: args.seed,
-        what_if: together(&args.what_if)?,
+        what_if,
+    })
+}
+
+/// The points of measured curves; the baseline's are those under the C library's own locks.
+fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
+    let points = series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
+    let point = |(curve, point): (&curve::Curve, &curve::Point)| MeasuredPoint {
+        lock: (curve.lock != GLIBC).then(|| curve.lock.clone()),
+        threads: point.cores,
+        rate: point.value,
+        low: point.low,
+        high: point.high,
     };
-    let forecast = Forecast::new(question, &BARS)?;
-    if let Some(file) = args.svg {
-        std::fs::write(&file, forecast.plot()?.svg())
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&forecast.json())?);
-    } else {
-        print!("{}", forecast.terminal(Screen::stdout())?);
-    }
-    if let Some(file) = page {
-        file.write(forecast.page()?.made_by(&own_command_line()).html())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    points.map(point).collect()
 }
 
 fn named_or_default(machine: Option<&str>) -> anyhow::Result<MachineFile> {

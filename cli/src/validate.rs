@@ -4,29 +4,31 @@ use crate::PRELOAD;
 use crate::arguments::{self, Numbers};
 use crate::compare::parse_metric;
 use crate::machines;
-use crate::output::{own_command_line, write_page};
+use crate::output::{own_command_line, print, print_json, write_page};
 use crate::progress::BARS;
 use anyhow::Context as _;
-use compare::statistics::Better;
 use forecast::validate::{
-    Evidence, Program, Setting, Throughput, Validated, check_folders, goals, page, read_list, validate,
+    Evidence, Held, Program, Setting, Summary, Throughput, Validated, check_folders, page, read_cases, read_list,
+    simulated_programs, validate, write_cases,
 };
-use regex::Regex;
-use report::{Screen, text};
+use compare::statistics::Better;
 use session::ensure_usage;
 use session::output_file::OutputFile;
+use regex::Regex;
+use report::{Screen, text};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Predict a program on more threads from a profile of one, measure it, and compare.
+/// Forecast programs on more threads, measure them, and score the forecasts.
 ///
-/// The program is profiled on one thread. The twin, a program of the same kind on the simulated machine, says what it would do
-/// on each number of threads under its own lock and under others. Then all of that is measured on this machine, interleaved. You
-/// see predicted against measured throughput relative to one thread with the program's own lock, and whether the verdicts were
-/// right.
+/// A program is profiled on one thread and rebuilt on the simulated machine; then all of that is measured on this machine,
+/// interleaved. Forecasts from one thread, and from one and two with what was measured of both, are held against the measurements: the
+/// Brier score of the verdicts, how often what was said to be so likely came true, the share that is decided and of those right, and the
+/// median error. The width of each program's error is learnt from all other programs.
 ///
-/// CMD says where its number of threads goes: write {threads} there. Several programs come from a list.
+/// CMD says where its number of threads goes: write {threads} there. Several programs come from a list. With --simulated N, random
+/// programs are simulated instead of measured; with --rescore, nothing is run at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend validate --metric 'events per second: +([0-9.]+)' -- sysbench threads --threads={threads} run
@@ -34,6 +36,8 @@ use std::time::Duration;
   contend validate --programs tests/real-programs.toml -o docs/predictions.md
   contend validate --programs mine.toml --keep measured   # once, then with each new version:
   contend validate --programs mine.toml --again measured
+  contend validate --rescore crates/forecast/data/measured-programs.csv -o docs/predictions.md
+  contend validate --simulated 40
 
 A list is TOML with a table for each program:
   [[program]]
@@ -48,6 +52,16 @@ pub(crate) struct Args {
     /// A list of programs, instead of CMD
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "metric", "per_thread"])]
     programs: Option<PathBuf>,
+    /// Run and simulate nothing: score the forecasts and measurements of a table that --cases wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["programs", "command", "metric", "per_thread", "simulated"])]
+    rescore: Option<PathBuf>,
+    /// Run nothing: simulate so many random programs on the carried machines, profile them there on 1, 2 and 4 cores, forecast them to all
+    /// cores, and hold that against their own simulation
+    #[arg(long, value_name = "N", conflicts_with_all = ["programs", "command", "metric", "per_thread"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    simulated: Option<u32>,
+    /// Also write what was simulated and measured as a table, for --rescore
+    #[arg(long, value_name = "FILE")]
+    cases: Option<PathBuf>,
     /// Numbers of threads, from 1 on
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8", value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
@@ -74,14 +88,14 @@ pub(crate) struct Args {
     /// Each thread has the same work, however many there are; else all share one work. Matters for times
     #[arg(long)]
     per_thread: bool,
-    /// This machine, for the twin [default: what `contend calibrate` left; without it, one of as many cores of which all else
+    /// This machine, for the simulated program [default: what `contend calibrate` left; without it, one of as many cores of which all else
     /// is assumed]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
     /// End a run that takes longer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = arguments::duration)]
     time_limit: Duration,
-    /// Decides everything random in the twin
+    /// The random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep profiles and measurements in this folder, for --again
@@ -103,6 +117,42 @@ pub(crate) struct Args {
 
 /// Runs `contend validate`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
+    let cases = args.cases.as_deref().map(OutputFile::at).transpose()?;
+    let (held, preface) = if let Some(file) = &args.rescore {
+        (read_cases(file)?, format!("Nothing was run: {} holds what was simulated and measured before.", file.display()))
+    } else if let Some(count) = args.simulated {
+        let held = simulated_programs(count, args.seed, &BARS)?;
+        (held, "The programs are random ones, simulated on the carried machines; so are the measurements.".to_owned())
+    } else {
+        let all = measured(args)?;
+        for one in all.iter().filter(|one| !args.json && one.failed.is_some()) {
+            print(&failed(one, Screen::stdout()))?;
+        }
+        (all.iter().filter_map(|one| one.held.clone()).collect(), preface(&all))
+    };
+    if let Some(file) = cases {
+        file.write(&write_cases(&held)?)?;
+    }
+    let summary = Summary::of(&held);
+    if let Some(file) = output {
+        write_page(file, &page(&summary, &own_command_line(), &preface))?;
+    }
+    show(args.json, &held, &summary)?;
+    Ok(if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn show(json: bool, held: &[Held], summary: &Summary) -> anyhow::Result<()> {
+    if json {
+        return print_json(&serde_json::json!({ "programs": held, "summary": summary }));
+    }
+    let screen = Screen::stdout();
+    let programs = format!("{} programs, each judged by what the others teach.\n\n", held.len());
+    print(&(screen.fit(&programs) + &screen.spell(&summary.terminal())))
+}
+
+/// Profiles and measures the programs that were asked for.
+fn measured(args: &Args) -> anyhow::Result<Vec<Validated>> {
     let programs = programs(args)?;
     for lock in &args.locks {
         session::names::lock(lock).map_err(session::usage::UsageError::new)?;
@@ -115,8 +165,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(name) => machines::load(name)?,
         None => machines::this_or_assumed()?,
     };
-    let evidence = evidence(args, &programs)?;
-    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
     let setting = Setting {
         library: PRELOAD,
         contend: std::env::current_exe().context("cannot find the command itself")?,
@@ -127,36 +175,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         two: args.two,
         time_limit: args.time_limit,
         seed: args.seed,
-        evidence,
+        evidence: evidence(args, &programs)?,
     };
     session::interrupt::keep();
-    let screen = Screen::stdout();
-    let mut all: Vec<Validated> = Vec::new();
+    let mut all = Vec::new();
     for program in &programs {
         let one = validate(program, &setting, &BARS)?;
         if session::interrupt::came() {
             break;
         }
-        if !args.json {
-            print!("{}", shown(&one, screen));
-        }
         all.push(one);
     }
-    let goals = goals(&all);
-    if let Some(file) = output {
-        write_page(file, &page(&all, &own_command_line()))?;
-    }
-    if args.json {
-        let machine = args.again.is_none().then_some(&setting.machine);
-        let out = serde_json::json!({ "machine": machine, "programs": all, "goals": goals });
-        println!("{}", serde_json::to_string_pretty(&out)?);
-    } else if goals.programs > 0 {
-        for (goal, found, met) in goals.lines() {
-            let met = if met { "met" } else { "missed" };
-            println!("{}", screen.fit(&format!("Goal: {goal}: {found}, {met}.")));
-        }
-    }
-    Ok(if goals.programs == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(all)
+}
+
+/// How the programs were measured.
+fn preface(all: &[Validated]) -> String {
+    let machine = all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
+    let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
+    let failed: Vec<_> = all.iter().filter(|one| one.failed.is_some()).map(|one| &*one.program).collect();
+    let not = if failed.is_empty() { String::new() } else { format!(" Not validated: {}.", failed.join(", ")) };
+    format!(
+        "Each program was profiled on one thread, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
+        text::printable(machine)
+    )
 }
 
 /// Where what is measured comes from, and whether it stays.
@@ -190,17 +232,9 @@ fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
     program.map(|one| vec![one]).map_err(|error| session::usage::UsageError::new(error.to_string()).into())
 }
 
-fn shown(one: &Validated, screen: Screen) -> String {
-    let mut shown = screen.fit(&format!("{}: {}\n", one.program, text::printable(&one.command)));
-    if let Some(why) = &one.failed {
-        return shown + &screen.fit(&format!("Not validated: {}.\n\n", text::printable(why)));
-    }
-    shown += &screen.fit(&format!("Hot lock: {}.\n", text::printable(&one.site)));
-    shown += &one.table().terminal(screen);
-    for line in one.lines() {
-        shown += &screen.fit(&format!("{line}\n"));
-    }
-    shown + "\n"
+fn failed(one: &Validated, screen: Screen) -> String {
+    let why = one.failed.as_deref().unwrap_or_default();
+    screen.fit(&format!("{}: not validated: {}.\n", one.program, text::printable(why)))
 }
 
 #[cfg(test)]

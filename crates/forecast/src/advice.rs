@@ -1,18 +1,18 @@
-//! What to do about a lock: changes to the program, and what each is expected to give, by the engines that predicted it.
+//! What to do about a lock: changes to the program, and what each is expected to give.
 //!
 //! The gain of a change is throughput with it over throughput without it, on the same number of threads of the target. Its
-//! band has the runs of the twin with each seed and at both ends of all ranges, or the chain at those ends, each change
-//! against the same end without it.
+//! range has the runs of the simulated program with each seed and at both ends of all ranges, each change against the same end
+//! without it.
 
 use crate::alternatives;
-use crate::twin::{Blueprint, Stage};
+use crate::simulated_program::{Blueprint, Stage};
+use session::ensure_usage;
+use session::names::types_of;
+use session::usage::UsageError;
 use locks::catalogue::{LOCKS, Lock};
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
-use session::ensure_usage;
-use session::names::types_of;
-use session::usage::UsageError;
 use std::collections::BTreeMap;
 use topology::Range;
 use what_if::case::spread;
@@ -75,43 +75,42 @@ fn changed(change: &Change, before: &Blueprint) -> Blueprint {
     after
 }
 
-/// What advice is made of: the case for the chain, and the twin.
+/// What advice is made of: the case, and the simulated program that runs it; without one, the chain computes it.
 pub(crate) struct Adviser<'a> {
     pub(crate) case: &'a Case,
-    /// Where the twin is asked: the blueprint and the stage that it runs on.
-    pub(crate) twin: Option<(&'a Blueprint, &'a Stage)>,
-    /// Whether the chain is asked.
-    pub(crate) chain: bool,
+    pub(crate) simulated: Option<(&'a Blueprint, &'a Stage)>,
 }
 
+/// Less is not worth the work of a change.
+const WORTH_IT: f64 = 1.1;
+
 impl Adviser<'_> {
-    /// What each of these changes is expected to give.
-    pub(crate) fn gains(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
-        let before = match self.twin {
+    /// What each of these changes gives, the greatest gain first; of several, those that are worth it.
+    pub(crate) fn worth(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
+        let before = match self.simulated {
             Some((blueprint, stage)) => Some(stage.rates(blueprint, None, self.case.threads)?),
             None => None,
         };
-        changes.par_iter().map(|change| self.gain(change, before.as_deref())).collect()
+        let gains = changes.par_iter().map(|change| self.gain(change, before.as_deref()));
+        let mut gains: Vec<Gain> = gains.collect::<anyhow::Result<_>>()?;
+        let likely = |gain: &Gain| gain.times.map_or(0.0, |times| times.likely);
+        gains.retain(|gain| changes.len() == 1 || likely(gain) >= WORTH_IT);
+        gains.sort_by(|a, b| likely(b).total_cmp(&likely(a)));
+        Ok(gains)
     }
 
     fn gain(&self, change: &Change, before: Option<&[f64]>) -> anyhow::Result<Gain> {
-        let mut swapped = None;
-        let twin = match (self.twin, before) {
-            (Some((blueprint, stage)), Some(before)) => {
-                let shares = change.reads.is_some();
-                let lock = change.lock.as_ref().map(|lock| stage.lock(lock, blueprint, shares));
-                // Readers need a lock that they can share.
-                swapped = lock.or_else(|| shares.then_some("rw"));
-                let threads = change.threads.unwrap_or(self.case.threads);
-                let after = stage.rates(&changed(change, blueprint), swapped, threads)?;
-                let ratios: Vec<f64> =
-                    after.iter().zip(before).map(|(after, before)| after / before).collect();
-                spread(&ratios, stage.likely())
-            }
-            _ => None,
+        let (Some((blueprint, stage)), Some(before)) = (self.simulated, before) else {
+            return Ok(self.case.gain(change, None));
         };
-        let gain = self.case.gain(change, swapped);
-        Ok(Gain { twin, chain: gain.chain.filter(|_| self.chain), ..gain })
+        let shares = change.reads.is_some();
+        let lock = change.lock.as_ref().map(|lock| stage.lock(lock, blueprint, shares));
+        // Readers need a lock that they can share.
+        let swapped = lock.or_else(|| shares.then_some("rw"));
+        let threads = change.threads.unwrap_or(self.case.threads);
+        let after = stage.rates(&changed(change, blueprint), swapped, threads)?;
+        let ratios: Vec<f64> = after.iter().zip(before).map(|(after, before)| after / before).collect();
+        Ok(Gain { times: spread(&ratios, stage.likely()), ..self.case.gain(change, swapped) })
     }
 }
 

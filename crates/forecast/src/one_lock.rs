@@ -1,6 +1,5 @@
 //! One lock: what becomes of it as it is, and with others in its place.
 
-use crate::profiled::Shown;
 use crate::{Alternative, Target, family_of};
 use anyhow::Context as _;
 use curve::Curve;
@@ -36,9 +35,6 @@ pub struct LockPrediction {
     pub predictions: Vec<Named>,
     /// What was measured of it.
     pub measured: Vec<MeasuredCurve>,
-    /// What the profiles show without the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Shown>,
 }
 
 /// Predicts a lock as it is and with each of the alternatives.
@@ -71,7 +67,7 @@ pub fn predict_lock(
     for named in &mut predictions {
         named.prediction.curve.label.clone_from(&named.name);
     }
-    Ok(LockPrediction { observed: lock.clone(), parameters, predictions, measured: Vec::new(), shown: None })
+    Ok(LockPrediction { observed: lock.clone(), parameters, predictions, measured: Vec::new() })
 }
 
 /// A measured curve beside a prediction, and the cost of a hand-over that explains it.
@@ -143,31 +139,10 @@ impl MeasuredCurve {
     }
 }
 
-/// Throughput under this share of one core's is a collapse, as under this share of the peak.
-const COLLAPSED: f64 = 0.9;
-
 impl LockPrediction {
-    /// Takes in what the profiles show. Where the lock as it is has collapsed before their eyes, that is the verdict,
-    /// whatever the model says.
-    pub fn believe(&mut self, shown: Shown) {
-        self.shown = Some(shown);
-        if shown.speedup < COLLAPSED {
-            for named in self.predictions.iter_mut().filter(|named| named.as_it_is) {
-                named.prediction.verdict = Verdict::Collapses { earliest: 2, latest: shown.cores };
-            }
-        }
-    }
-
     /// The lock, what the profile shows of it, and the machine.
     pub(crate) fn heading(&self, machine: &MachineFile, screen: Screen) -> String {
         let mut shown = self.describe();
-        if let Some(Shown { cores, speedup }) = self.shown {
-            let _ = writeln!(
-                shown,
-                "The profiles show without a model: on {cores} cores it was taken {} times as often as by one thread.",
-                text::short(speedup)
-            );
-        }
         let _ = writeln!(shown, "On {}: {}.\n", machine.name, text::printable(&machine.description));
         screen.fit(&shown)
     }
@@ -289,7 +264,7 @@ fn duration(ns: f64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Forecast, alternatives};
+    use crate::{alternatives, chain::ByChain};
     use curve::{Point, Provenance, Unit};
     use model::Mean;
     use report::every_screen;
@@ -334,21 +309,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_the_profiles_show_overrules_the_model_for_the_lock_as_it_is_alone() {
-        let mut prediction = predict_lock(&lock(), &alternatives(&[]).unwrap(), &target(64)).unwrap();
-        let before: Vec<_> =
-            prediction.predictions.iter().map(|named| named.prediction.verdict.clone()).collect();
-        prediction.believe(Shown { cores: 2, speedup: 1.4 });
-        let after = |prediction: &LockPrediction| -> Vec<_> {
-            prediction.predictions.iter().map(|named| named.prediction.verdict.clone()).collect()
-        };
-        assert_eq!(after(&prediction), before, "it grew, so that the model goes on");
-        prediction.believe(Shown { cores: 2, speedup: 0.2 });
-        assert_eq!(after(&prediction)[0], Verdict::Collapses { earliest: 2, latest: 2 });
-        assert_eq!(after(&prediction)[1..], before[1..]);
-    }
-
-    #[test]
     fn readers_share_a_reader_writer_lock_but_not_a_mutex_in_its_place() {
         let lock = Observed { reads: Some(950_000), handover_ns: None, ..lock() };
         let names = ["rw", "futex"].map(str::to_owned);
@@ -373,7 +333,7 @@ pub(crate) mod tests {
         let machine = carried::machine("epyc-9654x2");
         let target = target(32);
         let prediction = predict_lock(&lock(), &[], &target).unwrap();
-        let forecast = Forecast::of_chain(prediction, machine, target);
+        let forecast = ByChain::of(prediction, machine, target);
         let shown = forecast.terminal(Screen::FILE).unwrap();
         assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2J"));
         assert!(!forecast.plot().unwrap().svg().contains("<b>"));
@@ -401,7 +361,7 @@ pub(crate) mod tests {
         let measured = MeasuredCurve::new(&curve, &prediction, &target).unwrap();
         assert!((measured.fitted_ns.unwrap() / 77.0 - 1.0).abs() < 1e-3, "{measured:?}");
         prediction.measured.push(measured);
-        let forecast = Forecast::of_chain(prediction, carried::machine("epyc-9654x2"), target);
+        let forecast = ByChain::of(prediction, carried::machine("epyc-9654x2"), target);
         let shown = forecast.terminal(Screen::FILE).unwrap();
         assert!(shown.contains("waiter costs 77.0 ns (t_k = s + c(k-1)/2)") && !shown.contains('\u{1b}'));
     }
@@ -430,7 +390,7 @@ pub(crate) mod tests {
         let lock = Observed { name: "cache::Table::tune_logger".into(), ..lock() };
         let names = ["mcs", "ticket-proportional"].map(str::to_owned);
         let prediction = predict_lock(&lock, &alternatives(&names).unwrap(), &target).unwrap();
-        let forecast = Forecast::of_chain(prediction, machine, target);
+        let forecast = ByChain::of(prediction, machine, target);
         let text = |screen| forecast.terminal(screen).unwrap();
         let names = ["cache::Table::tune_logger", "blocking as it is", "ticket-proportional"];
         insta::assert_snapshot!(every_screen(&names, text));

@@ -1,11 +1,10 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
+use session::{ensure_usage, names};
 use model::{Family, Mean, Observed, Parameters};
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
-use report::text;
-use session::{ensure_usage, names};
 use std::path::Path;
 use topology::Range;
 
@@ -243,51 +242,34 @@ pub fn observed(row: &LockRow, ran_together: bool) -> Observed {
     }
 }
 
-/// Takes from a profile of the same program on one thread what a lock is like when nobody else is there: its critical
-/// section after the same core, and the think time. Under contention the latter holds system calls, context
-/// switches and waits for other locks, which come from contention and are not what the program does outside.
-pub fn alone(lock: Observed, one_thread: &LockTable, path: &Path) -> anyhow::Result<Observed> {
-    let row = one_thread.rows.iter().find(|row| row.name == lock.name && !row.merged);
-    let row = row.with_context(|| {
-        format!(
-            "{} holds no lock named {}: is it of the same program?",
-            path.display(),
-            text::printable(&lock.name)
-        )
-    })?;
-    let of_one = observed(row, one_thread.header.ran_together);
-    anyhow::ensure!(
-        of_one.think.is_some(),
-        "{} has no timed span between two acquisitions of {}: profile longer, or at a higher sampling rate",
-        path.display(),
-        text::printable(&lock.name)
-    );
-    Ok(Observed {
-        hold_same: of_one.hold_same.or(lock.hold_same),
-        think: of_one.think,
-        wait_ns: of_one.wait_ns,
-        ..lock
-    })
+/// Takes out of the think time what threads waited for a core: think time is time on a core.
+pub(crate) fn take_back_queueing(lock: &mut Observed, header: &TableHeader) {
+    let queued_ns = header.queued_ns.unwrap_or(0.0);
+    let ready_ns = header.cpu_ns + queued_ns;
+    if let Some(think) = lock.think.as_mut().filter(|_| ready_ns > 0.0) {
+        think.ns = think.ns.scaled(header.cpu_ns.max(0.1 * ready_ns) / ready_ns);
+    }
 }
 
-/// What two profiles of the same program show without any model.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Shown {
-    /// Cores that the program ran or waited on.
-    pub cores: u32,
-    /// How often a second it took the lock there, relative to one thread.
-    pub speedup: f64,
-}
-
-/// How often the lock was taken under `table` and by one thread. `None` if the profile is of one core too.
-pub fn shown(name: &str, table: &LockTable, one_thread: &LockTable) -> Option<Shown> {
-    let rate = |table: &LockTable| {
-        let row = table.rows.iter().find(|row| row.name == name)?;
-        (table.header.elapsed_ns > 0.0).then(|| row.acquisitions() as f64 / table.header.elapsed_ns)
+/// Takes out of hold and think time what recording added, where a run took `stretch` times as long as without.
+pub(crate) fn take_back_recording(lock: &mut Observed, stretch: f64) {
+    /// Half of what recording does is done with the lock held; of a critical section this part is left at the least.
+    const LEFT: f64 = 0.3;
+    let mean = |of: &Option<Mean>| of.map_or(0.0, |mean| mean.ns.likely);
+    let operation_ns = mean(&lock.hold_same) + mean(&lock.think);
+    if stretch <= 1.0 || operation_ns <= 0.0 {
+        return;
+    }
+    let added_ns = operation_ns * (1.0 - 1.0 / stretch);
+    let shorten = |of: &mut Option<Mean>, by_ns: f64| {
+        let Some(mean) = of else { return 0.0 };
+        let taken_ns = by_ns.min((1.0 - LEFT) * mean.ns.likely);
+        mean.ns = mean.ns.scaled(1.0 - taken_ns / mean.ns.likely.max(f64::MIN_POSITIVE));
+        taken_ns
     };
-    let cores = (table.header.concurrency.round() as u32).min(table.header.cores as u32);
-    let (many, one) = (rate(table)?, rate(one_thread)?);
-    (cores > 1 && one > 0.0).then(|| Shown { cores, speedup: many / one })
+    let held_ns = shorten(&mut lock.hold_same, 0.5 * added_ns);
+    shorten(&mut lock.hold_other, held_ns);
+    shorten(&mut lock.think, added_ns - held_ns);
 }
 
 /// The mean of enough durations, in the range that holds four fifths of them.

@@ -90,7 +90,7 @@ impl Story<'_> {
         };
         let (one, most) = points(&measured.as_it_is).context("nothing was measured")?;
         let (one_swapped, most_swapped) = points(&measured.swapped).context("nothing was measured")?;
-        let site = predicted["lock"]["observed"]["name"].as_str().unwrap_or("one lock");
+        let site = predicted["lock"].as_str().unwrap_or("one lock");
         let site = text::printable(site);
         let mut disturbances = noise.disturbances();
         // Threads that do not get their cores do no more than one, whatever the lock; less than one they do for the lock.
@@ -156,17 +156,13 @@ const NOT_SLOWED: f64 = 0.8;
 /// as the sleep of waiters costs some.
 const BUSY: f64 = 0.6;
 
-/// What was predicted for the lock as it is and for the swapped one, on as many cores as were measured. A prediction that
-/// cannot be told has no figure.
-fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
+/// What was predicted for the baseline and for the swapped lock, on as many threads as were measured.
+fn prediction_in_words(predicted: &Value, lock: &str, threads: u32) -> String {
     let words = [None, Some(lock)].into_iter().filter_map(|lock| {
-        let believed = Believed::of(predicted, lock)?;
-        let name = lock.map_or("as it is".to_owned(), |lock| format!("with `{lock}`"));
-        let Some(verdict) = believed.verdict_in_words() else {
-            return Some(format!("{name}: this profile cannot tell"));
-        };
-        let speedup = believed.speedup(cores)?;
-        Some(format!("{name}, {cores} threads do {speedup:.2} times the work of one, and {verdict}"))
+        let foretold = Foretold::of(predicted, lock)?;
+        let name = lock.map_or("baseline".to_owned(), |lock| format!("with `{lock}`"));
+        let (speedup, verdict) = (foretold.speedup(threads)?, foretold.verdict["words"].as_str()?);
+        Some(format!("{name}: {threads} threads do {speedup:.2} times the work of one; {verdict}"))
     });
     let words = words.collect::<Vec<_>>();
     if words.is_empty() {
@@ -175,66 +171,37 @@ fn prediction_in_words(predicted: &Value, lock: &str, cores: u32) -> String {
     words.join("; ")
 }
 
-/// A prediction in what `contend predict --json` printed: the twin's, unless there is none, the chain is believed, or the
-/// chain alone can tell.
-struct Believed<'a> {
+/// A row of what `contend predict --json` printed.
+struct Foretold<'a> {
     verdict: &'a Value,
     points: &'a [Value],
 }
 
-impl<'a> Believed<'a> {
-    /// For a lock; none: the lock as it is.
+impl<'a> Foretold<'a> {
+    /// For a lock; none: the baseline.
     fn of(predicted: &'a Value, lock: Option<&str>) -> Option<Self> {
-        let wanted = |one: &&Value| match lock {
-            None => one["as_it_is"] == true,
-            Some(lock) => one["as_it_is"] != true && one["name"] == lock,
-        };
-        let chain = predicted["lock"]["predictions"].as_array()?.iter().find(wanted)?;
-        let chosen = |belief: &Value| belief["lock"] == chain["name"] && belief["believed"] == "chain";
-        let twin = predicted["twin"]["runs"].as_array().and_then(|runs| runs.iter().find(wanted));
-        let chain_is_believed =
-            predicted["beliefs"].as_array().is_some_and(|beliefs| beliefs.iter().any(chosen));
-        let tells = |one: &&Value| one["verdict"]["is"] != "cannot_tell";
-        let one = match twin {
-            Some(twin) if !chain_is_believed && (tells(&twin) || !tells(&chain)) => twin,
-            _ => chain,
-        };
-        Some(Self { verdict: &one["verdict"], points: one["curve"]["points"].as_array()? })
+        let row = predicted["rows"].as_array()?.iter().find(|row| row["lock"].as_str() == lock)?;
+        Some(Self { verdict: &row["verdict"], points: row["points"].as_array()? })
     }
 
-    fn speedup(&self, cores: u32) -> Option<f64> {
-        self.points.iter().find(|point| point["cores"] == cores)?["value"].as_f64()
+    fn speedup(&self, threads: u32) -> Option<f64> {
+        self.points.iter().find(|point| point["threads"] == threads)?["value"].as_f64()
     }
 
-    /// The cores and the speed-up of the best point.
+    /// The threads and the throughput of the best point.
     fn peak(&self) -> Option<(u64, f64)> {
-        let points = self.points.iter().filter_map(cores_and_value);
+        let points = self.points.iter().filter_map(threads_and_value);
         points.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
     /// The same of the last point.
     fn last(&self) -> Option<(u64, f64)> {
-        cores_and_value(self.points.last()?)
-    }
-
-    /// The verdict in words; none where it cannot be told.
-    fn verdict_in_words(&self) -> Option<String> {
-        Some(match (self.verdict["earliest"].as_u64(), self.verdict["latest"].as_u64()) {
-            (Some(earliest), Some(latest)) if earliest == latest => {
-                format!("it collapses at {earliest} cores")
-            }
-            (Some(earliest), Some(latest)) => format!("it collapses at {earliest} to {latest} cores"),
-            _ => match self.verdict["is"].as_str() {
-                Some("grows") => format!("it still grows at {} cores", self.last()?.0),
-                Some("levels_off") => "it levels off".into(),
-                _ => return None,
-            },
-        })
+        threads_and_value(self.points.last()?)
     }
 }
 
-fn cores_and_value(point: &Value) -> Option<(u64, f64)> {
-    Some((point["cores"].as_u64()?, point["value"].as_f64()?))
+fn threads_and_value(point: &Value) -> Option<(u64, f64)> {
+    Some((point["threads"].as_u64()?, point["value"].as_f64()?))
 }
 
 /// A lock that does not hurt on this machine, on one where it does.
@@ -253,15 +220,15 @@ impl Later<'_> {
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let Self { predicted, machine, lock } = self;
-        let site = text::printable(predicted["lock"]["observed"]["name"].as_str()?);
-        let as_it_is = Believed::of(predicted, None)?;
+        let site = text::printable(predicted["lock"].as_str()?);
+        let as_it_is = Foretold::of(predicted, None)?;
         let ((peak_cores, peak), (cores, last)) = (as_it_is.peak()?, as_it_is.last()?);
-        let instead = Believed::of(predicted, Some(lock))?.last()?.1;
-        let shown = &predicted["lock"]["shown"];
-        let here = match (shown["cores"].as_f64(), shown["speedup"].as_f64()) {
-            (Some(cores), Some(speedup)) if speedup >= NOT_SLOWED * cores => {
+        let instead = Foretold::of(predicted, Some(lock))?.last()?.1;
+        let measured = as_it_is.points.iter().rev().find(|point| point["measured"] == true && point["threads"] != 1);
+        let here = match measured.and_then(threads_and_value) {
+            Some((threads, speedup)) if speedup >= NOT_SLOWED * threads as f64 => {
                 format!(
-                    "{site} does not hurt here, where {cores} threads do {speedup:.2} times the work of one"
+                    "{site} does not hurt here, where {threads} threads do {speedup:.2} times the work of one"
                 )
             }
             _ => format!(
@@ -330,10 +297,15 @@ mod tests {
         }
     }
 
-    fn predicted(verdict: &Value) -> Value {
-        let curve = json!({"points": [{"cores": 1, "value": 1.0}, {"cores": 2, "value": 0.01}]});
-        let one = |name: &str, as_it_is| json!({"name": name, "as_it_is": as_it_is, "verdict": verdict, "curve": curve});
-        json!({"lock": {"observed": {"name": "TABLE"}, "predictions": [one("blocking", true), one("rw", false)]}})
+    fn row(lock: Option<&str>, points: &[(u32, f64)], words: &str) -> Value {
+        let points: Vec<_> =
+            points.iter().map(|(threads, value)| json!({"threads": threads, "value": value})).collect();
+        json!({"lock": lock, "verdict": {"words": words}, "points": points})
+    }
+
+    fn predicted(words: &str) -> Value {
+        let points = [(1, 1.0), (2, 0.01)];
+        json!({"lock": "TABLE", "rows": [row(None, &points, words), row(Some("rw"), &points, words)]})
     }
 
     #[test]
@@ -343,13 +315,13 @@ mod tests {
             &[(1.0, 2.0, 3.0), (1.0, 2.0, 4.0)],
             "no difference seen",
         );
-        let predicted = predicted(&json!({"is": "cannot_tell", "reason": "x"}));
+        let predicted = predicted("uncertain: 60 % collapses");
         let story = Story { predicted: &predicted, measured: &noisy, lock: "rw", together: false };
         let noise = Noise { others_share: Some(0.5), ..Noise::default() };
         let lines = story.lines(&NOTHING_LATER, &noise).unwrap();
-        assert!(lines.contains("these runs do not show") && !lines.contains("0.01"), "{lines}");
         assert!(
-            lines.contains("as it is: this profile cannot tell; with `rw`: this profile cannot tell")
+            lines.contains("these runs do not show")
+                && lines.contains("uncertain: 60 % collapses; with `rw`: 2 threads")
                 && lines.contains("no difference that"),
             "{lines}"
         );
@@ -363,12 +335,12 @@ mod tests {
     fn what_can_be_told_is_told_with_its_figures() {
         let quiet =
             measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
-        let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
+        let predicted = predicted("collapses at 2, 95 %");
         let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: true };
         let lines = story.lines(&NOTHING_LATER, &Noise::default()).unwrap();
         assert!(lines.contains("TABLE holds the program back: 2 threads do 0.30 times"), "{lines}");
         assert!(
-            lines.contains("as it is, 2 threads do 0.01 times the work of one, and it collapses at 2 cores"),
+            lines.contains("baseline: 2 threads do 0.01 times the work of one; collapses at 2, 95 %"),
             "{lines}"
         );
         assert!(lines.contains("and 0.90 times that of one") && !lines.contains("Disturbed"), "{lines}");
@@ -385,36 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_hurts_later_is_said_by_whom_one_believes() {
-        let curve = |values: [f64; 3]| {
-            let points = [1, 16, 48].into_iter().zip(values);
-            json!({"points": points.map(|(cores, value)| json!({"cores": cores, "value": value})).collect::<Vec<_>>()})
-        };
-        let one = |name: &str, values| json!({"name": name, "as_it_is": name == "as it is", "verdict": {"is": "levels_off"}, "curve": curve(values)});
-        let mut predicted = json!({
-            "lock": {
-                "observed": {"name": "JOURNAL"},
-                "predictions": [one("as it is", [1.0, 12.0, 4.0]), one("mcs", [1.0, 15.0, 30.0])]
-            },
-            "twin": {"runs": [one("as it is", [1.0, 11.0, 5.0]), one("mcs", [1.0, 15.0, 31.0])]},
-            "beliefs": []
-        });
-        let line = |predicted: &Value| Later { predicted, machine: "m", lock: "mcs" }.line().unwrap();
-        let by_twin = line(&predicted);
-        assert!(by_twin.contains("fastest at 16 cores, with 11.0 times"), "{by_twin}");
-        assert!(
-            by_twin.contains("falls to 5.0 times at 48; with `mcs` it does 31.0 times there"),
-            "{by_twin}"
-        );
-        predicted["beliefs"] = json!([{"lock": "as it is", "believed": "chain"}]);
-        let by_chain = line(&predicted);
-        assert!(
-            by_chain.contains("with 12.0 times") && by_chain.contains("`mcs` it does 31.0 times"),
-            "{by_chain}"
-        );
-        predicted["beliefs"] = json!([]);
-        predicted["twin"]["runs"][0]["verdict"]["is"] = "cannot_tell".into();
-        assert!(line(&predicted).contains("with 12.0 times"), "the chain alone can tell");
+    fn a_lock_that_hurts_later_is_said_with_what_avoids_it() {
+        let points = |values: [f64; 3]| -> Vec<_> { [1, 16, 48].into_iter().zip(values).collect() };
+        let rows = [
+            row(None, &points([1.0, 11.0, 5.0]), "collapses at 48, 90 %"),
+            row(Some("mcs"), &points([1.0, 15.0, 31.0]), "still rises at 48, 90 %"),
+        ];
+        let predicted = json!({"lock": "JOURNAL", "rows": rows});
+        let line = Later { predicted: &predicted, machine: "m", lock: "mcs" }.line().unwrap();
+        assert!(line.contains("fastest at 16 cores, with 11.0 times"), "{line}");
+        assert!(line.contains("falls to 5.0 times at 48; with `mcs` it does 31.0 times there"), "{line}");
         assert_eq!(Later { predicted: &Value::Null, machine: "m", lock: "mcs" }.line(), None);
     }
 
@@ -434,7 +386,7 @@ mod tests {
     fn the_end_on_every_screen() {
         let quiet =
             measured(&[(9.9, 10.0, 10.1), (2.9, 3.0, 3.1)], &[(9.9, 10.0, 10.1), (9.0, 9.0, 9.1)], "better");
-        let predicted = predicted(&json!({"is": "collapses", "earliest": 2, "latest": 2}));
+        let predicted = predicted("collapses at 2, 95 %");
         let story = Story { predicted: &predicted, measured: &quiet, lock: "rw", together: false };
         let lines = story.lines(&NOTHING_LATER, &Noise::default()).unwrap();
         insta::assert_snapshot!(every_screen(&[], |screen| screen.fit(&lines)));

@@ -5,7 +5,7 @@
 
 use crate::case::Case;
 use crate::change::{self, Alternative, Change};
-use curve::Curve;
+use curve::{Curve, Point};
 use curve::axis::{CoresAxis, value_ticks};
 use curve::text::{prefixed, short};
 use model::{ModelError, Prediction, Verdict, predict};
@@ -23,6 +23,10 @@ pub struct Sliders {
     pub machine_cores: u32,
     /// What may be put in the lock's place.
     pub locks: Vec<Alternative>,
+    /// The forecast of the baseline, which a change moves by the ratio that the chain gives: cores, and the likely, least and greatest
+    /// throughput. Empty where there is none; the chain's own figures are shown then.
+    #[serde(default)]
+    pub forecast: Vec<(u32, [f64; 3])>,
     /// What can be changed by numbers; for the page alone.
     #[serde(skip_deserializing)]
     pub controls: Vec<Control>,
@@ -71,7 +75,41 @@ impl Sliders {
             Control::new("batch", "Operations in one acquisition", operations, 1.0).whole(),
             Control::new("handover", "Cost of a hand-over, times as much", factors(), 1.0),
         ];
-        Self { case, machine_cores, locks, controls }
+        Self { case, machine_cores, locks, forecast: Vec::new(), controls }
+    }
+
+    /// With a forecast, on whose curve a change is shown.
+    #[must_use]
+    pub fn on_forecast(mut self, points: impl IntoIterator<Item = (u32, [f64; 3])>) -> Self {
+        self.forecast = points.into_iter().collect();
+        self
+    }
+
+    /// The curves that are shown for these, the first of which is the baseline's: on the forecast's, if there is one.
+    fn on_the_forecast(&self, predictions: Vec<Prediction>, cores: u32) -> Vec<Prediction> {
+        let points: Vec<_> = self.forecast.iter().filter(|(on, _)| *on <= cores).collect();
+        let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1) else {
+            return predictions;
+        };
+        let on_it = |one: Prediction| {
+            let point = |&&(on, [value, low, high]): &&(u32, [f64; 3])| {
+                let ratio = one.curve.at(on)?.value / baseline.at(on)?.value;
+                Some(Point { cores: on, value: ratio * value, low: ratio * low, high: ratio * high })
+            };
+            let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else { return one };
+            let Some(peak) = curve.peak() else { return one };
+            let likely = [curve.clone(), curve.clone(), curve.clone()];
+            Prediction {
+                peak_cores: peak.cores,
+                peak_speedup: peak.value,
+                collapse_cores: curve.collapse_cores(),
+                verdict: predict::judge(&likely, "the forecast"),
+                fall: None,
+                curve,
+                ..one
+            }
+        };
+        predictions.into_iter().map(on_it).collect()
     }
 
     /// The case on so many cores.
@@ -196,11 +234,17 @@ impl Question {
             "" => format!("--cores 1..{cores}"),
             text => format!("--cores 1..{cores} --what-if {text}"),
         };
-        answer(&self.sliders.on(cores), &change, flags).map_err(|error| error.to_string())
+        answer(&self.sliders, cores, &change, flags).map_err(|error| error.to_string())
     }
 }
 
-fn answer(case: &Case, change: &Change, flags: String) -> Result<Answer, ModelError> {
+fn answer(sliders: &Sliders, cores: u32, change: &Change, flags: String) -> Result<Answer, ModelError> {
+    let mut on = sliders.on(cores);
+    // The forecast's points are among those that the chain is asked for.
+    on.cores.extend(sliders.forecast.iter().map(|(cores, _)| *cores).filter(|&at| at <= cores));
+    on.cores.sort_unstable();
+    on.cores.dedup();
+    let case = &on;
     let changed = *change != Change::NONE;
     let mut predictions = vec![case.prediction(&Change::NONE)?];
     if changed {
@@ -216,6 +260,7 @@ fn answer(case: &Case, change: &Change, flags: String) -> Result<Answer, ModelEr
             reasons.push(reason);
         }
     }
+    let predictions = sliders.on_the_forecast(predictions, cores);
     let threads = [case.threads, change.threads.unwrap_or(case.threads)];
     let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
     Ok(Answer {
@@ -245,7 +290,7 @@ fn row(prediction: &Prediction) -> [String; 6] {
     ]
 }
 
-fn ranged(point: &curve::Point) -> String {
+fn ranged(point: &Point) -> String {
     format!("{} ({} to {})", short(point.value), short(point.low), short(point.high))
 }
 
@@ -267,7 +312,7 @@ impl Picture {
         let ticks = value_ticks(curves, 6);
         let highest = ticks.last().copied().unwrap_or(1.0);
         let up = |value: f64| (value / highest).clamp(0.0, 1.0);
-        let place = |point: curve::Point| [axis.position(point.cores), up(point.value)];
+        let place = |point: Point| [axis.position(point.cores), up(point.value)];
         let drawn = curves.iter().zip(threads).map(|(curve, threads)| Drawn {
             name: curve.label.clone(),
             points: curve
@@ -338,6 +383,23 @@ pub(crate) mod tests {
         assert_eq!(answer.values.len(), 64);
         assert_eq!(answer.values[63][2], after[4], "the last value is that at the last core");
         assert!(answer.remarks[0].starts_with("Critical section 30 ns"), "{:?}", answer.remarks);
+    }
+
+    #[test]
+    fn a_change_moves_the_forecast_by_the_ratio_of_the_chain_and_shows_no_second_figure() {
+        let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
+        let sliders = sliders().on_forecast(forecast);
+        let ask = |change: &str| {
+            Question { sliders: sliders.clone(), cores: 64.0, change: change.to_owned() }.answer().unwrap()
+        };
+        let unchanged = ask("");
+        assert_eq!(unchanged.values[2][1], ranged(&Point { cores: 64, value: 0.5, low: 0.2, high: 0.9 }));
+        assert_eq!(unchanged.rows[0][5], "collapses at 64");
+        let case = sliders.on(64);
+        let ratio = case.gain(&crate::case::tests::change("section=0.5"), None).times.unwrap().likely;
+        let changed = ask("section=0.5");
+        assert!(changed.values[2][2].starts_with(&short(0.5 * ratio)), "{:?} by {ratio}", changed.values);
+        assert_eq!(changed.values.len(), 3);
     }
 
     #[test]

@@ -41,32 +41,18 @@ pub struct Gain {
     pub how: Option<String>,
     /// Threads that throughput is compared at, without the change.
     pub threads: u32,
-    /// How many times as much the program does by the chain, with its band.
-    pub chain: Option<Range>,
-    /// By the twin.
-    pub twin: Option<Range>,
+    /// How many times as much the program does, with its range; none where that is not known.
+    pub times: Option<Range>,
 }
 
 impl Gain {
-    /// The gain of the engine that is asked first.
-    #[must_use]
-    pub fn expected(&self) -> Option<Range> {
-        self.twin.or(self.chain)
-    }
-
     /// The line that a terminal and a page show.
     #[must_use]
     pub fn terminal(&self) -> String {
         let shown = |Range { low, likely, high }: Range| {
             format!("{} times ({} to {})", short(likely), short(low), short(high))
         };
-        let gain = match (self.twin, self.chain) {
-            (Some(twin), Some(chain)) => {
-                format!("{} the work by the twin, {} by the chain", shown(twin), shown(chain))
-            }
-            (Some(one), None) | (None, Some(one)) => format!("{} the work", shown(one)),
-            (None, None) => "a gain that cannot be told".to_owned(),
-        };
+        let gain = self.times.map_or("a gain that is not known".to_owned(), |times| format!("{} the work", shown(times)));
         let how = self.how.as_ref().map_or(String::new(), |how| format!(" {how}"));
         format!("{}: {gain} at {} threads.{how}", self.instruction, self.threads)
     }
@@ -84,8 +70,7 @@ impl Case {
             instruction: change.instruction(&self.site, code),
             how: code.and_then(|code| self.how.get(code).cloned()),
             threads: self.threads,
-            chain: self.by_chain(change),
-            twin: None,
+            times: self.by_chain(change),
         }
     }
 
@@ -242,7 +227,7 @@ pub(crate) mod tests {
     }
 
     fn gain(text: &str, family: Family, threads: u32) -> Range {
-        case(family, threads).gain(&change(text), None).chain.unwrap()
+        case(family, threads).gain(&change(text), None).times.unwrap()
     }
 
     #[test]
@@ -298,7 +283,7 @@ pub(crate) mod tests {
         {
             let after = case.prediction(&change(text)).unwrap().curve;
             let ratio = after.at(48).unwrap().value / before.at(48).unwrap().value;
-            let gain = case.gain(&change(text), None).chain.unwrap().likely;
+            let gain = case.gain(&change(text), None).times.unwrap().likely;
             assert!((ratio / gain - 1.0).abs() < 1e-9, "{text}: {ratio} {gain}");
         }
     }

@@ -94,34 +94,33 @@ def profile(*program: Word, output: Word = "p.contend", **options: Any) -> Profi
 class Prediction:
     """What `predict` gives.
 
-    `curves` are relative to one core: of the chain (predicted), of the twin (simulated), and what was measured. `verdicts`
-    has a row for each of them; `advice` what to change, with what that gives; `beliefs` which engine is believed where the
-    two part.
+    `curves` are relative to one thread of the baseline, with their ranges. `verdicts` has a row for each of them; `advice` what to
+    change, with what that gives.
     """
 
     lock: str
     curves: pd.DataFrame
     verdicts: pd.DataFrame
     advice: pd.DataFrame
-    beliefs: pd.DataFrame
     document: Mapping[str, Any] = field(repr=False)
 
 
-def predict(profile: Word, **options: Any) -> Prediction:
-    """Predicts from a profile what a lock does on more cores: `contend predict`."""
-    document = run_json(["predict", "--json", *flags(options), "--", profile])
-    lock = document["lock"]
-    engines = {"chain": lock["predictions"], "twin": (document["twin"] or {"runs": []})["runs"]}
-    if options.get("engine") == "twin":
-        engines.pop("chain")
-    answers = [{"engine": engine, **answer} for engine, named in engines.items() for answer in named]
-    kept = ("engine", "name", "as_it_is", "peak_cores", "peak_speedup", "collapse_cores", "verdict")
+def predict(profile: Word, *profiles: Word, **options: Any) -> Prediction:
+    """Forecasts from profiles what a program does on more cores: `contend predict`."""
+    document = run_json(["predict", "--json", *flags(options), "--", profile, *profiles])
+    if document["engine"] == "chain":
+        lock = document["lock"]
+        answers = lock["predictions"]
+        kept = ("name", "as_it_is", "peak_cores", "peak_speedup", "collapse_cores", "verdict")
+        name = lock["observed"]["name"]
+    else:
+        answers, name = document["rows"], document["lock"]
+        kept = ("lock", "code", "verdict")
     return Prediction(
-        lock=lock["observed"]["name"],
-        curves=curves_frame([one["curve"] for one in [*answers, *lock["measured"]]]),
+        lock=name,
+        curves=curves_frame([one["curve"] for one in answers]),
         verdicts=frame({name: answer[name] for name in kept} for answer in answers),
         advice=frame(document["advice"]),
-        beliefs=frame(document["beliefs"]),
         document=document,
     )
 

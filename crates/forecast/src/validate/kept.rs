@@ -3,11 +3,13 @@
 
 use super::{Program, Setting, Throughput};
 use anyhow::{Context as _, bail, ensure};
-use compare::calibrate::Placement;
 use curve::Point;
-use serde::{Deserialize, Serialize};
+use crate::question::MeasuredPoint;
+use compare::calibrate::Placement;
+use launch::GLIBC;
 use session::noise::Noise;
 use session::output_file::OutputFile;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use topology::MachineFile;
@@ -44,9 +46,16 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn at(&self, lock: &str, threads: u32) -> Option<Point> {
-        let found = |(name, point): &&(String, Point)| name == lock && point.cores == threads;
-        self.points.iter().find(found).map(|(_, point)| *point)
+    /// What was measured, relative to one thread of the baseline.
+    pub(super) fn relative(&self) -> Vec<MeasuredPoint> {
+        let point = |(name, point): &(String, Point)| MeasuredPoint {
+            lock: (name != GLIBC).then(|| name.clone()),
+            threads: point.cores,
+            rate: point.value,
+            low: point.low,
+            high: point.high,
+        };
+        self.points.iter().map(point).collect()
     }
 
     fn file(folder: &Path) -> PathBuf {
@@ -188,7 +197,8 @@ mod tests {
         assert!(Measured::read(folder.path(), &one).unwrap_err().contains("--keep"));
         measured(&one).write(folder.path()).unwrap();
         let again = Measured::read(folder.path(), &one).unwrap();
-        assert_eq!(again.at("mcs", 2), Some(Point::exact(2, 1.5)));
+        assert_eq!(again.relative()[0].lock.as_deref(), Some("mcs"));
+        assert_eq!(again.relative()[0].rate, 1.5);
         let other = Measured::read(folder.path(), &program("one", "one -x -t {threads}")).unwrap_err();
         assert!(other.contains("another program: one -t {threads}: wall time"), "{other}");
         forget(folder.path()).unwrap();

@@ -1,172 +1,187 @@
-//! The page of predictions against measurements, and the tables on a terminal.
+//! Scores and rows, for a page and for a terminal.
 
-use super::verdict::goals;
-use super::{Validated, Validation};
-use crate::twin::errors;
-use curve::Point;
-use report::{Cell, Column, Spread, Table, text};
+use super::scores::{From, Held, Scored, ScoredPoint, Scores, scored, scores};
+use report::text;
+use serde::Serialize;
 use std::fmt::Write as _;
 
-impl Validated {
-    /// Every lock at every number of threads.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        let mut table = Table::new([
-            Column::text("lock", "lock"),
-            Column::number("threads", "threads"),
-            Column::spread("predicted", "predicted"),
-            Column::spread("measured", "measured"),
-            Column::text("error", "error").kept(),
-            Column::number("chain", "chain").detail(),
-        ]);
-        let spread = |point: Option<Point>| point.map(Spread::from);
-        for row in &self.rows {
-            table.row([
-                Cell::from(row.lock.as_str()),
-                Cell::from(row.threads),
-                Cell::from(spread(row.predicted)),
-                Cell::from(spread(row.measured)),
-                Cell::from(row.error().map(percent)),
-                Cell::from(row.chain),
-            ]);
-        }
-        table
-    }
-
-    /// Verdicts, order, doubts and disturbances, a line each.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<_> = self
-            .judgement
-            .verdicts
-            .iter()
-            .map(|one| {
-                let right = match one.right {
-                    Some(true) => "right",
-                    Some(false) => "wrong",
-                    None => "not told",
-                };
-                format!("{}: predicted `{}`, measured `{}`: {right}", one.lock, one.predicted, one.measured)
-            })
-            .collect();
-        if let Some(order) = self.judgement.order {
-            let right = if order { "right" } else { "wrong" };
-            lines.push(format!("order of the best three locks: {right}"));
-        }
-        if let (Some(transfer_ns), Some(together)) = (self.transfer_ns, self.together) {
-            lines.push(format!(
-                "cores meanwhile: {transfer_ns:.0} ns for a line from one to the other; {:.0} % of its speed each where both compute",
-                100.0 * together
-            ));
-        }
-        lines.extend(self.doubts.iter().map(|doubt| format!("in doubt: {}", text::printable(doubt))));
-        lines.extend(self.noise.iter().map(|noise| format!("disturbed: {noise}")));
-        lines
-    }
+/// The scores of all programs, from one thread's profile and from two.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Programs.
+    pub programs: usize,
+    /// Every forecast from one thread's profile.
+    pub one_thread: Vec<Scored>,
+    /// Every forecast from one thread and two.
+    pub two_threads: Vec<Scored>,
 }
 
-fn percent(error: f64) -> String {
-    format!("{:+.0} %", 100.0 * error)
+/// What forecasts are to come to.
+struct Goals {
+    brier: f64,
+    decided: f64,
+    right: f64,
+    median_error: f64,
 }
 
-/// The page: what was predicted and measured of every program, what came true, and which goals are missed. `made_by` is the
-/// command that makes it.
-#[must_use]
-pub fn page(all: &[Validated], made_by: &str) -> String {
-    let found = goals(all);
-    let machine =
-        all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
-    let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
-    let mut page = format!(
-        "# Predictions against measurements\n\n\
-         Made by `{made_by}` on {}. Each program was profiled on one thread; the twin predicted it on more threads under each \
-         lock; then it was measured, {runs} runs of every lock and number of threads, interleaved. The line transfer that the twin \
-         takes, and how fast a core computes beside another, were timed between these runs: a hypervisor moves the cores. \
-         All figures are throughput relative to one thread with the program's own lock: median (least to greatest). No number of contend is fitted to \
-         these programs, but for the two factors by which ranges are widened.\n\n",
-        text::printable(machine)
-    );
-    page += "| goal | came to | |\n|---|--:|---|\n";
-    for (goal, found, met) in found.lines() {
-        let _ = writeln!(page, "| {goal} | {found} | {} |", if met { "met" } else { "**missed**" });
-    }
-    let _ = writeln!(
-        page,
-        "\n{} programs with {} predictions; {} could not be validated.\n",
-        found.programs, found.predictions, found.failed
-    );
-    let [own, shared] = found.factors;
-    let _ = writeln!(
-        page,
-        "Four in five of all measurements lie in ranges that seeds, times and costs give, widened by {own:.2} times where each thread \
-         has a core, and by {shared:.2} times where threads share cores; predicted ranges are widened by {:.2} and {:.2}.\n",
-        errors::factor(2, 2),
-        errors::factor(2, 1),
-    );
-    let [twin, chain] = found.engines;
-    let _ = writeln!(
-        page,
-        "Where each thread has a core, the twin was off by {twin:.2} times at the median, and the Markov chain, which `contend predict` \
-         shows beside it, by {chain:.2} times.\n",
-    );
-    for one in all {
-        let _ = writeln!(page, "## {}\n\n`{}`\n", cell(&one.program), cell(&one.command));
-        if let Some(why) = &one.failed {
-            let _ = writeln!(page, "Not validated: {}.\n", cell(why));
-            continue;
+const ONE_THREAD: Goals = Goals { brier: 0.14, decided: 0.6, right: 0.9, median_error: 0.38 };
+const TWO_THREADS: Goals = Goals { brier: 0.08, decided: 0.85, right: 0.95, median_error: 0.2 };
+
+impl Summary {
+    /// The summary of these programs, each judged by widths that are learnt from the others.
+    #[must_use]
+    pub fn of(all: &[Held]) -> Self {
+        Self {
+            programs: all.len(),
+            one_thread: scored(all, From::OneThread),
+            two_threads: scored(all, From::TwoThreads),
         }
-        let _ = writeln!(page, "Hot lock: `{}`.\n", cell(&one.site));
-        page += "| lock | threads | predicted | measured | error |\n|---|--:|--:|--:|--:|\n";
-        for row in one.rows.iter().filter(|row| row.threads > 1 || row.lock == launch::GLIBC) {
-            let Validation { lock, threads, predicted, measured, .. } = row;
-            let error = row.error().map_or(String::new(), percent);
+    }
+
+    /// A table of scores, of all and by class, with the goals.
+    #[must_use]
+    pub fn scores(&self) -> String {
+        let mut shown = "| from | verdicts | Brier | decided | of those right | median error | in range |\n|---|--:|--:|--:|--:|--:|--:|\n".to_owned();
+        for (from, all, goals) in
+            [("one thread", &self.one_thread, ONE_THREAD), ("one and two threads", &self.two_threads, TWO_THREADS)]
+        {
+            let _ = writeln!(shown, "| {from} | {}", line(&scores(all)));
+            let Goals { brier, decided, right, median_error } = goals;
+            let percent = |share: f64| format!("{:.0} %", 100.0 * share);
             let _ = writeln!(
-                page,
-                "| {lock} | {threads} | {} | {} | {error} |",
-                ranged(*predicted),
-                ranged(*measured)
+                shown,
+                "| goal | | {brier:.2} | {} | {} | {} | 80 % |",
+                percent(decided), percent(right), percent(median_error)
             );
+            for class in classes(all) {
+                let _ = writeln!(shown, "| {from}, {class} | {}", line(&scores(all.iter().filter(|one| one.class == class))));
+            }
+        }
+        shown
+    }
+
+    /// How often what was said to be so likely came true, by tenths of the probability.
+    #[must_use]
+    pub fn reliability(&self) -> String {
+        let mut shown = "| probability of a collapse | one thread: verdicts | said | came | two: verdicts | said | came |\n|---|--:|--:|--:|--:|--:|--:|\n".to_owned();
+        let [one, two] = [&self.one_thread, &self.two_threads].map(|all| scores(all).reliability);
+        for (tenth, (one, two)) in one.iter().zip(&two).enumerate() {
+            let cells = |(count, said, came): &(usize, f64, f64)| {
+                if *count == 0 { "0 | | ".to_owned() } else { format!("{count} | {:.0} % | {:.0} %", 100.0 * said, 100.0 * came) }
+            };
+            let _ = writeln!(shown, "| {} to {} % | {} | {} |", 10 * tenth, 10 * tenth + 10, cells(one), cells(two));
+        }
+        shown
+    }
+}
+
+impl Summary {
+    /// Scores and reliability for a terminal.
+    #[must_use]
+    pub fn terminal(&self) -> String {
+        let is_rule = |line: &&str| !line.starts_with("|--");
+        let aligned = |table: String| aligned(&table.lines().filter(is_rule).collect::<Vec<_>>());
+        format!("{}\n{}", aligned(self.scores()), aligned(self.reliability()))
+    }
+}
+
+/// Rows of a Markdown table under each other.
+fn aligned(rows: &[&str]) -> String {
+    let rows: Vec<Vec<&str>> =
+        rows.iter().map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<&str>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(place, (cell, &width))| if place == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn classes(all: &[Scored]) -> Vec<&'static str> {
+    let mut classes: Vec<_> = all.iter().map(|one| one.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
+fn line(scores: &Scores) -> String {
+    format!(
+        "{} | {:.3} | {:.0} % | {:.0} % | {:.0} % | {:.0} % |",
+        scores.verdicts,
+        scores.brier,
+        100.0 * scores.decided,
+        100.0 * scores.right,
+        100.0 * scores.median_error,
+        100.0 * scores.in_range
+    )
+}
+
+/// The page: the scores, then every program's forecasts beside what was measured. `made_by` is the command that makes it, and `preface` says how
+/// the programs were measured.
+#[must_use]
+pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
+    let mut page = format!(
+        "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\nEach program is judged with itself left out: the widths of the error \
+         come from all others. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
+         collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign.\n\n{}\n{}\n",
+        summary.scores(),
+        summary.reliability()
+    );
+    let mut programs: Vec<&str> = Vec::new();
+    for one in &summary.one_thread {
+        if programs.last() != Some(&one.program.as_str()) {
+            programs.push(&one.program);
+        }
+    }
+    for program in programs {
+        let _ = writeln!(page, "## {}\n", cell(program));
+        page += "| lock | threads | from one thread | from one and two | measured |\n|---|--:|--:|--:|--:|\n";
+        let of = |all: &'_ [Scored]| all.iter().filter(|one| one.program == program).cloned().collect::<Vec<_>>();
+        let (one, two) = (of(&summary.one_thread), of(&summary.two_threads));
+        for forecast in &one {
+            let again = two.iter().find(|again| again.lock == forecast.lock);
+            for point in &forecast.points {
+                let second = again.and_then(|again| again.points.iter().find(|second| second.threads == point.threads));
+                let _ = writeln!(
+                    page,
+                    "| {} | {} | {} | {} | {} |",
+                    cell(forecast.lock.as_deref().unwrap_or("baseline")),
+                    point.threads,
+                    ranged(point),
+                    second.map_or("measured".to_owned(), ranged),
+                    figure(point.measured)
+                );
+            }
         }
         page.push('\n');
-        for line in one.lines() {
-            let _ = writeln!(page, "- {}", cell(&line));
+        for forecast in &one {
+            let again = two.iter().find(|again| again.lock == forecast.lock);
+            let _ = writeln!(
+                page,
+                "- {}: `{}` from one thread, {} from two; measured `{}`",
+                cell(forecast.lock.as_deref().unwrap_or("baseline")),
+                forecast.verdict,
+                again.map_or("measured".to_owned(), |again| format!("`{}`", again.verdict)),
+                forecast.happened
+            );
         }
         page.push('\n');
     }
     page
 }
 
+fn figure(curve::Point { value, low, high, .. }: curve::Point) -> String {
+    format!("{value:.2} ({low:.2} to {high:.2})")
+}
+
+fn ranged(point: &ScoredPoint) -> String {
+    format!("{}, {:+.0} %", figure(point.forecast), 100.0 * point.error())
+}
+
 /// Text that cannot end a cell, or act as markup.
 fn cell(value: &str) -> String {
     text::printable(value).replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
-}
-
-fn ranged(point: Option<Point>) -> String {
-    point.map_or("–".to_owned(), |Point { value, low, high, .. }| {
-        format!("{value:.2} ({low:.2} to {high:.2})")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::verdict::tests::{row, validated};
-    use super::*;
-
-    #[test]
-    fn losing_rows_and_missed_goals_are_on_the_page() {
-        let rows = vec![row("glibc", 1, 1.0, 1.0), row("glibc", 2, 1.9, 0.5), row("mcs", 2, 1.0, 1.0)];
-        let validated = Validated { program: "a|b<script>".into(), ..validated(rows) };
-        let not = Validated { failed: Some("it is not installed".into()), ..validated.clone() };
-        let page = page(&[validated, not], "contend validate");
-        assert!(
-            page.contains("| glibc | 2 | 1.90 (1.86 to 1.94) | 0.50 (0.49 to 0.51) | +280 % |"),
-            "{page}"
-        );
-        assert!(page.contains("**missed**") && page.contains("wrong"), "{page}");
-        assert!(
-            page.contains("a\\|b&lt;script>") && page.contains("Not validated: it is not installed."),
-            "{page}"
-        );
-        assert!(page.contains("1 programs with 2 predictions; 1 could not be validated."), "{page}");
-    }
 }

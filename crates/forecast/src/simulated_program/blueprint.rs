@@ -239,7 +239,7 @@ impl Blueprint {
         )];
         if waits.is_some() {
             doubts
-                .push("a section that waits on a condition takes the lock, which the twin leaves out".into());
+                .push("a section that waits on a condition takes the lock, which the simulated program leaves out".into());
         }
         doubts
     }
@@ -387,6 +387,11 @@ impl Hot {
             }
         }
         true
+    }
+
+    /// What of the mean acquisition excludes every other one, of a core alone, ns.
+    pub(crate) fn mean_exclusive_ns(&self) -> f64 {
+        (1.0 - self.reads) * self.exclusive.same_ns.likely
     }
 
     /// The mean section of a core alone, ns.

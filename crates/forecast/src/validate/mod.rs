@@ -1,33 +1,33 @@
-//! Predictions against measurements: a program is profiled on one thread, predicted on more under several locks, and measured.
+//! Forecasts against measurements: a program is profiled on one thread, forecast on more under several locks, and measured.
 //!
 //! Nothing here knows any program. What is compared is throughput relative to one thread with the program's own lock.
 
 mod kept;
 mod list;
+mod made;
 mod page;
-mod verdict;
+mod scores;
 
 pub use kept::{Evidence, check_folders};
 pub use list::{Program, Throughput, read_list};
-pub use page::page;
-pub use verdict::{Goals, Judgement, goals};
+pub use made::simulated_programs;
+pub use page::{Summary, page};
+pub use scores::{From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
 
-use crate::profiled::Group;
-use crate::twin::{self, Blueprint, Plan, Stage, errors};
-use crate::{Alternative, profiled};
+use crate::simulated_program::{self, Plan, Simulated, Stage};
+use crate::subject::{Besides, Subject};
 use anyhow::Context as _;
+use curve::Point;
+use kept::{Measured, profile_file};
 use compare::calibrate::{Cores, Placement};
 use compare::rounds::{LockRuns, measure};
 use compare::{swaps, trial};
-use curve::{Curve, Point, Provenance, Unit};
-use kept::{Measured, profile_file};
 use launch::{GLIBC, Launch, Library, Swapped};
-use model::{End, Parameters, Variant, predict};
+use session::noise::{Noise, Watch};
+use session::progress::{Progress, Work};
 use profile::tally::SharedTally;
 use profile::{LockTable, Profile};
 use serde::Serialize;
-use session::noise::{Noise, Watch};
-use session::progress::{Progress, Work};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,65 +54,33 @@ pub struct Setting {
     pub two: bool,
     /// When one run is ended.
     pub time_limit: Duration,
-    /// Decides everything random in the twin.
+    /// The random seed.
     pub seed: u64,
     /// Where what is measured comes from, and whether it stays.
     pub evidence: Evidence,
 }
 
-/// A lock at a number of threads.
-#[derive(Debug, Clone, Serialize)]
-pub struct Validation {
-    /// The lock, or `glibc`.
-    pub lock: String,
-    /// Threads.
-    pub threads: u32,
-    /// By the twin.
-    pub predicted: Option<Point>,
-    /// By the chain, which knows no more threads than cores.
-    pub chain: Option<f64>,
-    /// Measured: median and range.
-    pub measured: Option<Point>,
-}
-
-impl Validation {
-    /// Predicted over measured, less one.
-    #[must_use]
-    pub fn error(&self) -> Option<f64> {
-        let (predicted, measured) = (self.predicted?, self.measured?);
-        (measured.value > 0.0).then(|| predicted.value / measured.value - 1.0)
-    }
-}
-
-/// What came of a program.
+/// The outcome of a program's validation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Validated {
     /// The program's name in the list.
     pub program: String,
     /// Its command line.
     pub command: String,
-    /// Why there are no rows.
+    /// Why there is nothing to hold against each other.
     pub failed: Option<String>,
-    /// The lock that the twin took for the hot one.
+    /// The lock in question.
     pub site: String,
-    /// Every lock at every number of threads.
-    pub rows: Vec<Validation>,
-    /// What the twin doubts.
-    pub doubts: Vec<String>,
+    /// What was simulated and measured.
+    pub held: Option<Held>,
+    /// Reservations.
+    pub notes: Vec<String>,
     /// What disturbed the measurement.
     pub noise: Vec<String>,
-    /// One way of a line between two cores during the measurement, ns.
-    pub transfer_ns: Option<f64>,
-    /// How fast a core computed while another did, relative to alone.
-    pub together: Option<f64>,
     /// The machine it was measured on, in a line.
     pub machine: String,
-    /// Its cores.
-    pub cores: u32,
     /// Runs of each lock at each number of threads.
     pub runs: u32,
-    /// Verdict and order, predicted against measured.
-    pub judgement: Judgement,
 }
 
 impl Validated {
@@ -122,15 +90,11 @@ impl Validated {
             command: program.command.join(" "),
             failed: Some(why),
             site: String::new(),
-            rows: Vec::new(),
-            doubts: Vec::new(),
+            held: None,
+            notes: Vec::new(),
             noise: Vec::new(),
-            transfer_ns: None,
-            together: None,
             machine: String::new(),
-            cores: 0,
             runs: 0,
-            judgement: Judgement::default(),
         }
     }
 }
@@ -184,7 +148,7 @@ fn profile_and_measure(
     Ok(measured)
 }
 
-/// What the profiles predict, beside what was measured.
+/// What the profiles foretell, beside what was measured.
 fn held_against(
     program: &Program,
     setting: &Setting,
@@ -196,33 +160,23 @@ fn held_against(
         let one = table(folder, 1)?;
         let two = if setting.two { table(folder, 2).ok() } else { None };
         // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
-        predict(program, setting, &one, two.as_ref(), measured, progress)
+        simulated(program, setting, one, two, measured, progress)
     };
-    let predicted = match tables() {
-        Ok(predicted) => predicted,
+    let (mut held, subject) = match tables() {
+        Ok(done) => done,
         Err(error) => return Ok(Validated::failed(program, format!("{error:#}"))),
     };
-    let mut rows = predicted.rows;
-    rows.retain(|row| !measured.untouched.contains(&row.lock));
-    for row in &mut rows {
-        row.measured = measured.at(&row.lock, row.threads);
-    }
-    let judgement = Judgement::of(&rows);
-    let placement = &measured.placement;
+    held.simulated.runs.retain(|run| run.name.as_ref().is_none_or(|name| !measured.untouched.contains(name)));
+    held.measured = measured.relative();
     Ok(Validated {
-        program: program.name.clone(),
-        command: program.command.join(" "),
-        failed: None,
-        site: predicted.site,
-        rows,
-        doubts: predicted.doubts,
-        noise: measured.noise.disturbances().into_iter().chain(placement.moved()).collect(),
-        transfer_ns: placement.transfer_ns().map(|spread| spread.median),
-        together: placement.together().map(|spread| spread.median),
+        site: subject.name,
+        held: Some(held),
+        notes: subject.notes,
+        noise: measured.noise.disturbances().into_iter().chain(measured.placement.moved()).collect(),
         machine: measured.machine.description.clone(),
-        cores: measured.machine.topology.cores(),
         runs: measured.runs,
-        judgement,
+        failed: None,
+        ..Validated::failed(program, String::new())
     })
 }
 
@@ -271,95 +225,51 @@ fn launch<'a>(words: &'a [OsString], setting: &'a Setting) -> anyhow::Result<Lau
     Ok(Launch::new(setting.library, name, arguments))
 }
 
-struct Predicted {
-    site: String,
-    rows: Vec<Validation>,
-    doubts: Vec<String>,
-}
-
-/// What the twin and the chain say of every lock at every number of threads. Of what was measured, only the machine and how many
+/// What the simulated program does under every lock at every number of threads. Of what was measured, only the machine and how many
 /// cores the whole command uses on one thread are looked at.
-fn predict(
+fn simulated(
     program: &Program,
     setting: &Setting,
-    one: &LockTable,
-    two: Option<&LockTable>,
+    one: LockTable,
+    two: Option<LockTable>,
     measured: &Measured,
     progress: &dyn Progress,
-) -> anyhow::Result<Predicted> {
-    let table = two.unwrap_or(one);
-    let mut groups = Group::all(&profiled::by_cost(table), &table.header);
+) -> anyhow::Result<(Held, Subject)> {
+    let tables: Vec<LockTable> = [one].into_iter().chain(two).collect();
     let machine = measured.placement.applied(&measured.machine);
-    let costs = machine.costs();
-    let transfer_ns = costs.transfer_ns(2);
-    let tells = |group: &Group| profiled::tells(&group.row, table.header.ran_together, transfer_ns);
-    if let Some(telling) = groups.iter().position(tells) {
-        let hot = groups.remove(telling);
-        groups.insert(0, hot);
-    }
-    let of_one = Group::all(&profiled::by_cost(one), &one.header);
-    let row = &groups.first().context("it took no lock")?.row;
-    let of_one = of_one.iter().map(|group| &group.row).find(|of_one| of_one.site == row.site);
-    let mut lock = profiled::observed(row, table.header.ran_together);
-    if let (Some(of_one), true) = (of_one, two.is_some()) {
-        let alone = profiled::observed(of_one, true);
-        (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
-        lock.wait_ns = alone.wait_ns;
-    }
-    let parameters = Parameters::observed(&lock, transfer_ns).map_err(anyhow::Error::msg)?;
-    let blueprint = Blueprint::new(&groups, table.header.ran_together, of_one, &parameters, transfer_ns);
-    let mut blueprint = blueprint
-        .with_cores_of(of_one.unwrap_or(row), &one.header, measured.cores)
-        .with_events_of(one.header.events_share);
-    blueprint.together = measured.placement.together().map_or(1.0, |share| share.median);
-    let alternatives = crate::alternatives(&setting.locks)?;
-    let plan = Plan {
-        threads: setting.threads.clone(),
-        seed: setting.seed,
-        replications: 3,
-        ends: true,
-        everywhere: true,
+    let besides = Besides { cores_used: measured.cores, stretch: None };
+    let transfer_ns = machine.costs().transfer_ns(2);
+    let subject = Subject::new(&tables, None, transfer_ns, besides, Path::new(&program.name))?;
+    let mut subject = subject.map_err(anyhow::Error::new)?;
+    subject.blueprint.together = measured.placement.together().map_or(1.0, |share| share.median);
+    let candidates = crate::alternatives(&setting.locks)?;
+    let plan = Plan { everywhere: true, ..Plan::of(&setting.threads, setting.seed) };
+    let stage = Stage::new(&subject.blueprint, &machine, &machine, &plan)?;
+    let mut simulated = simulated_program::run(&subject.blueprint, &candidates, &stage, &plan, progress)?;
+    let row = subject.one_thread.as_ref().unwrap_or(&subject.row);
+    let share = program.locked_share(row, &tables[0].header);
+    of_the_whole(&mut simulated, |speedup, threads| whole(speedup, share, program, threads));
+    let held = Held {
+        program: program.name.clone(),
+        cores: machine.topology.cores(),
+        most: whole(crate::answer::most_by_locks(&subject), share, program, machine.topology.cores()),
+        simulated,
+        measured: Vec::new(),
     };
-    let stage = Stage::new(&blueprint, &machine, &machine, &plan)?;
-    let twin = twin::run(&blueprint, &alternatives, &machine, &stage, &plan, progress)?;
-    let share = program.locked_share(row, &one.header);
-    let cores = machine.topology.cores();
-    let mut found = Vec::new();
-    for run in &twin.runs {
-        let lock = if run.as_it_is { GLIBC } else { run.name.as_str() };
-        let family = |one: &&Alternative| one.name == run.name;
-        let family = alternatives.iter().find(family).map_or_else(|| lock_family(row), |one| one.family);
-        for &threads in &setting.threads {
-            let chain = (threads <= cores).then(|| {
-                let model = parameters.likely_model(family, &costs, threads, Variant::default());
-                model.at(threads).map(|steady| whole(steady.speedup, share, program, threads))
-            });
-            found.push(Validation {
-                lock: lock.to_owned(),
-                threads,
-                predicted: run.curve.at(threads).map(|point| {
-                    let whole = |speedup| whole(speedup, share, program, threads);
-                    let [value, low, high] = [point.value, point.low, point.high].map(whole);
-                    // What does not belong to the lock's round is uncertain, too.
-                    errors::widened(Point { cores: threads, value, low, high }, cores)
-                }),
-                chain: chain.transpose().ok().flatten(),
-                measured: None,
-            });
+    Ok((held, subject))
+}
+
+/// Makes of the throughput of the part that takes locks that of the whole program.
+fn of_the_whole(simulated: &mut Simulated, whole: impl Fn(f64, u32) -> f64) {
+    for point in simulated.runs.iter_mut().flat_map(|run| &mut run.points) {
+        let [pessimistic, optimistic] = &mut point.ends;
+        for value in [&mut point.value, &mut point.low, &mut point.high, pessimistic, optimistic] {
+            *value = whole(*value, point.threads);
         }
     }
-    let site = match groups[0].copies {
-        1 => row.name.clone(),
-        copies => format!("{}, {copies} locks", row.site),
-    };
-    Ok(Predicted { site, rows: found, doubts: twin.doubts })
 }
 
-fn lock_family(row: &profile::LockRow) -> model::Family {
-    profiled::observed(row, true).family
-}
-
-/// The throughput of the whole program, of which a share of one thread's time goes as the twin does and the rest does not get
+/// The throughput of the whole program, of which a share of one thread's time goes as the simulated program does and the rest does not get
 /// faster with threads: Amdahl's law, or Gustafson's where every thread has work of its own.
 fn whole(speedup: f64, share: f64, program: &Program, threads: u32) -> f64 {
     let work = if program.per_thread { f64::from(threads) } else { 1.0 };
@@ -431,33 +341,4 @@ fn measured(
     let points = points.collect();
     let (load, machine) = (program.load(), setting.machine.clone());
     Ok(Ok(Measured { load, machine, runs: setting.runs, cores, points, untouched, noise, placement }))
-}
-
-/// The curves of a lock's rows: predicted with its ends, and measured with its ends, optimistic end first.
-pub(crate) fn curves(rows: &[&Validation]) -> Option<[[Curve; 3]; 2]> {
-    let curve = |of: fn(&Validation) -> Option<Point>, end: End| {
-        let points: Option<Vec<_>> = rows
-            .iter()
-            .map(|row| {
-                let point = of(row)?;
-                let value = match end {
-                    End::Optimistic => point.high,
-                    End::Likely => point.value,
-                    End::Pessimistic => point.low,
-                };
-                Some(Point::exact(row.threads, value))
-            })
-            .collect();
-        Curve::new("", Unit::Speedup, Provenance::Measured).with_points(points?).ok()
-    };
-    let ends = |of: fn(&Validation) -> Option<Point>| {
-        let [optimistic, likely, pessimistic] = End::ALL.map(|end| curve(of, end));
-        Some([optimistic?, likely?, pessimistic?])
-    };
-    Some([ends(|row| row.predicted)?, ends(|row| row.measured)?])
-}
-
-/// What becomes of throughput by three curves.
-pub(crate) fn verdict_of(ends: &[Curve; 3]) -> model::Verdict {
-    predict::judge(ends, "its range")
 }

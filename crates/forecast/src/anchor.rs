@@ -1,0 +1,188 @@
+//! What was measured fixes the forecast, which goes on from the last of it as a ratio.
+//!
+//! Where threads measurably do less than the simulated program, they share something outside of the locks: a line, memory, a device.
+//! That is a term of its own beside the locks. It is 1/(1 + a g(n)), where a is what the measurement shows and g grows with the cores in use:
+//! by a power that two measurements fix, and half-way between not at all and in proportion where there is one.
+
+use crate::question::MeasuredPoint;
+use crate::simulated_program::Run;
+
+/// What was measured of one row, beside the simulated program at the same threads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Anchor {
+    /// Measured points relative to one thread of the baseline, ascending.
+    points: Vec<MeasuredPoint>,
+    /// Of those past one thread that the simulated program ran too: threads, and measured over simulated.
+    ratios: Vec<(u32, f64)>,
+    /// What the simulated program did at the last of them.
+    simulated: f64,
+    /// Cores of the machine that was measured on.
+    cores: u32,
+}
+
+/// The power by which what threads share outside of locks grows with the cores, where one measurement does not tell.
+const GROWTH: f64 = 0.5;
+
+impl Anchor {
+    /// What the measurements of a lock fix; `one` is the measured rate that is 1.
+    pub(crate) fn new(
+        measured: &[MeasuredPoint],
+        lock: Option<&str>,
+        run: Option<&Run>,
+        one: f64,
+        cores: u32,
+    ) -> Self {
+        let mut points: Vec<MeasuredPoint> =
+            measured.iter().filter(|point| point.lock.as_deref() == lock && point.rate > 0.0).cloned().collect();
+        points.sort_by_key(|point| point.threads);
+        for point in &mut points {
+            for rate in [&mut point.rate, &mut point.low, &mut point.high] {
+                *rate /= one;
+            }
+        }
+        let mut ratios = Vec::new();
+        let mut last = 0.0;
+        for point in points.iter().filter(|point| point.threads > 1) {
+            if let Some(beside) = run.and_then(|run| run.at(point.threads)) {
+                last = beside.value;
+                ratios.push((point.threads, point.rate / last));
+            }
+        }
+        Self { ratios, simulated: last, points, cores }
+    }
+
+    /// The rate of the baseline on one thread: measured, or carried back by the simulated program from the fewest threads that were.
+    pub(crate) fn one_thread(measured: &[MeasuredPoint], baseline: &Run) -> f64 {
+        let own = measured.iter().filter(|point| point.lock.is_none() && point.rate > 0.0);
+        let fewest = own.min_by_key(|point| point.threads);
+        fewest.map_or(1.0, |point| match point.threads {
+            1 => point.rate,
+            threads => point.rate / baseline.at(threads).map_or(1.0, |point| point.value.max(f64::MIN_POSITIVE)),
+        })
+    }
+
+    /// Whether nothing was measured past one thread.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ratios.is_empty()
+    }
+
+    /// What was measured at so many threads.
+    pub(crate) fn at(&self, threads: u32) -> Option<MeasuredPoint> {
+        self.points.iter().find(|point| point.threads == threads).cloned()
+    }
+
+    /// The most threads with a core each that were measured; 1 if none.
+    pub(crate) fn last_threads(&self) -> u32 {
+        let own = self.ratios.iter().rev().find(|(threads, _)| *threads <= self.cores);
+        own.or(self.ratios.first()).map_or(1, |(threads, _)| *threads)
+    }
+
+    /// By what the simulated program is multiplied at so many threads on so many cores.
+    pub(crate) fn correction(&self, threads: u32, cores: u32) -> f64 {
+        let shares = threads > cores;
+        // A measurement under the same conditions comes first: with a core for each thread, or with shared cores.
+        let (alike, others): (Vec<_>, Vec<_>) =
+            self.ratios.iter().copied().partition(|&(measured, _)| (measured > self.cores) == shares);
+        let known = if alike.is_empty() { others } else { alike };
+        let Some(&(last, ratio)) = known.last() else { return 1.0 };
+        if threads <= last {
+            let Some(place) = known.iter().position(|&(measured, _)| measured >= threads) else { return ratio };
+            let above = known[place];
+            let below = if place > 0 { known[place - 1] } else { (1, 1.0) };
+            return between(below, above, threads);
+        }
+        if ratio >= 1.0 || shares {
+            return ratio;
+        }
+        let lost = |ratio: f64| 1.0 / ratio - 1.0;
+        let more = |threads: u32| f64::from(threads.max(2) - 1);
+        let power = match known[..] {
+            [.., (before, earlier), (last, ratio)] if earlier < 1.0 => {
+                ((lost(ratio) / lost(earlier)).ln() / (more(last) / more(before)).ln()).clamp(0.0, 1.0)
+            }
+            _ => GROWTH,
+        };
+        1.0 / (1.0 + lost(ratio) * (more(threads.min(cores)) / more(last)).powf(power))
+    }
+
+    /// The share of what the most measured threads lose that the locks explain.
+    pub(crate) fn explained_by_locks(&self, cores: u32) -> Option<f64> {
+        /// Less is not worth an explanation.
+        const LOST: f64 = 0.1;
+        let &(threads, ratio) = self.ratios.last()?;
+        let most = f64::from(threads.min(cores));
+        let measured = ratio * self.simulated;
+        (most - measured > LOST * most)
+            .then(|| ((most - self.simulated) / (most - measured)).clamp(0.0, 1.0))
+    }
+}
+
+/// On a straight line over the logarithm of the threads.
+fn between((from, low): (u32, f64), (to, high): (u32, f64), threads: u32) -> f64 {
+    let [from, to, at] = [from, to, threads].map(|threads| f64::from(threads).ln());
+    let share = if to > from { ((at - from) / (to - from)).clamp(0.0, 1.0) } else { 1.0 };
+    (low.ln() + share * (high.ln() - low.ln())).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated_program::SimulatedPoint;
+
+    fn run(values: &[(u32, f64)]) -> Run {
+        let point = |&(threads, value): &(u32, f64)| SimulatedPoint {
+            threads,
+            value,
+            low: value,
+            high: value,
+            ends: [value; 2],
+        };
+        Run {
+            name: None,
+            lock: "glibc-mutex".into(),
+            points: values.iter().map(point).collect(),
+            limited_by: None,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn measured(values: &[(u32, f64)]) -> Vec<MeasuredPoint> {
+        let point = |&(threads, rate): &(u32, f64)| MeasuredPoint { lock: None, threads, rate, low: rate, high: rate };
+        values.iter().map(point).collect()
+    }
+
+    #[test]
+    fn the_forecast_is_the_ratio_from_the_last_measured_point() {
+        let run = run(&[(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]);
+        let of = |points: &[(u32, f64)], cores| {
+            Anchor::new(&measured(points), None, Some(&run), points[0].1, cores)
+        };
+        let better = of(&[(1, 50.0), (2, 110.0)], 2);
+        assert!((better.correction(8, 8) - 1.1).abs() < 1e-9, "what does better goes on as it did");
+        assert_eq!(better.last_threads(), 2);
+        // Two measurements fix the growth: twice the loss at three times the further threads.
+        let worse = of(&[(1, 1.0), (2, 1.6), (4, 2.0)], 4);
+        assert!((worse.correction(4, 8) - 0.5).abs() < 1e-9);
+        assert!(worse.correction(8, 8) < 0.4, "{}", worse.correction(8, 8));
+        // The locks leave all of it, so that they explain none of the loss.
+        assert_eq!(worse.explained_by_locks(4), Some(0.0));
+        assert!(of(&[(1, 1.0)], 2).is_empty());
+        assert_eq!(of(&[(1, 1.0)], 2).correction(8, 8), 1.0);
+    }
+
+    #[test]
+    fn locks_explain_the_part_of_the_loss_that_the_simulated_program_has() {
+        let run = run(&[(1, 1.0), (2, 1.6)]);
+        let of = Anchor::new(&measured(&[(1, 1.0), (2, 1.0)]), None, Some(&run), 1.0, 2);
+        assert!((of.explained_by_locks(2).unwrap() - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_one_thread_the_unit_is_carried_back() {
+        let run = run(&[(1, 1.0), (4, 0.5)]);
+        let points = measured(&[(4, 1e6)]);
+        let one = Anchor::one_thread(&points, &run);
+        assert!((one - 2e6).abs() < 1.0);
+        assert!((Anchor::new(&points, None, Some(&run), one, 4).at(4).unwrap().rate - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,467 @@
+//! The forecast: what was measured, carried on by the simulated program, with its error's distribution and a verdict on each row.
+
+use crate::advice::{Adviser, how_to_swap};
+use crate::anchor::Anchor;
+use crate::question::{MeasuredPoint, Question, Void};
+use crate::simulated_program::{self, Plan, Run, Simulated, SimulatedPoint, Stage, doublings};
+use crate::subject::{self, Besides, Subject};
+use crate::uncertainty::{Known, LEARNT, Widths};
+use crate::verdict::{Verdict, outcome};
+use crate::{advice, family_of};
+use session::progress::{Progress, Unwatched};
+use model::Family;
+use serde::Serialize;
+use std::path::PathBuf;
+use topology::{MachineFile, carried};
+use what_if::{Case, Change, Gain, Sliders};
+
+/// What becomes of a program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Forecast {
+    /// The profiles.
+    pub profiles: Vec<PathBuf>,
+    /// The lock in question.
+    pub lock: String,
+    /// The machine that is forecast for, with the cores that were asked for.
+    pub machine: String,
+    /// What it is.
+    pub description: String,
+    /// Its cores.
+    pub cores: u32,
+    /// Numbers of threads, ascending; 1 among them.
+    pub threads: Vec<u32>,
+    /// The baseline, then each candidate.
+    pub rows: Vec<Row>,
+    /// The share of the loss at the most measured threads that the locks explain; the rest is lost in what threads share outside of
+    /// locks. None where little was lost, or nothing measured.
+    pub explained_by_locks: Option<f64>,
+    /// Changes to the program and what each gives, the greatest first.
+    pub advice: Vec<Gain>,
+    /// What the profile says of the lock, as the model takes it.
+    pub parameters: model::Parameters,
+    /// What the rows say of the simulated program before anything measured is taken in.
+    pub simulated: Simulated,
+    /// Reservations.
+    pub notes: Vec<String>,
+    /// What a page's sliders start from.
+    #[serde(skip)]
+    pub(crate) sliders: Option<Sliders>,
+}
+
+/// The program with one lock.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The candidate; none for the baseline.
+    pub lock: Option<String>,
+    /// The lock of the catalogue whose code was simulated.
+    pub code: String,
+    /// Throughput relative to one thread of the baseline, at each number of threads.
+    pub points: Vec<Point>,
+    /// What becomes of it.
+    pub verdict: Verdict,
+}
+
+/// Throughput relative to one thread of the baseline, with the range that four of five cases lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// Threads.
+    pub threads: u32,
+    /// The forecast, or what was measured.
+    pub value: f64,
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+    /// Whether this was measured.
+    pub measured: bool,
+    /// Whether seeds of the simulated program disagree by more than twice.
+    pub unstable: bool,
+}
+
+impl Forecast {
+    /// The row of a candidate; of the baseline without one.
+    #[must_use]
+    pub fn row(&self, lock: Option<&str>) -> Option<&Row> {
+        self.rows.iter().find(|row| row.lock.as_deref() == lock)
+    }
+}
+
+impl Row {
+    /// The point at so many threads.
+    #[must_use]
+    pub fn at(&self, threads: u32) -> Option<Point> {
+        self.points.iter().find(|point| point.threads == threads).copied()
+    }
+
+    /// What tables call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.lock.as_deref().unwrap_or("baseline")
+    }
+}
+
+/// Answers a question.
+///
+/// # Errors
+///
+/// Files that cannot be read or are no profiles; a lock that is not there; a machine that cannot be simulated.
+pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<Result<Forecast, Void>> {
+    let tables = subject::open(&question.profiles)?;
+    let transfer_ns = question.profiled_on.costs().transfer_ns(2);
+    let besides = Besides { cores_used: None, stretch: question.stretch };
+    let subject =
+        match Subject::new(&tables, question.site.as_deref(), transfer_ns, besides, &question.profiles[0])? {
+            Ok(subject) => subject,
+            Err(void) => return Ok(Err(void)),
+        };
+    let measured =
+        if question.measured.is_empty() { subject.shown.clone() } else { question.measured.clone() };
+    let (machine, threads) = target(question, &measured);
+    let plan = Plan::of(&threads, question.seed);
+    let stage = Stage::new(&subject.blueprint, &machine, &question.profiled_on, &plan)?;
+    let simulated =
+        simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)?;
+    let here = where_measured(question, &subject, &measured, &machine, &simulated)?;
+    let frame = Frame {
+        cores: machine.topology.cores(),
+        measured_cores: question.profiled_on.topology.cores(),
+        most: most_by_locks(&subject),
+        widths: LEARNT,
+    };
+    let (rows, baseline) = frame.rows(&simulated, &here, &measured);
+    let mut notes = subject.notes.clone();
+    notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
+    notes.extend(unstable(&simulated));
+    let mut case = case(&subject, &machine, &plan);
+    case.cores.clone_from(&plan.threads);
+    let adviser = Adviser { case: &case, simulated: Some((&subject.blueprint, &stage)) };
+    let changes = match &question.what_if {
+        Some(change) => vec![change.clone()],
+        None => changes(&rows, &question.candidates, &subject),
+    };
+    let advice = adviser.worth(&changes)?;
+    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question))
+        .on_forecast(rows[0].points.iter().map(|point| (point.threads, [point.value, point.low, point.high])));
+    Ok(Ok(Forecast {
+        profiles: question.profiles.clone(),
+        lock: subject.name.clone(),
+        machine: machine.name.clone(),
+        description: machine.description.clone(),
+        cores: frame.cores,
+        threads: plan.threads.clone(),
+        explained_by_locks: baseline.explained_by_locks(frame.measured_cores),
+        rows,
+        advice,
+        parameters: subject.parameters,
+        simulated,
+        notes,
+        sliders: Some(sliders),
+    }))
+}
+
+/// The machine with the cores that were asked for, and the numbers of threads that run on it.
+fn target(question: &Question, measured: &[MeasuredPoint]) -> (MachineFile, Vec<u32>) {
+    /// More of them in a row are shown by a few.
+    const SINGLY: usize = 12;
+    let most = question.cores.last().copied().unwrap_or(1);
+    let (machine, mut threads) = if question.threads.is_empty() {
+        let cores = &question.cores;
+        let threads = if cores.len() > SINGLY { doublings(most) } else { cores.clone() };
+        (with_cores(&question.machine, most), threads)
+    } else {
+        (question.machine.clone(), question.threads.clone())
+    };
+    let last = threads.iter().copied().max().unwrap_or(1);
+    threads.extend(measured.iter().map(|point| point.threads).filter(|&threads| threads <= last));
+    (machine, threads)
+}
+
+/// A machine with at least so many cores: more dies of its kind, as far apart as those of a machine that has them.
+#[must_use]
+pub fn with_cores(machine: &MachineFile, cores: u32) -> MachineFile {
+    /// Where a machine shows fewer cores in a die, it is one of which a hypervisor gave a few.
+    const DIE: u32 = 8;
+    if cores <= machine.topology.cores() {
+        return machine.clone();
+    }
+    let mut larger = machine.clone();
+    let per_die = machine.topology.cores_per_die.max(DIE).min(cores);
+    let dies = cores.div_ceil(per_die * machine.topology.sockets.max(1));
+    (larger.topology.cores_per_die, larger.topology.dies_per_socket) = (per_die, dies.max(1));
+    let far = carried::machine("single-192");
+    if larger.transfer.same_socket.is_none() && dies > 1 {
+        larger.transfer.same_socket.clone_from(&far.transfer.same_socket);
+    }
+    larger.name = format!("{}, extended to {} cores", machine.name, larger.topology.cores());
+    larger.description = format!(
+        "{}; extended: {} x {dies} dies of {per_die} cores, whose distance is taken from {}",
+        machine.description, larger.topology.sockets, far.name
+    );
+    larger
+}
+
+/// The simulated program where the measurements were made; the target's own runs where that is the target.
+fn where_measured(
+    question: &Question,
+    subject: &Subject,
+    measured: &[MeasuredPoint],
+    machine: &MachineFile,
+    simulated: &Simulated,
+) -> anyhow::Result<Simulated> {
+    let threads: Vec<u32> = measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
+    if threads.is_empty() || question.profiled_on == *machine {
+        return Ok(simulated.clone());
+    }
+    let names: Vec<&str> = measured.iter().filter_map(|point| point.lock.as_deref()).collect();
+    let candidates: Vec<_> =
+        question.candidates.iter().filter(|one| names.contains(&one.label().as_str())).cloned().collect();
+    let plan = Plan { ends: false, ..Plan::of(&threads, question.seed) };
+    let stage = Stage::new(&subject.blueprint, &question.profiled_on, &question.profiled_on, &plan)?;
+    simulated_program::run(&subject.blueprint, &candidates, &stage, &plan, &Unwatched)
+}
+
+/// The most throughput that critical sections which exclude each other leave, relative to one thread.
+pub(crate) fn most_by_locks(subject: &Subject) -> f64 {
+    /// How much shorter than measured a critical section may be.
+    const SHORTER: f64 = 0.6;
+    let blueprint = &subject.blueprint;
+    let operation_ns = blueprint.operation_ns();
+    let of_lock = |hot: &simulated_program::Hot| {
+        let held_ns = hot.visits * hot.mean_exclusive_ns() * SHORTER;
+        if held_ns > 0.0 { f64::from(hot.copies) * operation_ns / held_ns } else { f64::INFINITY }
+    };
+    blueprint.locks.iter().map(of_lock).fold(f64::INFINITY, f64::min).max(1.0)
+}
+
+/// What all rows of a forecast have in common.
+pub(crate) struct Frame {
+    /// Of the target.
+    pub(crate) cores: u32,
+    /// Of the machine that was measured on.
+    pub(crate) measured_cores: u32,
+    /// The most that the locks allow.
+    pub(crate) most: f64,
+    pub(crate) widths: Widths,
+}
+
+impl Frame {
+    /// A row for each run, fixed by what was measured; and what fixes the baseline.
+    pub(crate) fn rows(
+        &self,
+        simulated: &Simulated,
+        here: &Simulated,
+        measured: &[MeasuredPoint],
+    ) -> (Vec<Row>, Anchor) {
+        let anchor = |lock: Option<&str>, one: f64| {
+            let run = here.runs.iter().find(|run| run.name.as_deref() == lock);
+            Anchor::new(measured, lock, run, one, self.measured_cores)
+        };
+        // Everything is relative to one thread: measured, or where that was not, carried back from the fewest threads measured.
+        let one = Anchor::one_thread(measured, &here.runs[0]);
+        let baseline = anchor(None, one);
+        let rows = simulated.runs.iter().map(|run| {
+            let own = anchor(run.name.as_deref(), one);
+            let by = if own.is_empty() { &baseline } else { &own };
+            self.row(run, by, &own)
+        });
+        (rows.collect(), baseline)
+    }
+
+    /// Lock, threads and forecast of each point whose error can be learnt, with what decides about it.
+    pub(crate) fn forecasts(
+        &self,
+        simulated: &Simulated,
+        measured: &[MeasuredPoint],
+    ) -> Vec<(Option<String>, u32, f64, Known)> {
+        let one = Anchor::one_thread(measured, &simulated.runs[0]);
+        let baseline = Anchor::new(measured, None, simulated.runs.first(), one, self.measured_cores);
+        let of_run = |run: &Run| {
+            let points = run.points.iter().filter_map(|&point| {
+                let shown = baseline.at(point.threads).filter(|_| run.name.is_none());
+                let drawn = self.drawn(run, point, &baseline, shown);
+                Some((run.name.clone(), point.threads, drawn.point.value, drawn.known?))
+            });
+            points.collect::<Vec<_>>()
+        };
+        simulated.runs.iter().flat_map(of_run).collect()
+    }
+
+    fn row(&self, run: &Run, by: &Anchor, own: &Anchor) -> Row {
+        let drawn: Vec<Drawn> =
+            run.points.iter().map(|&point| self.drawn(run, point, by, own.at(point.threads))).collect();
+        let threads: Vec<u32> = drawn.iter().map(|one| one.point.threads).collect();
+        let curves = self.curves(&drawn);
+        let mut verdict = Verdict::of(&threads, &curves);
+        let shown: Vec<_> = drawn.iter().filter(|one| one.point.measured).collect();
+        if shown.len() > 1 {
+            let values: Vec<f64> = shown.iter().map(|one| one.point.value).collect();
+            let threads: Vec<u32> = shown.iter().map(|one| one.point.threads).collect();
+            let at = outcome(&threads, &values).1;
+            let all_measured = shown.len() == drawn.len();
+            let collapsed = outcome(&threads, &values).0 == crate::verdict::Kind::Collapses;
+            if all_measured || collapsed && fell_apart(&shown) {
+                verdict.measured = true;
+                (verdict.kind, verdict.probability) = (outcome(&threads, &values).0, 1.0);
+                verdict.at = crate::verdict::Threads { low: at, likely: at, high: at };
+                verdict.collapses = f64::from(u8::from(collapsed));
+            }
+        }
+        let points = drawn.iter().enumerate().map(|(place, one)| {
+            let mut values: Vec<f64> = curves.iter().map(|curve| curve[place]).collect();
+            values.sort_by(f64::total_cmp);
+            let quantile = |share: f64| values[(share * (values.len() - 1) as f64).round() as usize];
+            if one.point.measured {
+                return one.point;
+            }
+            Point { low: quantile(0.1).min(one.point.value), high: quantile(0.9).max(one.point.value), ..one.point }
+        });
+        Row { lock: run.name.clone(), code: run.lock.clone(), points: points.collect(), verdict }
+    }
+
+    /// A point before its error is drawn.
+    fn drawn(&self, run: &Run, point: SimulatedPoint, by: &Anchor, measured: Option<MeasuredPoint>) -> Drawn {
+        let threads = point.threads;
+        let oversubscribed = threads > self.cores;
+        if let Some(MeasuredPoint { rate, low, high, .. }) = measured {
+            let point = Point { threads, value: rate, low, high, measured: true, unstable: false };
+            return Drawn { point, known: None, sigma: 0.0, most: f64::INFINITY };
+        }
+        let on_cores = threads.min(self.cores);
+        let sleeps = catalogue_sleeps(&run.lock);
+        let last = by.last_threads();
+        let known = Known {
+            oversubscribed,
+            sleeps,
+            simulated: point.width(),
+            anchored: last > 1,
+            doublings: f64::from(on_cores).log2() - f64::from(last.min(on_cores)).log2(),
+        };
+        /// Under another lock one thread does nearly the same.
+        const ONE_THREAD: f64 = 0.05;
+        let (known, sigma) = match (threads, &run.name) {
+            (1, None) => (None, 0.0),
+            (1, Some(_)) => (None, ONE_THREAD),
+            _ => (Some(known), self.widths.sigma(&known)),
+        };
+        let most = f64::from(on_cores).min(self.most);
+        let value = (point.value * by.correction(threads, self.cores)).min(most);
+        let point =
+            Point { threads, value, low: value, high: value, measured: false, unstable: point.is_unstable() };
+        Drawn { point, known, sigma, most }
+    }
+
+    /// Curves drawn alike from the error's distribution: one part that all threads share, and one that tilts the curve.
+    fn curves(&self, drawn: &[Drawn]) -> Vec<Vec<f64>> {
+        const LEVELS: usize = 41;
+        const TILTS: usize = 11;
+        /// The parts' shares of the standard deviation; the tilt is from -1 to 1, and its mean square a third.
+        const LEVEL: f64 = 0.93;
+        const TILT: f64 = 0.64;
+        let free: Vec<f64> = drawn
+            .iter()
+            .filter(|one| one.sigma > 0.0 && one.point.threads > 1)
+            .map(|one| f64::from(one.point.threads).ln())
+            .collect();
+        let (first, last) = (free.first().copied().unwrap_or(0.0), free.last().copied().unwrap_or(0.0));
+        let place = |threads: u32| {
+            if last > first { 2.0 * (f64::from(threads).ln() - first) / (last - first) - 1.0 } else { 0.0 }
+        };
+        let levels = crate::uncertainty::normal_quantiles(LEVELS);
+        let tilts = crate::uncertainty::normal_quantiles(TILTS);
+        let draws = levels.iter().flat_map(|level| tilts.iter().map(move |tilt| (level, tilt)));
+        draws
+            .map(|(level, tilt)| {
+                let value = |one: &Drawn| {
+                    let off = one.sigma * (LEVEL * level + TILT * tilt * place(one.point.threads));
+                    (one.point.value * off.exp()).min(one.most)
+                };
+                drawn.iter().map(value).collect()
+            })
+            .collect()
+    }
+}
+
+/// Whether the measured ranges of peak and fall leave no doubt of the fall.
+fn fell_apart(shown: &[&Drawn]) -> bool {
+    let peak = shown.iter().max_by(|a, b| a.point.value.total_cmp(&b.point.value));
+    peak.is_some_and(|peak| {
+        let after = shown.iter().filter(|one| one.point.threads > peak.point.threads);
+        after.map(|one| one.point.high).fold(f64::INFINITY, f64::min) < 0.95 * peak.point.low
+    })
+}
+
+struct Drawn {
+    point: Point,
+    /// What decides about its error; none where that is not learnt.
+    known: Option<Known>,
+    /// Standard deviation of the logarithm of its error.
+    sigma: f64,
+    /// More cannot be.
+    most: f64,
+}
+
+/// Whether waiters of a lock of the catalogue sleep in the end, on their own: an oversubscribed queue of others stalls behind a
+/// preempted waiter, however the preload library has it wait.
+pub(crate) fn catalogue_sleeps(lock: &str) -> bool {
+    lock.contains("glibc-mutex")
+        || lock.contains("glibc-rwlock")
+        || matches!(family_of(lock), Some(Family::Blocking | Family::BackOffThenSleep))
+}
+
+/// What to say of figures whose seeds disagree.
+fn unstable(simulated: &Simulated) -> Option<String> {
+    let runs = simulated.runs.iter().filter_map(|run| {
+        let threads: Vec<String> =
+            run.points.iter().filter(|point| point.is_unstable()).map(|point| point.threads.to_string()).collect();
+        let name = run.name.as_deref().unwrap_or("baseline");
+        (!threads.is_empty()).then(|| format!("{name} at {}", threads.join(", ")))
+    });
+    let all: Vec<String> = runs.collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "unstable: of {} seeds of the simulated program some do more than {} times what others do: {}",
+            simulated.seeds,
+            simulated_program::UNSTABLE,
+            all.join("; ")
+        )
+    })
+}
+
+/// The case that changes are asked of.
+pub(crate) fn case(subject: &Subject, machine: &MachineFile, plan: &Plan) -> Case {
+    Case {
+        site: subject.row.name.clone(),
+        family: subject.observed.family,
+        parameters: subject.parameters.clone(),
+        costs: machine.costs(),
+        variant: model::Variant::default(),
+        cores: plan.threads.clone(),
+        threads: plan.threads.last().copied().unwrap_or(1),
+        how: how_to_swap(&subject.row.name, subject.row.kind),
+    }
+}
+
+/// The changes to try where none was asked for: the best candidates among them.
+fn changes(rows: &[Row], candidates: &[what_if::Alternative], subject: &Subject) -> Vec<Change> {
+    /// Of the locks only the best are tried again.
+    const BEST: usize = 2;
+    let end = |row: &Row| row.points.last().map_or(0.0, |point| point.value);
+    let mut others: Vec<&Row> = rows.iter().filter(|row| row.lock.is_some()).collect();
+    others.sort_by(|a, b| end(b).total_cmp(&end(a)));
+    // What eliding gives is not known of a program whose conflicts are not.
+    let of_row = |row: &&Row| {
+        candidates.iter().find(|one| one.elided.is_none() && Some(&one.name) == row.lock.as_ref()).cloned()
+    };
+    let best: Vec<_> = others.iter().filter_map(of_row).take(BEST).collect();
+    let own = &rows[0];
+    let peak = own.points.iter().max_by(|a, b| a.value.total_cmp(&b.value)).map(|point| point.threads);
+    let falls = own.verdict.collapses >= 0.5;
+    let observed = &subject.observed;
+    let reads = observed.reads.map_or(0.0, |reads| reads as f64 / observed.acquisitions.max(1) as f64);
+    advice::candidates(&best, peak.filter(|_| falls), reads > 0.5)
+}
+
+/// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which a preview does not know.
+pub(crate) fn replacements(question: &Question) -> Vec<what_if::Alternative> {
+    question.candidates.iter().filter(|one| one.elided.is_none()).cloned().collect()
+}

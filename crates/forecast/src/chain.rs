@@ -1,0 +1,207 @@
+//! The Markov chain's answer alone, at once and without the simulated program: `contend predict --engine chain`.
+
+use crate::advice::{Adviser, candidates};
+use crate::one_lock::{LockPrediction, MeasuredCurve, Named, predict_lock};
+use crate::other_locks::{Other, Together, as_it_is, others_table, others_terminal, together};
+use crate::profiled::{by_cost, observed};
+use crate::question::{Question, Void};
+use crate::subject::{self, Besides, Subject};
+use crate::{Target, thinned};
+use curve::Series;
+use model::Variant;
+use profile::LockRow;
+use rayon::prelude::*;
+use report::{Page, Plot, Screen, text};
+use topology::MachineFile;
+use what_if::{Case, Change, Gain, Sliders};
+
+/// How many locks are predicted as they are, beside the one that is predicted in full.
+const OTHERS: usize = 5;
+
+/// What the chain says of a lock.
+#[derive(Debug)]
+pub struct ByChain {
+    machine: MachineFile,
+    target: Target,
+    lock: LockPrediction,
+    others: Vec<Other>,
+    together: Option<Together>,
+    advice: Vec<Gain>,
+    notes: Vec<String>,
+    /// What a page's sliders start from; none where the chain has nothing to say.
+    sliders: Option<Sliders>,
+}
+
+impl ByChain {
+    /// Answers a question by the form `variant` of the chain. A hand-over cost is fitted to `measured` curves.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::forecast`].
+    pub fn new(
+        question: &Question,
+        variant: Variant,
+        measured: Option<&Series>,
+    ) -> anyhow::Result<Result<Self, Void>> {
+        let tables = subject::open(&question.profiles)?;
+        let target = Target {
+            costs: question.machine.costs(),
+            profiled_transfer_ns: question.profiled_on.costs().transfer_ns(2),
+            cores: thinned(question.cores.clone()),
+            variant,
+        };
+        let transfer_ns = target.profiled_transfer_ns;
+        let besides = Besides { cores_used: None, stretch: question.stretch };
+        let subject =
+            match Subject::new(&tables, question.site.as_deref(), transfer_ns, besides, &question.profiles[0])? {
+                Ok(subject) => subject,
+                Err(void) => return Ok(Err(void)),
+            };
+        let mut lock = predict_lock(&subject.observed, &question.candidates, &target)?;
+        for curve in measured.iter().flat_map(|series| &series.curves) {
+            let measured = MeasuredCurve::new(curve, &lock, &target)?;
+            lock.measured.push(measured);
+        }
+        let table = &tables[tables.len() - 1];
+        let is_other = |row: &&LockRow| row.site != subject.row.site;
+        let rows: Vec<_> = by_cost(table).into_iter().filter(is_other).take(OTHERS).collect();
+        let other_locks: Vec<_> = rows.iter().map(|row| observed(row, table.header.ran_together)).collect();
+        let case = Case {
+            site: subject.row.name.clone(),
+            family: subject.observed.family,
+            parameters: lock.parameters.clone(),
+            costs: target.costs.clone(),
+            variant,
+            cores: target.cores.clone(),
+            threads: target.cores[target.cores.len() - 1].min(question.machine.topology.cores()),
+            how: crate::advice::how_to_swap(&subject.row.name, subject.row.kind),
+        };
+        if let Some(change) = &question.what_if {
+            let prediction = case.prediction(change)?;
+            lock.predictions.push(Named { name: change.name(), as_it_is: false, prediction });
+        }
+        let changes = match &question.what_if {
+            Some(change) => vec![change.clone()],
+            None => changes(&lock, question),
+        };
+        let sliders = lock.parameters.useless.is_none().then(|| {
+            Sliders::new(case.clone(), question.machine.topology.cores(), crate::answer::replacements(question))
+        });
+        Ok(Ok(Self {
+            machine: question.machine.clone(),
+            others: other_locks.par_iter().map(|lock| as_it_is(lock, &target)).collect(),
+            together: together(&lock, &other_locks, &target)?,
+            advice: Adviser { case: &case, simulated: None }.worth(&changes)?,
+            target,
+            lock,
+            notes: subject.notes,
+            sliders,
+        }))
+    }
+
+    /// All of it; fields are added, not changed.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "engine": "chain",
+            "machine": self.machine,
+            "variant": self.target.variant.name(),
+            "form": self.target.variant.form(),
+            "lock": self.lock,
+            "others": self.others,
+            "all_together": self.together,
+            "advice": self.advice,
+            "notes": self.notes,
+        })
+    }
+
+    /// The curves of the lock, and what was measured of it.
+    ///
+    /// # Errors
+    ///
+    /// Measured curves that cannot be made relative to one core.
+    pub fn plot(&self) -> anyhow::Result<Plot> {
+        let useful = self.lock.parameters.useless.is_none();
+        let chain = self.lock.predictions.iter().filter(|_| useful).map(|one| &one.prediction.curve);
+        let curves = chain.chain(self.lock.measured.iter().map(|measured| &measured.curve));
+        let title =
+            format!("{} on {}, by the Markov chain", self.lock.observed.name, self.machine.name);
+        Ok(Plot::new(title, curves)?)
+    }
+
+    /// Table, plot and remarks.
+    ///
+    /// # Errors
+    ///
+    /// As [`ByChain::plot`].
+    pub fn terminal(&self, screen: Screen) -> anyhow::Result<String> {
+        const PLOT_ROWS: usize = 20;
+        let mut shown = self.lock.heading(&self.machine, screen);
+        shown.push_str(&self.lock.table(&self.target, "lock").terminal(screen));
+        shown.push('\n');
+        let plot = self.plot()?;
+        if !plot.curves().is_empty() {
+            shown.push_str(&plot.terminal(screen, PLOT_ROWS));
+            shown.push('\n');
+        }
+        shown.push_str(&screen.fit(&self.lock.remarks(&self.machine, &self.target)));
+        shown.push_str(&others_terminal(&self.others, screen));
+        let together = self.together.iter().map(Together::terminal);
+        let notes = self.notes.iter().map(|note| format!("Note: {note}."));
+        for line in together.chain(crate::shown::advice_lines(&self.advice)).chain(notes) {
+            shown.push_str(&screen.fit(&line));
+            shown.push('\n');
+        }
+        Ok(shown)
+    }
+
+    /// The same as a page for a browser.
+    ///
+    /// # Errors
+    ///
+    /// As [`ByChain::plot`].
+    pub fn page(&self) -> anyhow::Result<Page> {
+        let plot = self.plot()?;
+        let mut page = Page::new(plot.title()).paragraphs(&self.lock.heading(&self.machine, Screen::FILE));
+        page = page.paragraphs(&crate::shown::advice_lines(&self.advice).join("\n"));
+        for note in &self.notes {
+            page = page.warning(&text::printable(note));
+        }
+        if !plot.curves().is_empty() {
+            page = page.heading("Curves").plot(&plot);
+        }
+        page = page.heading("By the Markov chain").table(&self.lock.table(&self.target, "lock"));
+        page = page.paragraphs(&self.lock.remarks(&self.machine, &self.target));
+        if let Some(sliders) = &self.sliders {
+            page = page.what_if(sliders);
+        }
+        if !self.others.is_empty() {
+            page = page.heading("The other locks").table(&others_table(&self.others));
+        }
+        let together = self.together.as_ref().map(Together::terminal).unwrap_or_default();
+        Ok(page.paragraphs(&together))
+    }
+}
+
+/// The changes to try where none was asked for.
+fn changes(lock: &LockPrediction, question: &Question) -> Vec<Change> {
+    /// Of the locks only the best are tried again.
+    const BEST: usize = 2;
+    let end = |one: &Named| one.prediction.curve.points().last().map_or(0.0, |point| point.value);
+    let mut ends: Vec<&Named> = lock.predictions.iter().filter(|one| !one.as_it_is).collect();
+    ends.sort_by(|a, b| end(b).total_cmp(&end(a)));
+    let of_name = |one: &&Named| question.candidates.iter().find(|other| other.name == one.name).cloned();
+    let best: Vec<_> = ends.iter().filter_map(of_name).take(BEST).collect();
+    let own = lock.predictions.first().map(|one| &one.prediction);
+    let peak = own.and_then(|own| own.collapse_cores.map(|_| own.peak_cores));
+    let reads = lock.observed.reads.map_or(0.0, |reads| reads as f64 / lock.observed.acquisitions.max(1) as f64);
+    candidates(&best, peak, reads > 0.5)
+}
+
+#[cfg(test)]
+impl ByChain {
+    /// The answer for one lock, without a profile.
+    pub(crate) fn of(lock: LockPrediction, machine: MachineFile, target: Target) -> Self {
+        Self { machine, target, lock, others: vec![], together: None, advice: vec![], notes: vec![], sliders: None }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a forecast is asked, and what it starts from.
+
+use std::path::PathBuf;
+use topology::MachineFile;
+use what_if::{Alternative, Change};
+
+/// Throughput that was measured without recording.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct MeasuredPoint {
+    /// The candidate in place of the lock; none for the baseline.
+    pub lock: Option<String>,
+    /// Threads.
+    pub threads: u32,
+    /// The median, in any unit that is the same for all points and that more is better of.
+    pub rate: f64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+}
+
+/// What is to be forecast.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Profiles of the same program, each on another number of threads, in any order; one at least.
+    pub profiles: Vec<PathBuf>,
+    /// What was measured: it stands, and the forecast goes on from it.
+    pub measured: Vec<MeasuredPoint>,
+    /// How many times as long the profiled run on the fewest threads took as without recording, where that is known.
+    pub stretch: Option<f64>,
+    /// The machine to forecast for.
+    pub machine: MachineFile,
+    /// The machine that was profiled and measured on.
+    pub profiled_on: MachineFile,
+    /// Numbers of cores, one thread on each, ascending. Beyond the machine's own it is extended by more of its dies.
+    pub cores: Vec<u32>,
+    /// Numbers of threads on the machine as it is, where they are asked for instead of cores: they may share cores.
+    pub threads: Vec<u32>,
+    /// The locks to put in place of the program's own.
+    pub candidates: Vec<Alternative>,
+    /// The lock in question; none for the one that costs most time.
+    pub site: Option<String>,
+    /// The random seed.
+    pub seed: u64,
+    /// The change of the program that is asked about; none for those that contend would try.
+    pub what_if: Option<Change>,
+}
+
+/// Why there is no forecast.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, thiserror::Error)]
+#[error("no forecast: {reason}. {remedy}.")]
+pub struct Void {
+    /// What is wrong with the profile.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}

@@ -1,0 +1,260 @@
+//! A forecast on a terminal, as a picture, as JSON and as a page: the answer first, what to do, reservations, and the derivation on
+//! request.
+
+use crate::answer::{Forecast, Point, Row};
+use curve::{Curve, Provenance, Unit};
+use std::fmt::Write as _;
+use report::{Cell, Column, Page, Plot, Screen, Table, text};
+use what_if::Gain;
+
+/// Numbers of threads that the answer has columns for, and how wide each is.
+const COLUMNS: usize = 6;
+const WIDTH: usize = 5;
+
+/// So many changes are shown.
+const ADVICE: usize = 4;
+
+impl Forecast {
+    /// All of it; fields are added, not changed.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        for (row, json) in self.rows.iter().zip(json["rows"].as_array_mut().into_iter().flatten()) {
+            json["verdict"]["words"] = row.verdict.to_string().into();
+            json["curve"] = serde_json::to_value(self.curve(row)).unwrap_or_default();
+        }
+        json["engine"] = "simulated".into();
+        json
+    }
+
+    /// The answer: a row for each lock, a column for a few numbers of threads, and the verdict.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let threads = self.columns();
+        let name = |row: &Row| text::printable(row.name());
+        let widest = self.rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).max("threads".len());
+        let heads: Vec<String> = threads.iter().map(u32::to_string).collect();
+        let mut shown = format!("{:widest$}", "threads");
+        for head in &heads {
+            let _ = write!(shown, " {head:>WIDTH$}");
+        }
+        shown.push('\n');
+        for row in &self.rows {
+            let _ = write!(shown, "{:widest$}", name(row));
+            for &threads in &threads {
+                let figure = row.at(threads).map_or_else(String::new, figure);
+                let _ = write!(shown, " {figure:>WIDTH$}");
+            }
+            let _ = writeln!(shown, "  {}", row.verdict);
+        }
+        shown
+    }
+
+    /// What becomes of each row, for a page.
+    fn verdicts(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::text("code", "code").detail(),
+            Column::number("peak_threads", "peak at threads"),
+            Column::number("peak", "peak"),
+            Column::spread("at_last", "at the most threads"),
+            Column::text("verdict", "verdict").kept(),
+        ]);
+        for row in &self.rows {
+            let peak = row.points.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+            let last = row.points.last().map(|point| report::Spread { low: point.low, median: point.value, high: point.high });
+            table.row([
+                Cell::from(row.name()),
+                Cell::from(row.code.as_str()),
+                Cell::from(peak.map(|point| point.threads)),
+                Cell::from(peak.map(|point| point.value)),
+                Cell::from(last),
+                Cell::from(row.verdict.to_string()),
+            ]);
+        }
+        table
+    }
+
+    /// The numbers of threads that have a column: those that were measured, the last, and some between them.
+    fn columns(&self) -> Vec<u32> {
+        let measured = |threads: u32| self.rows.iter().any(|row| row.at(threads).is_some_and(|point| point.measured));
+        let all = &self.threads;
+        if all.len() <= COLUMNS {
+            return all.clone();
+        }
+        let last = all[all.len() - 1];
+        let mut chosen: Vec<u32> = all.iter().copied().filter(|&threads| threads == 1 || threads == last || measured(threads)).collect();
+        // Then the powers of two from above, those of four first.
+        let powers = |of: u32| all.iter().rev().copied().filter(move |threads| threads.is_power_of_two() && threads.trailing_zeros() % of == 0);
+        for threads in powers(2).chain(powers(1)) {
+            if chosen.len() < COLUMNS && !chosen.contains(&threads) {
+                chosen.push(threads);
+            }
+        }
+        chosen.sort_unstable();
+        chosen.truncate(COLUMNS);
+        chosen
+    }
+
+    fn curve(&self, row: &Row) -> Option<Curve> {
+        let provenance = if row.points.iter().all(|point| point.measured) { Provenance::Measured } else { Provenance::Simulated };
+        let points = row.points.iter().map(|point| curve::Point { cores: point.threads, value: point.value, low: point.low, high: point.high });
+        Curve::new(row.name(), Unit::Speedup, provenance).lock(&row.code).machine(&*self.machine).with_points(points).ok()
+    }
+
+    /// The baseline with its band, and the best three others without.
+    ///
+    /// # Errors
+    ///
+    /// None: all curves have one unit.
+    pub fn plot(&self) -> anyhow::Result<Plot> {
+        const OTHERS: usize = 3;
+        let end = |row: &Row| row.points.last().map_or(0.0, |point| point.value);
+        let mut others: Vec<&Row> = self.rows.iter().skip(1).collect();
+        others.sort_by(|a, b| end(b).total_cmp(&end(a)));
+        let line = |row: &Row| {
+            let mut curve = self.curve(row)?;
+            let points: Vec<_> = curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
+            curve = curve.with_points(points).ok()?;
+            Some(curve)
+        };
+        let mut curves: Vec<Curve> = self.rows.first().and_then(|row| self.curve(row)).into_iter().collect();
+        curves.extend(others.into_iter().take(OTHERS).filter_map(line));
+        let title = format!("{} on {}", self.lock, self.machine);
+        Ok(Plot::new(title, &curves)?.axis("threads"))
+    }
+
+    /// The sentences under the table.
+    fn sentences(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let baseline = &self.rows[0];
+        let last = baseline.points.iter().rev().find(|point| point.measured && point.threads > 1);
+        if let (Some(share), Some(last)) = (self.explained_by_locks, last) {
+            lines.push(format!(
+                "At {} threads, measured, the locks explain {:.0} % of the loss{}.",
+                last.threads,
+                100.0 * share,
+                if share < 0.9 { "; the rest is lost in what the threads share outside of locks" } else { "" }
+            ));
+        }
+        let limit = self.simulated.runs.first().and_then(|run| run.limited_by.as_ref());
+        if let Some(limit) = limit.filter(|limit| **limit != self.lock) {
+            lines.push(format!("At the most threads the program waits most for {}.", text::printable(limit)));
+        }
+        lines
+    }
+
+    /// The answer; with `explain`, what it is made of.
+    ///
+    /// # Errors
+    ///
+    /// As [`Forecast::plot`].
+    pub fn terminal(&self, screen: Screen, explain: bool) -> anyhow::Result<String> {
+        const PLOT_ROWS: usize = 16;
+        let mut shown = screen.fit(&format!(
+            "{}, forecast on {}: throughput relative to one thread.\n\n",
+            text::printable(&self.lock),
+            text::printable(&self.machine)
+        ));
+        shown.push_str(&screen.spell(&self.answer()));
+        shown.push('\n');
+        let mut lines = self.sentences();
+        lines.extend(advice_lines(&self.advice));
+        if explain {
+            lines.push(String::new());
+            lines.push(self.plot()?.terminal(screen, PLOT_ROWS));
+        }
+        for line in lines {
+            shown.push_str(&if line.contains('\n') { line } else { screen.fit(&line) });
+            shown.push('\n');
+        }
+        let notes: Vec<String> = self.notes.iter().map(|note| format!("Note: {}.", text::printable(note))).collect();
+        for line in notes.iter().take(if explain { usize::MAX } else { NOTES }) {
+            shown.push_str(&screen.fit(line));
+            shown.push('\n');
+        }
+        if explain {
+            shown.push_str(&screen.fit(&self.derivation()));
+            shown.push_str(&self.ranges().terminal(screen));
+        } else {
+            let more = notes.len().saturating_sub(NOTES);
+            let more = if more > 0 { format!(" and {more} more reservations") } else { String::new() };
+            shown.push_str(&screen.fit(&format!("--explain shows curves, ranges, what the forecast is made of{more}.\n")));
+        }
+        Ok(shown)
+    }
+
+    /// What the forecast is made of.
+    fn derivation(&self) -> String {
+        let simulated = &self.simulated;
+        format!(
+            "\n{}\nThe program was rebuilt from its profiles and run on the simulated {} ({}) with the locks' own code, {} times at each point and \
+             with every range at both ends. Its ratio from the last measured point is the forecast. A range holds four of five cases, by how \
+             far forecasts of programs that were measured have been off (docs/predictions.md).\n\n",
+            what_if::case::times(&self.parameters),
+            text::printable(&self.machine),
+            text::printable(&self.description),
+            simulated.seeds,
+        )
+    }
+
+    /// Every point with its range.
+    fn ranges(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::number("threads", "threads"),
+            Column::spread("throughput", "throughput"),
+            Column::text("source", "source"),
+        ]);
+        for row in &self.rows {
+            for point in &row.points {
+                let Point { threads, value, low, high, measured, unstable } = *point;
+                let source = if measured { "measured" } else if unstable { "forecast, unstable" } else { "forecast" };
+                let spread = report::Spread::from(curve::Point { cores: threads, value, low, high });
+                table.row([Cell::from(row.name()), Cell::from(threads), Cell::from(spread), Cell::from(source)]);
+            }
+        }
+        table
+    }
+
+    /// The same as a page for a browser.
+    ///
+    /// # Errors
+    ///
+    /// As [`Forecast::plot`].
+    pub fn page(&self) -> anyhow::Result<Page> {
+        let plot = self.plot()?;
+        let mut page = Page::new(plot.title()).table(&self.verdicts());
+        page = page.paragraphs(&self.sentences().join("\n"));
+        page = page.paragraphs(&advice_lines(&self.advice).join("\n"));
+        page = page.heading("Curves").plot(&plot);
+        if let Some(sliders) = &self.sliders {
+            page = page.what_if(sliders);
+        }
+        for note in &self.notes {
+            page = page.warning(&text::printable(note));
+        }
+        Ok(page.heading("Derivation").paragraphs(&self.derivation()).table(&self.ranges()))
+    }
+}
+
+/// So many reservations are shown where no more was asked for.
+const NOTES: usize = 2;
+
+/// A figure of which the seeds disagree is none.
+fn figure(point: Point) -> String {
+    match point.value {
+        _ if point.unstable && !point.measured => "?".into(),
+        value if value < 9.995 => format!("{value:.2}"),
+        value => format!("{value:.1}"),
+    }
+}
+
+/// What to do.
+pub(crate) fn advice_lines(advice: &[Gain]) -> Vec<String> {
+    if advice.is_empty() {
+        return vec!["What to do: nothing that was tried gives a tenth more there.".into()];
+    }
+    let words = ["What to do"].into_iter().chain(std::iter::repeat("Or"));
+    advice.iter().take(ADVICE).zip(words).map(|(gain, word)| format!("{word}: {}", gain.terminal())).collect()
+}

@@ -1,0 +1,176 @@
+//! The profiled program in one piece: its lock in question, what the model and the simulated program take from the profiles, and what
+//! these show by themselves.
+
+use crate::profiled::{self, Group, observed};
+use crate::question::{MeasuredPoint, Void};
+use crate::simulated_program::Blueprint;
+use crate::void;
+use anyhow::Context as _;
+use model::{Observed, Parameters};
+use profile::{LockRow, LockTable, TableHeader};
+use report::text;
+use std::path::{Path, PathBuf};
+use topology::Range;
+
+/// What profiles say of a program and the lock in question.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// What tables call the lock: its name, or the site of several locks that the same calls made.
+    pub(crate) name: String,
+    /// What all locks of that site saw together.
+    pub(crate) row: LockRow,
+    /// The same in the profile of one thread, if there is one.
+    pub(crate) one_thread: Option<LockRow>,
+    /// What the chain takes from it.
+    pub(crate) observed: Observed,
+    pub(crate) parameters: Parameters,
+    /// What the simulated program is made from.
+    pub(crate) blueprint: Blueprint,
+    /// How often the lock was taken, by threads, where there are profiles of several numbers of threads.
+    pub(crate) shown: Vec<MeasuredPoint>,
+    /// Reservations.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A profile's table and how many threads ran, or would have.
+struct Profiled<'a> {
+    table: &'a LockTable,
+    threads: u32,
+}
+
+/// What is known of the program besides its profiles.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Besides {
+    /// Cores that the whole command uses on one thread, with processes that a profile does not see.
+    pub(crate) cores_used: Option<f64>,
+    /// How many times as long the run on the fewest threads took as without recording.
+    pub(crate) stretch: Option<f64>,
+}
+
+/// Threads that ran, waited for a lock, or were ready to run, at a time.
+pub(crate) fn threads_of(header: &TableHeader) -> u32 {
+    let elapsed_ns = header.elapsed_ns.max(1.0);
+    let wanted = header.concurrency + header.queued_ns.unwrap_or(0.0) / elapsed_ns;
+    (wanted.round() as u32).clamp(1, u32::try_from(header.threads.max(1)).unwrap_or(u32::MAX))
+}
+
+/// The tables of the profiles, each with its file.
+pub(crate) fn open(profiles: &[PathBuf]) -> anyhow::Result<Vec<LockTable>> {
+    profiles.iter().map(|path| profiled::open(path)).collect()
+}
+
+impl Subject {
+    /// What these tables say of the lock of `site`, or of the one that costs most time; `file` names them in errors.
+    pub(crate) fn new(
+        tables: &[LockTable],
+        site: Option<&str>,
+        transfer_ns: Range,
+        besides: Besides,
+        file: &Path,
+    ) -> anyhow::Result<Result<Self, Void>> {
+        let mut all: Vec<_> =
+            tables.iter().map(|table| Profiled { table, threads: threads_of(&table.header) }).collect();
+        all.sort_by_key(|profiled| profiled.threads);
+        let one = all.first().filter(|profiled| profiled.threads == 1).map(|profiled| profiled.table);
+        let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?;
+        let header = &main.table.header;
+        let groups = chosen(main.table, site, transfer_ns, file)?;
+        if let Some(void) = all.iter().find_map(|profiled| void::of_table(&profiled.table.header)) {
+            return Ok(Err(void));
+        }
+        let row = groups[0].row.clone();
+        let one_thread = one.and_then(|one| {
+            let groups = Group::all(&profiled::by_cost(one), &one.header);
+            groups.into_iter().map(|group| group.row).find(|other| other.site == row.site)
+        });
+        if let Some(void) = void::of_lock(&row, header) {
+            return Ok(Err(void));
+        }
+        let mut lock = observed(&row, header.ran_together);
+        if let Some(one_thread) = &one_thread {
+            let alone = observed(one_thread, true);
+            (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
+            lock.wait_ns = alone.wait_ns;
+        }
+        let base_header = one.filter(|_| one_thread.is_some()).map_or(header, |one| &one.header);
+        profiled::take_back_queueing(&mut lock, base_header);
+        if let Some(stretch) = besides.stretch {
+            profiled::take_back_recording(&mut lock, stretch);
+        }
+        let parameters = match Parameters::observed(&lock, transfer_ns) {
+            Ok(parameters) => parameters,
+            Err(reason) => return Ok(Err(void::too_little(&row.name, &reason))),
+        };
+        let blueprint =
+            Blueprint::new(&groups, header.ran_together, one_thread.as_ref(), &parameters, transfer_ns)
+                .with_cores_of(one_thread.as_ref().unwrap_or(&row), base_header, besides.cores_used);
+        let blueprint = match &one_thread {
+            Some(_) => blueprint.with_events_of(base_header.events_share),
+            None => blueprint,
+        };
+        let mut notes: Vec<String> = all
+            .iter()
+            .flat_map(|profiled| &profiled.table.header.warnings)
+            .map(|warning| format!("of the profile: {}", text::printable(warning)))
+            .collect();
+        notes.extend(parameters.doubts.iter().chain(&blueprint.doubts).cloned());
+        if one_thread.is_none() {
+            notes.push(
+                "no profile is of one thread: one would give the think time and the critical section without contention, and the \
+                 throughput that all else is relative to"
+                    .into(),
+            );
+        }
+        let name = match groups[0].copies {
+            1 => row.name.clone(),
+            copies => format!("{}, {copies} locks", row.site),
+        };
+        let shown = shown(&all, &row.site);
+        Ok(Ok(Self { name, row, one_thread, observed: lock, parameters, blueprint, shown, notes }))
+    }
+}
+
+/// The program's locks by site, the one in question first.
+fn chosen(
+    table: &LockTable,
+    site: Option<&str>,
+    transfer_ns: Range,
+    file: &Path,
+) -> anyhow::Result<Vec<Group>> {
+    let rows = profiled::by_cost(table);
+    let mut groups = Group::all(&rows, &table.header);
+    let tells = |row: &LockRow| profiled::tells(row, table.header.ran_together, transfer_ns);
+    let place = match site {
+        None => groups.iter().position(|group| tells(&group.row)).unwrap_or(0),
+        Some(_) => {
+            let row = profiled::choose(&rows, site, file, tells)?;
+            let same = |group: &Group| (&group.row.site, group.row.pid) == (&row.site, row.pid);
+            groups.iter().position(same).unwrap_or(0)
+        }
+    };
+    anyhow::ensure!(
+        !groups.is_empty(),
+        "{} holds no lock that was acquired: there is nothing to forecast",
+        file.display()
+    );
+    let hot = groups.remove(place);
+    groups.insert(0, hot);
+    Ok(groups)
+}
+
+/// How often a second the locks of a site were taken in each profile: what several profiles show without a model.
+fn shown(all: &[Profiled<'_>], site: &str) -> Vec<MeasuredPoint> {
+    /// Recording slows a run by a part of this.
+    const RECORDED: f64 = 0.1;
+    let mut points: Vec<MeasuredPoint> = Vec::new();
+    for Profiled { table, threads } in all {
+        let taken = table.rows.iter().filter(|row| row.site == site && !row.merged);
+        let rate = taken.map(|row| row.acquisitions() as f64).sum::<f64>() / table.header.elapsed_ns.max(1.0);
+        if rate > 0.0 && points.iter().all(|point| point.threads != *threads) {
+            let [low, high] = [1.0 - RECORDED, 1.0 + RECORDED].map(|factor| factor * rate);
+            points.push(MeasuredPoint { lock: None, threads: *threads, rate, low, high });
+        }
+    }
+    // One profile alone is relative to nothing.
+    if points.len() > 1 { points } else { Vec::new() }
+}

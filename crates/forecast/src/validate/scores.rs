@@ -1,0 +1,335 @@
+//! How good forecasts are: each program's held against what it did, with the error's distribution learnt from all other programs.
+
+use crate::answer::{Frame, Row};
+use crate::question::MeasuredPoint;
+use crate::simulated_program::{Run, Simulated, SimulatedPoint};
+use crate::uncertainty::{Learning, Widths};
+use crate::verdict::{Kind, outcome};
+use anyhow::{Context as _, ensure};
+use curve::Point;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A program: what the simulated program does, and what the program did.
+#[derive(Debug, Clone, Serialize)]
+pub struct Held {
+    /// Its name.
+    pub program: String,
+    /// Cores of the machine.
+    pub cores: u32,
+    /// The most throughput that its locks allow, relative to one thread.
+    pub most: f64,
+    /// The simulated program.
+    pub simulated: Simulated,
+    /// What was measured, relative to one thread of the baseline.
+    pub measured: Vec<MeasuredPoint>,
+}
+
+/// What the forecast starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum From {
+    /// One thread's profile.
+    OneThread,
+    /// Profiles of one thread and of two, with the throughput of both.
+    TwoThreads,
+}
+
+/// A forecast of one lock, and what came true of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Scored {
+    /// The program.
+    pub program: String,
+    /// The candidate; none for the baseline.
+    pub lock: Option<String>,
+    /// What it belongs to.
+    pub class: &'static str,
+    /// The verdict in words.
+    pub verdict: String,
+    /// What happened, likewise.
+    pub happened: String,
+    /// The probability of a collapse.
+    pub probability: f64,
+    /// Whether it collapsed.
+    pub collapsed: bool,
+    /// Threads, forecast, measured, and whether that is in the range: of each point that was not measured before.
+    pub points: Vec<ScoredPoint>,
+}
+
+/// A point of [`Scored`].
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ScoredPoint {
+    /// Threads.
+    pub threads: u32,
+    /// The forecast with its range.
+    pub forecast: Point,
+    /// What happened.
+    pub measured: Point,
+}
+
+impl ScoredPoint {
+    /// Forecast over measured, less one.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.forecast.value / self.measured.value - 1.0
+    }
+
+    fn is_held(&self) -> bool {
+        (self.forecast.low..=self.forecast.high).contains(&self.measured.value)
+    }
+}
+
+/// Scores of many forecasts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Scores {
+    /// Verdicts.
+    pub verdicts: usize,
+    /// Mean square of the probability of a collapse less what happened, 1 or 0.
+    pub brier: f64,
+    /// The share of verdicts with a probability of at least 70 %.
+    pub decided: f64,
+    /// The share of those that came true.
+    pub right: f64,
+    /// Points.
+    pub points: usize,
+    /// The median of their errors, without sign.
+    pub median_error: f64,
+    /// The share of measurements in the forecast's range, which is made for four in five.
+    pub in_range: f64,
+    /// By tenths of the probability of a collapse: verdicts, their mean probability, and the share that collapsed.
+    pub reliability: Vec<(usize, f64, f64)>,
+}
+
+impl Held {
+    fn frame(&self, widths: Widths) -> Frame {
+        Frame { cores: self.cores, measured_cores: self.cores, most: self.most, widths }
+    }
+
+    fn known(&self, from: From) -> Vec<MeasuredPoint> {
+        let most = if from == From::OneThread { 1 } else { 2 };
+        let is_known = |point: &&MeasuredPoint| point.lock.is_none() && point.threads <= most;
+        self.measured.iter().filter(is_known).cloned().collect()
+    }
+
+    fn at(&self, lock: Option<&str>, threads: u32) -> Option<Point> {
+        let found = |point: &&MeasuredPoint| point.lock.as_deref() == lock && point.threads == threads;
+        let MeasuredPoint { rate, low, high, .. } = self.measured.iter().find(found)?;
+        Some(Point { cores: threads, value: *rate, low: *low, high: *high })
+    }
+
+    /// Adds this program's errors to what widths are learnt from.
+    fn teach(&self, learning: &mut Learning) {
+        for from in [From::OneThread, From::TwoThreads] {
+            for (lock, threads, value, known) in self.frame(Widths::NONE).forecasts(&self.simulated, &self.known(from)) {
+                if let Some(measured) = self.at(lock.as_deref(), threads) {
+                    learning.add(&self.program, &known, (measured.value / value).ln());
+                }
+            }
+        }
+    }
+
+    fn scored(&self, from: From, widths: Widths) -> Vec<Scored> {
+        let (rows, _) = self.frame(widths).rows(&self.simulated, &self.simulated, &self.known(from));
+        rows.iter().filter_map(|row| self.of_row(row)).collect()
+    }
+
+    fn of_row(&self, row: &Row) -> Option<Scored> {
+        let lock = row.lock.as_deref();
+        let measured: Vec<Point> =
+            row.points.iter().filter_map(|point| self.at(lock, point.threads)).collect();
+        let points = row.points.iter().filter(|point| !point.measured && point.threads > 1).filter_map(|point| {
+            let forecast = Point { cores: point.threads, value: point.value, low: point.low, high: point.high };
+            Some(ScoredPoint { threads: point.threads, forecast, measured: self.at(lock, point.threads)? })
+        });
+        let points: Vec<_> = points.collect();
+        // What the measurements have shown already is no forecast.
+        if points.is_empty() || row.verdict.measured || measured.len() < 2 {
+            return None;
+        }
+        let threads: Vec<u32> = measured.iter().map(|point| point.cores).collect();
+        let values: Vec<f64> = measured.iter().map(|point| point.value).collect();
+        let (kind, at) = outcome(&threads, &values);
+        let happened = match kind {
+            Kind::Collapses => format!("collapses at {at}"),
+            Kind::LevelsOff => format!("level from {at}"),
+            _ => "rises".to_owned(),
+        };
+        Some(Scored {
+            program: self.program.clone(),
+            lock: row.lock.clone(),
+            class: class(&row.code),
+            verdict: row.verdict.to_string(),
+            happened,
+            probability: row.verdict.collapses,
+            collapsed: kind == Kind::Collapses,
+            points,
+        })
+    }
+}
+
+fn class(code: &str) -> &'static str {
+    if crate::answer::catalogue_sleeps(code) { "waiters sleep" } else { "waiters spin" }
+}
+
+/// Widths as all of these programs teach them.
+#[must_use]
+pub(crate) fn learn<'a>(all: impl IntoIterator<Item = &'a Held>) -> Widths {
+    let mut learning = Learning::default();
+    all.into_iter().for_each(|held| held.teach(&mut learning));
+    learning.widths()
+}
+
+/// Fewer programs teach no widths of their own: those that are built in are used.
+const ENOUGH: usize = 8;
+
+/// Every program's forecasts, each with widths that are learnt from the others.
+#[must_use]
+pub fn scored(all: &[Held], from: From) -> Vec<Scored> {
+    let of_program = |place: usize| {
+        let others = || all.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, held)| held);
+        let widths = if all.len() < ENOUGH { crate::uncertainty::LEARNT } else { learn(others()) };
+        all[place].scored(from, widths)
+    };
+    (0..all.len()).flat_map(of_program).collect()
+}
+
+/// Adds up what came true.
+#[must_use]
+pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
+    let all: Vec<&Scored> = all.into_iter().collect();
+    let happened = |one: &Scored| f64::from(u8::from(one.collapsed));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let square = |one: &&Scored| (one.probability - happened(one)).powi(2);
+    let decided = |one: &&&Scored| one.probability.max(1.0 - one.probability) >= crate::verdict::DECIDED;
+    let right: Vec<f64> = all
+        .iter()
+        .filter(decided)
+        .map(|one| f64::from(u8::from((one.probability > 0.5) == one.collapsed)))
+        .collect();
+    let points: Vec<&ScoredPoint> = all.iter().flat_map(|one| &one.points).collect();
+    let mut errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let reliability = (0..10).map(|tenth| {
+        let of_tenth = |one: &&&Scored| ((10.0 * one.probability) as usize).min(9) == tenth;
+        let of_tenth: Vec<&&Scored> = all.iter().filter(of_tenth).collect();
+        let said: Vec<f64> = of_tenth.iter().map(|one| one.probability).collect();
+        let came: Vec<f64> = of_tenth.iter().map(|one| happened(one)).collect();
+        (of_tenth.len(), mean(&said), mean(&came))
+    });
+    Scores {
+        verdicts: all.len(),
+        brier: mean(&all.iter().map(square).collect::<Vec<_>>()),
+        decided: right.len() as f64 / all.len().max(1) as f64,
+        right: mean(&right),
+        points: points.len(),
+        median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        in_range: points.iter().filter(|point| point.is_held()).count() as f64 / points.len().max(1) as f64,
+        reliability: reliability.collect(),
+    }
+}
+
+/// A row of a file of measured programs: one lock at one number of threads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct CaseRow {
+    program: String,
+    cores: u32,
+    most: f64,
+    /// Empty for the baseline.
+    lock: String,
+    code: String,
+    threads: u32,
+    simulated: f64,
+    simulated_low: f64,
+    simulated_high: f64,
+    pessimistic: f64,
+    optimistic: f64,
+    measured: Option<f64>,
+    measured_low: Option<f64>,
+    measured_high: Option<f64>,
+}
+
+/// Reads what [`write_cases`] wrote, and what else has its columns.
+///
+/// # Errors
+///
+/// Text that is no such table, with the line.
+pub fn read_cases(file: &Path) -> anyhow::Result<Vec<Held>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse_cases(&text).with_context(|| file.display().to_string())
+}
+
+pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
+    let mut all: Vec<Held> = Vec::new();
+    for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+        let row: CaseRow = row?;
+        let known = [row.simulated, row.simulated_low, row.simulated_high, row.pessimistic, row.optimistic];
+        let figures = known.into_iter().chain(row.measured).chain(row.measured_low).chain(row.measured_high);
+        for figure in figures {
+            ensure!(figure.is_finite() && figure > 0.0, "{figure} of {} is no throughput", row.program);
+        }
+        let place = all.iter().position(|held| held.program == row.program).unwrap_or_else(|| {
+            let simulated =
+                Simulated { locks: Vec::new(), runs: Vec::new(), seed: 0, seeds: 1, doubts: Vec::new() };
+            let (program, cores, most) = (row.program.clone(), row.cores, row.most);
+            all.push(Held { program, cores, most, simulated, measured: Vec::new() });
+            all.len() - 1
+        });
+        let held = &mut all[place];
+        let name = (!row.lock.is_empty()).then(|| row.lock.clone());
+        let runs = &mut held.simulated.runs;
+        let at = runs.iter().position(|run| run.name == name).unwrap_or_else(|| {
+            let (name, lock) = (name.clone(), row.code.clone());
+            runs.push(Run { name, lock, points: Vec::new(), limited_by: None, waiting: Vec::new() });
+            runs.len() - 1
+        });
+        runs[at].points.push(SimulatedPoint {
+            threads: row.threads,
+            value: row.simulated,
+            low: row.simulated_low,
+            high: row.simulated_high,
+            ends: [row.pessimistic, row.optimistic],
+        });
+        if let Some(rate) = row.measured {
+            let (low, high) = (row.measured_low.unwrap_or(rate), row.measured_high.unwrap_or(rate));
+            held.measured.push(MeasuredPoint { lock: name, threads: row.threads, rate, low, high });
+        }
+    }
+    Ok(all)
+}
+
+/// The programs as a table that is read back without running or simulating anything.
+///
+/// # Errors
+///
+/// None that a string in memory has.
+pub fn write_cases(all: &[Held]) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for held in all {
+        for run in &held.simulated.runs {
+            for point in &run.points {
+                let measured = held.at(run.name.as_deref(), point.threads);
+                writer.serialize(CaseRow {
+                    program: held.program.clone(),
+                    cores: held.cores,
+                    most: held.most,
+                    lock: run.name.clone().unwrap_or_default(),
+                    code: run.lock.clone(),
+                    threads: point.threads,
+                    simulated: point.value,
+                    simulated_low: point.low,
+                    simulated_high: point.high,
+                    pessimistic: point.ends[0],
+                    optimistic: point.ends[1],
+                    measured: measured.map(|point| point.value),
+                    measured_low: measured.map(|point| point.low),
+                    measured_high: measured.map(|point| point.high),
+                })?;
+            }
+        }
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+/// Programs that were measured, with what the simulated program said of them from a profile of one thread.
+pub const MEASURED: &str = include_str!("../../data/measured-programs.csv");
+

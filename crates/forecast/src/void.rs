@@ -1,0 +1,82 @@
+//! Profiles that no forecast is made from: what they hold is not what the program does.
+
+use crate::question::Void;
+use profile::{LockRow, TableHeader};
+use report::text;
+
+/// A machine whose hypervisor takes more of its cores' time was too busy.
+const STOLEN: f64 = 0.2;
+/// Threads with a core each that are kept from it for more of their time were on a machine that was too busy.
+const QUEUED: f64 = 0.3;
+/// Waits that are no recorded locks' are what the program does, where they take more of the threads' time, and locks less than that.
+const ELSEWHERE: [f64; 2] = [0.5, 0.05];
+/// Fewer acquisitions show no distribution of anything.
+const LEAST_ACQUISITIONS: u64 = 100;
+
+fn void(reason: String, remedy: &str) -> Void {
+    Void { reason, remedy: remedy.to_owned() }
+}
+
+/// Why nothing is forecast from this profile, if that is so.
+pub(crate) fn of_table(header: &TableHeader) -> Option<Void> {
+    let cores_ns = header.elapsed_ns * header.cores.max(1) as f64;
+    if header.stolen_ns > STOLEN * cores_ns {
+        return Some(void(
+            format!("the machine was too busy: its hypervisor took {:.0} % of the cores' time", 100.0 * header.stolen_ns / cores_ns),
+            "Profile again when the machine is quiet, or on another machine",
+        ));
+    }
+    if !header.ran_together {
+        return Some(void(
+            format!(
+                "{} threads hardly ran together: {:.2} of them ran or waited for a lock at a time",
+                header.threads, header.concurrency
+            ),
+            "Profile on an otherwise idle machine, with no more threads than cores, and for as long as the threads are at work",
+        ));
+    }
+    if header.cores == 1 && header.threads > 1 && header.concurrency > 1.2 {
+        return Some(void(
+            format!("{} threads shared one core, on which no two ran at a time", header.threads),
+            "Profile on two cores or more, or on one thread",
+        ));
+    }
+    let queued_ns = header.queued_ns.unwrap_or(0.0);
+    let ready_ns = header.cpu_ns + queued_ns;
+    let had_cores = header.concurrency + queued_ns / header.elapsed_ns.max(1.0) <= header.cores as f64 + 0.5;
+    if had_cores && ready_ns > 0.0 && queued_ns > QUEUED * ready_ns {
+        return Some(void(
+            format!("the machine was too busy: its threads waited for a core for {:.0} % of the time in which they could have run", 100.0 * queued_ns / ready_ns),
+            "Profile again on an otherwise idle machine",
+        ));
+    }
+    None
+}
+
+/// The same of the lock in question.
+pub(crate) fn of_lock(row: &LockRow, header: &TableHeader) -> Option<Void> {
+    if row.acquisitions() < LEAST_ACQUISITIONS {
+        return Some(too_little(&row.name, &format!("it was acquired {} times", row.acquisitions())));
+    }
+    let threads_ns = header.threads_ns();
+    let missed_ns = header.blocked.map_or(0.0, |blocked| blocked.missed_ns());
+    let [elsewhere, locks] = ELSEWHERE;
+    if missed_ns > elsewhere * threads_ns && row.waited_ns() + row.held_ns() < locks * threads_ns {
+        return Some(void(
+            format!(
+                "its threads waited for {:.0} % of their time in what is no recorded lock",
+                100.0 * missed_ns / threads_ns
+            ),
+            "See in `contend report` what they were blocked in; a forecast of the locks would say nothing of this program",
+        ));
+    }
+    None
+}
+
+/// A lock of which too little was seen.
+pub(crate) fn too_little(name: &str, reason: &str) -> Void {
+    void(
+        format!("{} was seen too little: {}", text::printable(name), text::printable(reason)),
+        "Profile longer, while the program is at work, or name another lock by --site",
+    )
+}

@@ -106,8 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     say("\n4. Predict the same from the two profiles alone, to see how far a prediction can be believed.");
     let cores = format!("1..{}", threads.max(2));
-    let predict =
-        question([&one, &two], &machine, [&machine, OsStr::new(&cores), OsStr::new(&args.lock)]);
+    let predict = question([&one, &two], &machine, [&machine, OsStr::new(&cores), OsStr::new(&args.lock)]);
     let predicted = contend.predict(&predict)?;
 
     say(&format!(

@@ -7,11 +7,11 @@ use crate::{machines, reproduce};
 use anyhow::Context as _;
 use forecast::chain::ByChain;
 use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
-use session::ensure_usage;
 use launch::GLIBC;
-use session::output_file::OutputFile;
 use model::Variant;
 use report::{Page, Plot, Screen};
+use session::ensure_usage;
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
@@ -161,9 +161,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(void) => return refuse(&void, args.json, screen),
     };
     if let Some(file) = args.svg {
-        std::fs::write(&file, shown.plot.svg()).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(&file, shown.plot.svg())
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    if args.json { print_json(&shown.json)? } else { print(&shown.text)? }
+    if args.json {
+        print_json(&shown.json)?
+    } else {
+        print(&shown.text)?
+    }
     if let Some(file) = page {
         file.write(shown.page.made_by(&own_command_line()).html())?;
     }
@@ -239,7 +244,8 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
 
 /// The points of measured curves; the baseline's are those under the C library's own locks.
 fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
-    let points = series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
+    let points =
+        series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
     let point = |(curve, point): (&curve::Curve, &curve::Point)| MeasuredPoint {
         lock: (curve.lock != GLIBC).then(|| curve.lock.clone()),
         threads: point.cores,

@@ -7,15 +7,15 @@ use crate::machines;
 use crate::output::{own_command_line, print, print_json, write_page};
 use crate::progress::BARS;
 use anyhow::Context as _;
-use forecast::validate::{
-    Evidence, Held, Program, Setting, Summary, Throughput, Validated, check_folders, page, read_cases, read_list,
-    simulated_programs, validate, write_cases,
-};
 use compare::statistics::Better;
-use session::ensure_usage;
-use session::output_file::OutputFile;
+use forecast::validate::{
+    Evidence, Held, Program, Setting, Summary, Throughput, Validated, check_folders, page, read_cases,
+    read_list, simulated_programs, validate, write_cases,
+};
 use regex::Regex;
 use report::{Screen, text};
+use session::ensure_usage;
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -120,10 +120,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(OutputFile::at).transpose()?;
     let cases = args.cases.as_deref().map(OutputFile::at).transpose()?;
     let (held, preface) = if let Some(file) = &args.rescore {
-        (read_cases(file)?, format!("Nothing was run: {} holds what was simulated and measured before.", file.display()))
+        (
+            read_cases(file)?,
+            format!("Nothing was run: {} holds what was simulated and measured before.", file.display()),
+        )
     } else if let Some(count) = args.simulated {
         let held = simulated_programs(count, args.seed, &BARS)?;
-        (held, "The programs are random ones, simulated on the carried machines; so are the measurements.".to_owned())
+        (
+            held,
+            "The programs are random ones, simulated on the carried machines; so are the measurements."
+                .to_owned(),
+        )
     } else {
         let all = measured(args)?;
         for one in all.iter().filter(|one| !args.json && one.failed.is_some()) {
@@ -191,10 +198,12 @@ fn measured(args: &Args) -> anyhow::Result<Vec<Validated>> {
 
 /// How the programs were measured.
 fn preface(all: &[Validated]) -> String {
-    let machine = all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
+    let machine =
+        all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
     let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
     let failed: Vec<_> = all.iter().filter(|one| one.failed.is_some()).map(|one| &*one.program).collect();
-    let not = if failed.is_empty() { String::new() } else { format!(" Not validated: {}.", failed.join(", ")) };
+    let not =
+        if failed.is_empty() { String::new() } else { format!(" Not validated: {}.", failed.join(", ")) };
     format!(
         "Each program was profiled on one thread, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
         text::printable(machine)

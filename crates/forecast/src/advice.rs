@@ -6,13 +6,13 @@
 
 use crate::alternatives;
 use crate::simulated_program::{Blueprint, Stage};
-use session::ensure_usage;
-use session::names::types_of;
-use session::usage::UsageError;
 use locks::catalogue::{LOCKS, Lock};
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
+use session::ensure_usage;
+use session::names::types_of;
+use session::usage::UsageError;
 use std::collections::BTreeMap;
 use topology::Range;
 use what_if::case::spread;

@@ -32,8 +32,11 @@ impl Anchor {
         one: f64,
         cores: u32,
     ) -> Self {
-        let mut points: Vec<MeasuredPoint> =
-            measured.iter().filter(|point| point.lock.as_deref() == lock && point.rate > 0.0).cloned().collect();
+        let mut points: Vec<MeasuredPoint> = measured
+            .iter()
+            .filter(|point| point.lock.as_deref() == lock && point.rate > 0.0)
+            .cloned()
+            .collect();
         points.sort_by_key(|point| point.threads);
         for point in &mut points {
             for rate in [&mut point.rate, &mut point.low, &mut point.high] {
@@ -57,7 +60,9 @@ impl Anchor {
         let fewest = own.min_by_key(|point| point.threads);
         fewest.map_or(1.0, |point| match point.threads {
             1 => point.rate,
-            threads => point.rate / baseline.at(threads).map_or(1.0, |point| point.value.max(f64::MIN_POSITIVE)),
+            threads => {
+                point.rate / baseline.at(threads).map_or(1.0, |point| point.value.max(f64::MIN_POSITIVE))
+            }
         })
     }
 
@@ -86,7 +91,9 @@ impl Anchor {
         let known = if alike.is_empty() { others } else { alike };
         let Some(&(last, ratio)) = known.last() else { return 1.0 };
         if threads <= last {
-            let Some(place) = known.iter().position(|&(measured, _)| measured >= threads) else { return ratio };
+            let Some(place) = known.iter().position(|&(measured, _)| measured >= threads) else {
+                return ratio;
+            };
             let above = known[place];
             let below = if place > 0 { known[place - 1] } else { (1, 1.0) };
             return between(below, above, threads);
@@ -112,8 +119,7 @@ impl Anchor {
         let &(threads, ratio) = self.ratios.last()?;
         let most = f64::from(threads.min(cores));
         let measured = ratio * self.simulated;
-        (most - measured > LOST * most)
-            .then(|| ((most - self.simulated) / (most - measured)).clamp(0.0, 1.0))
+        (most - measured > LOST * most).then(|| ((most - self.simulated) / (most - measured)).clamp(0.0, 1.0))
     }
 }
 
@@ -147,7 +153,13 @@ mod tests {
     }
 
     fn measured(values: &[(u32, f64)]) -> Vec<MeasuredPoint> {
-        let point = |&(threads, rate): &(u32, f64)| MeasuredPoint { lock: None, threads, rate, low: rate, high: rate };
+        let point = |&(threads, rate): &(u32, f64)| MeasuredPoint {
+            lock: None,
+            threads,
+            rate,
+            low: rate,
+            high: rate,
+        };
         values.iter().map(point).collect()
     }
 

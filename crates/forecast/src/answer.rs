@@ -8,9 +8,9 @@ use crate::subject::{self, Besides, Subject};
 use crate::uncertainty::{Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
 use crate::{advice, family_of};
-use session::progress::{Progress, Unwatched};
 use model::Family;
 use serde::Serialize;
+use session::progress::{Progress, Unwatched};
 use std::path::PathBuf;
 use topology::{MachineFile, carried};
 use what_if::{Case, Change, Gain, Sliders};
@@ -140,8 +140,9 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         None => changes(&rows, &question.candidates, &subject),
     };
     let advice = adviser.worth(&changes)?;
-    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question))
-        .on_forecast(rows[0].points.iter().map(|point| (point.threads, [point.value, point.low, point.high])));
+    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question)).on_forecast(
+        rows[0].points.iter().map(|point| (point.threads, [point.value, point.low, point.high])),
+    );
     Ok(Ok(Forecast {
         profiles: question.profiles.clone(),
         lock: subject.name.clone(),
@@ -208,7 +209,8 @@ fn where_measured(
     machine: &MachineFile,
     simulated: &Simulated,
 ) -> anyhow::Result<Simulated> {
-    let threads: Vec<u32> = measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
+    let threads: Vec<u32> =
+        measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
     if threads.is_empty() || question.profiled_on == *machine {
         return Ok(simulated.clone());
     }
@@ -313,7 +315,11 @@ impl Frame {
             if one.point.measured {
                 return one.point;
             }
-            Point { low: quantile(0.1).min(one.point.value), high: quantile(0.9).max(one.point.value), ..one.point }
+            Point {
+                low: quantile(0.1).min(one.point.value),
+                high: quantile(0.9).max(one.point.value),
+                ..one.point
+            }
         });
         Row { lock: run.name.clone(), code: run.lock.clone(), points: points.collect(), verdict }
     }
@@ -411,8 +417,12 @@ pub(crate) fn catalogue_sleeps(lock: &str) -> bool {
 /// What to say of figures whose seeds disagree.
 fn unstable(simulated: &Simulated) -> Option<String> {
     let runs = simulated.runs.iter().filter_map(|run| {
-        let threads: Vec<String> =
-            run.points.iter().filter(|point| point.is_unstable()).map(|point| point.threads.to_string()).collect();
+        let threads: Vec<String> = run
+            .points
+            .iter()
+            .filter(|point| point.is_unstable())
+            .map(|point| point.threads.to_string())
+            .collect();
         let name = run.name.as_deref().unwrap_or("baseline");
         (!threads.is_empty()).then(|| format!("{name} at {}", threads.join(", ")))
     });

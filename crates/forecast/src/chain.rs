@@ -52,11 +52,16 @@ impl ByChain {
         };
         let transfer_ns = target.profiled_transfer_ns;
         let besides = Besides { cores_used: None, stretch: question.stretch };
-        let subject =
-            match Subject::new(&tables, question.site.as_deref(), transfer_ns, besides, &question.profiles[0])? {
-                Ok(subject) => subject,
-                Err(void) => return Ok(Err(void)),
-            };
+        let subject = match Subject::new(
+            &tables,
+            question.site.as_deref(),
+            transfer_ns,
+            besides,
+            &question.profiles[0],
+        )? {
+            Ok(subject) => subject,
+            Err(void) => return Ok(Err(void)),
+        };
         let mut lock = predict_lock(&subject.observed, &question.candidates, &target)?;
         for curve in measured.iter().flat_map(|series| &series.curves) {
             let measured = MeasuredCurve::new(curve, &lock, &target)?;
@@ -85,7 +90,11 @@ impl ByChain {
             None => changes(&lock, question),
         };
         let sliders = lock.parameters.useless.is_none().then(|| {
-            Sliders::new(case.clone(), question.machine.topology.cores(), crate::answer::replacements(question))
+            Sliders::new(
+                case.clone(),
+                question.machine.topology.cores(),
+                crate::answer::replacements(question),
+            )
         });
         Ok(Ok(Self {
             machine: question.machine.clone(),
@@ -124,8 +133,7 @@ impl ByChain {
         let useful = self.lock.parameters.useless.is_none();
         let chain = self.lock.predictions.iter().filter(|_| useful).map(|one| &one.prediction.curve);
         let curves = chain.chain(self.lock.measured.iter().map(|measured| &measured.curve));
-        let title =
-            format!("{} on {}, by the Markov chain", self.lock.observed.name, self.machine.name);
+        let title = format!("{} on {}, by the Markov chain", self.lock.observed.name, self.machine.name);
         Ok(Plot::new(title, curves)?)
     }
 
@@ -194,7 +202,8 @@ fn changes(lock: &LockPrediction, question: &Question) -> Vec<Change> {
     let best: Vec<_> = ends.iter().filter_map(of_name).take(BEST).collect();
     let own = lock.predictions.first().map(|one| &one.prediction);
     let peak = own.and_then(|own| own.collapse_cores.map(|_| own.peak_cores));
-    let reads = lock.observed.reads.map_or(0.0, |reads| reads as f64 / lock.observed.acquisitions.max(1) as f64);
+    let reads =
+        lock.observed.reads.map_or(0.0, |reads| reads as f64 / lock.observed.acquisitions.max(1) as f64);
     candidates(&best, peak, reads > 0.5)
 }
 
@@ -202,6 +211,15 @@ fn changes(lock: &LockPrediction, question: &Question) -> Vec<Change> {
 impl ByChain {
     /// The answer for one lock, without a profile.
     pub(crate) fn of(lock: LockPrediction, machine: MachineFile, target: Target) -> Self {
-        Self { machine, target, lock, others: vec![], together: None, advice: vec![], notes: vec![], sliders: None }
+        Self {
+            machine,
+            target,
+            lock,
+            others: vec![],
+            together: None,
+            advice: vec![],
+            notes: vec![],
+            sliders: None,
+        }
     }
 }

@@ -39,8 +39,8 @@ pub use what_if::{Alternative, Change, Conflicts};
 
 use anyhow::Context as _;
 use curve::Series;
-use session::names;
 use model::{Family, Variant, family_named, predict};
+use session::names;
 use std::path::Path;
 use topology::Range;
 use topology::machine_file::Costs;

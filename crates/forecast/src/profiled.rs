@@ -1,10 +1,10 @@
 //! What the model needs of a profile's rows.
 
 use anyhow::Context as _;
-use session::{ensure_usage, names};
 use model::{Family, Mean, Observed, Parameters};
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
+use session::{ensure_usage, names};
 use std::path::Path;
 use topology::Range;
 

@@ -3,8 +3,8 @@
 
 use crate::answer::{Forecast, Point, Row};
 use curve::{Curve, Provenance, Unit};
-use std::fmt::Write as _;
 use report::{Cell, Column, Page, Plot, Screen, Table, text};
+use std::fmt::Write as _;
 use what_if::Gain;
 
 /// Numbers of threads that the answer has columns for, and how wide each is.
@@ -32,7 +32,8 @@ impl Forecast {
     pub fn answer(&self) -> String {
         let threads = self.columns();
         let name = |row: &Row| text::printable(row.name());
-        let widest = self.rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).max("threads".len());
+        let widest =
+            self.rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).max("threads".len());
         let heads: Vec<String> = threads.iter().map(u32::to_string).collect();
         let mut shown = format!("{:widest$}", "threads");
         for head in &heads {
@@ -62,7 +63,11 @@ impl Forecast {
         ]);
         for row in &self.rows {
             let peak = row.points.iter().max_by(|a, b| a.value.total_cmp(&b.value));
-            let last = row.points.last().map(|point| report::Spread { low: point.low, median: point.value, high: point.high });
+            let last = row.points.last().map(|point| report::Spread {
+                low: point.low,
+                median: point.value,
+                high: point.high,
+            });
             table.row([
                 Cell::from(row.name()),
                 Cell::from(row.code.as_str()),
@@ -77,15 +82,25 @@ impl Forecast {
 
     /// The numbers of threads that have a column: those that were measured, the last, and some between them.
     fn columns(&self) -> Vec<u32> {
-        let measured = |threads: u32| self.rows.iter().any(|row| row.at(threads).is_some_and(|point| point.measured));
+        let measured =
+            |threads: u32| self.rows.iter().any(|row| row.at(threads).is_some_and(|point| point.measured));
         let all = &self.threads;
         if all.len() <= COLUMNS {
             return all.clone();
         }
         let last = all[all.len() - 1];
-        let mut chosen: Vec<u32> = all.iter().copied().filter(|&threads| threads == 1 || threads == last || measured(threads)).collect();
+        let mut chosen: Vec<u32> = all
+            .iter()
+            .copied()
+            .filter(|&threads| threads == 1 || threads == last || measured(threads))
+            .collect();
         // Then the powers of two from above, those of four first.
-        let powers = |of: u32| all.iter().rev().copied().filter(move |threads| threads.is_power_of_two() && threads.trailing_zeros() % of == 0);
+        let powers = |of: u32| {
+            all.iter()
+                .rev()
+                .copied()
+                .filter(move |threads| threads.is_power_of_two() && threads.trailing_zeros() % of == 0)
+        };
         for threads in powers(2).chain(powers(1)) {
             if chosen.len() < COLUMNS && !chosen.contains(&threads) {
                 chosen.push(threads);
@@ -97,9 +112,22 @@ impl Forecast {
     }
 
     fn curve(&self, row: &Row) -> Option<Curve> {
-        let provenance = if row.points.iter().all(|point| point.measured) { Provenance::Measured } else { Provenance::Simulated };
-        let points = row.points.iter().map(|point| curve::Point { cores: point.threads, value: point.value, low: point.low, high: point.high });
-        Curve::new(row.name(), Unit::Speedup, provenance).lock(&row.code).machine(&*self.machine).with_points(points).ok()
+        let provenance = if row.points.iter().all(|point| point.measured) {
+            Provenance::Measured
+        } else {
+            Provenance::Simulated
+        };
+        let points = row.points.iter().map(|point| curve::Point {
+            cores: point.threads,
+            value: point.value,
+            low: point.low,
+            high: point.high,
+        });
+        Curve::new(row.name(), Unit::Speedup, provenance)
+            .lock(&row.code)
+            .machine(&*self.machine)
+            .with_points(points)
+            .ok()
     }
 
     /// The baseline with its band, and the best three others without.
@@ -114,7 +142,8 @@ impl Forecast {
         others.sort_by(|a, b| end(b).total_cmp(&end(a)));
         let line = |row: &Row| {
             let mut curve = self.curve(row)?;
-            let points: Vec<_> = curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
+            let points: Vec<_> =
+                curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
             curve = curve.with_points(points).ok()?;
             Some(curve)
         };
@@ -134,7 +163,11 @@ impl Forecast {
                 "At {} threads, measured, the locks explain {:.0} % of the loss{}.",
                 last.threads,
                 100.0 * share,
-                if share < 0.9 { "; the rest is lost in what the threads share outside of locks" } else { "" }
+                if share < 0.9 {
+                    "; the rest is lost in what the threads share outside of locks"
+                } else {
+                    ""
+                }
             ));
         }
         let limit = self.simulated.runs.first().and_then(|run| run.limited_by.as_ref());
@@ -168,7 +201,8 @@ impl Forecast {
             shown.push_str(&if line.contains('\n') { line } else { screen.fit(&line) });
             shown.push('\n');
         }
-        let notes: Vec<String> = self.notes.iter().map(|note| format!("Note: {}.", text::printable(note))).collect();
+        let notes: Vec<String> =
+            self.notes.iter().map(|note| format!("Note: {}.", text::printable(note))).collect();
         for line in notes.iter().take(if explain { usize::MAX } else { NOTES }) {
             shown.push_str(&screen.fit(line));
             shown.push('\n');
@@ -179,7 +213,10 @@ impl Forecast {
         } else {
             let more = notes.len().saturating_sub(NOTES);
             let more = if more > 0 { format!(" and {more} more reservations") } else { String::new() };
-            shown.push_str(&screen.fit(&format!("--explain shows curves, ranges, what the forecast is made of{more}.\n")));
+            shown.push_str(
+                &screen
+                    .fit(&format!("--explain shows curves, ranges, what the forecast is made of{more}.\n")),
+            );
         }
         Ok(shown)
     }
@@ -209,9 +246,20 @@ impl Forecast {
         for row in &self.rows {
             for point in &row.points {
                 let Point { threads, value, low, high, measured, unstable } = *point;
-                let source = if measured { "measured" } else if unstable { "forecast, unstable" } else { "forecast" };
+                let source = if measured {
+                    "measured"
+                } else if unstable {
+                    "forecast, unstable"
+                } else {
+                    "forecast"
+                };
                 let spread = report::Spread::from(curve::Point { cores: threads, value, low, high });
-                table.row([Cell::from(row.name()), Cell::from(threads), Cell::from(spread), Cell::from(source)]);
+                table.row([
+                    Cell::from(row.name()),
+                    Cell::from(threads),
+                    Cell::from(spread),
+                    Cell::from(source),
+                ]);
             }
         }
         table

@@ -224,7 +224,8 @@ impl Later<'_> {
         let as_it_is = Foretold::of(predicted, None)?;
         let ((peak_cores, peak), (cores, last)) = (as_it_is.peak()?, as_it_is.last()?);
         let instead = Foretold::of(predicted, Some(lock))?.last()?.1;
-        let measured = as_it_is.points.iter().rev().find(|point| point["measured"] == true && point["threads"] != 1);
+        let measured =
+            as_it_is.points.iter().rev().find(|point| point["measured"] == true && point["threads"] != 1);
         let here = match measured.and_then(threads_and_value) {
             Some((threads, speedup)) if speedup >= NOT_SLOWED * threads as f64 => {
                 format!(

@@ -138,7 +138,8 @@ fn quantile(share: f64) -> f64 {
 fn normal(x: f64) -> f64 {
     const B: [f64; 5] = [0.319_381_53, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-    let tail = B.iter().rev().fold(0.0, |sum, b| (sum + b) * t) * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let tail = B.iter().rev().fold(0.0, |sum, b| (sum + b) * t) * (-0.5 * x * x).exp()
+        / (2.0 * std::f64::consts::PI).sqrt();
     if x > 0.0 { 1.0 - tail } else { tail }
 }
 
@@ -157,11 +158,15 @@ mod tests {
 
     #[test]
     fn a_measurement_narrows_and_shared_cores_widen() {
-        let alone = Known { oversubscribed: false, sleeps: true, simulated: 0.1, anchored: false, doublings: 1.0 };
+        let alone =
+            Known { oversubscribed: false, sleeps: true, simulated: 0.1, anchored: false, doublings: 1.0 };
         let sigma = |known| LEARNT.sigma(&known);
         assert!(sigma(Known { anchored: true, ..alone }) < sigma(alone));
         assert!(sigma(Known { oversubscribed: true, ..alone }) > sigma(alone));
-        assert!(sigma(Known { oversubscribed: true, sleeps: false, ..alone }) > sigma(Known { oversubscribed: true, ..alone }));
+        assert!(
+            sigma(Known { oversubscribed: true, sleeps: false, ..alone })
+                > sigma(Known { oversubscribed: true, ..alone })
+        );
         assert!(sigma(Known { doublings: 6.0, ..alone }) > sigma(alone));
     }
 }

@@ -22,7 +22,10 @@ pub(crate) fn of_table(header: &TableHeader) -> Option<Void> {
     let cores_ns = header.elapsed_ns * header.cores.max(1) as f64;
     if header.stolen_ns > STOLEN * cores_ns {
         return Some(void(
-            format!("the machine was too busy: its hypervisor took {:.0} % of the cores' time", 100.0 * header.stolen_ns / cores_ns),
+            format!(
+                "the machine was too busy: its hypervisor took {:.0} % of the cores' time",
+                100.0 * header.stolen_ns / cores_ns
+            ),
             "Profile again when the machine is quiet, or on another machine",
         ));
     }
@@ -46,7 +49,10 @@ pub(crate) fn of_table(header: &TableHeader) -> Option<Void> {
     let had_cores = header.concurrency + queued_ns / header.elapsed_ns.max(1.0) <= header.cores as f64 + 0.5;
     if had_cores && ready_ns > 0.0 && queued_ns > QUEUED * ready_ns {
         return Some(void(
-            format!("the machine was too busy: its threads waited for a core for {:.0} % of the time in which they could have run", 100.0 * queued_ns / ready_ns),
+            format!(
+                "the machine was too busy: its threads waited for a core for {:.0} % of the time in which they could have run",
+                100.0 * queued_ns / ready_ns
+            ),
             "Profile again on an otherwise idle machine",
         ));
     }

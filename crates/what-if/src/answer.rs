@@ -5,9 +5,9 @@
 
 use crate::case::Case;
 use crate::change::{self, Alternative, Change};
-use curve::{Curve, Point};
 use curve::axis::{CoresAxis, value_ticks};
 use curve::text::{prefixed, short};
+use curve::{Curve, Point};
 use model::{ModelError, Prediction, Verdict, predict};
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,8 @@ impl Sliders {
     /// The curves that are shown for these, the first of which is the baseline's: on the forecast's, if there is one.
     fn on_the_forecast(&self, predictions: Vec<Prediction>, cores: u32) -> Vec<Prediction> {
         let points: Vec<_> = self.forecast.iter().filter(|(on, _)| *on <= cores).collect();
-        let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1) else {
+        let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1)
+        else {
             return predictions;
         };
         let on_it = |one: Prediction| {
@@ -96,7 +97,9 @@ impl Sliders {
                 let ratio = one.curve.at(on)?.value / baseline.at(on)?.value;
                 Some(Point { cores: on, value: ratio * value, low: ratio * low, high: ratio * high })
             };
-            let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else { return one };
+            let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else {
+                return one;
+            };
             let Some(peak) = curve.peak() else { return one };
             let likely = [curve.clone(), curve.clone(), curve.clone()];
             Prediction {

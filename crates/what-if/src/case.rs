@@ -52,7 +52,9 @@ impl Gain {
         let shown = |Range { low, likely, high }: Range| {
             format!("{} times ({} to {})", short(likely), short(low), short(high))
         };
-        let gain = self.times.map_or("a gain that is not known".to_owned(), |times| format!("{} the work", shown(times)));
+        let gain = self
+            .times
+            .map_or("a gain that is not known".to_owned(), |times| format!("{} the work", shown(times)));
         let how = self.how.as_ref().map_or(String::new(), |how| format!(" {how}"));
         format!("{}: {gain} at {} threads.{how}", self.instruction, self.threads)
     }

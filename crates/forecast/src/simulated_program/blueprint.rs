@@ -238,8 +238,10 @@ impl Blueprint {
              make system calls, after which a section takes the lock"
         )];
         if waits.is_some() {
-            doubts
-                .push("a section that waits on a condition takes the lock, which the simulated program leaves out".into());
+            doubts.push(
+                "a section that waits on a condition takes the lock, which the simulated program leaves out"
+                    .into(),
+            );
         }
         doubts
     }

@@ -6,12 +6,12 @@ use super::{Plan, UNSTABLE};
 use crate::{Alternative, Conflicts};
 use curve::Point;
 use launch::support;
-use session::progress::{Progress, Work};
 use locks::catalogue;
 use model::End;
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use serde::Serialize;
+use session::progress::{Progress, Work};
 
 /// Throughput at a number of threads, relative to one thread of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -125,9 +125,8 @@ pub fn run(
     let runs = variants.into_iter().enumerate().map(|(number, variant)| {
         let points =
             plan.threads.iter().map(|&threads| point(&jobs, number, threads, bases, plan.ends)).collect();
-        let waiting = found(&jobs, number, last, End::Likely)
-            .next()
-            .map_or_else(Vec::new, |done| done.waiting.clone());
+        let waiting =
+            found(&jobs, number, last, End::Likely).next().map_or_else(Vec::new, |done| done.waiting.clone());
         let most = waiting.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         /// Threads that wait less are not limited by locks.
         const LIMITED: f64 = 0.1;

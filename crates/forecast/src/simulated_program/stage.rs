@@ -4,10 +4,10 @@ use super::Plan;
 use super::blueprint::{Blueprint, lock_for, own_lock};
 use super::program::{self, Load, Outcome, Span};
 use crate::Alternative;
-use simulate::patient::{Patient, with_beds};
 use model::End;
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
+use simulate::patient::{Patient, with_beds};
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
 use topology::MachineFile;
 use topology::machine_file::{Coherence, Figure};
@@ -291,4 +291,3 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     }
     machine
 }
-

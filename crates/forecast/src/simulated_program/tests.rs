@@ -1,14 +1,14 @@
 use super::*;
 use crate::Alternative;
-use locks::catalogue;
-use profile::{LockKind, ObjectKind};
-use simulator::Hardware;
-use topology::MachineFile;
 use crate::profiled::{Group, observed};
+use locks::catalogue;
+use model::Parameters;
+use profile::{LockKind, ObjectKind};
+use profile::{LockRow, Times, Usage};
 use session::progress::Unwatched;
 use simulate::{Setup, SimulatedRun, sweep};
-use model::Parameters;
-use profile::{LockRow, Times, Usage};
+use simulator::Hardware;
+use topology::MachineFile;
 use topology::carried;
 
 fn workload() -> &'static workloads::Workload {
@@ -82,11 +82,7 @@ fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
     let other = same + (ns(two.held_ps, two.acquisitions) - same) / share;
     (
         row(&runs[0], times(one.acquisitions, same), Times::default()),
-        row(
-            &runs[1],
-            times(two.acquisitions - two.from_other_core, same),
-            times(two.from_other_core, other),
-        ),
+        row(&runs[1], times(two.acquisitions - two.from_other_core, same), times(two.from_other_core, other)),
     )
 }
 
@@ -112,20 +108,14 @@ fn the_profile_of_a_simulated_run_predicts_itself() {
             let blueprint = blueprint(&as_it_is, &machine);
             let family = catalogue::find(lock).unwrap().family;
             let alternative = Alternative { name: lock.into(), elided: None, family, shared: false };
-            let plan = Plan {
-                threads: cores.to_vec(),
-                seed: 1,
-                replications: 3,
-                ends: false,
-                everywhere: false,
-            };
+            let plan =
+                Plan { threads: cores.to_vec(), seed: 1, replications: 3, ends: false, everywhere: false };
             let stage = Stage::new(&blueprint, &machine, &machine, &plan).unwrap();
             let simulated = run(&blueprint, &[alternative], &stage, &plan, &Unwatched).unwrap();
             let of_lock = &simulated.runs[1];
             for run in &known[1..] {
                 let expected = run.throughput() / known[0].throughput();
-                let found =
-                    of_lock.at(run.cores).unwrap().value / of_lock.at(1).unwrap().value;
+                let found = of_lock.at(run.cores).unwrap().value / of_lock.at(1).unwrap().value;
                 println!("{name} {lock} {}: {found:.3} for {expected:.3}", run.cores);
                 assert!(
                     (found / expected - 1.0).abs() < 0.05,
@@ -165,8 +155,7 @@ fn locks_for_which_only_the_sections_leave_time_are_taken_within_them() {
     }
     let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
     let inside = other(0.5 * parameters.same_ns.likely);
-    let blueprint =
-        Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);
+    let blueprint = Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);
     assert_eq!(blueprint.locks.iter().map(|hot| hot.nested.is_some()).collect::<Vec<_>>(), [false, true]);
     let [first, nested] = [0, 1].map(|lock| blueprint.locks[lock].mean_same_ns());
     assert!((first + nested - parameters.same_ns.likely).abs() < 1.0, "{first} and {nested} ns");
@@ -220,16 +209,10 @@ fn who_waits_for_events_is_not_asked_for_more_unless_all_goes_well() {
     let busy = blueprint(&simulated(&machine, own, &[1, 2]), &machine);
     assert_eq!(busy.clone().with_events_of(Some(0.05)), busy);
     let waits = busy.clone().with_events_of(Some(0.4));
-    assert!(
-        waits.doubts.iter().any(|doubt| doubt.contains("for 40 % of their time")),
-        "{:?}",
-        waits.doubts
-    );
+    assert!(waits.doubts.iter().any(|doubt| doubt.contains("for 40 % of their time")), "{:?}", waits.doubts);
     let plan = Plan { threads: vec![1, 8], seed: 1, replications: 1, ends: true, everywhere: false };
     let stage = Stage::new(&waits, &machine, &machine, &plan).unwrap();
-    let of = |blueprint| {
-        run(blueprint, &[], &stage, &plan, &Unwatched).unwrap().runs[0].at(8).unwrap()
-    };
+    let of = |blueprint| run(blueprint, &[], &stage, &plan, &Unwatched).unwrap().runs[0].at(8).unwrap();
     let (waits, busy) = (of(&waits), of(&busy));
     assert!(busy.value > 2.0, "{} times as much", busy.value);
     assert!((0.9..1.1).contains(&waits.value), "{} times as much", waits.value);

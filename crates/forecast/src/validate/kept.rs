@@ -2,14 +2,14 @@
 //! without running the program again.
 
 use super::{Program, Setting, Throughput};
-use anyhow::{Context as _, bail, ensure};
-use curve::Point;
 use crate::question::MeasuredPoint;
+use anyhow::{Context as _, bail, ensure};
 use compare::calibrate::Placement;
+use curve::Point;
 use launch::GLIBC;
+use serde::{Deserialize, Serialize};
 use session::noise::Noise;
 use session::output_file::OutputFile;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use topology::MachineFile;

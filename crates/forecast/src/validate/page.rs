@@ -42,19 +42,26 @@ impl Summary {
     #[must_use]
     pub fn scores(&self) -> String {
         let mut shown = "| from | verdicts | Brier | decided | of those right | median error | in range |\n|---|--:|--:|--:|--:|--:|--:|\n".to_owned();
-        for (from, all, goals) in
-            [("one thread", &self.one_thread, ONE_THREAD), ("one and two threads", &self.two_threads, TWO_THREADS)]
-        {
+        for (from, all, goals) in [
+            ("one thread", &self.one_thread, ONE_THREAD),
+            ("one and two threads", &self.two_threads, TWO_THREADS),
+        ] {
             let _ = writeln!(shown, "| {from} | {}", line(&scores(all)));
             let Goals { brier, decided, right, median_error } = goals;
             let percent = |share: f64| format!("{:.0} %", 100.0 * share);
             let _ = writeln!(
                 shown,
                 "| goal | | {brier:.2} | {} | {} | {} | 80 % |",
-                percent(decided), percent(right), percent(median_error)
+                percent(decided),
+                percent(right),
+                percent(median_error)
             );
             for class in classes(all) {
-                let _ = writeln!(shown, "| {from}, {class} | {}", line(&scores(all.iter().filter(|one| one.class == class))));
+                let _ = writeln!(
+                    shown,
+                    "| {from}, {class} | {}",
+                    line(&scores(all.iter().filter(|one| one.class == class)))
+                );
             }
         }
         shown
@@ -67,9 +74,20 @@ impl Summary {
         let [one, two] = [&self.one_thread, &self.two_threads].map(|all| scores(all).reliability);
         for (tenth, (one, two)) in one.iter().zip(&two).enumerate() {
             let cells = |(count, said, came): &(usize, f64, f64)| {
-                if *count == 0 { "0 | | ".to_owned() } else { format!("{count} | {:.0} % | {:.0} %", 100.0 * said, 100.0 * came) }
+                if *count == 0 {
+                    "0 | | ".to_owned()
+                } else {
+                    format!("{count} | {:.0} % | {:.0} %", 100.0 * said, 100.0 * came)
+                }
             };
-            let _ = writeln!(shown, "| {} to {} % | {} | {} |", 10 * tenth, 10 * tenth + 10, cells(one), cells(two));
+            let _ = writeln!(
+                shown,
+                "| {} to {} % | {} | {} |",
+                10 * tenth,
+                10 * tenth + 10,
+                cells(one),
+                cells(two)
+            );
         }
         shown
     }
@@ -90,11 +108,17 @@ fn aligned(rows: &[&str]) -> String {
     let rows: Vec<Vec<&str>> =
         rows.iter().map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<&str>| {
         let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(place, (cell, &width))| if place == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") });
+        let cells = cells.map(
+            |(place, (cell, &width))| {
+                if place == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+            },
+        );
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
@@ -139,12 +163,14 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
     for program in programs {
         let _ = writeln!(page, "## {}\n", cell(program));
         page += "| lock | threads | from one thread | from one and two | measured |\n|---|--:|--:|--:|--:|\n";
-        let of = |all: &'_ [Scored]| all.iter().filter(|one| one.program == program).cloned().collect::<Vec<_>>();
+        let of =
+            |all: &'_ [Scored]| all.iter().filter(|one| one.program == program).cloned().collect::<Vec<_>>();
         let (one, two) = (of(&summary.one_thread), of(&summary.two_threads));
         for forecast in &one {
             let again = two.iter().find(|again| again.lock == forecast.lock);
             for point in &forecast.points {
-                let second = again.and_then(|again| again.points.iter().find(|second| second.threads == point.threads));
+                let second = again
+                    .and_then(|again| again.points.iter().find(|second| second.threads == point.threads));
                 let _ = writeln!(
                     page,
                     "| {} | {} | {} | {} | {} |",

@@ -120,7 +120,9 @@ impl Held {
     /// Adds this program's errors to what widths are learnt from.
     fn teach(&self, learning: &mut Learning) {
         for from in [From::OneThread, From::TwoThreads] {
-            for (lock, threads, value, known) in self.frame(Widths::NONE).forecasts(&self.simulated, &self.known(from)) {
+            for (lock, threads, value, known) in
+                self.frame(Widths::NONE).forecasts(&self.simulated, &self.known(from))
+            {
                 if let Some(measured) = self.at(lock.as_deref(), threads) {
                     learning.add(&self.program, &known, (measured.value / value).ln());
                 }
@@ -137,10 +139,16 @@ impl Held {
         let lock = row.lock.as_deref();
         let measured: Vec<Point> =
             row.points.iter().filter_map(|point| self.at(lock, point.threads)).collect();
-        let points = row.points.iter().filter(|point| !point.measured && point.threads > 1).filter_map(|point| {
-            let forecast = Point { cores: point.threads, value: point.value, low: point.low, high: point.high };
-            Some(ScoredPoint { threads: point.threads, forecast, measured: self.at(lock, point.threads)? })
-        });
+        let points =
+            row.points.iter().filter(|point| !point.measured && point.threads > 1).filter_map(|point| {
+                let forecast =
+                    Point { cores: point.threads, value: point.value, low: point.low, high: point.high };
+                Some(ScoredPoint {
+                    threads: point.threads,
+                    forecast,
+                    measured: self.at(lock, point.threads)?,
+                })
+            });
         let points: Vec<_> = points.collect();
         // What the measurements have shown already is no forecast.
         if points.is_empty() || row.verdict.measured || measured.len() < 2 {
@@ -186,7 +194,8 @@ const ENOUGH: usize = 8;
 #[must_use]
 pub fn scored(all: &[Held], from: From) -> Vec<Scored> {
     let of_program = |place: usize| {
-        let others = || all.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, held)| held);
+        let others =
+            || all.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, held)| held);
         let widths = if all.len() < ENOUGH { crate::uncertainty::LEARNT } else { learn(others()) };
         all[place].scored(from, widths)
     };
@@ -332,4 +341,3 @@ pub fn write_cases(all: &[Held]) -> anyhow::Result<String> {
 
 /// Programs that were measured, with what the simulated program said of them from a profile of one thread.
 pub const MEASURED: &str = include_str!("../../data/measured-programs.csv");
-

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Every name that a program may bind for the kinds of object that are interposed: POSIX's, those that objects linked before
-/// glibc 2.34 bind, and C11's. And the recorder's, for locks of other kinds.
+/// glibc 2.34 bind, and C11's. The recorder's, for locks of other kinds; and those by which a process gives up its rights, since it
+/// leaves the profile then.
 const NAMES: &[&str] = &[
     "__pthread_mutex_destroy",
     "__pthread_mutex_init",
@@ -70,6 +71,10 @@ const NAMES: &[&str] = &[
     "pthread_spin_trylock",
     "pthread_spin_unlock",
     "pthread_timedjoin_np",
+    "seteuid",
+    "setresuid",
+    "setreuid",
+    "setuid",
     "thrd_create",
     "thrd_join",
 ];

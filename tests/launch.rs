@@ -307,8 +307,9 @@ fn file_size_limits_and_full_outputs_are_told() {
     assert!(!place.path().join("none.contend").exists());
     // Space for the first pages, and then none: 8 blocks of 512 bytes or of 1 KiB, as shells have it.
     let little = limited(16, &format!("profile -o little.contend -- {} 4 1000 > /dev/null", injected()));
-    assert!(little.ends_with("code 0\n"), "{little}");
+    assert!(little.ends_with("code 1\n"), "the program succeeds, and its profile does not: {little}");
     assert!(little.contains("ulimit -f") && !little.contains("--size-limit"), "{little}");
+    assert!(little.contains("could not grow: File too large") && !little.contains(": 0 events"), "{little}");
 
     assert!(ran(place.path(), &["profile", "-q", "--", "true"]).succeeded());
     for arguments in

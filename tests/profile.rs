@@ -199,6 +199,62 @@ fn a_profile_outlives_kill_9() {
     assert!(written > 1000, "{written} acquisitions survived");
 }
 
+/// A process that was broken into can write anything into the profile. The others go on, and so does the launcher, which says what
+/// is wrong with the profile or shows it.
+#[test]
+fn a_forged_profile_harms_nobody() {
+    let program = Source::program("forge.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("forged.contend");
+    for value in ["0", "0x1000", "0x40000000", "0xffffffffffffffff"] {
+        let mut command = contend(&["profile", "-o", file.to_str().expect("a plain path"), "--"]);
+        command.arg(&program).arg(value);
+        let outcome = run(command, HANG);
+        assert_eq!(outcome.stdout, "child 0, master lives\n", "{value}: {outcome}");
+        let told = outcome.stderr.contains("forged.contend");
+        assert!(outcome.status.is_some_and(|status| status.code().is_some()) && told, "{value}: {outcome}");
+    }
+}
+
+/// What a server's worker can write to after it has become another user is not what root has mapped.
+#[test]
+fn who_gives_up_its_rights_leaves_the_profile() {
+    // SAFETY: no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        return; // only root can become somebody else
+    }
+    let program = Source::program("forge.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("left.contend");
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file, "--"]);
+    command.arg(&program).args(["0xffffffffffffffff", "gives-up"]);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded() && outcome.stdout == "child 0, master lives\n", "{outcome}");
+    let report = json(&["report", file, "--json"]);
+    assert!(warned(&report, "gave up their user's rights"), "{report:#}");
+    // The master's, and the child's up to then.
+    let rows = report["rows"].as_array().expect("rows");
+    let mut counts: Vec<_> =
+        rows.iter().filter_map(|row| row["exclusive"]["acquisitions"].as_u64()).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1000, 6000]);
+}
+
+/// With a filter that ends the program at every system call that neither it nor, by README, recording needs.
+#[test]
+fn a_sandboxed_program_is_recorded() {
+    let program = Source::program("filtered.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("filtered.contend");
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file, "--"]);
+    command.arg(&program);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded() && outcome.stdout == "ok 800000\n", "{outcome}");
+    assert_eq!(acquisitions(&json(&["report", file, "--json"]), "m"), [800_000, 0]);
+}
+
 #[test]
 fn what_is_no_profile_is_named() {
     let directory = tempfile::tempdir().expect("a place for files");
@@ -304,6 +360,7 @@ fn a_program_without_recorded_locks_is_told_apart() {
     assert!(printed.contains("No thread called a pthread lock function"), "{printed}");
     assert!(!printed.contains("0 threads") && !printed.contains("-0.0"), "{printed}");
     assert!(printed.contains("joining threads"), "{printed}");
+    assert!(printed.contains("is a Rust program") && printed.contains("contend-recorded"), "{printed}");
 }
 
 /// A stripped program with locks on the heap: every run gives the same lock the same name, whatever thread comes first, and

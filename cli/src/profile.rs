@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// own. The profile can be read while the program runs, and after it was killed. With --kernel waits for the kernel's own
 /// locks are recorded beside them.
 ///
-/// Exits as the program does.
+/// Exits as the program does; with 1 if the program succeeded and the disk had no space for all of its profile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend profile -- ./server --threads 4
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             KernelScope::Program
         }),
     };
-    let Recorded { recording, status, used, remarks } = record.run()?;
+    let Recorded { recording, status, used, complete, remarks } = record.run()?;
     let mut text = remarks.iter().map(|remark| format!("contend: {remark}\n")).collect::<String>();
     if used && !args.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     // Nobody may be there to read it; the program's end is passed on all the same.
     let _ = std::io::stderr().write_all(text.as_bytes());
-    Ok(exit_code(status))
+    Ok(if status.success() && !complete { ExitCode::FAILURE } else { exit_code(status) })
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, bail, ensure};
 use object::elf::{self, FileHeader64};
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, FileKind, Object as _, ObjectSymbol as _, ReadCache};
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache};
+use regex::bytes::Regex;
 use rustix::fs::getxattr;
 use rustix::process::geteuid;
 use std::ffi::OsStr;
@@ -11,7 +12,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -19,6 +20,10 @@ use std::process::{Command, ExitCode};
 const INTERPRETERS: usize = 4;
 /// Bytes of a file that say what it is: the kernel reads so many of a script's first line.
 const HEAD: usize = 256;
+/// Bytes of symbols' names that are searched for those of a sanitizer.
+const MOST_NAMES: u64 = 256 << 20;
+/// Bytes of such a name, with the zeros before and behind it.
+const SANITIZER_NAME: usize = b"\0__asan_init\0".len();
 
 #[cfg(target_arch = "x86_64")]
 const MACHINE: (elf::Machine, &str) = (elf::EM_X86_64, "x86-64");
@@ -217,6 +222,11 @@ impl Program {
         is_go(&self.0)
     }
 
+    /// Whether it is a binary that the Rust compiler made, and none in which the recorder for locks that are no pthread's is linked.
+    pub(crate) fn is_rust(&self) -> bool {
+        is_rust(&self.0)
+    }
+
     /// Whether the dynamic linker will load a library into it that `LD_PRELOAD` names. A script is its interpreter.
     ///
     /// # Errors
@@ -311,14 +321,38 @@ pub(crate) enum Sanitizer {
 
 /// The sanitizer that a binary was built with, told by the function that initialises its runtime, whether that is linked in or
 /// shared. One that is linked in and stripped is not found.
+///
+/// The names of all symbols are read in large blocks and searched as they lie there: a program may have 100,000.
 fn sanitizer_of(path: &Path) -> Option<Sanitizer> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let binary = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-    binary.dynamic_symbols().chain(binary.symbols()).find_map(|symbol| match symbol.name_bytes().ok()? {
-        b"__asan_init" => Some(Sanitizer::Address),
-        b"__tsan_init" => Some(Sanitizer::Thread),
-        _ => None,
+    let file = File::open(path).ok()?;
+    let cache = ReadCache::new(&file);
+    let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.section_headers(endian, &cache).ok()?;
+    [elf::SHT_DYNSYM, elf::SHT_SYMTAB].into_iter().find_map(|kind| {
+        let symbols = sections.iter().find(|section| section.sh_type(endian) == kind)?;
+        let names = sections.get(symbols.sh_link(endian) as usize)?;
+        sanitizer_among(&file, names.sh_offset(endian), names.sh_size(endian))
     })
+}
+
+/// The first sanitizer's function among names that end with zeros, at this place of a file.
+fn sanitizer_among(file: &File, start: u64, length: u64) -> Option<Sanitizer> {
+    const BLOCK: usize = 256 << 10;
+    let name = Regex::new(r"(?-u)\x00__(?:(asan)|tsan)_init\x00").expect("a regular expression");
+    let end = start.saturating_add(length.min(MOST_NAMES));
+    let (mut block, mut at) = (vec![0; BLOCK], start);
+    loop {
+        let wanted = BLOCK.min(end.saturating_sub(at) as usize);
+        let got = file.read_at(&mut block[..wanted], at).ok()?;
+        if let Some(found) = name.captures(&block[..got]) {
+            return Some(if found.get(1).is_some() { Sanitizer::Address } else { Sanitizer::Thread });
+        }
+        if got < BLOCK {
+            return None;
+        }
+        at += (BLOCK - SANITIZER_NAME) as u64; // a name may begin in one block and end in the next
+    }
 }
 
 /// Told by the section with the versions that it was built from, which stripping leaves.
@@ -327,6 +361,19 @@ fn is_go(path: &Path) -> bool {
     let cache = ReadCache::new(file);
     ElfFile64::<Endianness, _>::parse(&cache)
         .is_ok_and(|binary| binary.section_by_name(".go.buildinfo").is_some())
+}
+
+/// Told by the section with the compilers' versions, which stripping leaves, and by the name under which the recorder is looked up.
+fn is_rust(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let cache = ReadCache::new(file);
+    let Ok(binary) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
+    let has = |section: &str, text: &str| {
+        let section = binary.section_by_name(section).filter(|section| section.size() <= MOST_NAMES);
+        let content = section.and_then(|section| section.data().ok());
+        content.is_some_and(|content| Regex::new(text).expect("a regular expression").is_match(content))
+    };
+    has(".comment", "rustc version") && !has(".rodata", r"(?-u)contend_recorder\x00")
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// Whether anything was recorded.
     pub used: bool,
+    /// Whether the system left space for all of it.
+    pub complete: bool,
     /// What the user may not expect.
     pub remarks: Vec<String>,
 }
@@ -100,16 +102,27 @@ impl Record<'_> {
         if let Some(Err(error)) = &kernel {
             remarks.push(format!("the kernel's locks are not recorded: {error}"));
         }
-        if let Err(error) = recording.finish(run, &tasks.into_values()) {
-            let path = recording.path().display();
+        let finished = recording.finish(run, &tasks.into_values());
+        let path = recording.path().display();
+        if let Err(error) = &finished {
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
+        }
+        let lost = recording.growth_error();
+        if let Some(error) = &lost {
+            let processes = match recording.unrecorded() {
+                0 => String::new(),
+                unrecorded => format!(", and {unrecorded} processes not at all"),
+            };
+            remarks.push(format!(
+                "{path} could not grow: {error}: the program was not recorded to its end{processes}; record to another place with -o"
+            ));
         }
         if self.operations_regex.is_some() && counted.is_none() {
             remarks.push(
                 "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
             );
         }
-        if !reached {
+        if !reached && lost.is_none() {
             remarks.push(format!(
                 "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
                 name.display()
@@ -121,11 +134,17 @@ impl Record<'_> {
                 name.display()
             ));
         }
+        if Program::find(name).is_ok_and(|program| program.is_rust()) {
+            remarks.push(format!(
+                "{} is a Rust program, whose own locks are no pthread's and not recorded: wrap those of lock_api (parking_lot's) in `Recorded` of the crate contend-recorded, or see the waits for all of them by `contend attach`",
+                name.display()
+            ));
+        }
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
         let used = reached || matches!(kernel, Some(Ok(())));
-        Ok(Recorded { recording, status, used, remarks })
+        Ok(Recorded { recording, status, used, complete: lost.is_none(), remarks })
     }
 
     /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for

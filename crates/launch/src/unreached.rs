@@ -118,7 +118,7 @@ impl Processes {
             Some((before, true)) if *before == path => return Some((path, true)),
             Some((before, false)) if *before == path => {}
             _ => {
-                if let Err(error) = Program::at(link).check_preloadable() {
+                if let Err(error) = Program::at(link.clone()).check_preloadable() {
                     let refused = error.downcast_ref::<Refused>();
                     let why = refused.map_or("cannot be read", |refused| refused.why.in_short());
                     self.unreached.insert(path.display().to_string(), why);
@@ -128,7 +128,8 @@ impl Processes {
         }
         let mapped = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let reached = library::is_among(&mapped);
-        let complete = mapped.contains(C_LIBRARY);
+        // The list is read in pieces, and one who ends in between has no more of it.
+        let complete = mapped.contains(C_LIBRARY) && fs::read_link(&link).is_ok_and(|now| now == path);
         if complete && !reached {
             self.unreached.insert(path.display().to_string(), "got no LD_PRELOAD in its environment");
         }

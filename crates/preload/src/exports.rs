@@ -5,6 +5,7 @@
 
 use core::arch::naked_asm;
 
+use crate::recorder::rights;
 use crate::{c11, cond, mutex, rwlock, spin, thread};
 
 /// Exports `function` under the names; `caller` is the number of its arguments, after which the return address goes.
@@ -86,6 +87,11 @@ export! {
     pthread_timedjoin_np => thread::timedjoin, caller 3;
     pthread_clockjoin_np => thread::clockjoin, caller 4;
     thrd_join => thread::join_c11, caller 2;
+
+    setuid => rights::setuid, caller 1;
+    seteuid => rights::seteuid, caller 1;
+    setreuid => rights::setreuid, caller 2;
+    setresuid => rights::setresuid, caller 3;
 
     mtx_init => c11::mtx_init, caller 2;
     mtx_destroy => c11::mtx_destroy, caller 1;

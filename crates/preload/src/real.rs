@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     clockid_t, pthread_attr_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec,
+    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec, uid_t,
 };
 
 /// A condition variable has had the layout of today since this version on x86-64; the architectures that came later
@@ -91,6 +91,10 @@ functions! {
     pthread_clockjoin_np(
         thread: pthread_t, result: *mut *mut c_void, clock: clockid_t, time: *const timespec) None;
     thrd_join(thread: pthread_t, result: *mut c_int) None;
+    setuid(user: uid_t) None;
+    seteuid(user: uid_t) None;
+    setreuid(real_user: uid_t, effective: uid_t) None;
+    setresuid(real_user: uid_t, effective: uid_t, kept: uid_t) None;
     pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) None;
     pthread_mutex_destroy(mutex: *mut pthread_mutex_t) None;
     pthread_mutex_lock(mutex: *mut pthread_mutex_t) None;

@@ -23,6 +23,7 @@
 
 mod hooks;
 mod maps;
+pub(crate) mod rights;
 mod system;
 
 use machine::{Clock, Machine as _, Native};
@@ -190,11 +191,12 @@ pub(crate) fn start() {
     let Some(path) = system::variable(environment::PROFILE) else { return };
     system::find_core_word();
     let identity = system::variable(environment::IDENTITY).and_then(|text| text.to_str().ok()?.parse().ok());
-    let base = match system::map_file(path, identity) {
-        Ok(Some(base)) => base,
+    let file = match system::map_file(path, identity) {
+        Ok(Some(file)) => file,
         Ok(None) => return,
         Err(what) => return system::complain(path, what),
     };
+    rights::note_user();
     let (mut arguments, mut executable) = ([0; TEXT], [0; TEXT]);
     let image = Image {
         process: image_of_now(),
@@ -202,9 +204,9 @@ pub(crate) fn start() {
         executable: read_link(c"/proc/self/exe", &mut executable),
     };
     // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
-    if !unsafe { RECORDER.start(base, &image) } {
+    if !unsafe { RECORDER.start(file.base, file.length, file.exist, &image) } {
         // SAFETY: the mapping stays, and starts with a header.
-        return count_unrecorded(unsafe { &*base.cast::<Header>() });
+        return count_unrecorded(unsafe { &*file.base.cast::<Header>() });
     }
     maps::record(&RECORDER);
     let costs = RECORDER.measure();
@@ -274,6 +276,7 @@ const TEXT: usize = 4096;
 fn image_of_now() -> ProcessValues {
     // SAFETY: these calls have no preconditions.
     let (pid, parent_pid) = unsafe { (libc::getpid(), libc::getppid()) };
+    rights::note_process(pid);
     ProcessValues {
         pid: pid as u64,
         parent_pid: parent_pid as u64,

@@ -14,7 +14,7 @@ use pthread::object::ObjectKind;
 struct Bare;
 
 impl Grow for Bare {
-    fn grow(&self, _known: u64, _start: u64, end: u64) -> Result<u64, i32> {
+    fn grow(&self, _start: u64, end: u64) -> Result<u64, i32> {
         Ok(end)
     }
 }
@@ -36,8 +36,17 @@ impl Host for Bare {
     fn stack(&self, _frames: &mut [u64; FRAMES]) -> usize {
         0
     }
-    fn identity(&self) -> (u32, [u8; 16]) {
-        (1, [0; 16])
+    fn tid(&self) -> u32 {
+        1
+    }
+    fn running_ns(&self) -> u64 {
+        0
+    }
+    fn is_first(&self, _tid: u32) -> bool {
+        false
+    }
+    fn name(&self, _tid: u32) -> [u8; 16] {
+        [0; 16]
     }
     fn schedule(&self, _tid: u32) -> Option<(u64, u64)> {
         None
@@ -66,7 +75,7 @@ fn main() {
         let recorder = Recorder::new(Bare);
         let image = Image { process: ProcessValues::default(), arguments: b"", executable: b"" };
         // SAFETY: as long as its limit, and it stays.
-        assert!(unsafe { recorder.start(base, &image) });
+        assert!(unsafe { recorder.start(base, LIMIT as u64, 4096, &image) });
         let (t, trace) = (PerThread::new(), Trace::new());
         let round = || {
             let start = Instant::now();

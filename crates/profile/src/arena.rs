@@ -2,8 +2,13 @@
 //!
 //! Every process maps the file at its full limit when it starts; the file itself grows step by step, and a page is only
 //! touched once the file system has promised it. So a full disk is an error here, not a bus error in the program.
+//!
+//! Other processes can write to all of the mapping, some of them with fewer rights than the caller. So lengths and limits are
+//! kept in private memory; the one word of the file that decides where something is written, `allocated`, is checked
+//! against them. A process that writes nonsense there damages the profile, and nothing else.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
 
 use crate::format::{BLOCK_MARK, BlockHeader, Header, MAGIC, PAGE, UNIT, VERSION};
 
@@ -11,13 +16,11 @@ use crate::format::{BLOCK_MARK, BlockHeader, Header, MAGIC, PAGE, UNIT, VERSION}
 pub trait Grow {
     /// Makes the bytes `start..end` of the file exist, for good.
     ///
-    /// `known` bytes exist already; everything from there to `end` may be made to exist at the same time, and more.
-    /// Returns how many bytes are now known to exist from the start of the file (`known` if only the range asked for
-    /// was made), or an error number.
+    /// Returns up to where the bytes from `start` on are now known to exist, `end` or more; or an error number.
     ///
     /// # Errors
     /// The system's error number, such as that of a full disk.
-    fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32>;
+    fn grow(&self, start: u64, end: u64) -> Result<u64, i32>;
 }
 
 /// What a block is for.
@@ -33,41 +36,76 @@ pub enum Need {
 #[derive(Debug)]
 pub struct Arena {
     base: AtomicPtr<u8>,
-    /// This process could not let the file grow. Another one may: it may have other rights, or another view of names.
+    /// Bytes that are mapped.
+    length: AtomicU64,
+    /// The file reaches at least to this byte.
+    reach: AtomicU64,
+    /// Bytes that this process knows to exist, in pages: from where in the high half, to where in the low half.
+    grown: AtomicU64,
+    /// This process could not let the file grow, or has left it. Another one may: it may have other rights, or another view of
+    /// names.
     stopped: AtomicBool,
 }
 
-/// A block that belongs to the caller: it alone appends records, unless it arranges otherwise.
-#[derive(Clone, Copy, Debug)]
+/// A block that belongs to the caller: it alone appends records. How much of it is taken is known here; the file is told.
+#[derive(Debug)]
 pub struct Block {
     start: *mut u8,
+    /// Bytes for records.
+    space: usize,
+    taken: Cell<usize>,
 }
 
 impl Arena {
     /// An arena without a mapping.
     pub const fn new() -> Self {
-        Self { base: AtomicPtr::new(core::ptr::null_mut()), stopped: AtomicBool::new(false) }
+        Self {
+            base: AtomicPtr::new(core::ptr::null_mut()),
+            length: AtomicU64::new(0),
+            reach: AtomicU64::new(0),
+            grown: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
     }
 
-    /// Starts using a mapping, or stops with a null pointer.
+    /// Starts using a mapping of `length` bytes, the first `exist` of which are in the file.
     ///
     /// # Safety
-    /// `base` is null, or page-aligned and starts a mapping of a file that [`write_header`] has prepared, as long as the
-    /// limit in its header, shared, writable, and never unmapped. As much of it as the header's `grown` is accessible.
-    pub unsafe fn attach(&self, base: *mut u8) {
+    /// `base` is page-aligned and starts a mapping of this length of a file that [`write_header`] has prepared, shared, writable,
+    /// and never unmapped. As much of it as `exist` says is accessible, a page at least.
+    pub unsafe fn attach(&self, base: *mut u8, length: u64, exist: u64) {
+        self.length.store(length.min(u64::from(u32::MAX) * PAGE) / PAGE * PAGE, Relaxed);
+        self.reach.store(exist, Relaxed);
+        self.grown.store(0, Relaxed);
         self.base.store(base, Ordering::Release);
+    }
+
+    /// Stops using the mapping.
+    pub fn detach(&self) {
+        self.reach.store(0, Relaxed);
+        self.base.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// Gives out nothing any more. What was given out stays in use.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// Bytes that the file may grow to.
+    pub fn limit(&self) -> u64 {
+        self.length.load(Relaxed)
     }
 
     /// Whether there is a mapping.
     #[inline]
     pub fn attached(&self) -> bool {
-        !self.base.load(Ordering::Relaxed).is_null()
+        !self.base.load(Relaxed).is_null()
     }
 
     /// The start of the mapping.
     #[inline]
     pub fn base(&self) -> *mut u8 {
-        self.base.load(Ordering::Relaxed)
+        self.base.load(Relaxed)
     }
 
     /// The head of the file, if there is a mapping.
@@ -79,6 +117,23 @@ impl Arena {
     /// Position of something in the mapping, in units.
     pub fn position_of<T>(&self, thing: &T) -> u64 {
         (core::ptr::from_ref(thing).addr() - self.base().addr()) as u64 / UNIT
+    }
+
+    /// Where `length` bytes at this position are, in units, which may come from anywhere; `None` if the file does not have them.
+    pub fn at(&self, position: u64, length: usize) -> Option<*mut u8> {
+        let offset = position.wrapping_mul(UNIT);
+        let known = offset >= PAGE && offset <= self.reach.load(Relaxed).saturating_sub(length as u64);
+        known.then(|| self.base().wrapping_add(offset as usize))
+    }
+
+    /// Runs `body` while [`Arena::at`] finds whatever lies in memory.
+    ///
+    /// Nobody else uses the arena meanwhile.
+    pub(crate) fn everywhere<R>(&self, body: impl FnOnce() -> R) -> R {
+        let reach = self.reach.swap(u64::MAX, Relaxed);
+        let result = body();
+        self.reach.store(reach, Relaxed);
+        result
     }
 
     /// Gives out a block that can hold `length` bytes of records, zeroed and with its header written.
@@ -94,37 +149,47 @@ impl Arena {
         length: usize,
     ) -> Option<Block> {
         let header = self.header()?;
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.load(Relaxed) {
             return None;
         }
-        let bytes = (length as u64 + UNIT).next_multiple_of(PAGE);
-        let limit = header.limit.load(Ordering::Relaxed);
+        let bytes = (length as u64).checked_add(UNIT)?.checked_next_multiple_of(PAGE)?;
+        let limit = self.limit();
         let limit = if need == Need::Essential { limit } else { limit - limit / 8 };
-        let start = header
-            .allocated
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-                now.checked_add(bytes).filter(|&end| end <= limit)
-            })
-            .ok()?;
-        let end = start + bytes;
-        let known = header.grown.load(Ordering::Acquire);
-        if known < end {
-            match host.grow(known, start, end) {
-                Ok(grown) => drop(header.grown.fetch_max(grown, Ordering::AcqRel)),
+        let fits = |start: u64| {
+            let end = start.checked_add(bytes)?;
+            (start >= PAGE && start.is_multiple_of(PAGE) && end <= limit).then_some(end)
+        };
+        let start = header.allocated.fetch_update(Relaxed, Relaxed, fits).ok()?;
+        let end = fits(start)?;
+        if !self.exist(start, end) {
+            match host.grow(start, end) {
+                Ok(grown) => self.note_growth(header, start, grown.clamp(end, self.limit())),
                 Err(error) => {
-                    self.stopped.store(true, Ordering::Relaxed);
-                    header.growth_error.store(error as u64, Ordering::Relaxed);
+                    self.stop();
+                    header.growth_error.store(error as u64, Relaxed);
                     return None;
                 }
             }
         }
-        // SAFETY: `start..end` lies inside the mapping (below the limit) and now inside the file; nobody else got it.
-        let block = Block { start: unsafe { self.base().add(start as usize) } };
+        // SAFETY: `start..end` lies inside the mapping (below its length), behind the head of the file, and now inside the file.
+        let start = unsafe { self.base().add(start as usize) };
+        let block = Block { start, space: (bytes - UNIT) as usize, taken: Cell::new(0) };
         let head = block.header();
-        head.section.store(section, Ordering::Relaxed);
-        head.thread.store(thread, Ordering::Relaxed);
+        head.section.store(section, Relaxed);
+        head.thread.store(thread, Relaxed);
         head.mark.store(u64::from(BLOCK_MARK) | bytes << 32, Ordering::Release);
         Some(block)
+    }
+
+    fn exist(&self, start: u64, end: u64) -> bool {
+        let grown = self.grown.load(Ordering::Acquire);
+        start >= (grown >> 32) * PAGE && end <= u64::from(grown as u32) * PAGE
+    }
+
+    fn note_growth(&self, header: &Header, start: u64, end: u64) {
+        self.grown.store(((start / PAGE) << 32) | (end / PAGE), Ordering::Release);
+        self.reach.fetch_max(end, Relaxed);
+        header.grown.fetch_max(end, Relaxed);
     }
 }
 
@@ -135,17 +200,9 @@ impl Default for Arena {
 }
 
 impl Block {
-    /// The block that starts at `start`.
-    ///
-    /// # Safety
-    /// `start` was returned by [`Block::start`] of a block whose mapping is still there.
-    pub unsafe fn from_start(start: *mut u8) -> Self {
-        Self { start }
-    }
-
-    /// Where the block starts.
-    pub fn start(&self) -> *mut u8 {
-        self.start
+    /// Bytes of the file that the block has.
+    pub fn length(&self) -> u64 {
+        self.space as u64 + UNIT
     }
 
     /// The head of the block.
@@ -154,21 +211,16 @@ impl Block {
         unsafe { &*self.start.cast::<BlockHeader>() }
     }
 
-    /// Takes `length` bytes at the end of the block, whoever else does the same; `None` if it is full.
+    /// Takes `length` bytes at the end of the block; `None` if it is full.
     ///
-    /// The bytes are zero. Whoever writes a record there writes its head last.
+    /// The bytes are zero, unless a process has forged the profile. Whoever writes a record there writes its head last.
     pub fn take(&self, length: usize) -> Option<*mut u8> {
-        let header = self.header();
-        let space = (header.mark.load(Ordering::Relaxed) >> 32) - UNIT;
-        let length = (length as u64).next_multiple_of(8);
-        let used = header
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(length).filter(|&end| end <= space)
-            })
-            .ok()?;
-        // SAFETY: `used + length` is within the block's length.
-        Some(unsafe { self.start.add((UNIT + used) as usize) })
+        let taken = self.taken.get();
+        let end = length.checked_next_multiple_of(8)?.checked_add(taken).filter(|&end| end <= self.space)?;
+        self.taken.set(end);
+        self.header().used.store(end as u64, Relaxed);
+        // SAFETY: up to `end` lies within the block's length.
+        Some(unsafe { self.start.add(UNIT as usize + taken) })
     }
 
     /// Appends a record of bytes. False if it does not fit.
@@ -190,7 +242,7 @@ impl Block {
 
 /// Writes the head of a new profile file.
 ///
-/// `limit` is rounded down to whole pages. The first [`PAGE`] bytes count as grown.
+/// `limit` is rounded down to whole pages, as the length of the mapping is. The first [`PAGE`] bytes count as grown.
 pub fn write_header(
     header: &Header,
     limit: u64,
@@ -199,7 +251,7 @@ pub fn write_header(
     now_ns: u64,
     realtime_ns: u64,
 ) {
-    let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+    let set = |word: &AtomicU64, value| word.store(value, Relaxed);
     set(&header.version, VERSION | PAGE << 32);
     set(&header.limit, limit / PAGE * PAGE);
     set(&header.allocated, PAGE);

@@ -225,6 +225,8 @@ words! {
         lost_events,
         /// Of an attached program: waits whose callers could not be told.
         without_callers,
+        /// 1: the process gave up the rights of the profile's user, and left the profile then.
+        gave_up_rights,
     }
 }
 
@@ -260,11 +262,12 @@ words! {
         /// Time on a core since the first acquisition, ns (from schedstat). Valid once the thread has ended. Summed
         /// over lives.
         running_ns,
-        /// Time on a run queue since the first acquisition, ns (from schedstat). Valid and summed as `running_ns`.
+        /// Time on a run queue since the first acquisition, ns (from schedstat). Valid and summed as `running_ns`; 0 for threads that
+        /// lived too shortly to be looked at.
         queued_ns,
         /// From the first acquisition to the end, ns. Summed over lives.
         age_ns,
-        /// The thread's name, first half.
+        /// The thread's name, first half; 0 until it has been looked at.
         name_0,
         /// The thread's name, second half.
         name_1,
@@ -319,7 +322,7 @@ words! {
         key,
         /// Position of the pair's [`Histograms`]; 0 while it is cold.
         histograms,
-        /// Acquisitions by calls of the lock functions.
+        /// Acquisitions by calls of the lock functions. Those by the ends of condition waits are `condition_waits`.
         acquisitions,
         /// Live: ticks of the present timed acquisition, or 0.
         hold_started,

@@ -118,8 +118,14 @@ pub trait Host: Grow {
     unsafe fn free(&self, start: *mut u8, bytes: usize);
     /// Writes the caller's stack, innermost first, without the recorder's own frames; returns how many there are.
     fn stack(&self, frames: &mut [u64; FRAMES]) -> usize;
-    /// The calling thread's identifier and name.
-    fn identity(&self) -> (u32, [u8; 16]);
+    /// The calling thread's identifier.
+    fn tid(&self) -> u32;
+    /// The calling thread's time on a core, ns.
+    fn running_ns(&self) -> u64;
+    /// Whether a thread of this process is its first.
+    fn is_first(&self, tid: u32) -> bool;
+    /// The name of a thread of this process.
+    fn name(&self, tid: u32) -> [u8; 16];
     /// Time on a core and time on a run queue of a thread of this process, ns; `None` if it cannot be told.
     fn schedule(&self, tid: u32) -> Option<(u64, u64)>;
     /// Whether a thread of this process has ended for good.
@@ -179,7 +185,8 @@ pub struct Recorder<H> {
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
     slots: AtomicPtr<ThreadPart>,
-    locks: AtomicPtr<u8>,
+    /// The block of lock records: its position in the high half, bytes taken of it in the low half; 0 before the first.
+    locks: AtomicU64,
     remembered: [AtomicU32; REMEMBERED],
     /// Read locks that were given up by another thread than the one that took them, by lock, and whose taker does not know yet.
     handed_over: [AtomicU32; HANDED_OVER],
@@ -200,26 +207,25 @@ impl<H: Host> Recorder<H> {
             only_counts: AtomicBool::new(false),
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
-            locks: AtomicPtr::new(null_mut()),
+            locks: AtomicU64::new(0),
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
             stacks: Stacks::new(),
         }
     }
 
-    /// Starts a section of the file whose mapping starts at `base`.
+    /// Starts a section of the file whose mapping of `length` bytes starts at `base`, and of which `exist` bytes are there.
     ///
     /// False, and the recorder stays without a file, if the file has no space for a section.
     ///
     /// # Safety
-    /// `base` is as [`Arena::attach`] wants it. No other thread uses the recorder.
-    pub unsafe fn start(&self, base: *mut u8, image: &Image<'_>) -> bool {
+    /// All three are as [`Arena::attach`] wants them. No other thread uses the recorder.
+    pub unsafe fn start(&self, base: *mut u8, length: u64, exist: u64, image: &Image<'_>) -> bool {
         // SAFETY: the caller promises it.
-        unsafe { self.arena.attach(base) };
+        unsafe { self.arena.attach(base, length, exist) };
         let started = self.open_section(image);
         if !started {
-            // SAFETY: null is always right.
-            unsafe { self.arena.attach(null_mut()) };
+            self.arena.detach();
         }
         started
     }
@@ -233,7 +239,7 @@ impl<H: Host> Recorder<H> {
     pub unsafe fn start_in_child(&self, t: &PerThread, image: &Image<'_>) -> bool {
         t.forget();
         self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, nobody else refers to it
-        self.locks.store(null_mut(), Relaxed);
+        self.locks.store(0, Relaxed);
         for lock in &self.remembered {
             lock.store(0, Relaxed);
         }
@@ -242,8 +248,7 @@ impl<H: Host> Recorder<H> {
         image.process.parent_section = parent;
         let started = self.open_section(&image);
         if !started {
-            // SAFETY: null is always right.
-            unsafe { self.arena.attach(null_mut()) };
+            self.arena.detach();
         }
         started
     }
@@ -271,6 +276,13 @@ impl<H: Host> Recorder<H> {
         block.push_bytes(Type::Executable, &[image.executable]);
         self.section.store(core::ptr::from_ref(process).cast_mut(), Ordering::Release);
         true
+    }
+
+    /// Leaves the file: nothing is appended to it any more, and `replace` puts zeroed memory of this process's own over the
+    /// mapping, of which it gets start and length.
+    pub fn leave(&self, replace: impl FnOnce(*mut u8, usize)) {
+        self.arena.stop();
+        replace(self.arena.base(), self.arena.limit() as usize);
     }
 
     /// The section's first record, if recording has started.
@@ -638,6 +650,10 @@ impl<H: Host> Recorder<H> {
         self.begin(t, trace, pair, ObjectKind::Mutex, Mode::Exclusive, relock_started);
         self.cond_waits(t, 0);
         add(&pair.condition_waits, 1);
+        let acquisitions = pair.acquisitions.load(Relaxed).wrapping_add(pair.condition_waits.load(Relaxed));
+        if acquisitions.is_multiple_of(WARM) {
+            self.warm_up(pair, acquisitions);
+        }
         add(&pair.condition_ticks, H::stamp().saturating_sub(started));
         if outcome == Outcome::TimedOut {
             add(&pair.condition_timeouts, 1);

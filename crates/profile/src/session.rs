@@ -81,7 +81,7 @@ impl Recording {
         write_header(header, limit, sample_period, ticks(), now, realtime);
         let arena = Arena::new();
         // SAFETY: mapped at its limit, with the header just written; `map` lives as long as the arena.
-        unsafe { arena.attach(map.as_mut_ptr()) };
+        unsafe { arena.attach(map.as_mut_ptr(), map.len() as u64, PAGE) };
         let _ = lock(file); // a file system without locks has no protection, and still a profile
         let replaced = place.take_place_of(&path, overwrite)?;
         let file = place.keep()?;
@@ -131,6 +131,12 @@ impl Recording {
         self.arena.header().map_or(0, |header| header.unrecorded.load(Relaxed))
     }
 
+    /// What the system said when the file could not grow, if that happened: something is missing in it then.
+    pub fn growth_error(&self) -> Option<io::Error> {
+        let error = self.arena.header()?.growth_error.load(Relaxed);
+        (error != 0).then(|| io::Error::from_raw_os_error(error.min(4095) as i32))
+    }
+
     /// The absolute path, which recorders have to be told.
     pub fn path(&self) -> &Path {
         &self.path
@@ -173,13 +179,13 @@ impl Recording {
     /// Whether a program has begun to record: false means that the library was not loaded, or could not start.
     pub fn used(&self) -> bool {
         let Some(header) = self.arena.header() else { return false };
-        header.allocated.load(Relaxed) - self.own.load(Relaxed) >= PAGE + Process::LENGTH as u64
+        header.allocated.load(Relaxed).saturating_sub(self.own.load(Relaxed)) >= PAGE + Process::LENGTH as u64
     }
 
     /// A block of the launcher's own.
     fn allocate(&self, need: Need, section: u64, length: usize) -> Option<Block> {
         let block = self.arena.allocate(self, need, section, 0, length)?;
-        self.own.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
+        self.own.fetch_add(block.length(), Relaxed);
         Some(block)
     }
 }
@@ -298,10 +304,10 @@ fn random() -> u64 {
 
 impl Grow for Recording {
     /// Writes the range: that makes it exist on every file system.
-    fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32> {
+    fn grow(&self, start: u64, end: u64) -> Result<u64, i32> {
         let zeros = vec![0; (end - start) as usize];
         let wrote = self.file.write_all_at(&zeros, start);
-        wrote.map(|()| known).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
+        wrote.map(|()| end).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
 }
 

@@ -3,10 +3,11 @@
 mod support;
 
 use contend_profile::read::{Diff, Error, Profile, to_folded, to_otel, to_pprof};
-use contend_profile::record::{Mode, PerThread, Trace};
+use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockTable, Options};
 use proptest::prelude::*;
 use pthread::object::ObjectKind;
+use std::sync::atomic::Ordering::Relaxed;
 use support::{File, STACK};
 
 /// A small file with records of every type that recorders write.
@@ -123,7 +124,7 @@ fn a_thread_that_died_while_it_got_room_spoils_nothing() {
     let t = PerThread::new();
     file.pair(&t, &Trace::new(), 0x1000, 1, 1);
     let header = file.recorder.header().unwrap();
-    header.allocated.fetch_add(3 * 4096, std::sync::atomic::Ordering::Relaxed);
+    header.allocated.fetch_add(3 * 4096, Relaxed);
     file.pair(&PerThread::new(), &Trace::new(), 0x2000, 1, 1);
     assert_eq!(table(&file.bytes()).unwrap().rows.len(), 2);
 }
@@ -156,6 +157,45 @@ fn a_profile_names_files_that_must_not_be_read() {
     let mut names: Vec<_> = table.rows.iter().map(|row| row.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["stdin+0x10", "zero+0x1000"]);
+}
+
+/// Any process with the profile mapped may write anything into it at any time, and some of them have fewer rights than others.
+#[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
+fn a_writer_survives_whatever_others_write() {
+    const LIMIT: u64 = 1 << 19;
+    let lies =
+        [0, 1, 64, 0x1234_5678, LIMIT / 64 - 1, LIMIT, LIMIT - 4096, 1 << 62, u64::MAX - 4095, u64::MAX];
+    for (lie, first) in lies.into_iter().flat_map(|lie| [(lie, 0), (lie, 512)]) {
+        let file = File::new(LIMIT, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        let recorder = &file.recorder;
+        let record = |t: &PerThread, lock: &Trace, address| {
+            for _ in 0..300 {
+                file.pair(t, lock, address, 3, 7);
+                recorder.cond_waited(t, lock, address, 1, Some(2), Outcome::Woken);
+                recorder.releasing(t, lock, Mode::Exclusive);
+            }
+        };
+        record(&t, &lock, 0x1000);
+        for word in &file.words()[first..] {
+            word.store(lie, Relaxed);
+        }
+        record(&t, &lock, 0x1000);
+        record(&PerThread::new(), &lock, 0x1000);
+        for address in 0..200 {
+            file.pair(&t, &Trace::new(), 0x2000 + 64 * address, 1, 1);
+        }
+        recorder.append(contend_profile::format::Type::Run, &[&[1; 5000]]);
+        recorder.thread_ends(&t);
+        recorder.process_ends();
+        let child = PerThread::new();
+        // SAFETY: this is the only thread, and the mapping stays.
+        if unsafe { recorder.start_in_child(&child, &support::image(78)) } {
+            record(&child, &lock, 0x1000);
+        }
+        assert!(file.is_inside(), "{lie:#x} from word {first}");
+    }
 }
 
 proptest! {

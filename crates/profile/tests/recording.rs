@@ -7,7 +7,7 @@ use contend_profile::read::Profile;
 use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
 use pthread::object::ObjectKind;
-use support::{CORE, DISK, File, GONE, NOW, STACK, image, pass};
+use support::{CORE, DISK, FIRST, File, GONE, LOOKS, NOW, STACK, image, pass};
 
 const MIB: u64 = 1 << 20;
 
@@ -241,7 +241,7 @@ fn failures_conditions_and_refusals_are_counted() {
     recorder.untouched(Refusal::Robust);
     let table = table(&file);
     let usage = &row(&table, 0x1000).exclusive;
-    assert_eq!((usage.try_failures, usage.timeouts, usage.acquisitions, usage.nested), (1, 1, 2, 1));
+    assert_eq!((usage.try_failures, usage.timeouts, usage.acquisitions, usage.nested), (1, 1, 3, 1));
     assert_eq!((usage.condition_waits, usage.condition_timeouts, usage.condition_ns), (1, 1, 1000.0));
     assert_eq!((usage.hold().count, usage.hold().total_ns, usage.holds()), (2, 30.0, 2));
     assert_eq!(usage.think.count, 0, "time in a condition wait is not think time");
@@ -529,6 +529,25 @@ fn names_do_not_depend_on_who_comes_first() {
     assert_eq!(only_the_last[0], names([0, 1, 2])[0], "whatever others are used");
 }
 
+/// The kernel takes long to end threads that were looked at in `/proc`, which is no way to treat a program of 200,000 short ones.
+#[test]
+fn threads_that_live_shortly_are_not_looked_at() {
+    for (lives_ns, looks) in [(1_000_000, 0), (60_000_000, 1)] {
+        let file = File::new(MIB, 1);
+        FIRST.set(false);
+        LOOKS.set(0);
+        NOW.set(1_000);
+        let t = PerThread::new();
+        file.pair(&t, &Trace::new(), 0x1000, 0, lives_ns);
+        file.recorder.thread_ends(&t);
+        assert_eq!(LOOKS.get(), looks, "{lives_ns}");
+        let profile = Profile::parse("test", &file.bytes()).unwrap();
+        let threads: Vec<_> = profile.sections()[0].threads.values().collect();
+        assert_eq!((threads[0].running_ns, threads[0].age_ns), (lives_ns / 2, lives_ns));
+    }
+    FIRST.set(true);
+}
+
 #[test]
 fn blocked_time_is_set_against_off_cpu_time() {
     let file = File::new(MIB, 1);
@@ -578,6 +597,39 @@ fn without_a_file_every_call_does_nothing() {
     recorder.process_ends();
     assert!(!recorder.enabled());
     assert_eq!(lock.lock(), 0);
+}
+
+/// Two threads hand work to each other and back on one condition: each acquires the mutex once by a call, and else by the ends
+/// of its waits.
+#[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
+fn the_mutexes_return_after_a_condition_wait_is_an_acquisition() {
+    const ROUNDS: u64 = 1000;
+    let file = File::new(4 * MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    for t in [&a, &b] {
+        recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+        pass(10);
+        recorder.releasing(t, &lock, Mode::Exclusive);
+    }
+    for _ in 0..ROUNDS {
+        for t in [&a, &b] {
+            let started = NOW.get();
+            pass(5);
+            recorder.cond_waited(t, &lock, 0x1000, started, None, Outcome::Woken);
+            pass(10);
+            recorder.releasing(t, &lock, Mode::Exclusive);
+        }
+    }
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    let usage = &row.exclusive;
+    assert_eq!((usage.acquisitions, usage.calls(), usage.holds()), (2 * ROUNDS + 2, 2, 2 * ROUNDS + 2));
+    assert_eq!((usage.condition_waits, usage.owner_changes), (2 * ROUNDS, 2 * ROUNDS + 1));
+    assert_eq!(usage.hold().total_ns, (2 * ROUNDS + 2) as f64 * 10.0);
+    let kept: u64 = usage.hold().buckets.iter().map(|bucket| bucket.count).sum();
+    assert!(kept > ROUNDS, "they turn warm by condition waits, too: {kept}");
 }
 
 #[test]

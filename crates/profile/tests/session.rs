@@ -3,14 +3,16 @@
 mod support;
 
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use contend_profile::Options;
 use contend_profile::format::{RunValues, TaskValues, Type};
 use contend_profile::read::{Diff, Profile};
 use contend_profile::record::Mode;
-use contend_profile::session::{DEFAULT_LIMIT, Overwrite, Recording};
+use contend_profile::session::{
+    AttachedImage, AttachedSection, DEFAULT_LIMIT, LEAST_LIMIT, Overwrite, Recording,
+};
 use pthread::object::ObjectKind;
 
 #[test]
@@ -159,4 +161,25 @@ fn a_difference_is_for_one_operation_and_names_what_grew() {
     assert_eq!(diff.callers.len(), 2);
     assert_eq!((diff.callers[0].name.as_str(), diff.callers[0].growth_ns()), ("code+0x1", 280.0));
     assert_eq!(diff.locks[1].growth_ns(), 0.0, "twice the threads and twice the operations are no growth");
+}
+
+#[test]
+fn the_launcher_survives_whatever_others_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let (limit, words) = (LEAST_LIMIT, 2..17);
+    for lie in [0, 1, 0x1000, limit - 4096, limit, u64::MAX - 4095, u64::MAX] {
+        let recording = Recording::create(&path, limit, 1, Overwrite::Profiles).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        for word in words.clone() {
+            file.write_all_at(&lie.to_le_bytes(), word * 8).unwrap();
+        }
+        let finished = recording.finish(RunValues::default(), &[TaskValues::default(); 10]);
+        assert_eq!(finished.is_ok(), (0x1000..=limit - 4096).contains(&lie), "{lie:#x}: {finished:?}");
+        let _ = (recording.used(), recording.read());
+        let image = AttachedImage { pid: 1, arguments: b"", executable: b"" };
+        if let Ok(section) = AttachedSection::begin(&recording, &image) {
+            section.finish(0);
+        }
+    }
 }

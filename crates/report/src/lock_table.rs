@@ -326,7 +326,7 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
     } else {
         "Made by the calls, innermost first"
     };
-    let looks: u64 = row.holders.iter().map(|holder| holder.looks).sum();
+    let looks = row.holders.iter().fold(0_u64, |sum, holder| sum.saturating_add(holder.looks));
     let holder = |holder: &LockHolder| {
         format!(
             "{} {}: {:.0} % of {}",

@@ -124,14 +124,14 @@ impl Blueprint {
         }
         let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
-        let acquisitions = row.acquisitions().max(1) as f64;
+        let visits = |row: &LockRow| Waits::visits(row.acquisitions(), row.exclusive.condition_waits) as f64;
         for Group { row: other, copies } in &groups[1..] {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
             let lock = observed(other, ran_together);
             let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
-            let visits = other.acquisitions() as f64 / acquisitions;
+            let visits = visits(other) / visits(row);
             let mut hot = Hot { copies: *copies, ..Hot::new(other, visits, &parameters) };
             let taken_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
             let steps: f64 = locks.iter().map(|hot| hot.visits).sum();

@@ -10,7 +10,7 @@ use workloads::Random;
 /// How often sections of a lock end in a condition wait, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Waits {
-    /// The chance that a section does.
+    /// The chance that a visit has one.
     pub(crate) chance: f64,
     /// How long the mean one took, nanoseconds.
     pub(crate) mean_ns: f64,
@@ -20,7 +20,13 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Of a lock that was acquired so often, in so much time of all threads.
+    /// Visits of a lock that was acquired so often, by calls and by the ends of condition waits: a visit is a section, and after a
+    /// condition wait another one. Where most sections end in a wait, every visit does.
+    pub(crate) fn visits(acquisitions: u64, waits: u64) -> u64 {
+        acquisitions.saturating_sub(waits).max(acquisitions.div_ceil(2)).max(1)
+    }
+
+    /// Of a lock that was acquired so often, the ends of the waits included, in so much time of all threads.
     pub(crate) fn new(
         waits: u64,
         timeouts: u64,
@@ -33,9 +39,10 @@ impl Waits {
             return None;
         }
         let mean_ns = waits_ns / waits as f64;
+        let visits = Self::visits(acquisitions, waits);
         let by_others = threads > 1 && timeouts <= waits / 2 && threads_ns > 0.0;
         Some(Self {
-            chance: waits as f64 / acquisitions as f64,
+            chance: acquisitions.saturating_sub(visits) as f64 / visits as f64,
             mean_ns,
             turns: by_others.then(|| mean_ns * acquisitions as f64 / threads_ns),
         })
@@ -226,15 +233,21 @@ mod tests {
 
     #[test]
     fn waits_are_counted_in_what_others_do_if_they_end_by_that() {
-        // 1,000 acquisitions by 4 threads in 1 ms of each; 100 waits of 20 µs.
+        // 1,000 acquisitions by 4 threads in 1 ms of each, 100 of them by the ends of waits of 20 µs.
         let waits =
             |timeouts, threads| Waits::new(100, timeouts, 2e6, 1_000, threads, 4e6).expect("there are waits");
         let by_others = waits(0, 4);
-        assert_eq!((by_others.chance, by_others.mean_ns), (0.1, 20_000.0));
+        assert_eq!((by_others.chance, by_others.mean_ns), (100.0 / 900.0, 20_000.0));
         // 250 acquisitions of each thread in 1 ms are 5 in 20 µs.
         assert!((by_others.turns.expect("by others") - 5.0).abs() < 1e-9, "{by_others:?}");
         assert_eq!(waits(60, 4).turns, None, "most reach their deadline");
         assert_eq!(waits(0, 1).turns, None, "nobody else touched the lock");
         assert_eq!(Waits::new(0, 0, 0.0, 1_000, 4, 4e6), None);
+        let handing_on = Waits::new(3_998, 0, 4e6, 4_000, 2, 4e6).expect("there are waits");
+        assert_eq!(
+            (handing_on.chance, Waits::visits(4_000, 3_998)),
+            (1.0, 2_000),
+            "all sections but two end in one"
+        );
     }
 }

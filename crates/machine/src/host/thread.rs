@@ -297,6 +297,46 @@ static RECLAIMING: AtomicU32 = AtomicU32::new(0);
 /// since sandboxes may end a process that asks; only the search itself does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
+/// The largest page of the architecture.
+const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 1 << 16 } else { 1 << 12 };
+
+/// A number of this process, in a page that the kernel wipes in a child of a fork; 0 before the first search.
+///
+/// The process identifier would not do: in another namespace a child may have its parent's.
+#[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
+#[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
+struct Wiped {
+    process: AtomicU32,
+    _rest: [u8; PAGE_BYTES - 4],
+}
+
+static WIPED: Wiped = Wiped { process: AtomicU32::new(0), _rest: [0; PAGE_BYTES - 4] };
+/// Numbers given to this process and its ancestors.
+static PROCESSES: AtomicU32 = AtomicU32::new(0);
+
+/// A number that none of the processes has from which this one was forked off. Where the kernel wipes no pages, the process
+/// identifier stands for it.
+fn this_process() -> u32 {
+    let known = WIPED.process.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let errno = Errno::save();
+    let page = (&raw const WIPED).cast_mut().cast();
+    // SAFETY: the page is nobody else's, and what is in it is lost in children on purpose.
+    let wipes = !cfg!(miri) && unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    errno.restore();
+    if !wipes {
+        // SAFETY: no preconditions.
+        return unsafe { libc::getpid() } as u32;
+    }
+    let number = PROCESSES.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+    match WIPED.process.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => number,
+        Err(other) => other,
+    }
+}
+
 /// Frees the blocks of threads that have ended. False if it is too early to search, or another thread does.
 ///
 /// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody frees it.
@@ -307,8 +347,7 @@ fn reclaim_blocks() -> bool {
     if TAKEN.load(Ordering::Relaxed) < ENOUGH.load(Ordering::Relaxed) {
         return false;
     }
-    // SAFETY: no preconditions.
-    let process = unsafe { libc::getpid() } as u32;
+    let process = this_process();
     let busy = RECLAIMING.load(Ordering::Relaxed);
     if busy == process
         || RECLAIMING.compare_exchange(busy, process, Ordering::Acquire, Ordering::Relaxed).is_err()
@@ -328,7 +367,7 @@ fn reclaim_blocks() -> bool {
         if owner == 0 {
             continue; // free, or about to be somebody's
         }
-        if block.owner_process.load(Ordering::Relaxed) == process && is_gone(process, owner) {
+        if block.owner_process.load(Ordering::Relaxed) == process && is_gone(owner) {
             block.owner.store(0, Ordering::Relaxed);
             push_free_block(block);
         } else {
@@ -343,13 +382,13 @@ fn reclaim_blocks() -> bool {
 }
 
 /// Whether a thread of this process has ended for good.
-fn is_gone(process: u32, thread: u32) -> bool {
+fn is_gone(thread: u32) -> bool {
     if cfg!(miri) {
         return false; // it does not tell, so that no block is used again
     }
     let errno = Errno::save();
-    // SAFETY: takes numbers only; signal 0 only asks whether the thread is there.
-    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    // SAFETY: both take numbers only; signal 0 only asks whether the thread is there.
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) };
     let gone = answer != 0 && Errno::get() == libc::ESRCH;
     errno.restore();
     gone
@@ -564,6 +603,25 @@ mod tests {
         unsafe { free_slot(own) };
         // SAFETY: taken above.
         unsafe { free_slot(handlers) };
+    }
+
+    /// Also where both have the same identifier, as in another namespace.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no fork")]
+    fn a_child_is_another_process_than_its_parent() {
+        let parent = this_process();
+        assert_eq!(this_process(), parent);
+        // SAFETY: the child uses atomics and system calls only.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let (first, again) = (this_process(), this_process());
+                libc::_exit(i32::from(first == parent || first != again));
+            }
+            let mut status = 1;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(status, 0);
+        }
     }
 
     #[test]

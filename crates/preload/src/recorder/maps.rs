@@ -70,9 +70,8 @@ pub(super) fn record<H: Host>(recorder: &Recorder<H>) {
 /// Remembers the executable ranges of `text`, moves the lines that name a file to its front and collects build
 /// identifiers into `ids`. `None` if nothing is new.
 fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let (scratch, ids) = ids.split_first_chunk_mut()?;
     let (mut count, mut new) = (0, COUNT.load(Ordering::Relaxed) == 0);
-    let (mut kept, mut ids_length, mut next) = (0, 0, 0);
+    let (mut kept, mut next) = (0, 0);
     while let Some(length) = text[next..].iter().position(|&byte| byte == b'\n') {
         let range = next..next + length + 1;
         next = range.end;
@@ -87,17 +86,25 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
                 OWN_END.store(line.end, Ordering::Relaxed);
             }
         }
-        if line.path.is_none() {
-            continue;
+        if line.path.is_some() {
+            text.copy_within(range.clone(), kept);
+            kept += range.len();
         }
-        if line.offset == 0 {
-            ids_length += write_build_id(line.start, &mut ids[ids_length..], scratch);
-        }
-        text.copy_within(range.clone(), kept);
-        kept += range.len();
     }
     COUNT.store(count, Ordering::Release);
-    new.then_some((&text[..kept], &ids[..ids_length]))
+    let kept = &text[..kept];
+    new.then(|| (kept, collect_build_ids(kept, ids)))
+}
+
+/// The build identifiers of the files in these lines.
+fn collect_build_ids<'i>(lines: &[u8], ids: &'i mut [u8]) -> &'i [u8] {
+    let Some((scratch, ids)) = ids.split_first_chunk_mut() else { return &[] };
+    let mut length = 0;
+    let lines = lines.split(|&byte| byte == b'\n').filter_map(MapsLine::parse);
+    for line in lines.filter(|line| line.offset == 0) {
+        length += write_build_id(line.start, &mut ids[length..], scratch);
+    }
+    &ids[..length]
 }
 
 /// Writes address, length and build identifier of the ELF file mapped at `start`; nothing if it has none.

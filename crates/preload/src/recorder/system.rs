@@ -90,14 +90,24 @@ pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
     }
 }
 
+/// A profile file in memory.
+#[derive(Clone, Copy)]
+pub(super) struct MappedFile {
+    pub(super) base: *mut u8,
+    /// Bytes that are mapped: the file's limit.
+    pub(super) length: u64,
+    /// Bytes that the file has at least.
+    pub(super) exist: u64,
+}
+
 /// Maps a profile file at its limit, having checked that it is one; none if it is another than the one of this identity.
-pub(super) fn map_file(path: &CStr, identity: Option<u64>) -> Result<Option<*mut u8>, &'static str> {
+pub(super) fn map_file(path: &CStr, identity: Option<u64>) -> Result<Option<MappedFile>, &'static str> {
     // SAFETY: the path ends with a zero.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
         return Err("it cannot be opened");
     }
-    let mapped = map_open_file(file, identity).and_then(|base| keep_path(path).map(|()| base));
+    let mapped = map_open_file(file, identity).and_then(|mapped| keep_path(path).map(|()| mapped));
     if matches!(mapped, Ok(Some(_))) {
         keep_file(file);
     }
@@ -129,6 +139,16 @@ fn keep_file(file: c_int) {
     FILE.store(if copy >= 0 { copy } else { above(3) }, Relaxed);
 }
 
+/// Closes the file, and forgets its name.
+pub(super) fn forget_file() {
+    if let Some(file) = kept_file() {
+        // SAFETY: the descriptor is this library's own, as far as that can be told.
+        unsafe { libc::close(file) };
+    }
+    FILE.store(-1, Relaxed);
+    FILE_PATH.store(null_mut(), Relaxed);
+}
+
 /// Device and inode of an open file.
 fn identity_of(file: c_int) -> Option<(u64, u64)> {
     // SAFETY: all-zero is a valid stat, and the pointer is valid for the call.
@@ -138,7 +158,7 @@ fn identity_of(file: c_int) -> Option<(u64, u64)> {
     }
 }
 
-fn map_open_file(file: c_int, identity: Option<u64>) -> Result<Option<*mut u8>, &'static str> {
+fn map_open_file(file: c_int, identity: Option<u64>) -> Result<Option<MappedFile>, &'static str> {
     let mut bytes = [0u8; 256];
     // SAFETY: the buffer is as long as said.
     let got = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -152,22 +172,29 @@ fn map_open_file(file: c_int, identity: Option<u64>) -> Result<Option<*mut u8>, 
     if identity.is_some_and(|identity| identity != header.identity) {
         return Ok(None);
     }
+    let HeaderValues { limit: length, grown: exist, .. } = header;
+    if !length.is_multiple_of(PAGE) || !(PAGE..=length).contains(&exist) || isize::try_from(length).is_err() {
+        return Err("it is damaged");
+    }
     // SAFETY: seeking has no other effect on a descriptor that is only used here.
-    if (unsafe { libc::lseek(file, 0, libc::SEEK_END) } as u64) < header.grown {
+    if (unsafe { libc::lseek(file, 0, libc::SEEK_END) } as u64) < exist {
         return Err("it is truncated");
     }
     // SAFETY: a fresh mapping; pages are only touched once the file has grown over them.
     let base = unsafe {
         libc::mmap(
             null_mut(),
-            header.limit as usize,
+            length as usize,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
             file,
             0,
         )
     };
-    if base == libc::MAP_FAILED { Err("it cannot be mapped") } else { Ok(Some(base.cast())) }
+    if base == libc::MAP_FAILED {
+        return Err("it cannot be mapped");
+    }
+    Ok(Some(MappedFile { base: base.cast(), length, exist }))
 }
 
 /// One line on standard error, put together on the stack.
@@ -182,16 +209,16 @@ pub(super) fn complain(path: &CStr, what: &str) {
 impl Grow for Linux {
     /// Opens the file anew each time: programs close descriptors that they do not know, and use their numbers again.
     /// The descriptor that was kept helps where the name does not: after dropping rights, or changing the root.
-    fn grow(&self, known: u64, start: u64, end: u64) -> Result<u64, i32> {
+    fn grow(&self, start: u64, end: u64) -> Result<u64, i32> {
         let saved = Errno::save();
-        let grown = grow_named(known, start, end);
+        let grown = grow_named(start, end);
         saved.restore();
         grown
     }
 }
 
 #[inline(never)]
-fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
+fn grow_named(start: u64, end: u64) -> Result<u64, i32> {
     let path = FILE_PATH.load(Relaxed);
     if path.is_null() {
         return Err(libc::ENOENT);
@@ -200,9 +227,9 @@ fn grow_named(known: u64, start: u64, end: u64) -> Result<u64, i32> {
     let file = unsafe { libc::open(path.cast(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) };
     if file < 0 {
         let error = Errno::get();
-        return kept_file().map_or(Err(error), |file| grow_open(file, known, start, end));
+        return kept_file().map_or(Err(error), |file| grow_open(file, start, end));
     }
-    let grown = if is_the_file(file) { grow_open(file, known, start, end) } else { Err(libc::ESTALE) };
+    let grown = if is_the_file(file) { grow_open(file, start, end) } else { Err(libc::ESTALE) };
     // SAFETY: opened above.
     unsafe { libc::close(file) };
     grown
@@ -218,22 +245,27 @@ fn is_the_file(file: c_int) -> bool {
     identity_of(file) == Some((FILE_DEVICE.load(Relaxed), FILE_INODE.load(Relaxed)))
 }
 
-fn grow_open(file: c_int, known: u64, start: u64, end: u64) -> Result<u64, i32> {
+fn grow_open(file: c_int, start: u64, end: u64) -> Result<u64, i32> {
     let mut bound = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writable. Growing past the file size limit would be a signal, so it is not tried.
     if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut bound) } == 0 && bound.rlim_cur < end {
         return Err(libc::EFBIG);
     }
     let target = end.next_multiple_of(GROWTH).min(bound.rlim_cur);
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::fallocate(file, 0, known as i64, (target - known) as i64) } == 0 {
-        return Ok(target);
+    // Where there is no space for a large step there may be for the least.
+    for target in [target, end] {
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::fallocate(file, 0, start as i64, (target - start) as i64) } == 0 {
+            return Ok(target);
+        }
+        match Errno::get() {
+            // This file system cannot promise space, so the caller's own range is written: that makes it exist.
+            libc::EOPNOTSUPP | libc::ENOSYS => return write_zeros(file, start, end).map(|()| end),
+            libc::ENOSPC | libc::EDQUOT if target > end => {}
+            error => return Err(error),
+        }
     }
-    match Errno::get() {
-        // This file system cannot promise space, so the caller's own range is written: that makes it exist.
-        libc::EOPNOTSUPP | libc::ENOSYS => write_zeros(file, start, end).map(|()| known),
-        error => Err(error),
-    }
+    Err(libc::ENOSPC)
 }
 
 fn write_zeros(file: c_int, start: u64, end: u64) -> Result<(), i32> {
@@ -289,13 +321,34 @@ impl Host for Linux {
         length
     }
 
-    fn identity(&self) -> (u32, [u8; 16]) {
-        let mut name = [0u8; 16];
-        // SAFETY: PR_GET_NAME writes at most 16 bytes.
-        unsafe {
-            libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-            (libc::gettid() as u32, name)
+    fn tid(&self) -> u32 {
+        // SAFETY: no preconditions.
+        unsafe { libc::gettid() as u32 }
+    }
+
+    fn running_ns(&self) -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time is writable, and every thread has such a clock.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    fn is_first(&self, tid: u32) -> bool {
+        // SAFETY: no preconditions.
+        unsafe { libc::getpid() as u32 == tid }
+    }
+
+    /// From a file, as what else is told of a thread: a filter of system calls that lets the recorder work need not allow `prctl`.
+    #[inline(never)]
+    fn name(&self, tid: u32) -> [u8; 16] {
+        let saved = Errno::save();
+        let (mut path, mut name) = ([0u8; 48], [0u8; 16]);
+        read_file(task_path(tid, b"/comm\0", &mut path), &mut name);
+        saved.restore();
+        if let Some(end) = name.iter().position(|&byte| byte == b'\n') {
+            name[end] = 0;
         }
+        name
     }
 
     #[inline(never)]
@@ -303,7 +356,7 @@ impl Host for Linux {
         let saved = Errno::save();
         let mut path = [0u8; 48];
         let mut buffer = [0u8; 96];
-        let text = read_file(schedstat_path(tid, &mut path), &mut buffer);
+        let text = read_file(task_path(tid, b"/schedstat\0", &mut path), &mut buffer);
         saved.restore();
         let mut numbers = text.split(|byte| !byte.is_ascii_digit()).map(decimal);
         Some((numbers.next()??, numbers.next()??))
@@ -327,8 +380,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// `/proc/self/task/TID/schedstat`.
-fn schedstat_path(tid: u32, buffer: &mut [u8; 48]) -> &CStr {
+/// The path of a file about a thread of this process, whose name begins with a slash and ends with a zero.
+fn task_path<'b>(tid: u32, file: &[u8], buffer: &'b mut [u8; 48]) -> &'b CStr {
     let mut digits = [0u8; 10];
     let mut first = digits.len();
     let mut rest = tid;
@@ -341,7 +394,7 @@ fn schedstat_path(tid: u32, buffer: &mut [u8; 48]) -> &CStr {
         }
     }
     let mut length = 0;
-    for part in [b"/proc/self/task/".as_slice(), &digits[first..], b"/schedstat\0"] {
+    for part in [b"/proc/self/task/".as_slice(), &digits[first..], file] {
         buffer[length..length + part.len()].copy_from_slice(part);
         length += part.len();
     }

@@ -66,7 +66,7 @@ pub struct LockRecord {
 pub struct PairRecord {
     /// Position of the thread's record.
     pub thread: u64,
-    /// The counts.
+    /// The counts; `acquisitions` has those by the ends of condition waits, too.
     pub values: PairValues,
     /// Distributions, if the pair turned warm.
     histograms: Warm,
@@ -201,6 +201,11 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
             // Cleared here; until then the word says where the pair lies.
             pair.histograms = histograms.remove(&pair.values.head).unwrap_or_default();
             pair.values.head = 0;
+            // The record counts calls. A condition wait takes the mutex back, too; of attached programs only waits are known.
+            if section.process.attached == 0 {
+                let p = &mut pair.values;
+                p.acquisitions = p.acquisitions.saturating_add(p.condition_waits);
+            }
         }
         section
     };

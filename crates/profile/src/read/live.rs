@@ -144,7 +144,7 @@ impl Since {
 pub struct LiveThread {
     /// The kernel's identifier.
     pub tid: u64,
-    /// The name that it had at its first lock. Safe to print.
+    /// Its name. Safe to print.
     pub name: String,
 }
 
@@ -202,8 +202,9 @@ impl Watch {
         let now = Now { ticks: ticks(), ns: monotonic_ns() };
         let moment = Moment::of(&profile, now, is_alive, || self.launcher_holds());
         self.names.learn(&profile, &moment, &self.options);
-        let table = moment.since(self.last.as_ref(), &self.names);
+        let mut table = moment.since(self.last.as_ref(), &self.names);
         self.last = Some(moment);
+        name_threads(&mut table);
         Ok(table)
     }
 
@@ -313,7 +314,7 @@ impl Counts {
         let p = &pair.values;
         Self {
             acquisitions: p.acquisitions,
-            holds: p.acquisitions.saturating_sub(p.nested).saturating_add(p.condition_waits),
+            holds: p.acquisitions.saturating_sub(p.nested),
             contended: p.contended,
             wait_ticks: p.wait_ticks,
             timed_holds: p.hold_same_count.saturating_add(p.hold_other_count),
@@ -612,6 +613,27 @@ fn way(kind: LockKind, shared: bool) -> String {
 
 fn name_of(thread: &ThreadValues) -> LiveThread {
     LiveThread { tid: thread.tid, name: thread_name(thread.name_0, thread.name_1) }
+}
+
+/// Asks the kernel for the names of threads that their recorder has not looked at.
+fn name_threads(table: &mut LiveTable) {
+    let mut names: HashMap<(u64, u64), String> = HashMap::new();
+    for row in &mut table.rows {
+        let threads = row
+            .threads
+            .iter_mut()
+            .map(|of| &mut of.thread)
+            .chain(&mut row.holder)
+            .chain(&mut row.longest_waiter);
+        for thread in threads.filter(|thread| thread.name.is_empty() && thread.tid != 0) {
+            let (pid, tid) = (row.pid, thread.tid);
+            let name = names.entry((pid, tid)).or_insert_with(|| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+                printable(name.unwrap_or_default().trim_end_matches('\n'))
+            });
+            thread.name.clone_from(name);
+        }
+    }
 }
 
 fn end_of(run: &RunValues) -> String {

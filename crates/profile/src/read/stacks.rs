@@ -43,6 +43,10 @@ pub struct Module {
     pub build_id: String,
 }
 
+/// Different stacks whose calls are named, several times as many as large programs have. A file that says that it has more would take
+/// twenty times its length of memory; the locks of further stacks have their names, and no calls.
+const MOST: usize = 1 << 15;
+
 /// Stacks, each once: programs make many locks by few calls. By the process whose addresses they are.
 #[derive(Default)]
 pub(super) struct Stacks<'p> {
@@ -61,6 +65,9 @@ impl<'p> Stacks<'p> {
         let key = (section.number, lock.frames.as_slice());
         if let Some(known) = self.known.get(&key) {
             return known.clone();
+        }
+        if self.known.len() >= MOST {
+            return Arc::default();
         }
         let call = |&return_address: &u64| {
             let address = return_address.wrapping_sub(1);

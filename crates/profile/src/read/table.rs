@@ -376,9 +376,14 @@ impl Serialize for Usage {
 }
 
 impl Usage {
-    /// How often it was held: nested acquisitions do not count, the mutex's return after a condition wait does.
+    /// How often it was held: nested acquisitions do not count.
     pub fn holds(&self) -> u64 {
-        self.acquisitions.saturating_sub(self.nested).saturating_add(self.condition_waits)
+        self.acquisitions.saturating_sub(self.nested)
+    }
+
+    /// Acquisitions by calls of the lock functions, and not by the end of a condition wait.
+    pub fn calls(&self) -> u64 {
+        self.acquisitions.saturating_sub(self.condition_waits)
     }
 
     /// Holding, wherever the last holder was.

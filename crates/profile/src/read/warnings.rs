@@ -55,14 +55,19 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     if let Some(blocked) = header.blocked.filter(|blocked| misses_most(blocked, header)) {
         warnings.push(missed(&blocked));
     }
-    if header.dropped > 0 || profile.header.growth_error != 0 {
-        let reason = match profile.header.growth_error {
-            0 => "its limit was reached".to_owned(),
-            error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
-        };
+    let reason = match profile.header.growth_error {
+        0 => "its limit was reached".to_owned(),
+        error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
+    };
+    if header.dropped > 0 {
         warnings.push(format!(
             "the profile could not grow ({reason}): {} events are missing; {}",
             header.dropped,
+            remedy(profile)
+        ));
+    } else if profile.header.growth_error != 0 && profile.header.unrecorded == 0 {
+        warnings.push(format!(
+            "the profile could not grow ({reason}): distributions, names or run time may be missing; {}",
             remedy(profile)
         ));
     }
@@ -76,9 +81,15 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     }
     if profile.header.unrecorded > 0 {
         warnings.push(format!(
-            "{} processes found no space in the profile and are not in the table; {}",
+            "{} processes found no space in the profile ({reason}) and are not in the table; {}",
             profile.header.unrecorded,
             remedy(profile)
+        ));
+    }
+    let left = profile.sections.iter().filter(|section| section.process.gave_up_rights != 0).count();
+    if left > 0 {
+        warnings.push(format!(
+            "{left} processes gave up their user's rights (setuid) and are recorded up to then, since the profile is that user's; start contend as the user whom they become to record the rest"
         ));
     }
     if header.untouched.total() > 0 {

@@ -13,7 +13,13 @@ impl<H: Host> Recorder<H> {
     /// Measures what recording costs here: for each of the four `cost_*` words of [`Process`](crate::format::Process), in their order.
     ///
     /// Runs a few thousand pairs on records that are not in the file.
+    ///
+    /// To be called before other threads record.
     pub fn measure(&self) -> [u64; 4] {
+        self.arena.everywhere(|| self.measure_here())
+    }
+
+    fn measure_here(&self) -> [u64; 4] {
         const PAIRS: u64 = 256;
         let period = self.period.load(Relaxed);
         let bench = Bench::new();

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Re
 use pthread::object::ObjectKind;
 
 use super::{Host, MERGED, PerThread, Recorder, Trace};
-use crate::arena::{Block, Need};
-use crate::format::{FRAMES, LOCK_LENGTH, Lock, PAGE, Type, UNIT, head};
+use crate::arena::Need;
+use crate::format::{BlockHeader, FRAMES, LOCK_LENGTH, Lock, Type, UNIT, head};
 
 /// Bytes of a block of lock records.
 const LOCK_BLOCK: usize = 16 << 10;
@@ -35,14 +35,10 @@ pub(super) const REMEMBERED: usize = 4096;
 impl<H: Host> Recorder<H> {
     /// The record of a number that was found in a lock object, or was given out before.
     pub(super) fn lock(&self, number: u32) -> Option<&LockAndStack> {
-        let header = self.arena.header()?;
-        let start = u64::from(number) * UNIT;
         // An object in memory that was never initialised, or that comes from an earlier run, may say anything.
-        if start < PAGE || start + LOCK_LENGTH as u64 > header.grown.load(Relaxed) {
-            return None;
-        }
+        let start = self.arena.at(u64::from(number), LOCK_LENGTH)?;
         // SAFETY: inside the file with its stack, and aligned; all words of the file are atomic.
-        let lock = unsafe { &*self.arena.base().add(start as usize).cast::<LockAndStack>() };
+        let lock = unsafe { &*start.cast::<LockAndStack>() };
         (lock.head.load(Relaxed) == head(Type::Lock, LOCK_LENGTH)).then_some(lock)
     }
 
@@ -98,7 +94,7 @@ impl<H: Host> Recorder<H> {
     ) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
-        if header.lock_bytes.load(Relaxed) > header.limit.load(Relaxed) / 4 {
+        if header.lock_bytes.load(Relaxed) > self.arena.limit() / 4 {
             return None;
         }
         let start = self.space_for_lock()?;
@@ -121,25 +117,29 @@ impl<H: Host> Recorder<H> {
         Some(number)
     }
 
+    /// Any thread may come here at any time, so that the block of locks is two numbers in a word.
     #[inline(never)]
     fn space_for_lock(&self) -> Option<*mut u8> {
         loop {
             let current = self.locks.load(Ordering::Acquire);
-            if !current.is_null() {
-                // SAFETY: it was the start of a block, and the mapping stays.
-                if let Some(space) = unsafe { Block::from_start(current) }.take(LOCK_LENGTH) {
-                    return Some(space);
-                }
+            let (position, taken) = (current >> 32, current as u32 as usize);
+            if position == 0 || taken + LOCK_LENGTH > LOCK_BLOCK - UNIT as usize {
+                let (need, length) = (Need::Detail, LOCK_BLOCK - UNIT as usize);
+                let block = self.arena.allocate(&self.host, need, self.section_number(), 0, length)?;
+                let position = u32::try_from(self.arena.position_of(block.header())).ok()?;
+                // If another thread was faster this block stays empty, which a reader does not mind.
+                let fresh = u64::from(position) << 32;
+                let _ = self.locks.compare_exchange(current, fresh, Ordering::AcqRel, Relaxed);
+                continue;
             }
-            let block = self.arena.allocate(
-                &self.host,
-                Need::Detail,
-                self.section_number(),
-                0,
-                LOCK_BLOCK - UNIT as usize,
-            )?;
-            // If another thread was faster this block stays empty, which a reader does not mind.
-            let _ = self.locks.compare_exchange(current, block.start(), Ordering::AcqRel, Relaxed);
+            let next = current + LOCK_LENGTH as u64;
+            if self.locks.compare_exchange_weak(current, next, Ordering::AcqRel, Relaxed).is_ok() {
+                let start = self.arena.at(position, LOCK_BLOCK)?;
+                // SAFETY: the head of a block that this process was given, in the mapping, which stays; its words are atomic.
+                let head = unsafe { &*start.cast::<BlockHeader>() };
+                head.used.fetch_max((taken + LOCK_LENGTH) as u64, Relaxed);
+                return Some(start.wrapping_add(UNIT as usize + taken));
+            }
         }
     }
 }

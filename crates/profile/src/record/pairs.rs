@@ -205,9 +205,13 @@ impl<H: Host> Recorder<H> {
     #[inline]
     pub(super) fn histograms(&self, pair: &Pair) -> Option<&Histograms> {
         let position = pair.histograms.load(Relaxed);
-        let start = self.arena.base().wrapping_add(position.wrapping_mul(UNIT) as usize);
-        // SAFETY: a pair's position of histograms is that of a record which was given to it alone.
-        (position != 0).then(|| unsafe { &*start.cast::<Histograms>() })
+        if position == 0 {
+            return None;
+        }
+        let start = self.arena.at(position, size_of::<Histograms>())?;
+        // SAFETY: inside the file, where all words are atomic, and aligned as positions are. It is the record that was given to
+        // this pair alone, unless a process has forged the profile.
+        Some(unsafe { &*start.cast::<Histograms>() })
     }
 
     /// Considers a pair for histograms. The more space they have taken, the more acquisitions it needs.
@@ -218,9 +222,9 @@ impl<H: Host> Recorder<H> {
         if pair.histograms.load(Relaxed) != 0 || pair.state.load(Relaxed) & UNTIMED != 0 {
             return;
         }
-        let budget = header.limit.load(Relaxed) / 2;
+        let budget = self.arena.limit() / 2;
         let taken = header.histogram_bytes.load(Relaxed);
-        if taken >= budget || acquisitions < WARM << (taken * 8 / budget.max(1)) {
+        if taken >= budget || acquisitions < WARM << (taken.saturating_mul(8) / budget) {
             return;
         }
         self.host.with_signals_blocked(|| self.give_histograms(header, pair));
@@ -236,7 +240,7 @@ impl<H: Host> Recorder<H> {
         else {
             return;
         };
-        header.histogram_bytes.fetch_add(block.header().mark.load(Relaxed) >> 32, Relaxed);
+        header.histogram_bytes.fetch_add(block.length(), Relaxed);
         let Some(start) = block.take(length) else { return };
         // SAFETY: the block gave the space, aligned, in the mapping.
         let histograms = unsafe { &*start.cast::<Histograms>() };

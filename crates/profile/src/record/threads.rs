@@ -42,11 +42,18 @@ pub(super) struct ThreadPart {
     pub(super) block: Block,
     pub(super) table: Table,
     number: u32,
+    /// Kernel's identifier of the last thread that used the part.
+    tid: AtomicU32,
     /// Where the search for a cold record goes on.
     pub(super) hand: usize,
     /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
     pub(super) ended: AtomicU32,
 }
+
+/// A thread that lives for less, on a core before its first acquisition or after it in all, is not looked at in `/proc`: the kernel
+/// takes several milliseconds longer to end a thread that was, so that a program of many short threads took a hundred times as
+/// long. Its time on a core is known without; its name and its time on a run queue are not.
+const LOOKED_AT_NS: u64 = 50_000_000;
 
 /// Lines of a thread's first table, which lies in the same page as its slot.
 pub(super) const FIRST_TABLE: usize = 128;
@@ -175,18 +182,21 @@ impl<H: Host> Recorder<H> {
         let slot_ref = unsafe { &*slot.as_ptr() };
         // SAFETY: a slot's thread record lies in the mapping.
         let thread = unsafe { &*slot_ref.thread };
-        let (tid, name) = self.host.identity();
+        let tid = self.host.tid();
+        slot_ref.tid.store(tid, Relaxed);
         thread.tid.store(u64::from(tid), Relaxed);
         thread.number.store(u64::from(slot_ref.number), Relaxed);
         thread.started_ns.store(self.host.monotonic_ns(), Relaxed);
         // What it ran before its first acquisition does not count; the end is added when it comes.
-        let (running, queued) = self.host.schedule(tid).unwrap_or((0, 0));
+        let running = self.host.running_ns();
+        let (running, queued) = if running >= LOOKED_AT_NS || self.host.is_first(tid) {
+            self.look_at(thread, tid)
+        } else {
+            (running, 0)
+        };
         add(&thread.running_ns, running.wrapping_neg());
         add(&thread.queued_ns, queued.wrapping_neg());
         thread.ended_ns.store(0, Relaxed);
-        let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
-        thread.name_0.store(half(0), Relaxed);
-        thread.name_1.store(half(1), Relaxed);
         add(&thread.lives, 1);
         thread.head.store(head(Type::Thread, Thread::LENGTH), Ordering::Release);
         t.number.set(slot_ref.number % 0xffff + 1);
@@ -211,10 +221,18 @@ impl<H: Host> Recorder<H> {
         block.header().thread.store(self.arena.position_of(unsafe { &*thread }), Relaxed);
         // SAFETY: the page is long enough for the slot and its first table, which starts behind it.
         let table = unsafe { Table::over(slot.as_ptr().add(1).cast(), FIRST_TABLE) };
-        let mut value =
-            ThreadPart { next: null_mut(), thread, block, table, number, hand: 0, ended: AtomicU32::new(0) };
+        let mut value = ThreadPart {
+            next: null_mut(),
+            thread,
+            block,
+            table,
+            number,
+            tid: AtomicU32::new(0),
+            hand: 0,
+            ended: AtomicU32::new(0),
+        };
         for mode in [Mode::Exclusive, Mode::Shared] {
-            let pair = new_pair(&block, key_of(MERGED, mode))?;
+            let pair = new_pair(&value.block, key_of(MERGED, mode))?;
             // SAFETY: the pair is in the mapping.
             unsafe { pair.as_ref() }.state.store(UNTIMED, Relaxed);
             value.table.put(key_of(MERGED, mode), pair.as_ptr());
@@ -237,15 +255,14 @@ impl<H: Host> Recorder<H> {
     fn take_over(&self) -> Option<NonNull<ThreadPart>> {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: these parts are never freed; `ended` is atomic and `next` constant once it is in the list.
-            let (ended, after) = unsafe { (&(*slot.as_ptr()).ended, (*slot.as_ptr()).next) };
+            // SAFETY: these parts are never freed; these two are atomic and `next` constant once it is in the list.
+            let (ended, tid, after) =
+                unsafe { (&(*slot.as_ptr()).ended, &(*slot.as_ptr()).tid, (*slot.as_ptr()).next) };
             next = after;
             if ended.compare_exchange(1, 2, Ordering::AcqRel, Relaxed).is_err() {
                 continue;
             }
-            // SAFETY: the slot is claimed, and its thread record lies in the mapping.
-            let tid = unsafe { (*(*slot.as_ptr()).thread).tid.load(Relaxed) };
-            if self.host.gone(tid as u32) {
+            if self.host.gone(tid.load(Relaxed)) {
                 ended.store(0, Relaxed);
                 return Some(slot);
             }
@@ -300,24 +317,40 @@ impl<H: Host> Recorder<H> {
     pub fn thread_ends(&self, t: &PerThread) {
         let Some(slot) = NonNull::new(t.slot.get()) else { return };
         // SAFETY: the thread's own slot; its record lies in the mapping.
-        let (thread, ended) = unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).ended) };
+        let (thread, slot) = unsafe { (&*(*slot.as_ptr()).thread, slot.as_ref()) };
         // A cancelled wait or join.
         thread.waiting_since.store(0, Relaxed);
         thread.joining_since.store(0, Relaxed);
         thread.lock_waited_since.store(0, Relaxed);
         if thread.ended_ns.load(Relaxed) == 0 {
-            self.host.with_signals_blocked(|| self.close_thread(thread));
+            self.host.with_signals_blocked(|| self.close_thread(thread, slot.tid.load(Relaxed), true));
         }
-        ended.store(1, Ordering::Release);
+        slot.ended.store(1, Ordering::Release);
     }
 
+    /// What is told of a thread in `/proc`: its time on a core and on a run queue. Its name is noted.
     #[inline(never)]
-    fn close_thread(&self, thread: &Thread) {
+    fn look_at(&self, thread: &Thread, tid: u32) -> (u64, u64) {
+        let name = self.host.name(tid);
+        let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
+        thread.name_0.store(half(0), Relaxed);
+        thread.name_1.store(half(1), Relaxed);
+        self.host.schedule(tid).unwrap_or((0, 0))
+    }
+
+    /// `own` says that it is the caller's.
+    #[inline(never)]
+    fn close_thread(&self, thread: &Thread, tid: u32, own: bool) {
         let now = self.host.monotonic_ns();
-        let (running, queued) = self.host.schedule(thread.tid.load(Relaxed) as u32).unwrap_or((0, 0));
+        let age = now.saturating_sub(thread.started_ns.load(Relaxed));
+        let (running, queued) = if own && age < LOOKED_AT_NS && !self.host.is_first(tid) {
+            (self.host.running_ns(), 0)
+        } else {
+            self.look_at(thread, tid)
+        };
         add(&thread.running_ns, running);
         add(&thread.queued_ns, queued);
-        add(&thread.age_ns, now.saturating_sub(thread.started_ns.load(Relaxed)));
+        add(&thread.age_ns, age);
         thread.ended_ns.store(now, Relaxed);
     }
 
@@ -334,11 +367,12 @@ impl<H: Host> Recorder<H> {
     fn close_threads(&self) {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: these parts are never freed; these two are constant, and `ended` is atomic.
-            let (thread, after) = unsafe { (&*(*slot.as_ptr()).thread, (*slot.as_ptr()).next) };
+            // SAFETY: these parts are never freed; two of these are constant, and the third is atomic.
+            let (thread, tid, after) =
+                unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).tid, (*slot.as_ptr()).next) };
             next = after;
             if thread.ended_ns.load(Relaxed) == 0 {
-                self.close_thread(thread);
+                self.close_thread(thread, tid.load(Relaxed), false);
             }
         }
     }

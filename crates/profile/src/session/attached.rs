@@ -318,12 +318,11 @@ impl<'r> AttachedSection<'r> {
 
     /// Space for a record, zeroed.
     fn take(&mut self, length: usize) -> Option<*mut u8> {
-        if let Some(start) = self.block.and_then(|block| block.take(length)) {
+        if let Some(start) = self.block.as_ref().and_then(|block| block.take(length)) {
             return Some(start);
         }
         let block = self.recording.allocate(Need::Detail, self.number, LOCK_BLOCK)?;
-        self.block = Some(block);
-        block.take(length)
+        self.block.insert(block).take(length)
     }
 
     fn note_dropped(&self) {

@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicU64;
 
 use contend_profile::arena::{Grow, write_header};
 use contend_profile::format::{FRAMES, Header, PAGE, ProcessValues};
@@ -19,6 +20,10 @@ thread_local! {
     pub(crate) static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     /// Bytes that the disk has space for.
     pub(crate) static DISK: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// Whether threads are their process's first.
+    pub(crate) static FIRST: Cell<bool> = const { Cell::new(true) };
+    /// How often threads were looked at in `/proc`.
+    pub(crate) static LOOKS: Cell<u32> = const { Cell::new(0) };
     /// Thread identifiers that are gone.
     pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };
 }
@@ -31,7 +36,7 @@ pub(crate) fn pass(ticks: u64) {
 pub(crate) struct Fake;
 
 impl Grow for Fake {
-    fn grow(&self, _known: u64, _start: u64, end: u64) -> Result<u64, i32> {
+    fn grow(&self, _start: u64, end: u64) -> Result<u64, i32> {
         if end > DISK.get() { Err(28) } else { Ok(end) }
     }
 }
@@ -60,8 +65,18 @@ impl Host for Fake {
             stack.len()
         })
     }
-    fn identity(&self) -> (u32, [u8; 16]) {
-        (1234, *b"worker\0\0\0\0\0\0\0\0\0\0")
+    fn tid(&self) -> u32 {
+        1234
+    }
+    fn running_ns(&self) -> u64 {
+        NOW.get() / 2
+    }
+    fn is_first(&self, _tid: u32) -> bool {
+        FIRST.get()
+    }
+    fn name(&self, _tid: u32) -> [u8; 16] {
+        LOOKS.set(LOOKS.get() + 1);
+        *b"worker\0\0\0\0\0\0\0\0\0\0"
     }
     fn schedule(&self, _tid: u32) -> Option<(u64, u64)> {
         Some((NOW.get() / 2, NOW.get() / 10))
@@ -75,6 +90,9 @@ impl Host for Fake {
     }
 }
 
+/// Bytes of zeros behind a file, which nobody is to write to.
+const GUARD: usize = 1 << 16;
+
 /// A file in memory with a recorder on it.
 pub(crate) struct File {
     pub(crate) recorder: Recorder<Fake>,
@@ -84,7 +102,7 @@ pub(crate) struct File {
 
 impl File {
     pub(crate) fn new(limit: u64, period: u32) -> Self {
-        let layout = Layout::from_size_align(limit as usize, PAGE as usize).unwrap();
+        let layout = Layout::from_size_align(limit as usize + GUARD, PAGE as usize).unwrap();
         // SAFETY: not empty.
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: page-aligned zeros, longer than a header.
@@ -92,12 +110,25 @@ impl File {
         write_header(header, limit, period, NOW.get(), NOW.get(), 0);
         let recorder = Recorder::new(Fake);
         // SAFETY: the memory is as long as the limit in its header; it outlives the recorder.
-        assert!(unsafe { recorder.start(base, &image(77)) });
+        assert!(unsafe { recorder.start(base, limit, PAGE, &image(77)) });
         Self { recorder, base, layout }
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    /// The words of the file up to its limit, which any process may write at any time.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: inside the memory, which lives as long as the file; all of it is words that are only used as atomic ones.
+        unsafe { std::slice::from_raw_parts(self.base.cast(), (self.layout.size() - GUARD) / 8) }
+    }
+
+    /// Whether nothing was written behind the limit.
+    pub(crate) fn is_inside(&self) -> bool {
+        let start = self.base.wrapping_add(self.layout.size() - GUARD);
+        // SAFETY: inside the memory; the test's threads are at rest.
+        unsafe { std::slice::from_raw_parts(start, GUARD) }.iter().all(|&byte| byte == 0)
     }
 
     /// What a reader would find on the disk.

@@ -36,6 +36,25 @@ fn python_gets_the_grid_and_this_command() {
     assert_eq!(output.status.code(), Some(7));
 }
 
+/// The current folder may be a stranger's: nothing in it is run, though `python3 -c` puts it on the path.
+#[test]
+fn modules_of_the_current_folder_are_not_run() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| folder.path().join(name);
+    std::fs::create_dir(place("contend")).expect("a package");
+    for module in ["contend/__init__.py", "contend/sweeps.py", "tomllib.py", "pandas.py", "sysconfig.py"] {
+        std::fs::write(place(module), "import os; open('run', 'w').close(); os._exit(9)").expect("a module");
+    }
+    for path in [None, Some(""), Some(":"), Some(".")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
+        command.args(["sweep", "grid.toml"]).current_dir(folder.path()).env_remove("PYTHONPATH");
+        command.envs(path.map(|path| ("PYTHONPATH", path)));
+        let output = command.output().expect("contend runs");
+        assert!(!output.status.success(), "there is no grid");
+        assert!(!place("run").exists(), "{path:?}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn what_there_is_to_check_and_to_reproduce_is_listed() {
     let list = |command| {

@@ -129,7 +129,7 @@ fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool
     }
     for line in lines {
         // Nobody may be there to read it; the program's end is passed on all the same.
-        let _ = writeln!(std::io::stderr(), "contend: {line}");
+        let _ = writeln!(std::io::stderr(), "contend: {}", ::report::text::printable(&line));
     }
 }
 

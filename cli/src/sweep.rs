@@ -35,9 +35,11 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// What Python is given to do. Arguments are those of this command.
+/// What Python is given to do. Arguments are those of this command. `-c` puts the current folder on the path, and so does an empty part
+/// of `PYTHONPATH`: whoever wrote into that folder must not be run.
 const START: &str = "\
-import sys
+import sys, os
+sys.path = [place for place in sys.path if os.path.realpath(place) != os.getcwd()]
 try:
     from contend.sweeps import main
 except ModuleNotFoundError as missing:

@@ -144,6 +144,10 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
         ({**SMALL, "machine": "this"}, "contend calibrate -o FILE"),
         ({**SMALL, "seed": {}}, "`seed` is {}"),
         ({"kind": "simulate", "lock": "mcs"}, "no workload and no cores"),
+        ({**SMALL, "svg": "/tmp/overwritten"}, "`svg` is no key of a grid of kind simulate: write one of buckets, cores"),
+        ({**SMALL, "trace": "/tmp/overwritten"}, "`trace` is no key"),
+        ({"kind": "check", "output": "/tmp/overwritten"}, "`output` is no key"),
+        ({"kind": "reproduce", "html": "/tmp/overwritten"}, "`html` is no key"),
         ({"kind": "check", "lock": "msc"}, "no lock msc"),
         ({"kind": "check", "lock": "elided:mcs", "model": "ra"}, "no run is in the grid"),
     ],
@@ -151,6 +155,19 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
 def test_grids_that_make_no_sense_are_refused(grid: dict[str, Any], said: str) -> None:
     with pytest.raises(contend.GridError, match=said.replace("{}", r"\{\}")):
         runs_of(grid)
+
+
+def test_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "contend").mkdir()
+    for module in ("contend/__init__.py", "tomllib.py", "pandas.py", "argparse.py"):
+        (tmp_path / module).write_text("import os; open('run', 'w').close(); os._exit(9)")
+    (tmp_path / "grid.toml").write_text("kind = 'simulate'\nworkload = 'counter'\nlock = 'mcs'\ncores = 2\nduration = '10us'")
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
+    for path in ("", os.pathsep, str(tmp_path)):
+        monkeypatch.setenv("PYTHONPATH", path)
+        ran = subprocess.run([contend.command(), "sweep", "grid.toml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0 and ran.stdout == "grid/runs.parquet\n", ran.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_files_that_are_no_grid_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Grids of runs: what is varied, what is not, and what each run is.
 
-A grid is a table, in TOML or of Python. `kind` says what its runs are; every other key is a flag of that subcommand, or its
-argument. A list is an axis of the grid, and so is a text such as `1..48` or `4..48:4`; anything else is the same in all
+A grid is a table, in TOML or of Python. `kind` says what its runs are; every other key is a flag of that subcommand that
+decides what is computed, or its argument: a grid comes from anywhere, and writes no file but the results. A list is an axis of the grid, and so is a text such as `1..48` or `4..48:4`; anything else is the same in all
 runs. The last axis varies fastest.
 """
 
@@ -90,6 +90,8 @@ class Kind:
 
     argument: str
     """The parameter that is the subcommand's argument."""
+    flags: frozenset[str]
+    """The other parameters. Flags that write files or change what is printed are none of them."""
     statuses: tuple[int, ...]
     """Exit statuses with a result."""
     combinations: Callable[[dict[str, list[Value]]], Iterable[dict[str, Value]]]
@@ -158,10 +160,16 @@ def reproduced(document: Any) -> Mapping[str, Any]:
     return {"title": document["title"], "rows": len(verdicts), **counts}
 
 
+SIMULATION_FLAGS = (
+    "machine lock cores threads seed duration section think per_acquisition spread placement sockets memory_node transactions "
+    "buckets really_poll"
+)
+CHECK_FLAGS = "model client threads acquisitions time_limit mutate weaken"
+
 KINDS = {
-    "simulate": Kind("workload", (0,), simulations, calls.Simulation.of, simulated),
-    "check": Kind("lock", (0, calls.FOUND, calls.BOUND), checks, calls.Check.of, checked),
-    "reproduce": Kind("figure", (0,), reproductions, calls.Reproduction.of, reproduced),
+    "simulate": Kind("workload", frozenset(SIMULATION_FLAGS.split()), (0,), simulations, calls.Simulation.of, simulated),
+    "check": Kind("lock", frozenset(CHECK_FLAGS.split()), (0, calls.FOUND, calls.BOUND), checks, calls.Check.of, checked),
+    "reproduce": Kind("figure", frozenset({"variant"}), (0,), reproductions, calls.Reproduction.of, reproduced),
 }
 
 RANGE = re.compile(r"(\d+)\.\.(\d+)(?::([1-9]\d*))?")
@@ -201,6 +209,10 @@ def runs_of(grid: Mapping[str, Any] | str | os.PathLike[str]) -> list[Run]:
     kind = asked.pop("kind", None)
     if kind not in KINDS:
         raise GridError(f"the grid's `kind` is {kind!r}: write one of {', '.join(KINDS)}")
+    asked = {name.replace("-", "_"): value for name, value in asked.items()}
+    known = {KINDS[kind].argument, *KINDS[kind].flags}
+    if unknown := sorted(asked.keys() - known):
+        raise GridError(f"`{unknown[0]}` is no key of a grid of kind {kind}: write one of {', '.join(sorted(known))}")
     axes = {name: values_of(name, value) for name, value in asked.items()}
     if empty := [name for name, values in axes.items() if not values]:
         raise GridError(f"the grid's `{empty[0]}` is an empty list: there is nothing to run")

@@ -25,7 +25,10 @@ struct Running {
 
 impl Running {
     fn start(program: &Path) -> Self {
-        let mut command = Command::new(program);
+        Self::run(Command::new(program))
+    }
+
+    fn run(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("its output"));
@@ -81,7 +84,7 @@ fn attach(arguments: &[&str]) -> Option<Outcome> {
 }
 
 fn shown(outcome: Outcome) -> Option<Outcome> {
-    let missing = ["tracefs", "tracepoint", "perf_event_open", "another user's"];
+    let missing = ["tracefs", "tracepoint", "perf_event_open", "another user's", "no right to attach"];
     match outcome.stderr.lines().find(|line| missing.iter().any(|part| line.contains(part))) {
         Some(line) if !outcome.succeeded() => {
             println!("skipped: {line}");
@@ -233,6 +236,54 @@ fn waits_that_began_before_are_told_with_who_holds_the_lock() {
     assert!(holder["looks"].as_u64() > Some(2), "{mutex:#}");
     let rwlock = row(&report, "held_rwlock", "rwlock");
     assert_eq!(rwlock["exclusive"]["contended"], 1, "{rwlock:#}");
+}
+
+/// A stranger's program: its tables for unwinding have no end, and it maps a file whose tables are said to be 2 GiB long.
+#[test]
+fn a_hostile_program_neither_hangs_it_nor_fills_its_memory() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let (_, name) = file(&directory);
+    let sparse = directory.path().join("sparse\u{1b}[2J");
+    let size: u64 = 2 << 30;
+    let words = [3 | 62 << 16 | 1 << 32, 0, 64, 0x200, 64 << 32 | 56 << 48, 1 | 64 << 16 | 3 << 32 | 2 << 48];
+    let segment = [1 | 5 << 32, 0, 0, 0, 0x1000, 0x1000, 0x1000];
+    let section = [1 | 1 << 32, 2, 0x1000, 0x1000, size, 0, 8, 0];
+    let names = [11 | 3 << 32, 0, 0, 0x400, 21, 0, 1, 0];
+    let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    elf.extend(bytes(&words));
+    elf.extend(bytes(&segment));
+    elf.resize(0x240, 0);
+    elf.extend(bytes(&section));
+    elf.extend(bytes(&names));
+    elf.resize(0x400, 0);
+    elf.extend(b"\0.eh_frame\0.shstrtab\0");
+    std::fs::write(&sparse, elf).expect("a file");
+    let grown = std::fs::OpenOptions::new().write(true).open(&sparse).expect("the file");
+    grown.set_len(0x1000 + size).expect("a sparse file");
+    let mut command = Command::new(Source::program("endless_tables.c").compile());
+    command.arg(&sparse);
+    let mut program = Running::run(command);
+    assert_eq!(program.line(), "ready\n");
+    let mut command = contend(&["attach", &program.pid(), "--for", "1s", "-o", &name]);
+    // SAFETY: between fork and exec nothing but a system call is made.
+    unsafe {
+        command.pre_exec(|| {
+            let most = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+            if libc::setrlimit(libc::RLIMIT_DATA, &raw const most) == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        });
+    }
+    let Some(outcome) = shown(run(command, HANG)) else { return };
+    assert!(outcome.succeeded() && outcome.stderr.contains("tables for unwinding are not used"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("attached to process") && !outcome.stderr.contains('\u{1b}'),
+        "{outcome}"
+    );
+    assert!(waits_for(&json(&["report", &name, "--json"]), "endless_mutex") > 0, "{outcome}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::interrupt;
 use launch::attach::{Attach, Attached, End};
 use profile::Options;
 use profile::session::Overwrite;
+use report::text::printable;
 use report::{Screen, lock_table};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -66,8 +67,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         overwrite: if args.force { Overwrite::AnyFile } else { Overwrite::Profiles },
         size_limit: args.size_limit,
     };
-    let Attached { recording, end, remarks } = attach.run()?;
-    let mut text = remarks.iter().map(|remark| format!("contend: {remark}\n")).collect::<String>();
+    let Attached { recording, end, remarks } = attach.run(|begun| {
+        if !args.quiet {
+            eprint!("{}", Screen::stderr().fit(&format!("contend: {begun}\n")));
+        }
+    })?;
+    let mut text =
+        remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
     if !args.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
         let shown =
@@ -77,7 +83,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             End::Ended => format!("Process {} has ended.", args.pid),
             End::Replaced => String::new(),
         };
-        text += &format!("\n{state} The profile is in {} (contend report, contend diff).\n", shown.display());
+        text += &format!(
+            "\n{state} The profile is in {} (contend report, contend diff).\n",
+            printable(&shown.to_string_lossy())
+        );
     }
     // Nobody may be there to read it.
     let _ = std::io::stderr().write_all(text.as_bytes());

@@ -49,6 +49,12 @@ pub enum Missing {
     /// The process that was asked for is not there.
     #[error("there is no process {0}: `pgrep NAME` tells the number of a program that runs")]
     Process(u32),
+    /// The process is one of the kernel's own threads.
+    #[error(
+        "process {0} is a thread of the kernel, which has no locks of a program: the kernel's contended locks are shown by \
+         `contend profile --kernel -a -- sleep 10`"
+    )]
+    KernelThread(u32),
     /// The process runs with the rights of somebody else.
     #[error(
         "process {pid} cannot be watched ({source}): it is another user's, or has more rights than you: attach as its user, or as root"
@@ -85,6 +91,11 @@ fn since(tracepoint: &str) -> &'static str {
 }
 
 impl Missing {
+    /// Whether somebody with more rights would be granted it.
+    pub fn wants_rights(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Rights { .. } | Self::Foreign { .. })
+    }
+
     /// What a refused perf_event_open means.
     pub fn by(source: io::Error) -> Self {
         match source.raw_os_error() {

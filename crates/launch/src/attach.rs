@@ -4,31 +4,40 @@
 //! who held the lock meanwhile. An acquisition that does not sleep is seen by nobody outside, so that neither acquisitions nor
 //! critical sections are counted.
 
+mod effort;
 mod futex;
 mod futex_waits;
 mod modules;
 mod objects;
+mod unwinding;
 
+use crate::program::MUTEX_PROFILE;
 use crate::record::create;
 use crate::tasks::Tasks;
 use futex::FutexWatch;
 use futex::{Enter, FutexCall, FutexEvent};
 use futex_waits::{FutexWait, FutexWaits};
+use kernel_locks::Missing;
 use modules::{Modules, asleep};
 use objects::{Memory, Object};
 use profile::format::{RunValues, TaskValues};
+use profile::read::printable;
 use profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
 use rustix::time::{ClockId, clock_gettime};
 use session::interrupt;
 use session::noise::Watch;
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Bytes that are read of a command line.
+const LONGEST_ARGUMENTS: u64 = 1 << 20;
 
 /// What is attached to, and where the profile goes.
 #[derive(Debug, Clone, Copy)]
@@ -68,25 +77,25 @@ pub struct Attached {
 }
 
 impl Attach<'_> {
-    /// Watches the process to the end of the time, or its own. The interrupt has to be kept, see [`interrupt::keep`].
+    /// Watches the process to the end of the time, or its own. `begun` gets a line that says what is watched. The interrupt has to be kept, see [`interrupt::keep`].
     ///
     /// # Errors
     ///
     /// There is no such process, or the kernel does not show its calls: then no profile is made. Or the profile cannot be made.
-    pub fn run(&self) -> anyhow::Result<Attached> {
-        let mut watch = FutexWatch::attach(self.pid)?;
+    pub fn run(&self, begun: impl FnOnce(&str)) -> anyhow::Result<Attached> {
+        let mut watch = FutexWatch::attach(self.pid).map_err(|missing| with_rights(missing, self.pid))?;
         let mut recording = create(self.output, self.size_limit, 1, self.overwrite)?;
         recording.count_nanoseconds();
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
         let mut counted = Counted::begin(self.pid, &recording)?;
+        begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
         let elapsed = started.elapsed();
-        counted.finish(watch);
+        let mut remarks = counted.finish(watch);
         let tasks = tasks.into_values();
         let run = run_values(elapsed, &tasks, noise.stop().stolen_share.unwrap_or(0.0));
-        let mut remarks = Vec::new();
         if let Err(error) = recording.finish(run, &tasks) {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
@@ -132,6 +141,19 @@ impl Attach<'_> {
     }
 }
 
+/// The one remedy for all rights that may be missing, before the one that is.
+fn with_rights(missing: Missing, pid: u32) -> anyhow::Error {
+    let wants_rights = missing.wants_rights();
+    let error = anyhow::Error::new(missing);
+    if !wants_rights {
+        return error;
+    }
+    error.context(format!(
+        "no right to attach to process {pid}: run as root, or give the command CAP_PERFMON, CAP_SYS_PTRACE and \
+         CAP_DAC_READ_SEARCH (setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which contend))"
+    ))
+}
+
 /// What is known of the time as a whole.
 fn run_values(elapsed: Duration, tasks: &[TaskValues], stolen_share: f64) -> RunValues {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -161,7 +183,10 @@ struct Counted<'r> {
 impl<'r> Counted<'r> {
     /// Begins, with what the threads wait for now.
     fn begin(pid: u32, recording: &'r Recording) -> std::io::Result<Self> {
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut arguments = Vec::new();
+        // A process says itself where in its memory they are, and how long.
+        let file = fs::File::open(format!("/proc/{pid}/cmdline"));
+        let _ = file.and_then(|file| file.take(LONGEST_ARGUMENTS).read_to_end(&mut arguments));
         let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let image =
             AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
@@ -184,6 +209,24 @@ impl<'r> Counted<'r> {
             }
         }
         Ok(counted)
+    }
+
+    /// What is watched, and what will not be seen.
+    fn begun(&self) -> String {
+        let pid = self.pid;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        let mut text = format!(
+            "attached to process {pid} ({}), which has {threads} thread{}; Ctrl-C ends it",
+            printable(name.trim_end()),
+            if threads == 1 { "" } else { "s" }
+        );
+        if self.modules.are_go() {
+            text += &format!(
+                ". It is a Go program: its locks are Go's own, of which only sleeping threads are seen: {MUTEX_PROFILE}"
+            );
+        }
+        text
     }
 
     fn take(&mut self, event: FutexEvent) {
@@ -264,8 +307,8 @@ impl<'r> Counted<'r> {
         }
     }
 
-    /// Counts the rest: waits that are not over count up to now.
-    fn finish(mut self, watch: FutexWatch) {
+    /// Counts the rest: waits that are not over count up to now. Gives what the user may not expect.
+    fn finish(mut self, watch: FutexWatch) -> Vec<String> {
         let mut rest = Vec::new();
         let waits = &mut self.waits;
         let lost = watch.finish(|event| rest.extend(waits.event(event)));
@@ -276,6 +319,8 @@ impl<'r> Counted<'r> {
             self.count(&wait);
         }
         self.section.finish(lost);
+        let of_process = |remark| format!("process {}: {remark}", self.pid);
+        self.modules.remarks.into_iter().map(of_process).collect()
     }
 }
 

@@ -5,7 +5,7 @@ mod container;
 mod debug_info;
 mod diff;
 mod export;
-mod files;
+pub mod files;
 mod kernel;
 pub mod live;
 mod lock_names;

@@ -147,6 +147,18 @@ impl Layout {
     }
 }
 
+/// Whether a process is a thread of the kernel, by the flags of its `stat`, the seventh field behind the name.
+fn is_of_kernel(pid: u32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields
+        .split(' ')
+        .nth(6)
+        .and_then(|flags| flags.parse().ok())
+        .is_some_and(|flags: u32| flags & PF_KTHREAD != 0)
+}
+
 /// Reads what `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER` add to a sample.
 fn user_stack(rest: &[u8]) -> Option<UserStack> {
     let mut rest = Cursor(rest);
@@ -214,6 +226,9 @@ impl FutexWatch {
     pub(crate) fn by(tracefs: &Tracefs, pid: u32) -> Result<Self, Missing> {
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Missing::Process(pid))?;
         let process = pidfd_open(process, PidfdFlags::empty()).map_err(|_| Missing::Process(pid))?;
+        if is_of_kernel(pid) {
+            return Err(Missing::KernelThread(pid));
+        }
         let layout = Layout::of(tracefs)?;
         let cores = open_cores()?;
         let mut watch = Self {
@@ -535,6 +550,11 @@ mod tests {
             text.contains("syscalls:sys_enter_futex") && text.contains("CONFIG_FTRACE_SYSCALLS"),
             "{text}"
         );
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            let text = missing(2);
+            assert!(text.contains("thread of the kernel") && text.contains("profile --kernel"), "{text}");
+        }
+        assert!(!is_of_kernel(own));
         for nobody in [0, u32::MAX, i32::MAX as u32] {
             let text = missing(nobody);
             assert!(text.contains(&format!("no process {nobody}:")) && text.contains("pgrep"), "{text}");

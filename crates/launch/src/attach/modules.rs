@@ -1,16 +1,21 @@
 //! The files that another process has mapped: unwinding its stacks by them, and finding the functions that wait.
 
+use super::effort::Effort;
 use super::futex::{Enter, UserStack};
 use super::objects::{Function, Memory};
+use super::unwinding;
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Module, UnwindRegsNative, Unwinder as _,
     UnwinderNative,
 };
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SymbolKind};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
+use object::{
+    Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, ReadRef, SymbolKind,
+};
+use profile::read::{files, printable};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,14 +23,21 @@ use std::time::{Duration, Instant};
 /// Addresses that are kept of a stack, from the innermost.
 const DEEPEST: usize = 32;
 /// Calls from the innermost on among which the function that waits is looked for.
-const NEAR: usize = 8;
+const NEAR: usize = 12;
 /// Code that is in no known file is looked for again after so long: it may be generated code, of which there is always more.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Bytes that are read of a file, beside its tables for unwinding.
+const MOST_OF_A_FILE: u64 = 96 << 20;
+/// Bytes that are kept of all files: their tables for unwinding.
+const MOST_OF_TABLES: u64 = 64 << 20;
+/// CPU time that goes into reading files, all in all. Those of a large program take a tenth of it.
+const READING: Duration = Duration::from_secs(5);
 
 /// The modules of a process, as far as they were looked at.
 pub(super) struct Modules {
     pid: u32,
-    unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    unwinder: UnwinderNative<Rc<[u8]>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
     /// Executable mappings by their start.
     mapped: BTreeMap<u64, Mapped>,
@@ -34,6 +46,15 @@ pub(super) struct Modules {
     /// Lines of the last look that name files.
     lines: Vec<u8>,
     looked: Instant,
+    limits: Limits,
+    /// What could not be read, or not be used.
+    pub(super) remarks: BTreeSet<String>,
+}
+
+/// What may still be read.
+struct Limits {
+    tables: u64,
+    time: Duration,
 }
 
 /// Build identifiers of files, each with the address at which the file starts.
@@ -50,6 +71,7 @@ struct Mapped {
 #[derive(Default)]
 struct ModuleFile {
     is_c_library: bool,
+    is_go: bool,
     build_id: Option<Vec<u8>>,
     segments: Vec<Segment>,
     /// Functions that wait, by their start.
@@ -67,8 +89,8 @@ struct Segment {
 #[derive(Default)]
 struct Sections {
     text: Option<Range<u64>>,
-    eh_frame: Option<(Range<u64>, Vec<u8>)>,
-    eh_frame_hdr: Option<(Range<u64>, Vec<u8>)>,
+    /// The index that linkers put beside it is not used: it may lead anywhere.
+    eh_frame: Option<(Range<u64>, Rc<[u8]>)>,
 }
 
 impl Modules {
@@ -82,6 +104,8 @@ impl Modules {
             files: HashMap::new(),
             lines: Vec::new(),
             looked: Instant::now(),
+            limits: Limits { tables: MOST_OF_TABLES, time: READING },
+            remarks: BTreeSet::new(),
         };
         modules.look();
         modules
@@ -96,6 +120,11 @@ impl Modules {
         let starts = lines.filter(|line| line.offset == 0);
         let ids = starts.filter_map(|line| Some((line.start, self.files.get(line.path)?.build_id.clone()?)));
         Some((&self.lines, ids.collect()))
+    }
+
+    /// Whether there is code of the Go compiler among them: its locks are no pthread's.
+    pub(super) fn are_go(&self) -> bool {
+        self.files.values().any(|file| file.is_go)
     }
 
     /// The return addresses of a stack, from the innermost.
@@ -176,6 +205,7 @@ impl Modules {
             return; // it has ended
         }
         self.lines = named;
+        let effort = Effort::begin(self.limits.time);
         let mut gone = std::mem::take(&mut self.mapped);
         for line in lines.iter().filter_map(|line| MapsLine::parse(line)).filter(|line| line.executable) {
             let mapped = match gone.remove(&line.start) {
@@ -184,36 +214,60 @@ impl Modules {
                     if before.is_some() {
                         self.unwinder.remove_module(line.start);
                     }
-                    self.map(&line)
+                    self.map(&line, &effort)
                 }
             };
             self.mapped.insert(line.start, mapped);
+        }
+        self.limits.time = effort.left();
+        if self.limits.time.is_zero() {
+            self.remarks
+                .insert("reading its files takes too long: some locks have neither name nor caller".into());
         }
         for start in gone.into_keys() {
             self.unwinder.remove_module(start);
         }
     }
 
-    fn map(&mut self, line: &MapsLine<'_>) -> Mapped {
-        let pid = self.pid;
-        let read = || Rc::new(ModuleFile::read(pid, line).unwrap_or_default());
-        let file = self.files.entry(line.path.to_owned()).or_insert_with(read).clone();
+    fn map(&mut self, line: &MapsLine<'_>, effort: &Effort) -> Mapped {
+        let known = self.files.get(line.path).cloned();
+        let file = known.unwrap_or_else(|| {
+            let opened = open(self.pid, line);
+            let read = |file| ModuleFile::read(&file, Path::new(line.path), &mut self.limits, effort);
+            let mut file = opened.and_then(read).unwrap_or_default();
+            if let Some(fault) = file.unwinding.check(effort) {
+                self.remarks.insert(format!(
+                    "{}: its tables for unwinding are not used ({fault}): callers beyond it are missing",
+                    printable(line.path)
+                ));
+            }
+            let file = Rc::new(file);
+            self.files.insert(line.path.to_owned(), file.clone());
+            file
+        });
         let bias = file.bias(line);
-        let Sections { text, eh_frame, eh_frame_hdr } = &file.unwinding;
-        let split = |section: &Option<(Range<u64>, Vec<u8>)>| section.clone().unzip();
-        let ((eh_frame_svma, eh_frame), (eh_frame_hdr_svma, eh_frame_hdr)) =
-            (split(eh_frame), split(eh_frame_hdr));
+        let Sections { text, eh_frame } = &file.unwinding;
+        // An index is made of them for each mapping of the file.
+        let (eh_frame_svma, eh_frame) = eh_frame.clone().filter(|_| !effort.is_over()).unzip();
         let sections = ExplicitModuleSectionInfo {
             base_svma: 0,
             text_svma: text.clone(),
             eh_frame_svma,
             eh_frame,
-            eh_frame_hdr_svma,
-            eh_frame_hdr,
             ..Default::default()
         };
         self.unwinder.add_module(Module::new(line.path.to_owned(), line.start..line.end, bias, sections));
         Mapped { end: line.end, bias, file }
+    }
+}
+
+impl Sections {
+    /// Drops tables that are not to be used, and says why.
+    fn check(&mut self, effort: &Effort) -> Option<&'static str> {
+        let (range, bytes) = self.eh_frame.as_ref()?;
+        let fault = unwinding::fault(bytes, range.start, self.text.as_ref(), effort)?;
+        self.eh_frame = None;
+        Some(fault)
     }
 }
 
@@ -228,16 +282,30 @@ fn registers(stack: &UserStack) -> UnwindRegsNative {
 }
 
 impl ModuleFile {
-    fn read(pid: u32, line: &MapsLine<'_>) -> Option<Self> {
-        let cache = ReadCache::new(open(pid, line)?);
-        let file = object::File::parse(&cache).ok()?;
+    fn read(file: &File, path: &Path, limits: &mut Limits, effort: &Effort) -> Option<Self> {
+        let cache = ReadCache::new(file.try_clone().ok()?);
+        let left = Cell::new(MOST_OF_A_FILE);
+        let file = object::File::parse(Parts { cache: &cache, left: &left }).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, file_size) = segment.file_range();
             Segment { offset, file_size, address: segment.address() }
         });
+        let section = |name| {
+            let section = file.section_by_name(name)?;
+            let range = section.address()..section.address().checked_add(section.size())?;
+            Some((range, section))
+        };
+        let tables = section(".eh_frame").filter(|(_, section)| section.size() <= limits.tables);
+        let eh_frame = tables.and_then(|(range, section)| {
+            left.set(left.get() + section.size());
+            let bytes: Rc<[u8]> = section.data().ok()?.into();
+            limits.tables -= section.size();
+            Some((range, bytes))
+        });
         let mut functions: Vec<_> = file
             .symbols()
             .chain(file.dynamic_symbols())
+            .take_while(|_| !effort.is_over())
             .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
             .filter_map(|symbol| {
                 let range = symbol.address()..symbol.address().checked_add(symbol.size())?;
@@ -245,23 +313,13 @@ impl ModuleFile {
             })
             .collect();
         functions.sort_by_key(|(range, _)| range.start);
-        let section = |name| {
-            let section = file.section_by_name(name)?;
-            let range = section.address()..section.address().checked_add(section.size())?;
-            Some((range, section))
-        };
-        let contents =
-            |name| section(name).and_then(|(range, section)| Some((range, section.data().ok()?.to_vec())));
         Some(Self {
-            is_c_library: is_c_library(Path::new(line.path)),
+            is_c_library: is_c_library(path),
+            is_go: section(".go.buildinfo").is_some(),
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             segments: segments.collect(),
             functions,
-            unwinding: Sections {
-                text: section(".text").map(|(range, _)| range),
-                eh_frame: contents(".eh_frame"),
-                eh_frame_hdr: contents(".eh_frame_hdr"),
-            },
+            unwinding: Sections { text: section(".text").map(|(range, _)| range), eh_frame },
         })
     }
 
@@ -296,13 +354,35 @@ fn is_c_library(path: &Path) -> bool {
 /// Opens a mapped file: the one that is mapped, or what has its name where the process sees it.
 fn open(pid: u32, line: &MapsLine<'_>) -> Option<File> {
     let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
-    let named = PathBuf::from(format!("/proc/{pid}/root{}", line.path));
-    [mapped, named].iter().find_map(|path| {
-        let is_file = fs::metadata(path).is_ok_and(|data| data.is_file());
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        is_file.then(|| options.open(path).ok()).flatten()
-    })
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    files::open(&mapped).or_else(|| files::open_below(&root, Path::new(line.path)))
+}
+
+/// A file that is read part by part, up to a limit: headers of files, which may be sparse ones, ask for any size.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    cache: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
+}
+
+impl<'a> ReadRef<'a> for Parts<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        /// Bytes that the cache takes for a string, beside those of the string.
+        const OF_A_STRING: u64 = 64;
+        let text = self.cache.read_bytes_at_until(range, delimiter)?;
+        let left = self.left.get().checked_sub(OF_A_STRING + text.len() as u64);
+        left.map(|left| self.left.set(left)).ok_or(())?;
+        Ok(text)
+    }
 }
 
 /// A line of `/proc/PID/maps` that names a file.
@@ -348,4 +428,57 @@ pub(super) fn asleep(pid: u32, tid: u32, memory: &Memory) -> Option<Enter> {
     let bytes = memory.bytes(pointer, STACK).into();
     let stack = UserStack { instruction, pointer, frame: 0, link: 0, bytes };
     Some(Enter { word, operation: operation as u32, value: value as u32, stack: Some(stack) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
+    /// An ELF file whose section has this name and size, of which the disk has next to nothing.
+    fn sparse(section: &str, size: u64) -> File {
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let names = format!("\0{section}\0.shstrtab\0");
+        let second = section.len() as u32 + 2;
+        let mut file = tempfile::tempfile().unwrap();
+        let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+        bytes.resize(16, 0);
+        bytes.extend(words(&[
+            pair(3 | 62 << 16, 1),
+            0,
+            64,
+            0x200,
+            pair(0, 64 | 56 << 16),
+            pair(1 | 64 << 16, 3 | 2 << 16),
+        ]));
+        bytes.extend(words(&[pair(1, 5), 0, 0, 0, 0x1000, 0x1000, 0x1000]));
+        bytes.resize(0x200, 0);
+        bytes.extend([0; 64]);
+        let kind = if section == ".symtab" { 2 } else { 1 };
+        bytes.extend(words(&[pair(1, kind), 2, 0x1000, 0x1000, size, pair(2, 0), 8, 24]));
+        bytes.extend(words(&[pair(second, 3), 0, 0, 0x400, names.len() as u64, 0, 1, 0]));
+        bytes.resize(0x400, 0);
+        bytes.extend(names.as_bytes());
+        file.write_all(&bytes).unwrap();
+        file.set_len(0x1000 + size).unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    #[test]
+    fn parts_of_a_file_are_read_up_to_a_limit() {
+        let effort = Effort::begin(Duration::from_secs(600));
+        let read = |section: &str, size| {
+            let mut limits = Limits { tables: MOST_OF_TABLES, time: READING };
+            let file = ModuleFile::read(&sparse(section, size), Path::new("/a"), &mut limits, &effort);
+            (file, MOST_OF_TABLES - limits.tables)
+        };
+        let (file, kept) = read(".eh_frame", 4096);
+        assert_eq!((file.unwrap().unwinding.eh_frame.unwrap().1.len(), kept), (4096, 4096));
+        let (file, kept) = read(".eh_frame", 2 << 30);
+        assert!(file.is_some_and(|file| file.unwinding.eh_frame.is_none()) && kept == 0);
+        assert!(read(".symtab", 24 << 10).0.is_some());
+        assert!(read(".symtab", 24 << 28).0.is_none(), "all symbols are read at once");
+    }
 }

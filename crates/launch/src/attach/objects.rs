@@ -27,14 +27,27 @@ pub(super) enum Function {
     FutexLock(ObjectKind),
     /// Of a reader-writer lock of that kind, for reading.
     FutexRead,
+    /// The same for writing: Rust's writers have a futex of their own, which is the second word.
+    FutexWrite,
+    /// Of parking_lot, whose threads each wait at a futex of their own, which is beside the address of what they wait for.
+    Parked {
+        /// What that is.
+        kind: LockKind,
+        /// For reading.
+        shared: bool,
+    },
     /// Waits for something that happens, by a futex of its own: Rust's condition variables and parked threads.
     FutexCondition,
     /// glibc's way for others to call futex(2): its caller is the one that waits.
     Syscall,
 }
 
+const PARKED_READER: Function = Function::Parked { kind: LockKind::Object(ObjectKind::Rwlock), shared: true };
+const PARKED_WRITER: Function =
+    Function::Parked { kind: LockKind::Object(ObjectKind::Rwlock), shared: false };
+
 /// The functions by parts of their symbols, the special ones first.
-const FUNCTIONS: [(&str, Function); 18] = [
+const FUNCTIONS: [(&str, Function); 25] = [
     ("pthread_cond_", Function::Condition),
     ("cnd_wait", Function::Condition),
     ("cnd_timedwait", Function::Condition),
@@ -47,6 +60,17 @@ const FUNCTIONS: [(&str, Function); 18] = [
     ("pthread_rwlock_", Function::Rwlock { shared: false }),
     ("5mutex5futex", Function::FutexLock(ObjectKind::Mutex)),
     ("14read_contended", Function::FutexRead),
+    ("15write_contended", Function::FutexWrite),
+    // Not `lock_common`, which both call.
+    ("RawRwLock16lock_shared_slow", PARKED_READER),
+    ("RawRwLock19lock_exclusive_slow", PARKED_WRITER),
+    ("RawRwLock20lock_upgradable_slow", PARKED_WRITER),
+    ("RawRwLock16wait_for_readers", PARKED_WRITER),
+    (
+        "11parking_lot9raw_mutex",
+        Function::Parked { kind: LockKind::Object(ObjectKind::Mutex), shared: false },
+    ),
+    ("11parking_lot7condvar", Function::Parked { kind: LockKind::Condition, shared: false }),
     ("6rwlock5futex", Function::FutexLock(ObjectKind::Rwlock)),
     ("7condvar5futex", Function::FutexCondition),
     ("14thread_parking", Function::FutexCondition),
@@ -120,6 +144,11 @@ const CONTENDED: u32 = 2;
 const CONDITIONS: [(u64, u64); 2] = [(40, 36), (32, 28)];
 const ONE_WAITER: u32 = 8;
 
+/// Where parking_lot's threads have the address of what they wait for, before the futex; bytes. The bits below are those of its
+/// second queue for one lock, of writers who wait for readers to leave.
+const PARKED_ON: u64 = 32;
+const SECOND_QUEUE: u64 = 7;
+
 /// Where glibc's reader-writer locks have the first of the two words that threads sleep on.
 const RWLOCK_WORDS: u64 = 8;
 
@@ -169,6 +198,15 @@ impl Memory {
                 let kind = LockKind::Object(ObjectKind::Rwlock);
                 Object::Memory { kind, address: call.word, shared: true }
             }
+            Some(Function::FutexWrite) => Object::Memory {
+                kind: LockKind::Object(ObjectKind::Rwlock),
+                address: call.word.saturating_sub(size_of::<u32>() as u64),
+                shared: false,
+            },
+            Some(Function::Parked { kind, shared }) => match self.parked_on(call.word, kind) {
+                Some(address) => Object::Memory { kind, address, shared },
+                None => here(LockKind::Futex),
+            },
             Some(Function::Rwlock { shared }) => {
                 let address = (call.word & !7).saturating_sub(RWLOCK_WORDS);
                 Object::Memory { kind: LockKind::Object(ObjectKind::Rwlock), address, shared }
@@ -194,6 +232,15 @@ impl Memory {
         }
         let bytes = self.bytes(call.word, mutex::KIND + 4);
         (call.value == CONTENDED && self.is_mutex(&bytes)).then_some(Function::Mutex)
+    }
+
+    /// The object that a thread of parking_lot waits for at its futex. It stays there until the thread waits again.
+    fn parked_on(&self, futex: u64, kind: LockKind) -> Option<u64> {
+        let bytes = self.bytes(futex.checked_sub(PARKED_ON)?, size_of::<u64>());
+        let key = u64::from_le_bytes(bytes.try_into().ok()?);
+        let of_bytes = kind == LockKind::Object(ObjectKind::Mutex); // one byte at any address
+        let address = if of_bytes { key } else { key & !SECOND_QUEUE };
+        (!self.bytes(address, 1).is_empty()).then_some(address)
     }
 
     /// Whether a call waits for the end of a thread, which may have ended by now. Then its identifier is gone from where it was: the
@@ -270,6 +317,27 @@ mod tests {
                 Some(Function::FutexRead),
             ),
             (
+                "_ZN3std3sys4sync6rwlock5futex6RwLock15write_contended17h0123456789abcdefE",
+                Some(Function::FutexWrite),
+            ),
+            (
+                "_RNvMs_NtCs1a2b_11parking_lot9raw_mutexNtB4_8RawMutex9lock_slow",
+                Some(Function::Parked { kind: LockKind::Object(ObjectKind::Mutex), shared: false }),
+            ),
+            (
+                "_ZN11parking_lot10raw_rwlock9RawRwLock16lock_shared_slow17h0123456789abcdefE",
+                Some(PARKED_READER),
+            ),
+            ("_ZN11parking_lot10raw_rwlock9RawRwLock11lock_common17h0123456789abcdefE", None),
+            (
+                "_RNvMs_NtCs1a2b_11parking_lot10raw_rwlockNtB4_9RawRwLock16wait_for_readers",
+                Some(PARKED_WRITER),
+            ),
+            (
+                "_ZN11parking_lot7condvar7Condvar19wait_until_internal17h0123456789abcdefE",
+                Some(Function::Parked { kind: LockKind::Condition, shared: false }),
+            ),
+            (
                 "_ZN3std3sys4sync7condvar5futex7Condvar9wait_optional_timeout17h01E",
                 Some(Function::FutexCondition),
             ),
@@ -336,5 +404,80 @@ mod tests {
             let found = memory.object(&call(&condition[11], PRIVATE, 0), Some(Function::Condition), true);
             assert_eq!(found, Object::Memory { kind: LockKind::Condition, address: start, shared: false });
         }
+    }
+    /// What a thread waits for that does this.
+    fn waited_for(
+        what: impl FnOnce() + Send + 'static,
+        release: impl FnOnce(),
+        is_right: impl Fn(Object) -> bool,
+    ) -> Option<Object> {
+        let own = std::process::id();
+        let memory = Memory::of(own);
+        let mut modules = super::super::modules::Modules::of(own);
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: the call takes nothing.
+            tell.send(unsafe { libc::gettid() }.cast_unsigned()).unwrap();
+            what();
+        });
+        let tid = told.recv().unwrap();
+        let begun = std::time::Instant::now();
+        let mut last = None;
+        while begun.elapsed() < std::time::Duration::from_secs(30) && !last.is_some_and(&is_right) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            last = super::super::modules::asleep(own, tid, &memory).map(|call| {
+                let addresses = modules.unwind(call.stack.as_ref().unwrap());
+                memory.object(&call, modules.function(&addresses), modules.is_by_c_library(&addresses))
+            });
+        }
+        release();
+        thread.join().unwrap();
+        last
+    }
+
+    /// parking_lot's threads have a futex each, and Rust's writers one beside the readers'; each lock is one object all the same.
+    #[test]
+    fn locks_of_rust_are_told_by_where_they_are() {
+        use std::sync::RwLock;
+        static MUTEX: parking_lot::Mutex<u8> = parking_lot::Mutex::new(0);
+        static PARKED: parking_lot::RwLock<u64> = parking_lot::RwLock::new(0);
+        static STANDARD: RwLock<u64> = RwLock::new(0);
+        if std::fs::read_to_string("/proc/thread-self/syscall").is_err() {
+            return println!("skipped: /proc does not tell the system calls of threads");
+        }
+        let rwlock = LockKind::Object(ObjectKind::Rwlock);
+        let inside = |object, kind, shared, start: u64, size: usize| match object {
+            Object::Memory { kind: found, address, shared: as_reader } => {
+                (found, as_reader) == (kind, shared) && (start..start + size as u64).contains(&address)
+            }
+            Object::Thread => false,
+        };
+        let start = from_ref(&MUTEX).addr() as u64;
+        let mutex =
+            |object| inside(object, LockKind::Object(ObjectKind::Mutex), false, start, size_of_val(&MUTEX));
+        let held = MUTEX.lock();
+        let found = waited_for(|| drop(MUTEX.lock()), || drop(held), mutex);
+        assert!(found.is_some_and(mutex), "{found:?} is not {start:#x}");
+        let start = from_ref(&PARKED).addr() as u64;
+        for shared in [false, true] {
+            let parked = |object| inside(object, rwlock, shared, start, size_of_val(&PARKED));
+            let wait = move || if shared { drop(PARKED.read()) } else { drop(PARKED.write()) };
+            let held = PARKED.write();
+            let found = waited_for(wait, || drop(held), parked);
+            assert!(found.is_some_and(parked), "{found:?} is not {start:#x}");
+        }
+        let start = from_ref(&STANDARD).addr() as u64;
+        let places = [false, true].map(|shared| {
+            let standard = |object| inside(object, rwlock, shared, start, size_of_val(&STANDARD));
+            let wait = move || {
+                if shared { drop(STANDARD.read().unwrap()) } else { drop(STANDARD.write().unwrap()) }
+            };
+            let held = STANDARD.write().unwrap();
+            let found = waited_for(wait, || drop(held), standard);
+            assert!(found.is_some_and(standard), "{found:?} is not {start:#x}");
+            let Some(Object::Memory { address, .. }) = found else { unreachable!("a place") };
+            address
+        });
+        assert_eq!(places[0], places[1], "readers and writers wait for one lock");
     }
 }

@@ -1,17 +1,32 @@
-//! Opening files that a profile names. Whoever wrote the profile chose the names, and the reader may be root.
+//! Opening files that a profile or a process names. Whoever made it chose the names, and the reader may be root.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
 /// Opens a regular file for reading; nothing that blocks, acts or shows another process by being opened.
 ///
 /// The file is looked at before it is opened for reading, through a descriptor that does nothing else, so that it is the
 /// one which was looked at.
-pub(super) fn open(path: &Path) -> Option<File> {
-    let named = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
-    if !named.metadata().ok()?.is_file() || is_of_a_process(&named)? {
+pub fn open(path: &Path) -> Option<File> {
+    regular(&OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?)
+}
+
+/// The same for a name as it is seen where `root` is the root: links in it do not lead out of there. A link of a process, such
+/// as `/proc/PID/root`, would not keep absolute links inside.
+pub fn open_below(root: &Path, path: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    let root = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(root).ok()?;
+    let resolved = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let named = openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolved).ok()?;
+    regular(&named.into())
+}
+
+fn regular(named: &File) -> Option<File> {
+    if !named.metadata().ok()?.is_file() || is_of_a_process(named)? {
         return None;
     }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -59,6 +74,22 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
         symlink("/proc/self/maps", place("maps")).unwrap();
         let refused = ["pipe", "socket", "maps", "", "none"].map(place);
+        let below = |name: &str| open_below(directory.path(), Path::new(name));
+        let links = [
+            "/regular",
+            "/etc/hostname",
+            "../../../../../../etc/hostname",
+            "/pipe",
+            "/link",
+            "/proc/self/exe",
+        ];
+        for (number, to) in links.into_iter().enumerate() {
+            symlink(to, place(&number.to_string())).unwrap();
+        }
+        assert!(below("/regular").is_some() && below("0").is_some(), "absolute links are those of the root");
+        for name in ["1", "2", "3", "4", "5", "/etc/hostname", "/../../../../etc/hostname", "none"] {
+            assert!(below(name).is_none(), "{name}");
+        }
         for path in
             refused.iter().map(|path| path.as_path()).chain(["/dev/null", "/proc/1/status"].map(Path::new))
         {

@@ -2,7 +2,7 @@
 
 use super::http;
 use anyhow::Context as _;
-use profile::read::live::{LiveTable, Since, Watch};
+use profile::read::live::{LiveRow, LiveTable, Since, Watch};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -39,8 +39,25 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A lock and a way of using it, by their names: several locks of a name, or of several processes, are one.
-type Label = (String, String);
+/// A lock and a way of using it in a process, by their names: several locks of a name are one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Label {
+    lock: String,
+    way: String,
+    process: String,
+}
+
+impl Label {
+    fn of(row: &LiveRow) -> Self {
+        Self { lock: row.lock.clone(), way: row.way.clone(), process: row.pid.to_string() }
+    }
+
+    /// That of all locks without a name of their own.
+    fn other() -> Self {
+        let [lock, way, process] = [(); 3].map(|()| OTHER.to_owned());
+        Self { lock, way, process }
+    }
+}
 
 /// What is served: as many locks by name as are asked for, those that cost most so far, and all others as one. What a lock does
 /// is counted in one of both, by what it was when it was done; so no counter falls, and nothing is counted twice.
@@ -65,7 +82,7 @@ impl Series {
     /// Adds what happened since the last look.
     fn add(&mut self, table: &LiveTable) {
         for row in &table.rows {
-            self.all.entry((row.lock.clone(), row.way.clone())).or_default().add(&row.since);
+            self.all.entry(Label::of(row)).or_default().add(&row.since);
         }
         let mut by_cost: Vec<(&Label, &Since)> = self.all.iter().collect();
         by_cost.sort_by(|(_, a), (_, b)| {
@@ -74,7 +91,7 @@ impl Series {
         });
         self.served = by_cost.into_iter().take(self.top).map(|(label, _)| label.clone()).collect();
         for row in &table.rows {
-            let label = (row.lock.clone(), row.way.clone());
+            let label = Label::of(row);
             let into = if self.served.contains(&label) {
                 self.named.entry(label).or_default()
             } else {
@@ -86,14 +103,14 @@ impl Series {
 
     /// The page.
     fn exposition(&self, last: &LiveTable) -> String {
-        let other: Label = (OTHER.to_owned(), OTHER.to_owned());
+        let other = Label::other();
         let is_served = |label: &Label| self.served.contains(label);
         let named = self.named.iter().filter(|(label, _)| is_served(label));
         let counted: Vec<(&Label, &Since)> = named.chain([(&other, &self.others)]).collect();
         let mut present: BTreeMap<&Label, Present> =
             counted.iter().map(|&(label, _)| (label, Present::default())).collect();
         for row in &last.rows {
-            let label = (row.lock.clone(), row.way.clone());
+            let label = Label::of(row);
             let known = present.keys().find(|&&known| *known == label && is_served(known)).copied();
             let now = present.entry(known.unwrap_or(&other)).or_default();
             now.waiters += row.waiters_now.unwrap_or(0);
@@ -169,8 +186,9 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn sample(&mut self, name: &str, (lock, way): &Label, value: f64) {
-        let _ = writeln!(self.0, "{name}{{lock=\"{}\",use=\"{}\"}} {value}", escaped(lock), escaped(way));
+    fn sample(&mut self, name: &str, label: &Label, value: f64) {
+        let [lock, way, process] = [&label.lock, &label.way, &label.process].map(|value| escaped(value));
+        let _ = writeln!(self.0, "{name}{{lock=\"{lock}\",use=\"{way}\",process=\"{process}\"}} {value}");
     }
 }
 
@@ -253,5 +271,60 @@ mod tests {
         assert_eq!(figure(&samples, "contend_lock_acquisitions_total", "a"), Some(3.0));
         assert_eq!(figure(&samples, "contend_lock_waiters", "a"), None);
         assert!(samples.iter().any(|sample| sample.name == "contend_threads" && sample.value == 8.0));
+    }
+
+    /// Every query of the dashboard asks for families and labels that are served.
+    #[test]
+    fn the_dashboard_asks_for_what_is_served() {
+        let dashboard: serde_json::Value =
+            serde_json::from_str(include_str!("../../../packaging/grafana.json")).unwrap();
+        let table = look(&[("a", 1, 0.0)]);
+        let mut series = Series::new(5);
+        series.add(&table);
+        let samples = parse(&series.exposition(&table)).unwrap();
+        let served = |name: &str| samples.iter().find(|sample| sample.name == name);
+        let panels = dashboard["panels"].as_array().unwrap();
+        let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let expressions = targets.map(|target| (&target["expr"], target["legendFormat"].as_str().unwrap()));
+        let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+        let variables = variables
+            .map(|variable| (&variable["query"]["query"], ""))
+            .filter(|(query, _)| query.is_string());
+        let family = regex::Regex::new("contend_[a-z_]+").unwrap();
+        let label = regex::Regex::new(r"\{\{([a-z]+)\}\}").unwrap();
+        let mut asked = HashSet::new();
+        for (expression, legend) in expressions.chain(variables) {
+            let families: Vec<_> =
+                family.find_iter(expression.as_str().unwrap()).map(|found| found.as_str()).collect();
+            assert!(!families.is_empty(), "{expression}");
+            for name in families {
+                let sample = served(name).unwrap_or_else(|| panic!("{name} of {expression} is not served"));
+                for found in label.captures_iter(legend) {
+                    assert!(sample.labels.contains_key(&found[1]), "{name} has no label {}", &found[1]);
+                }
+                asked.insert(name.to_owned());
+            }
+        }
+        let unused: Vec<_> = samples
+            .iter()
+            .filter(|sample| !asked.contains(&sample.name))
+            .map(|sample| &sample.name)
+            .collect();
+        assert_eq!(unused, ["contend_recorded_seconds"], "all but how long it records is drawn");
+    }
+
+    #[test]
+    fn locks_of_one_name_in_two_processes_are_two() {
+        let mut series = Series::new(5);
+        let mut table = look(&[("a", 1, 0.0), ("a", 2, 0.0)]);
+        table.rows[0].pid = 7;
+        table.rows[1].pid = 8;
+        series.add(&table);
+        let samples = parse(&series.exposition(&table)).unwrap();
+        let of_process = |process: &str| {
+            let mut of = samples.iter().filter(|sample| sample.name == "contend_lock_acquisitions_total");
+            of.find(|sample| sample.labels["process"] == process).map(|sample| sample.value)
+        };
+        assert_eq!(["7", "8", OTHER].map(of_process), [Some(1.0), Some(2.0), Some(0.0)]);
     }
 }

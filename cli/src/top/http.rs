@@ -1,9 +1,12 @@
 //! As much of HTTP as a scrape needs: one page, by GET. Whoever can connect may ask, so requests are short, quick and few at a time.
+//!
+//! A browser on this computer can connect, too, and shows what it gets to whoever wrote the page that it shows, if that page's
+//! name has become an address of this computer meanwhile (DNS rebinding). So requests have to name this computer.
 
+use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Where the page is.
@@ -12,52 +15,67 @@ pub(super) const PATH: &str = "/metrics";
 const LONGEST: usize = 8 << 10;
 /// How long a request may take to come, and its answer to go.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Requests at a time.
+/// Connections at a time. With another one, the oldest is closed: a scrape takes milliseconds, so that it is one that says nothing.
 const MOST: usize = 16;
 /// How long to wait when there is nothing to accept connections with.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers requests with the page as it is then. Returns never.
 pub(super) fn serve(listener: &TcpListener, page: &Arc<RwLock<String>>) -> ! {
-    let busy = Arc::new(AtomicUsize::new(0));
+    let open = Connections::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
             std::thread::sleep(PAUSE); // out of descriptors, or the like
             continue;
         };
-        let (page, one) = (Arc::clone(page), Busy::one_more(&busy));
-        if busy.load(Ordering::Relaxed) > MOST {
-            let _ = write(&stream, "503 Service Unavailable", "too many requests at a time\n", false);
-            continue;
-        }
+        let (page, connection) = (Arc::clone(page), open.add(stream));
         // A thread that cannot be had drops the connection.
         let _ = std::thread::Builder::new().spawn(move || {
-            let _ = respond(&stream, &page); // nobody is there to be told of an error
-            drop(one);
+            let _ = respond(&connection.stream, &page); // nobody is there to be told of an error
         });
     }
 }
 
-/// Counts a request as long as it lives.
-struct Busy(Arc<AtomicUsize>);
+/// Those that are open, the oldest first.
+#[derive(Clone, Default)]
+struct Connections(Arc<Mutex<VecDeque<Arc<TcpStream>>>>);
 
-impl Busy {
-    fn one_more(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
+/// One of them, until it is dropped.
+struct Connection {
+    stream: Arc<TcpStream>,
+    of: Connections,
+}
+
+impl Connections {
+    fn add(&self, stream: TcpStream) -> Connection {
+        let stream = Arc::new(stream);
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= MOST
+            && let Some(oldest) = open.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both); // its thread ends with it
+        }
+        open.push_back(Arc::clone(&stream));
+        Connection { stream, of: self.clone() }
     }
 }
 
-impl Drop for Busy {
+impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|stream| !Arc::ptr_eq(stream, &self.stream));
     }
 }
 
 fn respond(stream: &TcpStream, page: &RwLock<String>) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let (status, body, head) = match request(stream)? {
-        Request::Get { path, head } if path == PATH => {
+        Request::Get { head, host: Some(host), .. } if !is_this_computer(&host) => (
+            "421 Misdirected Request",
+            "ask for this computer by its address, its own name, or localhost\n".to_owned(),
+            head,
+        ),
+        Request::Get { path, head, .. } if path == PATH => {
             ("200 OK", page.read().map(|page| page.clone()).unwrap_or_default(), head)
         }
         Request::Get { head, .. } => ("404 Not Found", format!("the figures are at {PATH}\n"), head),
@@ -76,6 +94,8 @@ enum Request {
     Get {
         path: String,
         head: bool,
+        /// Whom it is for; browsers always say so.
+        host: Option<String>,
     },
     /// Another method.
     Other,
@@ -117,10 +137,11 @@ fn request(mut stream: &TcpStream) -> std::io::Result<Request> {
     }
 }
 
-/// The first line of a request.
+/// The first line of a request, and whom it is for.
 fn parse(text: &[u8]) -> Request {
-    let line = text.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let Ok(line) = std::str::from_utf8(line) else { return Request::Unreadable };
+    let Ok(text) = std::str::from_utf8(text) else { return Request::Unreadable };
+    let mut lines = text.split("\r\n");
+    let line = lines.next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words[..] else { return Request::Unreadable };
     if !version.starts_with("HTTP/1.")
@@ -133,7 +154,32 @@ fn parse(text: &[u8]) -> Request {
         return Request::Other;
     }
     let path = target.split('?').next().unwrap_or_default();
-    Request::Get { path: path.to_owned(), head: method == "HEAD" }
+    let headers = lines.filter_map(|line| line.split_once(':'));
+    let mut hosts =
+        headers.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, host)| host.trim());
+    let host = hosts.next().map(str::to_owned);
+    if hosts.next().is_some() {
+        return Request::Unreadable;
+    }
+    Request::Get { path: path.to_owned(), head: method == "HEAD", host }
+}
+
+/// Whether a `Host` can be meant for this computer by somebody who knows it: an address, `localhost`, or its own name.
+fn is_this_computer(host: &str) -> bool {
+    let port = |text: &str| {
+        text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+    };
+    if let Some((address, rest)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address.parse::<Ipv6Addr>().is_ok() && port(rest);
+    }
+    let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let own = own_name();
+    let is_own = !own.is_empty() && name.eq_ignore_ascii_case(&own);
+    port(rest) && (is_own || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
+}
+
+fn own_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// Sends an answer, and waits for the other side to have it.
@@ -164,9 +210,18 @@ mod tests {
 
     #[test]
     fn a_request_is_its_first_line() {
-        let get = |path: &str, head| Request::Get { path: path.into(), head };
+        let for_host = |path: &str, head, host: Option<&str>| Request::Get {
+            path: path.into(),
+            head,
+            host: host.map(str::to_owned),
+        };
+        let get = |path: &str, head| for_host(path, head, None);
         for (text, request) in [
-            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", get("/metrics", false)),
+            (
+                "GET /metrics HTTP/1.1\r\nX: y\r\nhOST:  a:80 \r\n\r\n",
+                for_host("/metrics", false, Some("a:80")),
+            ),
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", Request::Unreadable),
             ("HEAD /metrics?x=1 HTTP/1.0\r\n\r\n", get("/metrics", true)),
             ("GET / HTTP/1.1\r\n\r\n", get("/", false)),
             ("POST /metrics HTTP/1.1\r\n\r\n", Request::Other),
@@ -179,6 +234,27 @@ mod tests {
             assert_eq!(parse(text.as_bytes()), request, "{text:?}");
         }
         assert_eq!(parse(b"GET /\xff HTTP/1.1\r\n\r\n"), Request::Unreadable);
+    }
+
+    #[test]
+    fn a_host_is_this_computer_if_whoever_names_it_knows_that() {
+        let own = own_name();
+        for host in ["localhost", "LocalHost:9184", "127.0.0.1", "10.0.0.7:80", "[::1]:9184", "[::1]", &own] {
+            assert!(is_this_computer(host), "{host}");
+        }
+        for host in [
+            "",
+            ":80",
+            "rebound.example",
+            "localhost.rebound.example",
+            "127.0.0.1.rebound.example",
+            "::1",
+            "[::1",
+            "[a]",
+            "localhost:x",
+        ] {
+            assert!(!is_this_computer(host), "{host}");
+        }
     }
 
     /// What the server answers to these bytes.
@@ -199,7 +275,8 @@ mod tests {
         std::thread::spawn(move || serve(&listener, &Arc::new(RwLock::new("figures\n".into()))));
         let long = [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &[b'a'; 3 * LONGEST], b"\r\n\r\n"].concat();
         for (bytes, status) in [
-            (b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".as_slice(), "200 OK"),
+            (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9184\r\n\r\n".as_slice(), "200 OK"),
+            (b"GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "421 Misdirected Request"),
             (b"GET /../etc/passwd HTTP/1.1\r\n\r\n", "404 Not Found"),
             (b"DELETE /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
             (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "400 Bad Request"),
@@ -210,7 +287,7 @@ mod tests {
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{status}: {answer}");
         }
         // Whoever connects and says nothing keeps nobody from being served.
-        let silent: Vec<TcpStream> = (0..MOST / 2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<TcpStream> = (0..4 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
         let served = asked(address, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(
             served.ends_with("\r\n\r\nfigures\n") && served.contains("Content-Length: 8\r\n"),

@@ -36,6 +36,8 @@ pub(super) struct View {
     first: usize,
     /// Whether the selected lock alone is shown, and from which line on.
     opened: Option<usize>,
+    /// Whether the keys are shown instead of it all.
+    helps: bool,
     /// Rows on the screen, for keys that move by as many.
     page: usize,
     ascii: bool,
@@ -52,6 +54,7 @@ impl View {
             selected: None,
             first: 0,
             opened: None,
+            helps: false,
             page: 1,
             ascii,
         };
@@ -93,7 +96,12 @@ impl View {
             return if key.code == KeyCode::Char('c') { Then::Quit } else { Then::Nothing };
         }
         let page = self.page.max(1) as isize;
+        if self.helps && key.code != KeyCode::Char('q') {
+            self.helps = false;
+            return Then::Draw;
+        }
         match key.code {
+            KeyCode::Char('?') => self.helps = true,
             KeyCode::Char('q') => return Then::Quit,
             KeyCode::Esc if self.opened.is_none() => return Then::Quit,
             KeyCode::Esc => self.opened = None,
@@ -147,15 +155,21 @@ impl View {
         let header = &self.shown.header;
         canvas.line(0, &header.command.join(" "), Style::new().add_modifier(Modifier::BOLD));
         let halted = if self.halted { " Halted." } else { "" };
-        canvas.line(1, &format!("{}{halted}", summary(header)), Style::new());
-        let mut y = 2;
-        for note in notes(header) {
-            canvas.line(y, &note, Style::new());
-            y += 1;
+        let mut y = 1;
+        for sentences in [format!("{}{halted}", summary(header))].into_iter().chain(notes(header)) {
+            for line in wrapped(&sentences, usize::from(area.width)) {
+                canvas.line(y, &line, Style::new());
+                y += 1;
+            }
         }
         let last = area.height.saturating_sub(1);
         self.page = usize::from(last.saturating_sub(y + 1));
         match self.opened {
+            _ if self.helps => {
+                for (line, y) in help().iter().zip(y..last) {
+                    canvas.line(y, line, Style::new());
+                }
+            }
             Some(_) => self.draw_lock(&mut canvas, y, last),
             None => self.draw_table(&mut canvas, y, last),
         }
@@ -165,12 +179,13 @@ impl View {
     }
 
     fn keys(&self) -> String {
-        if self.opened.is_some() {
-            return "Enter the table  arrows more  Space halt  q quit".to_owned();
+        if self.helps {
+            return "any key: back  q quit".to_owned();
         }
-        let others = Sort::value_variants().iter().filter(|&&sort| sort != self.sort);
-        let orders: Vec<String> = others.map(|sort| format!("{} {}", sort.key(), sort.name())).collect();
-        format!("By {}. q quit  Enter calls  Space halt  {}", self.sort.name(), orders.join("  "))
+        if self.opened.is_some() {
+            return "Enter the table  arrows more  Space halt  ? all keys  q quit".to_owned();
+        }
+        format!("By {}. q quit  Enter calls  Space halt  ? all keys and orders", self.sort.name())
     }
 
     fn draw_table(&mut self, canvas: &mut Canvas<'_, '_>, top: u16, bottom: u16) {
@@ -228,6 +243,38 @@ impl View {
             canvas.line(y, line, Style::new());
         }
     }
+}
+
+/// The keys, in no more lines than the smallest terminal has.
+fn help() -> Vec<String> {
+    let keys = [
+        ("arrows, k j", "select a lock; PageUp, PageDown, Home, End go further"),
+        ("Enter", "the calls and threads of the selected lock, and back"),
+        ("Space", "halt, and go on with the present"),
+        ("q, Esc", "quit"),
+    ];
+    let mut lines: Vec<String> = keys.iter().map(|(key, does)| format!("{key:<12}  {does}")).collect();
+    lines.push(String::new());
+    lines.push("Order by:".to_owned());
+    lines.extend(Sort::value_variants().iter().map(|sort| format!("{:<12}  {}", sort.key(), sort.name())));
+    lines
+}
+
+/// Prose in lines of so many cells, as far as its words allow.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one");
+        if !line.is_empty() && line.width() + 1 + word.width() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 /// What is known of one lock: what is so now, its threads, and the calls that made it.
@@ -504,6 +551,35 @@ mod tests {
         view.look(later);
         insta::assert_snapshot!(drawn(&mut view, 80, 8).join("\n"));
         insta::assert_snapshot!(drawn(&mut view, 200, 8).join("\n"));
+    }
+
+    #[test]
+    fn a_terminal_of_80_by_24_shows_the_whole_header_and_every_key() {
+        let mut table = hostile();
+        table.header.sample_period = 16;
+        table.header.dropped = 7;
+        let mut view = View::new(table.clone(), Sort::Waiting, false);
+        let words = |lines: &[String]| lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let screen = drawn(&mut view, 80, 24);
+        let shown = words(&screen);
+        for sentence in [summary(&table.header)].into_iter().chain(notes(&table.header)) {
+            assert!(shown.contains(&words(&[sentence.clone()])), "{sentence}: {screen:#?}");
+        }
+        assert!(
+            screen[23].contains("q quit") && screen[23].trim_end().ends_with("? all keys and orders"),
+            "{screen:#?}"
+        );
+        assert_eq!(press(&mut view, KeyCode::Char('?')), Then::Draw);
+        let screen = drawn(&mut view, 80, 24);
+        let shown = words(&screen);
+        for sort in Sort::value_variants() {
+            assert!(shown.contains(&format!("{} {}", sort.key(), sort.name())), "{screen:#?}");
+        }
+        for key in ["Enter", "Space", "PageDown", "Esc", "any key: back"] {
+            assert!(shown.contains(key), "{key}: {screen:#?}");
+        }
+        assert_eq!(press(&mut view, KeyCode::Char('x')), Then::Draw);
+        assert!(words(&drawn(&mut view, 80, 24)).contains("cache_lock"), "any key leads back");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::container::{PairRecord, Section};
 use super::names::{printable, thread_name};
 use super::stacks::Call;
 use super::table::{LockId, LockKind, LockRow, Options};
-use super::{Error, Profile};
+use super::{Error, Profile, files};
 use crate::clock::ticks;
 use crate::format::{RunValues, ThreadValues};
 
@@ -179,7 +179,12 @@ impl Watch {
     /// [`Error`], as [`Profile::open`].
     pub fn open(path: &Path, symbols: bool) -> Result<Self, Error> {
         let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
-        let file = File::open(path).map_err(unreadable)?;
+        let why_not = || match path.metadata() {
+            Ok(_) => std::io::Error::other("it is no regular file, or may not be read"),
+            Err(error) => error,
+        };
+        // The name may come from a process of another user, who may have put something else there meanwhile.
+        let file = files::open(path).ok_or_else(why_not).map_err(unreadable)?;
         let options = Options { symbols, calls: true, ..Options::default() };
         Ok(Self { file, path: path.to_owned(), last: None, options, names: Names::default() })
     }

@@ -169,3 +169,30 @@ fn output_that_cannot_be_written_is_an_error_that_says_so() {
     assert_eq!(ran.status.code(), Some(1), "{printed}");
     assert!(printed.starts_with("contend: cannot write to standard output: No space left"), "{printed}");
 }
+
+/// Names of files in messages come from anybody: a shell has put them there by a pattern.
+#[test]
+fn names_in_errors_do_not_act_on_the_terminal() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let name = folder.path().join("p\u{1b}]0;title\u{7}\u{202e}.contend");
+    std::fs::write(&name, "no profile").expect("it is written");
+    let name = name.to_str().expect("text");
+    for arguments in [
+        &["report", name][..],
+        &["report", name, name],
+        &["top", name],
+        &["diff", name, name],
+        &["extrapolate", name],
+        &["litmus", name],
+        &["predict", name, "--machine", name],
+        &["run", "--lock", "mcs", "--", name],
+        &[name],
+        &["simulate", "counter", "--cores", name],
+    ] {
+        let output = contend(arguments).output().expect("the command starts");
+        let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!output.status.success(), "{arguments:?}");
+        let acts = |character: char| character.is_control() && character != '\n' || character == '\u{202e}';
+        assert!(!shown.contains(acts) && shown.contains("u{202e}"), "{arguments:?}: {shown:?}");
+    }
+}

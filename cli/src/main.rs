@@ -79,8 +79,7 @@ enum Subcommands {
 fn main() -> ExitCode {
     die_of_closed_pipes();
     explain_unwritable_output();
-    let matches = command().get_matches();
-    let result = match Command::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).subcommand {
+    let result = match parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Profile(args) => profile::run(&args),
         Subcommands::Attach(args) => attach::run(&args),
@@ -121,6 +120,21 @@ fn main() -> ExitCode {
 /// The command line, with its help under headings.
 fn command() -> clap::Command {
     help::under_headings(Command::command())
+}
+
+/// Reads the command line. An error quotes it, and names of files in it may come from others: they must not act on the terminal.
+fn parse() -> Command {
+    command().try_get_matches().and_then(|matches| Command::from_arg_matches(&matches)).unwrap_or_else(
+        |error| {
+            let quoted = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            if error.use_stderr() && quoted.into_iter().any(|word| ::report::text::printable(&word) != word) {
+                let plain = ::report::text::printable_lines(&error.render().to_string());
+                let _ = std::io::stderr().write_all(plain.as_bytes());
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        },
+    )
 }
 
 /// Ends the command quietly when its reader goes away, as in `contend machines | head`.

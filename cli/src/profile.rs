@@ -7,6 +7,7 @@ use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
 use profile::session::Overwrite;
 use regex::bytes::Regex;
+use report::text::printable;
 use report::{Screen, lock_table};
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -117,12 +118,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }),
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
-    let mut text = remarks.iter().map(|remark| format!("contend: {remark}\n")).collect::<String>();
+    let mut text = remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
     if used && !args.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
-        text += &format!("\nThe profile is in {} (contend report, contend predict).\n", shown.display());
+        text += &format!(
+            "\nThe profile is in {} (contend report, contend predict).\n",
+            printable(&shown.to_string_lossy())
+        );
     }
     // Nobody may be there to read it; the program's end is passed on all the same.
     let _ = std::io::stderr().write_all(text.as_bytes());

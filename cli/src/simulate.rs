@@ -6,7 +6,7 @@ use crate::{interrupt, machines};
 use anyhow::Context as _;
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
-use report::{Plot, Screen};
+use report::{Plot, Screen, text};
 use session::names;
 use simulate::{
     Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = sweep_or(&setups, &BARS, |finished| {
         let finished: Vec<_> = finished.into_iter().flatten().collect();
         if let Err(error) = show(args, &experiment, &finished) {
-            eprintln!("contend: {error:#}");
+            eprintln!("contend: {}", text::printable(&format!("{error:#}")));
         }
         interrupt::exit(&format!("{} of {} runs were finished", finished.len(), setups.len()))
     })?;
@@ -274,7 +274,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
 fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
     let swept = back_off::measure_or(setups, &BARS, |finished| {
         if let Err(error) = show_back_off(args, setups, &finished) {
-            eprintln!("contend: {error:#}");
+            eprintln!("contend: {}", text::printable(&format!("{error:#}")));
         }
         let runs = finished.iter().map(|(_, runs)| runs.len()).sum::<usize>();
         interrupt::exit(&format!("{runs} of {} runs were finished", setups.len() * finished.len()))

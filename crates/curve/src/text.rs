@@ -16,6 +16,11 @@ pub fn printable(name: &str) -> String {
     shown
 }
 
+/// The same for text of several lines: its line breaks stay.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
 /// Whether a character does something other than being seen.
 fn acts(character: char) -> bool {
     character.is_control()

@@ -186,6 +186,31 @@ fn a_sample_of_pprof_leads_to_the_locks_name_and_its_callers_addresses_files_and
     assert_eq!(profile.duration_nanos, 2_000_000_000);
 }
 
+/// pprof takes the first mapping for the program, and its name for the profile's.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn the_first_mapping_of_pprof_is_the_programs() {
+    let mut table = table();
+    let part = |path: &str, start: u64| {
+        let (path, build_id) = (path.to_owned(), String::new());
+        Arc::new(Module { start, end: start + 0x1000, offset: 0, path, build_id })
+    };
+    let call = |module| Call { address: 0x7100, lines: vec![], module: Some(module) };
+    let first = |table: &LockTable| {
+        let profile = pprof::Profile::decode(&to_pprof(table)[..]).unwrap();
+        let name = profile.string_table[profile.mapping[0].filename as usize].clone();
+        let ids: Vec<_> = profile.mapping.iter().map(|mapping| mapping.id).collect();
+        assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
+        (name, profile.mapping[0].memory_start, ids.len())
+    };
+    table.program = Some(part("/bin/server", 0x40_0000));
+    table.rows = vec![row("a", 1, vec![call(part("/lib/libc.so.6", 0x7000))], 1, 1.0)];
+    assert_eq!(first(&table), ("/bin/server".to_owned(), 0x40_0000, 2));
+    let calls = vec![call(part("/lib/libc.so.6", 0x7000)), call(part("/bin/server", 0x40_1000))];
+    table.rows.push(row("b", 2, calls, 1, 1.0));
+    assert_eq!(first(&table), ("/bin/server".to_owned(), 0x40_1000, 2), "the part that is called");
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "Miri maps no files")]
 fn opentelemetrys_own_schema_reads_the_profile_back() {

@@ -648,7 +648,7 @@ mod tests {
             ),
             row("log_lock", LockKind::Object(ObjectKind::Spin), usage(900, 1.2e4), Usage::default()),
         ];
-        let table = LockTable { header: header(), rows, kernel: None };
+        let table = LockTable { header: header(), rows, kernel: None, program: None };
         let names = ["cache::Table::tune_logger", "settings_lock"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
     }
@@ -679,7 +679,12 @@ mod tests {
             (row.acquisitions_per_operation, row.critical_section_ns, row.share) = (None, None, None);
         }
         let attached = Some(Attached { lost_events: 0, without_callers: 3 });
-        LockTable { header: TableHeader { attached, operations: None, ..header() }, rows, kernel: None }
+        LockTable {
+            header: TableHeader { attached, operations: None, ..header() },
+            rows,
+            kernel: None,
+            program: None,
+        }
     }
 
     #[test]
@@ -762,7 +767,7 @@ mod tests {
                 kernel_row("ext4_evict_inode [ext4]", "mutex", 28, 1.2e4, 9e3),
             ],
         };
-        LockTable { header: header(), rows, kernel: Some(kernel) }
+        LockTable { header: header(), rows, kernel: Some(kernel), program: None }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What text is written to: how wide it is, and which characters it shows.
 
+use crate::text::printable_lines;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
@@ -82,8 +83,10 @@ impl Screen {
 
     /// Lines of prose as they are shown here: wrapped between words, each at the indentation of its own line. A word
     /// is never broken, so that a path can be copied; and so can a line that is a command of ours, which goes on after a backslash.
+    /// Characters that do something other than being seen become escapes: names of files in messages come from anybody.
     pub fn fit(self, text: &str) -> String {
-        let text = self.spell(text);
+        let text = printable_lines(text);
+        let text = self.spell(&text);
         let Some(columns) = self.columns else { return text.into_owned() };
         let mut fitted = String::with_capacity(text.len() + text.len() / 16);
         for line in text.split_inclusive('\n') {

@@ -476,7 +476,8 @@ impl Table {
         self.rows.iter().map(|row| Value::Object(object(row))).collect()
     }
 
-    /// A header of the keys and one record a row. Control characters in text are escaped, as on a terminal.
+    /// A header of the keys and one record a row. Control characters in text are escaped, as on a terminal, and text that a
+    /// spreadsheet would take for a formula has an apostrophe before it, which spreadsheets show as text.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let header = self.columns.iter().flat_map(|column| match column.kind {
@@ -630,6 +631,7 @@ impl Contents {
 fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = match cell {
+        Cell::Text(text) if text.starts_with(['=', '+', '-', '@']) => vec![format!("'{}", printable(text))],
         Cell::Text(text) => vec![printable(text)],
         Cell::Count(count) => vec![count.to_string()],
         Cell::Number(value) => vec![number(*value)],
@@ -780,6 +782,20 @@ all.
         let mut table = Table::new([Column::text("lock", "a|b"), Column::number("n", "n")]);
         table.row(["<b>|\\|".into(), 1_u64.into()]);
         assert_eq!(table.markdown(), "| a\\|b | n |\n| --- | ---: |\n| &lt;b&gt;\\|\\\\\\| | 1 |\n");
+    }
+
+    /// Names of locks and functions come from the program.
+    #[test]
+    fn no_text_is_a_formula_in_a_spreadsheet_and_numbers_stay_numbers() {
+        let mut table = Table::new([Column::text("lock", "lock"), Column::number("ns", "ns")]);
+        for text in ["=cmd|' /C calc'!A0", "+1", "-1+2", "@sum(a1)", "\t=1", "a=b"] {
+            table.row([text.into(), (-1.5).into()]);
+        }
+        let csv = table.csv();
+        let cells: Vec<_> = csv.lines().skip(1).map(|line| line.rsplit_once(',').unwrap()).collect();
+        assert!(cells.iter().all(|&(_, number)| number == "-1.5"), "{csv}");
+        let texts: Vec<_> = cells.iter().map(|&(text, _)| text).collect();
+        assert_eq!(texts, ["'=cmd|' /C calc'!A0", "'+1", "'-1+2", "'@sum(a1)", "\\t=1", "a=b"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::debug_info::Contents;
 use super::kernel::KernelTable;
 use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
 use super::names::{printable, thread_name};
-use super::stacks::Stacks;
+use super::stacks::{Stacks, program_module};
 use super::symbols::Symbols;
 use super::table::{
     Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched,
@@ -174,7 +174,8 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         (header.coverage, header.unseen) = (Some(blocked.coverage()), blocked.unseen());
     }
     header.warnings = warnings(profile, &header);
-    LockTable { header, rows, kernel }
+    let program = profile.sections.first().and_then(program_module);
+    LockTable { header, rows, kernel, program }
 }
 
 /// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::container::{LockRecord, Section};
+use super::mappings::Mapping;
 use super::symbols::Symbols;
 
 /// A call of a stack.
@@ -85,17 +86,31 @@ impl<'p> Stacks<'p> {
 
     fn module(&mut self, section: &Section, address: u64) -> Option<Arc<Module>> {
         let mapping = section.mappings.at(address)?;
-        let module = self.modules.entry((section.number, mapping.start)).or_insert_with(|| {
-            let first = section.mappings.start_of(&mapping.path, address);
-            let id = first.and_then(|first| section.build_ids.get(&first));
-            Arc::new(Module {
-                start: mapping.start,
-                end: mapping.end,
-                offset: mapping.offset,
-                path: mapping.path.to_string(),
-                build_id: id.into_iter().flatten().map(|byte| format!("{byte:02x}")).collect(),
-            })
-        });
+        let module = self
+            .modules
+            .entry((section.number, mapping.start))
+            .or_insert_with(|| module_of(section, mapping));
         Some(module.clone())
     }
+}
+
+fn module_of(section: &Section, mapping: &Mapping) -> Arc<Module> {
+    let first = section.mappings.start_of(&mapping.path, mapping.start);
+    let id = first.and_then(|first| section.build_ids.get(&first));
+    Arc::new(Module {
+        start: mapping.start,
+        end: mapping.end,
+        offset: mapping.offset,
+        path: mapping.path.to_string(),
+        build_id: id.into_iter().flatten().map(|byte| format!("{byte:02x}")).collect(),
+    })
+}
+
+/// The program of a process: the part of its file that was mapped first.
+pub(super) fn program_module(section: &Section) -> Option<Arc<Module>> {
+    let mut of_program =
+        section.mappings.list().iter().filter(|mapping| *mapping.path == *section.executable);
+    let first = of_program.next()?;
+    let lowest = of_program.fold(first, |a, b| if b.start < a.start { b } else { a });
+    Some(module_of(section, lowest))
 }

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::blocked::{Blocked, Coverage, Unseen};
 use super::kernel::KernelTable;
-use super::stacks::Call;
+use super::stacks::{Call, Module};
 use super::times::Times;
 
 /// How to make a table.
@@ -94,6 +94,9 @@ pub struct LockTable {
     pub rows: Vec<LockRow>,
     /// The kernel's locks; `None` if they were not watched.
     pub kernel: Option<KernelTable>,
+    /// The file of the program, as its first process had mapped it; `None` if that is unknown.
+    #[serde(skip)]
+    pub program: Option<Arc<Module>>,
 }
 
 /// About the run as a whole.

@@ -70,6 +70,20 @@ impl Dictionary {
         number(&mut self.locations, Location { process, address: call.address, mapping, lines })
     }
 
+    /// Gives the program's file the first mapping: one that calls are in, if there is any.
+    pub(super) fn begin_with<'t>(
+        &mut self,
+        program: Option<&Module>,
+        samples: impl Iterator<Item = Sample<'t>>,
+    ) {
+        let Some(program) = program else { return };
+        let called = samples.into_iter().find_map(|sample| {
+            let mut modules = sample.stack().filter_map(|call| call.module.clone());
+            modules.find(|module| module.path == program.path)
+        });
+        self.mapping(called.as_deref().unwrap_or(program));
+    }
+
     fn mapping(&mut self, module: &Module) -> u64 {
         let Module { start, end, offset, ref path, ref build_id } = *module;
         let (path, build_id) = (self.string(path), self.string(build_id));

@@ -9,10 +9,13 @@ use crate::read::LockTable;
 /// waiting. The stack is the lock itself, then the calls that made it, with their addresses, files and lines; for a lock of
 /// the kernel the functions that waited for it.
 ///
+/// The first mapping is the program's, since pprof names the profile by that.
+///
 /// The fields are those of pprof's `profile.proto`; stores take it as they take a mutex profile of Go.
 pub fn to_pprof(table: &LockTable) -> Vec<u8> {
     let mut profile = Message::default();
     let mut dictionary = Dictionary::default();
+    dictionary.begin_with(table.program.as_deref(), samples(table));
     for (kind, unit) in [CONTENTIONS, DELAY] {
         let mut value = Message::default();
         value.number(1, dictionary.string(kind)).number(2, dictionary.string(unit));

@@ -118,7 +118,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }),
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
-    let mut text = remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
+    let mut text =
+        remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
     if used && !args.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
         let shown =

@@ -1,6 +1,6 @@
 //! Words that were exchanged for those of the field do not come back; `CONTRIBUTING.md` says which name a thing has.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
 

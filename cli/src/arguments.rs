@@ -11,6 +11,7 @@
 //!
 //! The section "Flags" of CONTRIBUTING.md says which flag takes which.
 
+use model::Variant;
 use session::placement::Placement;
 use std::time::Duration;
 
@@ -26,6 +27,17 @@ const SIZES: [(&str, f64); 3] = [("K", 1024.0), ("M", 1_048_576.0), ("G", 1_073_
 
 const DURATION: &str =
     "a duration is a number and a unit (ns, us, ms, s, m or h), such as 500ms, 90s or 1.5h";
+
+/// The form of that name; for commands that take `--variant`.
+pub(crate) fn variant(name: &str) -> Result<Variant, String> {
+    Variant::named(name).ok_or_else(|| {
+        let forms: Vec<_> = Variant::ALL
+            .iter()
+            .map(|variant| format!("{} (t_k = {})", variant.name(), variant.form()))
+            .collect();
+        format!("the forms are {}", forms.join(", "))
+    })
+}
 
 /// Splits `1.5h` into number and unit; `None` where there is no number, or a negative or infinite one.
 fn quantity(text: &str) -> Option<(f64, &str)> {

@@ -11,13 +11,13 @@ use args::{
     Semaphore, Throughput,
 };
 use bench::document::{self, Benchmarks, Document};
-use bench::timing::shown_duration;
 use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, semaphore, throughput};
 use clap::Parser as _;
 use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
+use session::progress::shown_duration;
 use session::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;

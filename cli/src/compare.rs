@@ -9,7 +9,7 @@ use clap::ArgGroup;
 use compare::rounds::{Metric, exit_code};
 use compare::statistics::Better;
 use compare::{Comparison, candidates, swaps};
-use regex::Regex;
+use regex_lite::Regex;
 use report::{Screen, text};
 use session::host;
 use session::output_file::OutputFile;

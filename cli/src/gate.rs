@@ -7,7 +7,7 @@ use crate::output::write_page;
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::gate::{Base, Gate, LEAST_RUNS, Outcome, THREADS};
-use regex::Regex;
+use regex_lite::Regex;
 use report::Screen;
 use session::output_file::OutputFile;
 use session::{host, interrupt};

@@ -1,6 +1,7 @@
 //! `contend --help`: every command in one line, under the heading of those who need it.
 
 use clap::Command;
+use clap::error::{ContextKind, ErrorKind};
 use std::fmt::Write as _;
 
 /// The headings, each with its commands in the order in which a reader needs them.
@@ -9,6 +10,24 @@ const HEADINGS: [(&str, &[&str]); 3] = [
     ("Locks", &["locks", "check", "litmus", "bench", "calibrate", "machines"]),
     ("Research", &["simulate", "reproduce", "validate", "extrapolate", "sweep", "demo"]),
 ];
+
+/// What is said of a command that this build does not have.
+const LEFT_OUT: &str = "(not in this build: cargo install --features full)";
+
+/// Prints what is wrong with the command line, or the help that was asked for, and ends.
+pub(crate) fn exit(error: &clap::Error) -> ! {
+    let name = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && HEADINGS.iter().any(|(_, names)| names.contains(&name.as_str()))
+    {
+        eprintln!(
+            "contend: `{name}` was left out of this build, since only those need it who work on locks; build it in by \
+             `cargo install --locked --path . --features full`, or `cargo run --release --features full -- {name}`"
+        );
+        std::process::exit(2);
+    }
+    error.exit()
+}
 
 /// The command with its help under headings; `completions` and `man` are named in the last line.
 pub(crate) fn under_headings(command: Command) -> Command {
@@ -27,7 +46,8 @@ fn listed(command: &Command) -> String {
         let _ = writeln!(text, "{heading}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
-            let _ = writeln!(text, "  {name:<13}{}", about.map(ToString::to_string).unwrap_or_default());
+            let about = about.map_or_else(|| LEFT_OUT.to_owned(), ToString::to_string);
+            let _ = writeln!(text, "  {name:<13}{about}");
         }
         text.push('\n');
     }

@@ -88,6 +88,7 @@ fn completed(command: &clap::Command) -> clap::Command {
         match id {
             "lock" | "locks" => Some(locks().chain([GLIBC]).collect()),
             "machine" | "profiled_on" => Some(topology::carried::names().collect()),
+            #[cfg(feature = "full")]
             "workload" => Some(workloads::WORKLOADS.iter().map(|workload| workload.name).collect()),
             _ => None,
         }

@@ -1,9 +1,9 @@
 //! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
-use crate::arguments::Numbers;
+use crate::arguments::{Numbers, variant};
+use crate::machines;
 use crate::output::{own_command_line, print, print_json};
 use crate::progress::BARS;
-use crate::{machines, reproduce};
 use anyhow::Context as _;
 use forecast::chain::ByChain;
 use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engine)]
     engine: Engine,
     /// The form of the chain (see `contend reproduce`)
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = reproduce::variant)]
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variant)]
     variant: Variant,
     /// Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take turns there
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]

@@ -6,7 +6,7 @@ use launch::record::{KernelScope, Record, Recorded};
 use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
 use profile::session::Overwrite;
-use regex::bytes::Regex;
+use regex_lite::Regex;
 use report::text::printable;
 use report::{Screen, lock_table};
 use std::ffi::OsString;

@@ -1,9 +1,8 @@
 //! Progress bars and warnings on standard error.
 
-use bench::timing::shown_duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Screen;
-use session::progress::{Progress, Steps, Work};
+use session::progress::{Progress, Steps, Work, shown_duration};
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
+use crate::arguments::variant;
 use crate::output::own_command_line;
 use crate::progress::BARS;
 use anyhow::Context as _;
@@ -59,17 +60,6 @@ fn figures() -> impl TypedValueParser<Value = Asked> {
     PossibleValuesParser::new(names.chain([all])).map(|name| {
         let one = FIGURES.iter().position(|figure| figure.name == name);
         one.map_or(&FIGURES[..], |at| &FIGURES[at..=at])
-    })
-}
-
-/// The form of that name; for commands that take `--variant`.
-pub(crate) fn variant(name: &str) -> Result<Variant, String> {
-    Variant::named(name).ok_or_else(|| {
-        let forms: Vec<_> = Variant::ALL
-            .iter()
-            .map(|variant| format!("{} (t_k = {})", variant.name(), variant.form()))
-            .collect();
-        format!("the forms are {}", forms.join(", "))
     })
 }
 

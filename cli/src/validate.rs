@@ -12,7 +12,7 @@ use forecast::validate::{
     Evidence, Held, Program, Setting, Summary, Throughput, Validated, check_folders, page, read_cases,
     read_list, simulated_programs, validate, write_cases,
 };
-use regex::Regex;
+use regex_lite::Regex;
 use report::{Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;

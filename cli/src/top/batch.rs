@@ -2,11 +2,12 @@
 
 use super::sort::Sort;
 use crate::output;
+use humantime::format_rfc3339_millis;
 use profile::read::live::{LiveHeader, LiveTable, LiveThread, Watch};
 use report::text::{grouped, printable, time};
 use report::{Cell, Column, Screen, Table};
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What to print, and how often.
 pub(super) struct Plan {
@@ -24,7 +25,7 @@ pub(super) fn run(mut watch: Watch, first: LiveTable, plan: &Plan) -> anyhow::Re
     let mut table = first;
     for printed in 1.. {
         plan.sort.apply(&mut table.rows);
-        let now = jiff::Timestamp::now();
+        let now = SystemTime::now();
         output::print(&if plan.json {
             line(&table, now, plan.top)?
         } else {
@@ -40,7 +41,7 @@ pub(super) fn run(mut watch: Watch, first: LiveTable, plan: &Plan) -> anyhow::Re
 }
 
 /// A table on one line.
-fn line(table: &LiveTable, now: jiff::Timestamp, top: usize) -> anyhow::Result<String> {
+fn line(table: &LiveTable, now: SystemTime, top: usize) -> anyhow::Result<String> {
     #[derive(Serialize)]
     struct Line<'a> {
         time: String,
@@ -48,12 +49,12 @@ fn line(table: &LiveTable, now: jiff::Timestamp, top: usize) -> anyhow::Result<S
         rows: &'a [profile::read::live::LiveRow],
     }
     let rows = &table.rows[..top.min(table.rows.len())];
-    let line = Line { time: format!("{now:.3}"), header: &table.header, rows };
+    let line = Line { time: format_rfc3339_millis(now).to_string(), header: &table.header, rows };
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-fn text(table: &LiveTable, now: jiff::Timestamp, top: usize, screen: Screen) -> String {
-    let mut lines = screen.fit(&format!("{now:.3} {}\n", summary(&table.header)));
+fn text(table: &LiveTable, now: SystemTime, top: usize, screen: Screen) -> String {
+    let mut lines = screen.fit(&format!("{} {}\n", format_rfc3339_millis(now), summary(&table.header)));
     for note in notes(&table.header) {
         lines += &screen.fit(&format!("{note}\n"));
     }
@@ -191,7 +192,7 @@ pub(super) mod tests {
         }
     }
 
-    const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
+    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
     #[test]
     fn a_table_says_when_of_what_and_how_much_is_left_out() {

@@ -1,10 +1,11 @@
 //! Every benchmark, in one document.
 
 use super::findings::{Findings, Goal};
-use super::timing::{Bench, shown_duration};
+use super::timing::Bench;
 use session::host::{processor_name, today};
 use session::interrupt;
 use session::progress::Progress;
+use session::progress::shown_duration;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -178,12 +178,6 @@ pub fn interleaved<T>(
 /// What a row says that has no value because of an interrupt.
 pub const CUT_SHORT: &str = "not measured: cut short";
 
-/// Minutes and seconds.
-pub fn shown_duration(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02} min", seconds / 60, seconds % 60)
-}
-
 /// A time in a message, with a unit that fits.
 pub fn shown_ns(ns: u64) -> String {
     match ns {
@@ -242,10 +236,5 @@ mod tests {
         assert!(rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"));
         assert_eq!(rows[1].values, [4, 5]);
         assert_eq!(progress.0.load(Ordering::Relaxed), 6, "what is left out is done too");
-    }
-
-    #[test]
-    fn times_left_are_minutes_and_seconds() {
-        assert_eq!(shown_duration(Duration::from_millis(65_900)), "1:05 min");
     }
 }

@@ -398,7 +398,7 @@ pub(crate) fn describe((failure, round): (Failure, usize)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regex::Regex;
+    use regex_lite::Regex;
     use report::{Screen, every_screen};
 
     fn compared(metric: Metric, rows: Vec<LockRuns>, command: &[OsString]) -> Compared<'_> {

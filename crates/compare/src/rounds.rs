@@ -2,7 +2,7 @@
 
 use super::statistics::{self, Better};
 use launch::TIMED_OUT;
-use regex::Regex;
+use regex_lite::Regex;
 use report::Spread;
 use std::time::Duration;
 

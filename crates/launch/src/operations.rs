@@ -1,7 +1,7 @@
 //! Counting operations in a program's output, while it passes through.
 
 use anyhow::Context as _;
-use regex::bytes::{Captures, Regex};
+use regex_lite::Regex;
 use std::io::{Read, Write};
 
 /// Longer lines are searched in parts, so that a program that writes no line ends does not fill the memory.
@@ -36,8 +36,11 @@ pub fn pass_through(mut from: impl Read, mut to: impl Write, regex: &Regex) -> a
 }
 
 fn operations_in(regex: &Regex, line: &[u8]) -> Option<u64> {
-    let captures: Captures<'_> = regex.captures(line)?;
-    let text = captures.get(1).or_else(|| captures.get(0))?.as_bytes();
+    // What has no number is most of what programs write, and need not be searched.
+    line.iter().find(|byte| byte.is_ascii_digit())?;
+    let line = String::from_utf8_lossy(line);
+    let captures = regex.captures(&line)?;
+    let text = captures.get(1).or_else(|| captures.get(0))?.as_str().as_bytes();
     let first = text.iter().position(u8::is_ascii_digit)?;
     let number: String = text[first..]
         .iter()

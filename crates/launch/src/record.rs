@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use profile::format::RunValues;
 use profile::session::{Overwrite, Recording};
 use pthread::environment;
-use regex::bytes::Regex;
+use regex_lite::Regex;
 use session::noise::{Watch, cpu_of};
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

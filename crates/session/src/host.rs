@@ -5,6 +5,7 @@ use curve::text;
 use machine::{Machine as _, Native};
 use procfs::Current as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::time::SystemTime;
 
 /// The last core that a set of them has bits for.
 pub const LAST_CORE: u32 = CpuSet::MAX_CPU as u32 - 1;
@@ -40,5 +41,6 @@ pub fn processor_name() -> String {
 
 /// The date in UTC, such as `2026-01-31`.
 pub fn today() -> String {
-    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string()
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    now.split('T').next().unwrap_or_default().to_owned()
 }

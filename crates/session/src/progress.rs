@@ -45,3 +45,19 @@ impl Progress for Unwatched {
 impl Steps for Unwatched {
     fn done(&self) {}
 }
+
+/// Minutes and seconds.
+pub fn shown_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02} min", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_left_are_minutes_and_seconds() {
+        assert_eq!(shown_duration(Duration::from_millis(65_900)), "1:05 min");
+    }
+}

@@ -8,7 +8,7 @@ use compare::statistics::Better;
 use compare::trial;
 use profile::LockRow;
 use profile::read::TableHeader;
-use regex::Regex;
+use regex_lite::Regex;
 use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;

@@ -1,0 +1,179 @@
+//! The `contend` command: parses arguments, calls the crates, prints.
+//!
+//! Without the feature `full` it leaves out the commands that check, measure and simulate locks, and what only those use.
+
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+mod arguments;
+mod attach;
+#[cfg(feature = "full")]
+mod bench;
+mod calibrate;
+#[cfg(feature = "full")]
+mod check;
+mod compare;
+mod demo;
+mod diff;
+mod extrapolate;
+#[cfg(test)]
+mod flags;
+mod gate;
+mod help;
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+mod interrupt;
+#[cfg(feature = "full")]
+mod litmus;
+mod locks;
+mod machines;
+mod manual;
+mod output;
+mod predict;
+mod profile;
+mod progress;
+mod report;
+#[cfg(feature = "full")]
+mod reproduce;
+mod run;
+#[cfg(feature = "full")]
+mod simulate;
+mod sweep;
+mod top;
+mod validate;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// The preload library, as the build script left it.
+static PRELOAD: launch::Library =
+    launch::Library(include_bytes!(concat!(env!("OUT_DIR"), "/libcontend_preload.so")));
+
+/// Find the locks that make a program collapse on more cores, and swap them.
+#[derive(Debug, Parser)]
+#[command(version, long_version = env!("CONTEND_BUILT_FROM"), propagate_version = true, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Subcommands,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    Demo(demo::Args),
+    Profile(profile::Args),
+    Attach(attach::Args),
+    Top(top::Args),
+    Report(report::Args),
+    Diff(diff::Args),
+    Predict(predict::Args),
+    Extrapolate(extrapolate::Args),
+    Validate(validate::Args),
+    Run(run::Args),
+    Compare(compare::Args),
+    Gate(gate::Args),
+    #[cfg(feature = "full")]
+    Simulate(simulate::Args),
+    Sweep(sweep::Args),
+    #[cfg(feature = "full")]
+    Reproduce(reproduce::Args),
+    #[cfg(feature = "full")]
+    Bench(bench::Args),
+    #[cfg(feature = "full")]
+    Check(check::Args),
+    #[cfg(feature = "full")]
+    Litmus(litmus::Args),
+    Locks(locks::Args),
+    Machines(machines::Args),
+    Calibrate(calibrate::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+    #[command(hide = true)]
+    DemoProgram(demo::program::Args),
+}
+
+/// Parses the command line, runs the command, and says how it ended.
+pub fn main() -> ExitCode {
+    die_of_closed_pipes();
+    explain_unwritable_output();
+    let result = match parse().subcommand {
+        Subcommands::Demo(args) => demo::run(&args),
+        Subcommands::Profile(args) => profile::run(&args),
+        Subcommands::Attach(args) => attach::run(&args),
+        Subcommands::Top(args) => top::run(&args),
+        Subcommands::Report(args) => report::run(args),
+        Subcommands::Diff(args) => diff::run(args),
+        Subcommands::Predict(args) => predict::run(args),
+        Subcommands::Extrapolate(args) => extrapolate::run(&args),
+        Subcommands::Validate(args) => validate::run(&args),
+        Subcommands::Run(args) => run::run(args),
+        Subcommands::Compare(args) => compare::run(&args),
+        Subcommands::Gate(args) => gate::run(&args),
+        #[cfg(feature = "full")]
+        Subcommands::Simulate(args) => simulate::run(&args),
+        Subcommands::Sweep(args) => sweep::run(&args),
+        #[cfg(feature = "full")]
+        Subcommands::Reproduce(args) => reproduce::run(args),
+        #[cfg(feature = "full")]
+        Subcommands::Bench(args) => bench::run(&args),
+        #[cfg(feature = "full")]
+        Subcommands::Check(args) => check::run(&args),
+        #[cfg(feature = "full")]
+        Subcommands::Litmus(args) => litmus::run(&args),
+        Subcommands::Locks(args) => locks::run(&args),
+        Subcommands::Machines(args) => machines::run(args),
+        Subcommands::Calibrate(args) => calibrate::run(args),
+        Subcommands::Completions(args) => manual::completions::<Command>(&args),
+        Subcommands::Man(args) => manual::man::<Command>(&args),
+        Subcommands::DemoProgram(args) => demo::program::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        // Standard error may be a full disk.
+        let line = ::report::Screen::stderr().fit(&format!("contend: {error:#}\n"));
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        if error.is::<session::usage::UsageError>() {
+            return ExitCode::from(2); // as clap has it for every other wrong argument
+        }
+        let not_started = error.downcast_ref::<launch::program::NotStarted>();
+        not_started.map_or(ExitCode::FAILURE, launch::program::NotStarted::exit_code)
+    })
+}
+
+/// The command line, with its help under headings.
+fn command() -> clap::Command {
+    help::under_headings(Command::command())
+}
+
+/// Reads the command line. An error quotes it, and names of files in it may come from others: they must not act on the terminal.
+fn parse() -> Command {
+    command().try_get_matches().and_then(|matches| Command::from_arg_matches(&matches)).unwrap_or_else(
+        |error| {
+            help::end_if_left_out(&error);
+            let quoted = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            if error.use_stderr() && quoted.into_iter().any(|word| ::report::text::printable(&word) != word) {
+                let plain = ::report::text::printable_lines(&error.render().to_string());
+                let _ = std::io::stderr().write_all(plain.as_bytes());
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        },
+    )
+}
+
+/// Ends the command quietly when its reader goes away, as in `contend machines | head`.
+fn die_of_closed_pipes() {
+    session::signals::reset(libc::SIGPIPE);
+}
+
+/// Makes an error of what `println!` panics with where standard output takes no more, as on a full disk: every command
+/// prints by it.
+fn explain_unwritable_output() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        match text.and_then(|text| text.strip_prefix("failed printing to stdout: ")) {
+            Some(why) => {
+                eprintln!("contend: cannot write to standard output: {why}");
+                std::process::exit(1);
+            }
+            None => others(panic),
+        }
+    }));
+}

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Forecast programs on more threads, measure them, and score the forecasts.
+/// Forecast programs, measure them, and score the forecasts.
 ///
 /// A program is profiled on one thread and rebuilt on the simulated machine; then all of that is measured on this machine,
 /// interleaved. Forecasts from one thread, and from one and two with what was measured of both, are held against the measurements: the

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache};
-use regex::bytes::Regex;
+use memchr::memmem;
 use rustix::fs::getxattr;
 use rustix::process::geteuid;
 use std::ffi::OsStr;
@@ -339,14 +339,17 @@ fn sanitizer_of(path: &Path) -> Option<Sanitizer> {
 /// The first sanitizer's function among names that end with zeros, at this place of a file.
 fn sanitizer_among(file: &File, start: u64, length: u64) -> Option<Sanitizer> {
     const BLOCK: usize = 256 << 10;
-    let name = Regex::new(r"(?-u)\x00__(?:(asan)|tsan)_init\x00").expect("a regular expression");
+    let names: [(&[u8], _); 2] =
+        [(b"\0__asan_init\0", Sanitizer::Address), (b"\0__tsan_init\0", Sanitizer::Thread)];
     let end = start.saturating_add(length.min(MOST_NAMES));
     let (mut block, mut at) = (vec![0; BLOCK], start);
     loop {
         let wanted = BLOCK.min(end.saturating_sub(at) as usize);
         let got = file.read_at(&mut block[..wanted], at).ok()?;
-        if let Some(found) = name.captures(&block[..got]) {
-            return Some(if found.get(1).is_some() { Sanitizer::Address } else { Sanitizer::Thread });
+        if let Some((_, found)) =
+            names.iter().find(|(name, _)| memmem::find(&block[..got], name).is_some())
+        {
+            return Some(*found);
         }
         if got < BLOCK {
             return None;
@@ -368,12 +371,12 @@ fn is_rust(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let cache = ReadCache::new(file);
     let Ok(binary) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
-    let has = |section: &str, text: &str| {
+    let has = |section: &str, text: &[u8]| {
         let section = binary.section_by_name(section).filter(|section| section.size() <= MOST_NAMES);
         let content = section.and_then(|section| section.data().ok());
-        content.is_some_and(|content| Regex::new(text).expect("a regular expression").is_match(content))
+        content.is_some_and(|content| memmem::find(content, text).is_some())
     };
-    has(".comment", "rustc version") && !has(".rodata", r"(?-u)contend_recorder\x00")
+    has(".comment", b"rustc version") && !has(".rodata", b"contend_recorder\0")
 }
 
 #[cfg(test)]

@@ -14,19 +14,17 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 /// What is said of a command that this build does not have.
 const LEFT_OUT: &str = "(not in this build: cargo install --features full)";
 
-/// Prints what is wrong with the command line, or the help that was asked for, and ends.
-pub(crate) fn exit(error: &clap::Error) -> ! {
+/// Ends with the remedy if the command line names a command that this build does not have.
+pub(crate) fn end_if_left_out(error: &clap::Error) {
     let name = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && HEADINGS.iter().any(|(_, names)| names.contains(&name.as_str()))
-    {
+    let known = HEADINGS.iter().any(|(_, names)| names.contains(&name.as_str()));
+    if error.kind() == ErrorKind::InvalidSubcommand && known {
         eprintln!(
-            "contend: `{name}` was left out of this build, since only those need it who work on locks; build it in by \
-             `cargo install --locked --path . --features full`, or `cargo run --release --features full -- {name}`"
+            "contend: `{name}` is not in this build; build it in by `cargo install --locked --path . --features full`, or run it by \
+             `cargo run --release --features full -- {name}`"
         );
         std::process::exit(2);
     }
-    error.exit()
 }
 
 /// The command with its help under headings; `completions` and `man` are named in the last line.

@@ -1,10 +1,10 @@
 //! Programs on disk: where they are, and whether a library can be loaded into them.
 
 use anyhow::{Context as _, bail, ensure};
+use memchr::memmem;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, FileKind, Object as _, ObjectSection as _, ReadCache};
-use memchr::memmem;
 use rustix::fs::getxattr;
 use rustix::process::geteuid;
 use std::ffi::OsStr;
@@ -346,9 +346,7 @@ fn sanitizer_among(file: &File, start: u64, length: u64) -> Option<Sanitizer> {
     loop {
         let wanted = BLOCK.min(end.saturating_sub(at) as usize);
         let got = file.read_at(&mut block[..wanted], at).ok()?;
-        if let Some((_, found)) =
-            names.iter().find(|(name, _)| memmem::find(&block[..got], name).is_some())
-        {
+        if let Some((_, found)) = names.iter().find(|(name, _)| memmem::find(&block[..got], name).is_some()) {
             return Some(*found);
         }
         if got < BLOCK {

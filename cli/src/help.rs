@@ -31,7 +31,7 @@ pub(crate) fn end_if_left_out(error: &clap::Error) {
 pub(crate) fn under_headings(command: Command) -> Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\n`contend COMMAND --help` explains a \
-         command, with examples.\n`contend completions SHELL` and `contend man DIR` write completions and manual pages.\n",
+         command, with examples.\n`contend completions SHELL` and `contend man DIR` write completions and manuals.\n",
         listed(&command)
     );
     command.help_template(template).override_usage("contend COMMAND [OPTIONS] [-- PROGRAM …]")

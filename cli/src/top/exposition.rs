@@ -290,8 +290,8 @@ mod tests {
         let variables = variables
             .map(|variable| (&variable["query"]["query"], ""))
             .filter(|(query, _)| query.is_string());
-        let family = regex::Regex::new("contend_[a-z_]+").unwrap();
-        let label = regex::Regex::new(r"\{\{([a-z]+)\}\}").unwrap();
+        let family = regex_lite::Regex::new("contend_[a-z_]+").unwrap();
+        let label = regex_lite::Regex::new(r"\{\{([a-z]+)\}\}").unwrap();
         let mut asked = HashSet::new();
         for (expression, legend) in expressions.chain(variables) {
             let families: Vec<_> =

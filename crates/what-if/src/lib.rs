@@ -6,7 +6,7 @@
 //! - [`module`]: the functions that a page calls.
 //!
 //! The command computes with this crate, and so does the page that `contend predict --html` writes: compiled to WebAssembly by
-//! `crates/what-if/build-module`, it travels in the page. Both have one implementation and the same figures.
+//! `crates/report/build.rs`, it travels in the page. Both have one implementation and the same figures.
 
 pub mod answer;
 pub mod case;

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 /// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the waiters of
 /// the algorithm itself cannot give up, so that attempts and sleeps in turn stand in for timed waits. `arena` lists the
 /// kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
+/// Ticket and queue locks hand over in the order of arrival, whatever the real-time priorities of the waiters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print every property as JSON

@@ -163,7 +163,7 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
     }
 }
 
-// SAFETY: as above.
+// SAFETY: true only in a transaction that has found the lock free and watches it, or when the lock's own try has acquired it.
 unsafe impl<L: Elidable<M> + TryLock<M>, P: Policy<M>, M: Machine> TryLock<M> for Elided<L, P> {
     /// One transaction, and if that aborts one try of the lock.
     #[inline]
@@ -172,7 +172,7 @@ unsafe impl<L: Elidable<M> + TryLock<M>, P: Policy<M>, M: Machine> TryLock<M> fo
     }
 }
 
-// SAFETY: as above.
+// SAFETY: `Ok` only in a transaction that has found the lock free and watches it, or when the lock's own wait has acquired it.
 unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M> for Elided<L, P> {
     /// Tries transactions first, however long the timeout is.
     #[inline]
@@ -181,7 +181,7 @@ unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M
     }
 }
 
-// SAFETY: as above: a reader that elides finds no writer, and a writer that comes aborts it.
+// SAFETY: a reader that elides finds no writer, and a writer that comes aborts it; the others hold the lock itself.
 unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M> for Elided<L, P> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
@@ -215,7 +215,7 @@ unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M
     }
 }
 
-// SAFETY: as above.
+// SAFETY: `Ok` only in a transaction, which a writer that comes aborts, or when the lock's own wait has acquired a share.
 unsafe impl<L: Elidable<M> + TimedRwLock<M>, P: Policy<M>, M: Machine> TimedRwLock<M> for Elided<L, P> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {

@@ -4,7 +4,7 @@
 //! |----------------------------|--------------------------------------------------------------|
 //! | 0                          | free                                                         |
 //! | `WRITER`                   | held                                                         |
-//! | `WRITER`, `SLEEPER`s       | held, and somebody sleeps: the release wakes one             |
+//! | `WRITER`, `SLEEPING`       | held, and a waiter sleeps: the release wakes one             |
 //! | with `WAKING`              | one has been woken and is on its way: releases wake nobody   |
 //! | with `RESERVED`            | a waiter has been bypassed for too long: newcomers stay out  |
 //!

@@ -82,7 +82,7 @@ unsafe impl<M: Machine> RawLock<M> for GlibcAdaptive<M> {
     }
 }
 
-// SAFETY: as the mutex.
+// SAFETY: true only if the mutex, which excludes, was acquired.
 unsafe impl<M: Machine> TryLock<M> for GlibcAdaptive<M> {
     #[inline]
     fn try_acquire(&self) -> bool {
@@ -90,7 +90,7 @@ unsafe impl<M: Machine> TryLock<M> for GlibcAdaptive<M> {
     }
 }
 
-// SAFETY: as the mutex.
+// SAFETY: `Ok` only if the mutex, which excludes, was acquired.
 unsafe impl<M: Machine> TimedLock<M> for GlibcAdaptive<M> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {

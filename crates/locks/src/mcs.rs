@@ -40,7 +40,7 @@ unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
         M::expect_node(); // waiters have written the lock's line and the node's
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { self.holder.get().as_ref() }) else { return };
-        // SAFETY: as above.
+        // SAFETY: `acquire` queued this node, and it stays in the queue until this release.
         unsafe { self.queue.release(node) };
         // SAFETY: released above, so that it is in no queue.
         unsafe { M::free_node(node) };
@@ -61,7 +61,7 @@ unsafe impl<M: Machine> TryLock<M> for Mcs<M> {
             return false;
         }
         let node = M::allocate_node::<McsNode<M>>().node;
-        // SAFETY: as in `acquire`.
+        // SAFETY: a pool's node lives for ever, and is returned after its release, or below.
         let taken = unsafe { self.queue.try_acquire(node) };
         if taken {
             self.holder.set(core::ptr::from_ref(node).cast_mut());

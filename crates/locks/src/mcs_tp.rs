@@ -108,7 +108,7 @@ impl<M: Machine> Passed<M> {
     }
 
     fn first(&self) -> Option<&'static McsTpNode<M>> {
-        // SAFETY: as above.
+        // SAFETY: the list is a ring, so that `behind` of its last is its first, whose owner does not free it.
         self.last().and_then(|last| unsafe { last.behind.get().as_ref() })
     }
 

@@ -64,7 +64,7 @@ impl<M: Machine, N: Linked<M>> Ring<M, N> {
     }
 
     pub(crate) fn first(&self) -> Option<&'static N> {
-        // SAFETY: as in `neighbour`.
+        // SAFETY: null, or set from a `&'static` by a function of this file.
         unsafe { self.first.get().as_ref() }
     }
 

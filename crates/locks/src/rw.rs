@@ -6,7 +6,8 @@
 //! | `READER`s               | that many read                                                           |
 //! | `READER`s, `RESERVED`   | a writer waits for them to leave; new readers stay out, old ones read again |
 //! | `WRITER`                | one writes                                                               |
-//! | with `SLEEPER`s         | somebody sleeps: the release that frees the lock wakes one, a reader that enters wakes all readers |
+//! | with `SLEEPING`         | a waiter sleeps: the release that frees the lock wakes one               |
+//! | with `READERS_SLEEP`    | one of them wants to read: a reader that enters wakes all                |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
 //! Order: a waiting writer lets no new reader past; whoever has slept may enter first. A thread that reads already

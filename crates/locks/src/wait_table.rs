@@ -86,13 +86,13 @@ impl<M: Machine, L: RawLock<M>> Bucket<M, L> {
     const NEW: Self = Self { waiters: M::U32::ZERO, lock: L::NEW, first: M::Cell::ZERO, last: M::Cell::ZERO };
 
     fn first(&self) -> Option<&'static WaitNode<M>> {
-        // SAFETY: as `WaitNode::next`.
+        // SAFETY: null or a node of a thread that sleeps, which does not free it before it is told or has taken it out.
         unsafe { self.first.get().as_ref() }
     }
 
     fn append(&self, node: &'static WaitNode<M>) {
         node.next.set(null_mut());
-        // SAFETY: as `WaitNode::next`.
+        // SAFETY: null or a node of a thread that sleeps, which does not free it before it is told or has taken it out.
         match unsafe { self.last.get().as_ref() } {
             Some(last) => last.next.set(node.address()),
             None => self.first.set(node.address()),
@@ -398,7 +398,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     /// # Safety
     /// `number` is less than the number of these buckets.
     unsafe fn at(&self, number: usize, buckets: NonNull<u8>) -> &Bucket<M, L> {
-        // SAFETY: as above; written by `allocate`, and there until the table is dropped.
+        // SAFETY: by the caller the bucket lies in these; `allocate` wrote it, and it is there until the table is dropped.
         unsafe { buckets.add(number * self.stride()).cast().as_ref() }
     }
 
@@ -429,7 +429,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     /// # Safety
     /// `buckets` came from `allocate` for this size, and nobody uses them any more.
     unsafe fn free(&self, size: usize, buckets: NonNull<u8>) {
-        // SAFETY: as above; locks, words and cells have nothing to drop.
+        // SAFETY: by the caller this is what `M::alloc` gave for this layout; locks, words and cells have nothing to drop.
         unsafe { M::free(buckets, self.layout(size), self.home) };
     }
 }
@@ -447,5 +447,5 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> Drop for WaitTable<M, L, LOOK
 
 // SAFETY: it owns buckets, which threads share by words, and cells by the bucket's lock.
 unsafe impl<M: Machine, L: RawLock<M>, const LOOKS: bool> Send for WaitTable<M, L, LOOKS> {}
-// SAFETY: as above.
+// SAFETY: threads that share it change words atomically, and the cells of a bucket only while they hold its lock.
 unsafe impl<M: Machine, L: RawLock<M>, const LOOKS: bool> Sync for WaitTable<M, L, LOOKS> {}

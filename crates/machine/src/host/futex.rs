@@ -74,7 +74,7 @@ impl Errno {
 
     /// Makes errno again what it was.
     pub fn restore(self) {
-        // SAFETY: as above.
+        // SAFETY: the location belongs to the calling thread, and nothing borrows it.
         unsafe { *libc::__errno_location() = self.0 };
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn wake(word: *const AtomicU32, count: u32) -> u32 {
 /// Wakes all sleepers of a private futex that wait for one of these bits. Only the address is used.
 pub(super) fn wake_some(word: *const AtomicU32, channels: u32) {
     let errno = Errno::save();
-    // SAFETY: as above.
+    // SAFETY: a wake-up uses the address as a key and ignores the two null pointers; the kernel reads no memory for it.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

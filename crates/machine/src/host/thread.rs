@@ -75,7 +75,7 @@ macro_rules! thread_block {
                 );
             }
             #[cfg(target_arch = "aarch64")]
-            // SAFETY: as above, with this architecture's registers.
+            // SAFETY: loads the offset of the block from the global offset table and adds the thread pointer, `tpidr_el0`.
             unsafe {
                 ::core::arch::asm!(
                     concat!("adrp {block}, :gottprel:", $symbol),

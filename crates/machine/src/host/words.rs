@@ -192,7 +192,8 @@ mod parts {
     /// `at` can be written and is aligned to two.
     #[inline]
     pub(super) unsafe fn store_half(at: *mut u8, value: u16) {
-        // SAFETY: as above.
+        // SAFETY: by the caller the store is aligned, hence one access, a release as every store of x86; the block is a barrier
+        // for the compiler.
         unsafe {
             asm!("mov word ptr [{}], {:x}", in(reg) at, in(reg) value, options(nostack, preserves_flags));
         }

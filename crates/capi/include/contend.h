@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */
+/* What stands between marks is made from the catalogue of locks by
+   `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`; the rest is written here. */
 
 #ifndef CONTEND_H
 #define CONTEND_H
@@ -29,6 +30,8 @@ extern "C" {
 /* Every wait spins for so many pauses, then yields, then sleeps. UINT_MAX spins for ever: only for programs that have
    a core for every thread. */
 void contend_set_spin_bound(unsigned int pauses);
+
+/* Locks, from the catalogue: */
 
 /* adaptive: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
    composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
@@ -226,18 +229,6 @@ int contend_lockref_trylock(contend_lockref_t *lock);
 int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at);
 int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
 int contend_lockref_unlock(contend_lockref_t *lock);
-/* The reference count. While nobody holds the lock it is changed without it.
-   get: takes a reference, gives the new count. get_not_zero, get_not_dead: take one if there is one, or the object is
-   not dead; 1 if so. put_or_lock: drops a reference, 1; if it is the last, keeps it and locks, 0. put_not_last: drops
-   a reference that is not the last; 1 if so. By the holder: mark_dead: no more references; add_locked: adds some. */
-int contend_lockref_count(contend_lockref_t *lock);
-int contend_lockref_get(contend_lockref_t *lock);
-int contend_lockref_get_not_zero(contend_lockref_t *lock);
-int contend_lockref_get_not_dead(contend_lockref_t *lock);
-int contend_lockref_put_or_lock(contend_lockref_t *lock);
-int contend_lockref_put_not_last(contend_lockref_t *lock);
-int contend_lockref_mark_dead(contend_lockref_t *lock);
-int contend_lockref_add_locked(contend_lockref_t *lock, int references);
 
 /* rw_naive: a reader-writer spin lock on one word.
    Linux before 3.16. Fairness: none; readers keep writers out. */
@@ -586,6 +577,21 @@ int contend_elided_less_often_ticket_lock(contend_elided_less_often_ticket_t *lo
 int contend_elided_less_often_ticket_trylock(contend_elided_less_often_ticket_t *lock);
 int contend_elided_less_often_ticket_unlock(contend_elided_less_often_ticket_t *lock);
 
+/* End of what is made. */
+
+/* The reference count of lockref. While nobody holds the lock it is changed without it.
+   get: takes a reference, gives the new count. get_not_zero, get_not_dead: take one if there is one, or the object is
+   not dead; 1 if so. put_or_lock: drops a reference, 1; if it is the last, keeps it and locks, 0. put_not_last: drops
+   a reference that is not the last; 1 if so. By the holder: mark_dead: no more references; add_locked: adds some. */
+int contend_lockref_count(contend_lockref_t *lock);
+int contend_lockref_get(contend_lockref_t *lock);
+int contend_lockref_get_not_zero(contend_lockref_t *lock);
+int contend_lockref_get_not_dead(contend_lockref_t *lock);
+int contend_lockref_put_or_lock(contend_lockref_t *lock);
+int contend_lockref_put_not_last(contend_lockref_t *lock);
+int contend_lockref_mark_dead(contend_lockref_t *lock);
+int contend_lockref_add_locked(contend_lockref_t *lock, int references);
+
 /* rt: the owner runs with the highest priority of the threads that wait, by the kernel's priority-inheriting futexes. The thread that
    locked unlocks. EDEADLK: the caller would wait for itself, directly or by way of other threads, even if the wait of one of those
    would end at a deadline. ENOTRECOVERABLE: the owner has ended without unlocking; trylock gives EBUSY then, too. Sha,
@@ -696,7 +702,7 @@ int contend_ww_trylock(contend_ww_t *lock, contend_ww_context_t *context);
 int contend_ww_clocklock(contend_ww_t *lock, contend_ww_context_t *context, int clock, const struct timespec *at);
 int contend_ww_unlock(contend_ww_t *lock);
 
-/* Names of before, for this release. */
+/* Names of before, from the catalogue: */
 #define contend_best_wrlock contend_adaptive_wrlock
 #define contend_best_trywrlock contend_adaptive_trywrlock
 #define contend_best_timedwrlock contend_adaptive_timedwrlock
@@ -731,6 +737,8 @@ int contend_ww_unlock(contend_ww_t *lock);
 #define contend_elided_best_unlock contend_elided_adaptive_unlock
 #define contend_elided_best_downgrade contend_elided_adaptive_downgrade
 #define contend_elided_best_t contend_elided_adaptive_t
+
+/* End of what is made. */
 
 #ifdef __cplusplus
 }

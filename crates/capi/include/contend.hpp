@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Made from the catalogue of locks by `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`. */
+/* What stands between marks is made from the catalogue of locks by
+   `CONTEND_WRITE_HEADERS=1 cargo test -p contend-capi --test headers`; the rest is written here. */
 
 #ifndef CONTEND_HPP
 #define CONTEND_HPP
@@ -119,6 +120,8 @@ public:
 constexpr int ww_gives_way = EDEADLK;
 
 } // namespace detail
+
+/* Locks, from the catalogue: */
 
 /// the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
 using adaptive = detail::timed_shared<contend_adaptive_t, contend_adaptive_wrlock, contend_adaptive_wrunlock, contend_adaptive_trywrlock, contend_adaptive_rdlock, contend_adaptive_rdunlock, contend_adaptive_tryrdlock, contend_adaptive_downgrade, contend_adaptive_clockwrlock, contend_adaptive_clockrdlock>;
@@ -252,11 +255,17 @@ using elided_one_by_one_ticket = detail::tried<contend_elided_one_by_one_ticket_
 /// sections are transactions, and ticket where they abort; RetryLessOften.
 using elided_less_often_ticket = detail::tried<contend_elided_less_often_ticket_t, contend_elided_less_often_ticket_lock, contend_elided_less_often_ticket_unlock, contend_elided_less_often_ticket_trylock>;
 
+/* End of what is made. */
+
+/* Names of before, from the catalogue: */
+
 using best [[deprecated("it is adaptive now")]] = adaptive;
 
 using mutex [[deprecated("it is kernel_mutex now")]] = kernel_mutex;
 
 using elided_best [[deprecated("it is elided_adaptive now")]] = elided_adaptive;
+
+/* End of what is made. */
 
 /// The mutex whose owner runs with the highest priority of the threads that wait. The thread that locked unlocks.
 class rt : detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock> {

@@ -3,8 +3,8 @@
 //! `contend_rw_unlock` for either.
 //!
 //! Every function takes a pointer to a lock that is not null, initialised (all zero bits are a free lock), and used by
-//! the functions of its own kind only. All give 0, or an error number as pthread does. The headers are made by
-//! [`header`] from the same catalogue that names the locks elsewhere.
+//! the functions of its own kind only. All give 0, or an error number as pthread does. What the headers in `include/` say
+//! of each lock is made by `tests/headers.rs` from the catalogue that names the locks elsewhere.
 //!
 //! The locks run on [`Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
 //! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when a wait stops spinning.
@@ -36,8 +36,6 @@
 //! ```
 
 mod counted;
-pub mod header;
-
 mod queue;
 mod rt;
 mod time;

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(parse(&["--runs", "3", "--", "a", "--lock"]).unwrap().command, ["a", "--lock"]);
         for (words, remedy) in [
             (&["--metric", "ops", "--", "a"][..], "parentheses"),
-            (&["--metric", "(", "--", "a"], "unclosed group"),
+            (&["--metric", "(", "--", "a"], "open group without closing"),
             (&["--lower-is-better", "--", "a"], "--metric"),
             (
                 &["--metric", "(a)", "--lower-is-better", "--higher-is-better", "--", "a"],

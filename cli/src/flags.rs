@@ -18,6 +18,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("base", None, &["CMD"], "the program as it was"),
     ("batch", None, &[], "tables for logs instead of a screen"),
     ("buckets", None, &["N"], "buckets of a table of waiters"),
+    ("cases", None, &["FILE"], "write what a score is made of"),
     ("client", None, &["CLIENT"], "a client of the checker"),
     ("cores", None, &["N"], "numbers of cores"),
     ("count", Some('n'), &["N"], "how many tables"),
@@ -77,6 +78,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("reads", None, &["PERCENT"], "how many sections read"),
     ("really-poll", None, &[], "simulate every poll"),
     ("replay", None, &["STRING"], "an execution to replay"),
+    ("rescore", None, &["FILE"], "score what was measured before"),
     ("run", None, &[], "run tests on the processor"),
     ("runs", None, &["N"], "runs after the warm-up"),
     ("sample", None, &["RATE"], "the part of pairs that is timed"),
@@ -84,7 +86,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("section", None, &["SECTION"], "the critical section"),
     ("seed", None, &["N"], "decides everything random"),
     ("shared", None, &[], "what processes can share"),
-    ("simulated", None, &[], "on simulated machines"),
+    ("simulated", None, &["", "N"], "on simulated machines, or so many of them"),
     ("site", None, &["SITE"], "a lock as profiles name it"),
     ("size-limit", None, &["SIZE"], "how large a file may become"),
     ("sockets", None, &["SOCKET"], "sockets by number"),
@@ -134,7 +136,7 @@ fn fault(flag: &Arg) -> Option<String> {
         return Some(format!("it has {}, elsewhere {}: write the same", is(flag.get_short()), is(*short)));
     }
     if !flag.get_action().takes_values() {
-        return (!values.is_empty())
+        return (!values.is_empty() && !values.contains(&""))
             .then(|| format!("it takes no value, elsewhere {}: {meaning}", values.join(" or ")));
     }
     let name = flag.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());

@@ -357,10 +357,26 @@ fn what_a_swap_changed_is_said() {
     );
     assert_eq!(stderr(&[&["--lock", "mutex=mcs"][..], &work].concat()), "");
     assert_eq!(stderr(&[&["--only", "hot_lock=mcs"][..], &work].concat()), "");
-    let unmatched = stderr(&[&["--only", "no_such_lock=mcs"][..], &work].concat());
-    assert!(unmatched.contains("`no_such_lock` matched no lock"), "{unmatched}");
+    let unmatched = ran(place.path(), &[&["run", "--only", "no_such_lock=mcs"][..], &work].concat());
+    assert_eq!(code(&unmatched), Some(3), "{unmatched}");
+    assert!(unmatched.stderr.contains("`no_such_lock` matched no lock"), "{unmatched}");
+    let failing = ["run", "--only", "no_such_lock=mcs", "--", "sh", "-c", "exit 7"];
+    assert_eq!(code(&ran(place.path(), &failing)), Some(7), "the program's own end comes first");
+    let without = ran(place.path(), &[&["run"][..], &work].concat());
+    assert_eq!(code(&without), Some(2), "{without}");
+    assert!(without.stderr.contains("--lock LOCK"), "{without}");
     let nothing = stderr(&["--lock", "spin=mcs", "--", program, "2", "10"]);
-    assert!(nothing.contains("nothing was swapped"), "{nothing}");
+    assert!(nothing.contains("nothing was swapped: left to glibc: ") && nothing.contains("reader-writer locks"), "{nothing}");
+}
+
+#[test]
+fn a_program_without_the_dashes_before_it_is_answered_with_the_line_that_is_meant() {
+    let place = directory();
+    let answer = ran(place.path(), &["profile", "--quiet", "./x", "--threads", "4"]);
+    assert_eq!(code(&answer), Some(2), "{answer}");
+    assert!(answer.stderr.contains("contend profile --quiet -- ./x --threads 4"), "{answer}");
+    let other = ran(place.path(), &["profile", "--nosuch", "--", "./x"]);
+    assert!(code(&other) == Some(2) && !other.stderr.contains("come after `--`"), "{other}");
 }
 
 /// Linked statically, or without the environment: the programs live for some seconds, and looks are a fraction of one apart.

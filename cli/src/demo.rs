@@ -14,6 +14,7 @@ use report::{Screen, text};
 use serde_json::Value;
 use session::noise::Watch;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -169,11 +170,13 @@ struct Contend {
 }
 
 impl Contend {
-    /// Prints the command line, runs it and shows what it prints. Whether it succeeded.
+    /// Prints the command line, runs it and shows what it prints, all of it on standard output: a command that runs a program
+    /// leaves that one to the program and prints its tables on standard error. Whether it succeeded.
     fn show(&self, args: &[OsString]) -> anyhow::Result<bool> {
         say(&format!("\n$ {}", command_line(args)));
-        let status =
-            Command::new(&self.exe).args(args).status().context("cannot start the command itself")?;
+        let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot share standard output")?;
+        let mut command = Command::new(&self.exe);
+        let status = command.args(args).stderr(output).status().context("cannot start the command itself")?;
         Ok(status.success())
     }
 

@@ -69,6 +69,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("pin", None, &["CORE"], "cores by number"),
     ("placement", None, &["ORDER"], "which cores come first"),
     ("pprof", None, &["FILE"], "write a pprof profile as well"),
+    ("profile", None, &["FILE"], "where names of locks come from"),
     ("profiled-on", None, &["MACHINE"], "the machine of a profile"),
     ("programs", None, &["FILE"], "a list of programs"),
     ("prometheus", None, &["ADDRESS"], "serve figures for Prometheus"),

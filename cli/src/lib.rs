@@ -146,6 +146,7 @@ fn parse() -> Command {
     command().try_get_matches().and_then(|matches| Command::from_arg_matches(&matches)).unwrap_or_else(
         |error| {
             help::end_if_left_out(&error);
+            let error = with_hint(error);
             let quoted = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
             if error.use_stderr() && quoted.into_iter().any(|word| ::report::text::printable(&word) != word) {
                 let plain = ::report::text::printable_lines(&error.render().to_string());
@@ -155,6 +156,31 @@ fn parse() -> Command {
             error.exit()
         },
     )
+}
+
+/// Says where the program goes, if what is wrong is that a program stands before the `--`.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
+    let takes_program = words.first().is_some_and(|name| {
+        let command = command();
+        let subcommand = name.to_str().and_then(|name| command.find_subcommand(name));
+        subcommand.is_some_and(|found| found.get_positionals().any(clap::Arg::is_last_set))
+    });
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
+    let at = words.iter().position(|word| word == argument.as_str());
+    if error.kind() == ErrorKind::UnknownArgument
+        && takes_program
+        && !argument.starts_with('-')
+        && let Some(at) = at
+    {
+        let mut line = words;
+        line.insert(at, "--".into());
+        let tip = format!("the program and its arguments come after `--`: {}", output::command_line(&line));
+        let tips = ContextValue::StyledStrs(vec![clap::builder::StyledStr::from(tip)]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
 }
 
 /// Ends the command quietly when its reader goes away, as in `contend machines | head`.

@@ -2,27 +2,30 @@
 
 use crate::PRELOAD;
 use anyhow::Context as _;
+use launch::places::Places;
 use launch::supervise::{Supervised, end_as, leave_streams_to_program};
 use launch::unreached::Lookout;
-use launch::{Launch, Swapped, Swaps, parse_site};
+use launch::{Launch, Only, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
 ///
 /// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can stand in for is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
-/// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does. A swap
-/// that changed nothing is said at the end, and so are processes that it did not reach.
+/// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does; but with 3
+/// if that succeeded and a lock of --only was not swapped. A swap that changed nothing is said at the end, and so are processes
+/// that it did not reach.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend run --lock mcs -- ./server --threads 64
   contend run --lock mutex=ticket,rwlock=rw -- CMD
   contend run --lock rwlock=rw:writers -- CMD      # readers wait for writers that wait
-  contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes
+  contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes or takes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
     /// A lock of `contend locks` for every kind of object that it can stand in for, or one for each kind, as KIND=LOCK. After the name of a
@@ -32,9 +35,14 @@ pub(crate) struct Args {
     lock: Vec<String>,
 
     /// A lock for one site, as `contend profile` prints its name: a static lock's symbol, or the function that makes or
-    /// first takes the lock; with +OFFSET or @STACK where a profile prints one. All others stay the C library's, or what --lock says
+    /// takes the lock; with +OFFSET or @STACK where a profile prints one. All others stay the C library's, or what --lock says
     #[arg(long, value_name = "SITE=LOCK,…", value_parser = sites)]
     only: Vec<Sites>,
+
+    /// Where the names of --only come from: a lock that nothing initialises is known by all calls that the profile saw take it
+    /// [default: the latest profile of the program in the current folder, if there is one]
+    #[arg(long, value_name = "FILE", requires = "only")]
+    profile: Option<PathBuf>,
 
     /// Let waits that spin do so for ever, instead of yielding and then sleeping after a while. With more threads than
     /// cores a program may not end
@@ -50,9 +58,12 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// The exit code where the program succeeded and a lock of `--only` was not swapped.
+const NOT_SWAPPED: u8 = 3;
+
 /// Sites with the lock of each.
 #[derive(Debug, Clone)]
-struct Sites(Vec<(String, String)>);
+struct Sites(Vec<Only>);
 
 /// Reads a list of sites. A comma that follows no lock belongs to a site's name, as in `Cache<int, int>::get`.
 fn sites(text: &str) -> Result<Sites, String> {
@@ -74,7 +85,7 @@ fn sites(text: &str) -> Result<Sites, String> {
 }
 
 /// The sites of all lists, as long as the preload library has space for them.
-fn all_sites(lists: Vec<Sites>) -> anyhow::Result<Vec<(String, String)>> {
+fn all_sites(lists: Vec<Sites>) -> anyhow::Result<Vec<Only>> {
     let sites: Vec<_> = lists.into_iter().flat_map(|Sites(sites)| sites).collect();
     session::ensure_usage!(
         sites.len() <= LIMIT,
@@ -91,7 +102,25 @@ fn lock(text: &str) -> Result<String, String> {
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
-    let only = all_sites(args.only)?;
+    session::ensure_usage!(
+        !args.lock.is_empty() || !args.only.is_empty(),
+        "say which locks the program runs with: `--lock LOCK` for all of them, `--only SITE=LOCK` for one; `contend locks` lists what \
+         there is"
+    );
+    let mut only = all_sites(args.only)?;
+    if !only.is_empty() {
+        let places = match &args.profile {
+            Some(path) => Some(Places::read(path)?),
+            None => Places::in_current_folder(program),
+        };
+        if let Some(places) = places {
+            let found = places.find(&mut only);
+            // A profile that nobody has named is taken where it helps.
+            if args.profile.is_some() {
+                found?;
+            }
+        }
+    }
     let chosen = if args.lock.is_empty() {
         Swaps::default()
     } else {
@@ -112,7 +141,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let status = program.wait()?;
     let unreached = lookout.and_then(Lookout::finish);
     if !swaps.is_empty() {
-        tell(&Swapped::read(&tally), &swaps, unreached.as_deref(), args.verbose);
+        let swapped = Swapped::read(&tally);
+        tell(&swapped, &swaps, unreached.as_deref(), args.verbose);
+        if status.success() && swapped.missed(&swaps) {
+            return Ok(ExitCode::from(NOT_SWAPPED));
+        }
     }
     Ok(end_as(status))
 }
@@ -141,7 +174,7 @@ mod tests {
     fn sites_are_a_list_whose_names_may_have_commas() {
         let read = |text| {
             let Sites(sites) = sites(text).unwrap();
-            sites.into_iter().map(|(site, lock)| format!("{site} {lock}")).collect::<Vec<_>>()
+            sites.into_iter().map(|only| format!("{} {}", only.site, only.lock)).collect::<Vec<_>>()
         };
         assert_eq!(read("cache=mcs"), ["cache mcs"]);
         assert_eq!(read("cache=mcs,worker@00beef=rw:writers"), ["cache mcs", "worker@00beef rw:writers"]);

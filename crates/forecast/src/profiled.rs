@@ -300,6 +300,8 @@ mod tests {
             id: profile::LockId::default(),
             name: site.into(),
             site: site.into(),
+            places: Vec::new(),
+            replaced: false,
             kind: LockKind::Object(ObjectKind::Mutex),
             caller: String::new(),
             file: String::new(),

@@ -4,6 +4,7 @@ pub mod attach;
 mod kernel;
 pub mod library;
 pub mod operations;
+pub mod places;
 pub mod program;
 pub mod record;
 pub mod supervise;
@@ -12,6 +13,7 @@ pub mod tasks;
 pub mod unreached;
 
 pub use library::Library;
+pub use places::Only;
 pub use swapped::Swapped;
 
 use anyhow::Context as _;
@@ -20,7 +22,8 @@ use profile::tally::SharedTally;
 use program::{Program, Sanitizer};
 use pthread::object::ObjectKind;
 use pthread::support::{Abilities, Support};
-use pthread::{environment, request::Request, site::Site};
+use pthread::site::{SEPARATOR, Site};
+use pthread::{environment, request::Request};
 use session::{interrupt, names, signals};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -46,7 +49,7 @@ pub struct Swaps {
     /// Lock by kind of object.
     pub kinds: BTreeMap<ObjectKind, String>,
     /// Locks of single sites.
-    pub only: Vec<(String, String)>,
+    pub only: Vec<Only>,
     /// Waits that spin do so for ever.
     pub pure: bool,
 }
@@ -116,21 +119,28 @@ impl Swaps {
     }
 }
 
-/// Reads `SITE=LOCK`. Locks that a profile tells apart by `#2`, `#3` and so on were made at one site, and are swapped
-/// together.
+/// Reads `SITE=LOCK`.
 ///
 /// # Errors
 ///
-/// No `=`, or an unknown lock.
-pub fn parse_site(text: &str) -> Result<(String, String), String> {
-    let (site, name) = text
+/// No `=`, or an unknown lock; a name that ends in `#2` or the like, by which a profile tells locks of one site apart: a run cannot.
+pub fn parse_site(text: &str) -> Result<Only, String> {
+    let (site, lock) = text
         .rsplit_once('=')
         .ok_or("write SITE=LOCK, where SITE is a lock's name in a profile, or a symbol")?;
-    if site.is_empty() || site.contains('\n') {
+    let own = |letter| letter == '\n' || letter == char::from(SEPARATOR);
+    if site.is_empty() || site.contains(own) {
         return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
     }
-    known(name)?;
-    Ok((Site::without_number(site).to_owned(), name.to_owned()))
+    known(lock)?;
+    let all = Site::without_number(site);
+    if all != site {
+        return Err(format!(
+            "`{site}` is one of several locks that are made or taken at the same places, which a run cannot tell apart: \
+             `{all}={lock}` is for all of them"
+        ));
+    }
+    Ok(Only { site: site.to_owned(), lock: lock.to_owned(), places: vec![site.to_owned()] })
 }
 
 /// The lock of `NAME` or `NAME:writers`.
@@ -219,7 +229,9 @@ impl<'a> Launch<'a> {
             command.env(environment::lock_of(*kind), name);
         }
         if !self.swaps.only.is_empty() {
-            let lines: Vec<_> = self.swaps.only.iter().map(|(site, name)| format!("{site}={name}")).collect();
+            let separator = char::from(SEPARATOR).to_string();
+            let line = |only: &Only| format!("{}={}", only.places.join(&separator), only.lock);
+            let lines: Vec<_> = self.swaps.only.iter().map(line).collect();
             command.env(environment::ONLY, lines.join("\n"));
         }
         if self.swaps.pure {
@@ -357,8 +369,9 @@ mod tests {
 
     #[test]
     fn a_site_may_contain_the_equals_sign() {
-        assert_eq!(parse_site("a::operator===ticket").unwrap().0, "a::operator==");
-        assert_eq!(parse_site("CacheDB::count#6=ticket").unwrap().0, "CacheDB::count");
+        assert_eq!(parse_site("a::operator===ticket").unwrap().site, "a::operator==");
+        let refusal = parse_site("CacheDB::count#6=ticket").unwrap_err();
+        assert!(refusal.contains("`CacheDB::count=ticket` is for all of them"), "{refusal}");
         for text in ["cache", "=ticket", "cache=nosuch"] {
             assert!(parse_site(text).is_err(), "{text}");
         }

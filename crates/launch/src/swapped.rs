@@ -30,6 +30,10 @@ pub struct Swapped {
     kinds: [OfKind; 3],
     /// Objects that each site of `--only` matched.
     sites: Vec<u64>,
+    /// Objects that proved to be of each site after the C library had got them.
+    late: Vec<u64>,
+    /// Whether objects that no lock was chosen for are counted, or only whether there are some.
+    counts_all: bool,
 }
 
 /// Why an object stays the C library's.
@@ -62,6 +66,8 @@ impl Swapped {
             processes: number(&tally.processes),
             kinds: ObjectKind::ALL.map(of_kind),
             sites: tally.sites[..SITES].iter().map(number).collect(),
+            late: tally.late[..SITES].iter().map(number).collect(),
+            counts_all: number(&tally.counts_all) != 0,
         }
     }
 
@@ -73,6 +79,11 @@ impl Swapped {
     /// Whether any object became another lock.
     pub fn any(&self) -> bool {
         self.kinds.iter().any(|counts| counts.swapped > 0)
+    }
+
+    /// Whether a site of `--only` has objects that are not its lock, or none at all.
+    pub fn missed(&self, swaps: &Swaps) -> bool {
+        self.processes > 0 && (0..swaps.only.len()).any(|site| self.sites[site] == 0 || self.late[site] > 0)
     }
 
     /// A line for each kind of object: how many were swapped, left, and why.
@@ -108,18 +119,30 @@ impl Swapped {
             );
             return warnings;
         }
-        let unmatched = swaps.only.iter().zip(&self.sites).filter(|&(_, &matched)| matched == 0);
-        for ((site, _), _) in unmatched {
-            warnings.push(format!(
-                "--only `{site}` matched no lock, or none that its lock can be: give a name from the table of `contend profile`, or a symbol of the program"
-            ));
+        for (only, (&matched, &late)) in swaps.only.iter().zip(self.sites.iter().zip(&self.late)) {
+            let site = &only.site;
+            if late > 0 {
+                warnings.push(format!(
+                    "--only `{site}`: {} of its locks stayed glibc's, as they were first taken by a call that the profile has not \
+                     seen: record a profile in which that happens",
+                    grouped(late)
+                ));
+            } else if matched == 0 {
+                warnings.push(format!(
+                    "--only `{site}` matched no lock, or none that its lock can be: give a name from the table of `contend profile`, \
+                     with --profile FILE if the profile is in another folder, or a symbol of the program"
+                ));
+            }
         }
         if !self.any() && warnings.is_empty() {
             let left: Vec<String> = ObjectKind::ALL
                 .into_iter()
                 .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
-                .map(|kind| {
-                    format!("{} {}", grouped(self.of(kind).left + self.of(kind).not_chosen), kind.plural())
+                .map(|kind| match self.of(kind) {
+                    counts if self.counts_all || counts.not_chosen == 0 => {
+                        format!("{} {}", grouped(counts.left + counts.not_chosen), kind.plural())
+                    }
+                    _ => format!("{} ({})", kind.plural(), swaps.why_not(kind)),
                 })
                 .collect();
             let why = if left.is_empty() {
@@ -174,11 +197,19 @@ mod tests {
         assert!(warnings(&swaps).contains("no process"));
         count(&tally.get().processes, 1);
         assert!(warnings(&swaps).contains("no lock of the kinds"));
+        let uncounted = SharedTally::new(false).unwrap();
+        count(&uncounted.get().processes, 1);
+        count(&uncounted.get().of(ObjectKind::Rwlock).not_chosen, 1);
+        let of_readers = Swapped::read(&uncounted).warnings(&Swaps::parse("mcs").unwrap()).join("\n");
+        assert!(of_readers.contains("reader-writer locks (mcs: readers cannot share it)"), "{of_readers}");
         count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
         assert!(warnings(&swaps).contains("3 reader-writer locks"));
-        swaps.only.push(("cache".to_owned(), "mcs".to_owned()));
-        assert!(warnings(&swaps).contains("`cache`"));
+        swaps.only.push(crate::parse_site("cache=mcs").unwrap());
+        let missed = |swaps: &Swaps| Swapped::read(&tally).missed(swaps);
+        assert!(warnings(&swaps).contains("`cache` matched no lock") && missed(&swaps));
         count(&tally.get().sites[0], 1);
-        assert!(!warnings(&swaps).contains("`cache`"));
+        assert!(!warnings(&swaps).contains("`cache`") && !missed(&swaps));
+        count(&tally.get().late[0], 2);
+        assert!(warnings(&swaps).contains("`cache`: 2 of its locks stayed glibc's") && missed(&swaps));
     }
 }

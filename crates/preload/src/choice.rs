@@ -95,6 +95,8 @@ pub(crate) struct KindChoices {
     count: AtomicU8,
     /// The choice for every object that no site asks for, plus one; 0 leaves them to glibc.
     for_all: AtomicU8,
+    /// See [`KindChoices::not_asked_for`].
+    seen: AtomicBool,
     /// Objects left to glibc although the configuration has a choice for them.
     left: AtomicU64,
     /// Objects that took part of what they do from emulation.
@@ -124,6 +126,7 @@ impl KindChoices {
             choices: UnsafeCell::new([Choice::NONE; CHOICES]),
             count: AtomicU8::new(0),
             for_all: AtomicU8::new(0),
+            seen: AtomicBool::new(false),
             left: AtomicU64::new(0),
             emulated: AtomicU64::new(0),
         }
@@ -206,13 +209,21 @@ impl KindChoices {
     ) -> Owner {
         // Looked up before: that may wait for the loader, whose lock may be held by a thread that waits to decide.
         let wanted = match tag.owner() {
-            Owner::Undecided => self.wanted(object, caller),
+            Owner::Undecided => self.wanted(object, caller, site::Call::Takes),
+            Owner::Initialised => self.wanted(object, caller, site::Call::Initialises),
             Owner::Wanted(number) => Some(number),
+            Owner::Unplaced => {
+                if site::is_too_late(object, caller) {
+                    tag.set(Owner::Glibc); // and counted once
+                }
+                return Owner::Glibc;
+            }
             decided => return decided,
         };
         Initialisation::alone(|_| {
-            if let decided @ (Owner::Ours(_) | Owner::Glibc) = tag.owner() {
-                return decided;
+            let before = tag.owner();
+            if let Owner::Ours(_) | Owner::Glibc | Owner::Unplaced = before {
+                return before;
             }
             let owner = match (refusal, wanted) {
                 (Some(refusal), Some(_)) => {
@@ -224,7 +235,7 @@ impl KindChoices {
                         recorder::untouched(refusal);
                     }
                     self.not_chosen();
-                    Owner::Glibc
+                    if before == Owner::Undecided { Owner::Unplaced } else { Owner::Glibc }
                 }
                 (None, Some(number)) => {
                     let keep = |slot: Reference| reference.store(slot.0, Ordering::Relaxed);
@@ -241,8 +252,8 @@ impl KindChoices {
     }
 
     /// The choice that the configuration has for an object first used or initialised by `caller`.
-    pub(crate) fn wanted(&self, object: usize, caller: usize) -> Option<u8> {
-        site::choice(self.kind, object, caller).or_else(|| self.for_all())
+    pub(crate) fn wanted(&self, object: usize, caller: usize, call: site::Call) -> Option<u8> {
+        site::choice(self.kind, object, caller, call).or_else(|| self.for_all())
     }
 
     /// Makes an object ours: takes a slot for its state where that does not fit into the object, and has it kept. False, and
@@ -275,6 +286,15 @@ impl KindChoices {
         recorder::untouched(refusal);
         if let Some(tally) = tally::get() {
             tally.of(self.kind).left_for(refusal).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// There is an object of this kind although the configuration is about none: said once, so that its calls cost no look.
+    #[inline]
+    pub(crate) fn not_asked_for(&self) {
+        if !self.seen.load(Ordering::Relaxed) {
+            self.seen.store(true, Ordering::Relaxed);
+            self.not_chosen();
         }
     }
 

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use pthread::environment;
 use pthread::object::ObjectKind;
 use pthread::request::Request;
+use pthread::site::SEPARATOR;
 
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{self, Choice, IN_ARENA};
@@ -125,7 +126,7 @@ fn read_sites(sites: &'static CStr) {
             continue;
         }
         // SAFETY: called by the constructor.
-        if !unsafe { site::add(&line[..equals], numbers) } {
+        if !unsafe { site::add(line[..equals].split(|&byte| byte == SEPARATOR), numbers) } {
             complain(environment::ONLY.as_bytes(), line, "is one site too many");
         }
     }

@@ -30,11 +30,11 @@ use pthread::object::{ObjectKind, mutex as layout};
 
 use crate::arena::{self, Reference};
 use crate::choice::{self, Choice, IN_ARENA, MUTEXES};
-use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::recorder::{self, Call, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Initialisation, Owner, Tag};
 use crate::thread::{self, Thread};
-use crate::{misuse, real};
+use crate::{misuse, real, site};
 
 /// A mutex, ours or glibc's.
 #[repr(C, align(8))]
@@ -182,19 +182,19 @@ impl Mutex {
     #[inline(always)]
     fn lock(&self, patience: Patience, caller: usize) -> c_int {
         match self.choice() {
-            Some(choice) => self.lock_ours(choice, patience),
-            None if self.glibc_recorded() => self.lock_glibc_recorded(patience),
+            Some(choice) => self.lock_ours(choice, patience, caller),
+            None if self.glibc_recorded() => self.lock_glibc_recorded(patience, caller),
             None => self.lock_elsewhere(patience, caller),
         }
     }
 
     #[inline(always)]
-    fn lock_ours(&self, choice: &Choice, patience: Patience) -> c_int {
+    fn lock_ours(&self, choice: &Choice, patience: Patience, caller: usize) -> c_int {
         if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
             self.find_own_slot();
         }
         if recorder::enabled() {
-            return self.lock_recorded(choice, patience);
+            return self.lock_recorded(choice, patience, caller);
         }
         if matches!(self.type_of(), NORMAL | ADAPTIVE) {
             return match self.state(choice).enter::<false>(patience) {
@@ -221,7 +221,7 @@ impl Mutex {
     }
 
     #[inline(never)]
-    fn lock_recorded(&self, choice: &Choice, patience: Patience) -> c_int {
+    fn lock_recorded(&self, choice: &Choice, patience: Patience, caller: usize) -> c_int {
         let thread = thread::current();
         if let Some(answer) = self.lock_again(thread, patience) {
             if answer == 0 {
@@ -230,12 +230,13 @@ impl Mutex {
             return answer;
         }
         let entered = self.enter_checked::<true>(choice, patience, thread);
-        self.record(thread, entered)
+        self.record(thread, entered, caller)
     }
 
     #[inline]
-    fn record(&self, thread: &Thread, entered: Entered) -> c_int {
-        state::record(entered, thread, &self.trace, ObjectKind::Mutex, Mode::Exclusive, self.address())
+    fn record(&self, thread: &Thread, entered: Entered, caller: usize) -> c_int {
+        let call = Call { object: self.address(), caller };
+        state::record(entered, thread, &self.trace, ObjectKind::Mutex, Mode::Exclusive, call)
     }
 
     /// Takes a mutex that the caller does not hold, and notes the owner where the kind wants one.
@@ -330,15 +331,17 @@ impl Mutex {
         if !MUTEXES.watched() {
             if !choice::known() {
                 self.tag.set(Owner::Glibc); // held by glibc before the configuration is known, so glibc's for good
+            } else {
+                MUTEXES.not_asked_for();
             }
             // SAFETY: the caller's arguments, passed on.
             return unsafe { self.real_lock(patience) };
         }
         if let Some(choice) = self.decided(caller) {
-            return self.lock_ours(choice, patience);
+            return self.lock_ours(choice, patience, caller);
         }
         if self.glibc_recorded() {
-            return self.lock_glibc_recorded(patience);
+            return self.lock_glibc_recorded(patience, caller);
         }
         // SAFETY: the caller's arguments, passed on.
         unsafe { self.real_lock(patience) }
@@ -351,17 +354,17 @@ impl Mutex {
     }
 
     #[inline(never)]
-    fn lock_glibc_recorded(&self, patience: Patience) -> c_int {
+    fn lock_glibc_recorded(&self, patience: Patience, caller: usize) -> c_int {
         let thread = thread::current();
         // SAFETY: the caller's arguments, passed on.
         let attempt = unsafe { real::pthread_mutex_trylock(self.object()) };
         if attempt != 0 {
-            return self.record(thread, self.real_enter_after(attempt, patience));
+            return self.record(thread, self.real_enter_after(attempt, patience), caller);
         }
         if self.glibc_holds_twice() {
             recorder::acquired_again(thread.recording(), &self.trace);
         } else {
-            self.record(thread, Ok(None));
+            self.record(thread, Ok(None), caller);
         }
         0
     }
@@ -385,7 +388,7 @@ impl Mutex {
     /// Whether it may be ours and nobody has locked it, the C library included: glibc would write what is not ours to
     /// understand into it.
     fn is_unused(&self) -> bool {
-        matches!(self.tag.owner(), Owner::Undecided | Owner::Wanted(_))
+        self.tag.is_undecided()
             && self.refusal().is_none()
             && self.owner.load(Relaxed) == 0
     }
@@ -507,7 +510,7 @@ impl Mutex {
     }
 
     fn destroy_elsewhere(&self) -> c_int {
-        let recorded = self.recorded() && self.tag.owner() == Owner::Glibc;
+        let recorded = self.recorded() && self.tag.is_glibcs();
         // SAFETY: the caller's argument, passed on.
         let error = unsafe { real::pthread_mutex_destroy(self.object()) };
         if error == 0 && MUTEXES.watched() {
@@ -554,8 +557,8 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && MUTEXES.watched() {
         // SAFETY: see above. glibc has zeroed it but for the kind.
         let mutex = unsafe { Mutex::at(mutex) };
-        let wanted = crate::site::choice(ObjectKind::Mutex, mutex.address(), caller);
-        mutex.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+        let wanted = site::choice(ObjectKind::Mutex, mutex.address(), caller, site::Call::Initialises);
+        mutex.tag.set(wanted.map_or(Owner::Initialised, Owner::Wanted));
         if mutex.recorded() {
             recorder::initialised(&mutex.trace);
         }

@@ -33,7 +33,7 @@ use pthread::environment;
 use pthread::object::ObjectKind;
 
 pub(crate) use profile::format::Refusal;
-pub(crate) use profile::record::{Mode, Outcome, PerThread, Trace};
+pub(crate) use profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
 use crate::files::{read_file, read_link};
@@ -60,10 +60,10 @@ pub(crate) fn acquired(
     trace: &Trace,
     kind: ObjectKind,
     mode: Mode,
-    address: usize,
+    call: Call,
     wait_started: Option<u64>,
 ) {
-    RECORDER.acquired(t, trace, kind, mode, address, wait_started);
+    RECORDER.acquired(t, trace, kind, mode, call, wait_started);
 }
 
 /// A recursive mutex that the thread holds already was acquired once more.

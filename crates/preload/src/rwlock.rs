@@ -41,7 +41,7 @@ use pthread::object::{ObjectKind, rwlock as layout};
 use crate::arena::{self, Reference};
 use crate::choice::{self, Choice, IN_ARENA, RWLOCKS};
 use crate::generation::generation_word;
-use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::recorder::{self, Call, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
@@ -170,13 +170,13 @@ impl Rwlock {
     #[inline(always)]
     fn lock(&self, mode: Mode, patience: Patience, caller: usize) -> c_int {
         match self.choice() {
-            Some(choice) => self.lock_ours(choice, mode, patience),
+            Some(choice) => self.lock_ours(choice, mode, patience, caller),
             None => self.lock_elsewhere(mode, patience, caller),
         }
     }
 
     #[inline(always)]
-    fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience) -> c_int {
+    fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience, caller: usize) -> c_int {
         // glibc checks the time first, whether or not it will be needed.
         if let Patience::Until(time) = patience
             && time.deadline().is_none()
@@ -186,7 +186,7 @@ impl Rwlock {
         let thread = thread::current();
         if recorder::enabled() {
             let entered = self.enter::<true>(choice, mode, patience, thread);
-            return self.record(thread, mode, entered);
+            return self.record(thread, mode, entered, caller);
         }
         match self.enter::<false>(choice, mode, patience, thread) {
             Ok(_) => 0,
@@ -266,8 +266,9 @@ impl Rwlock {
     }
 
     #[inline(never)]
-    fn record(&self, thread: &Thread, mode: Mode, entered: Entered) -> c_int {
-        state::record(entered, thread, &self.trace, ObjectKind::Rwlock, mode, self.address())
+    fn record(&self, thread: &Thread, mode: Mode, entered: Entered, caller: usize) -> c_int {
+        let call = Call { object: self.address(), caller };
+        state::record(entered, thread, &self.trace, ObjectKind::Rwlock, mode, call)
     }
 
     /// In which mode the caller holds the lock. While somebody writes nobody else can be in.
@@ -311,12 +312,14 @@ impl Rwlock {
         if !RWLOCKS.watched() {
             if !choice::known() {
                 self.tag.set(Owner::Glibc); // as with mutexes
+            } else {
+                RWLOCKS.not_asked_for();
             }
             // SAFETY: the caller's arguments, passed on.
             return unsafe { self.real_lock(mode, patience) };
         }
         if let Some(choice) = self.decided(caller) {
-            return self.lock_ours(choice, mode, patience);
+            return self.lock_ours(choice, mode, patience, caller);
         }
         if !recorder::enabled() || self.refusal().is_some() {
             // SAFETY: the caller's arguments, passed on.
@@ -324,12 +327,12 @@ impl Rwlock {
         }
         // SAFETY: the caller's arguments, passed on.
         let entered = unsafe { self.real_enter(mode, patience) };
-        self.record(thread::current(), mode, entered)
+        self.record(thread::current(), mode, entered, caller)
     }
 
     #[inline(never)]
     fn unlock_elsewhere(&self) -> c_int {
-        if recorder::enabled() && self.tag.owner() == Owner::Glibc && self.refusal().is_none() {
+        if recorder::enabled() && self.tag.is_glibcs() && self.refusal().is_none() {
             recorder::releasing(thread::current().recording(), &self.trace, self.mode());
         }
         if RWLOCKS.swaps() && self.is_unused() {
@@ -342,7 +345,7 @@ impl Rwlock {
 
     /// Whether nobody has locked it, the C library included: glibc would write what is not ours to understand into it.
     fn is_unused(&self) -> bool {
-        matches!(self.tag.owner(), Owner::Undecided | Owner::Wanted(_))
+        self.tag.is_undecided()
             && self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
@@ -402,7 +405,7 @@ impl Rwlock {
     fn destroy(&self) -> c_int {
         let choice = self.choice();
         if recorder::enabled()
-            && (choice.is_some() || self.tag.owner() == Owner::Glibc)
+            && (choice.is_some() || self.tag.is_glibcs())
             && self.refusal().is_none()
         {
             recorder::destroyed(&self.trace);
@@ -457,8 +460,8 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && RWLOCKS.watched() {
         // SAFETY: see above. glibc has zeroed it but for its attributes.
         let lock = unsafe { Rwlock::at(lock) };
-        let wanted = site::choice(ObjectKind::Rwlock, lock.address(), caller);
-        lock.tag.set(wanted.map_or(Owner::Undecided, Owner::Wanted));
+        let wanted = site::choice(ObjectKind::Rwlock, lock.address(), caller, site::Call::Initialises);
+        lock.tag.set(wanted.map_or(Owner::Initialised, Owner::Wanted));
         if recorder::enabled() && lock.refusal().is_none() {
             recorder::initialised(&lock.trace);
         }

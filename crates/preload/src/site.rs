@@ -2,14 +2,15 @@
 //! are written, and what they mean.
 //!
 //! An object is compared with the sites once, when it is initialised or first used: by its address, then by its stack, as far
-//! as the functions there wrap locking. That needs the files of the modules concerned, see [`crate::symbols`], and no lock.
+//! as the functions there wrap locking. One that the C library keeps since it was first taken where no site is, is too late for
+//! those at which it is taken afterwards: that is counted, and the command says so. That needs the files of the modules concerned, see [`crate::symbols`], and no lock.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use pthread::object::ObjectKind;
-use pthread::site::{FRAMES, LIMIT, Site, Stack, Which};
+use pthread::site::{FRAMES, LIMIT, PLACES, Site, Stack, Which};
 
 use crate::signals_blocked::with_signals_blocked;
 use crate::symbols::Found;
@@ -19,45 +20,79 @@ use crate::unwind::{self, module_of};
 /// No choice for this kind of object.
 const NONE: u8 = u8::MAX;
 
-/// The sites of the configuration.
+/// The sites of the configuration, each of which stands for one or several places.
 struct Sites {
-    sites: UnsafeCell<[MaybeUninit<Site<'static>>; LIMIT]>,
     /// What each has for a kind of object, by [`ObjectKind::index`].
     choices: UnsafeCell<[[u8; 3]; LIMIT]>,
+    places: UnsafeCell<[MaybeUninit<Site<'static>>; PLACES]>,
+    /// The number of the site to which each place belongs.
+    sites: UnsafeCell<[u8; PLACES]>,
+    /// Of sites.
     count: AtomicUsize,
+    /// Of places.
+    length: AtomicUsize,
+    /// Places that are calls.
+    calls: AtomicUsize,
 }
 
-// SAFETY: the lists are written by the constructor, before the count says so, and do not change after that.
+// SAFETY: the lists are written by the constructor, before the counts say so, and do not change after that.
 unsafe impl Sync for Sites {}
 
 static SITES: Sites = Sites {
-    sites: UnsafeCell::new([MaybeUninit::uninit(); LIMIT]),
     choices: UnsafeCell::new([[NONE; 3]; LIMIT]),
+    places: UnsafeCell::new([MaybeUninit::uninit(); PLACES]),
+    sites: UnsafeCell::new([0; PLACES]),
     count: AtomicUsize::new(0),
+    length: AtomicUsize::new(0),
+    calls: AtomicUsize::new(0),
 };
 
-fn sites() -> &'static [Site<'static>] {
-    let count = SITES.count.load(Ordering::Acquire);
-    // SAFETY: the first `count` are written and do not change any more.
-    unsafe { core::slice::from_raw_parts(SITES.sites.get().cast::<Site<'_>>(), count) }
+fn places() -> &'static [Site<'static>] {
+    let length = SITES.length.load(Ordering::Acquire);
+    // SAFETY: the first `length` are written and do not change any more.
+    unsafe { core::slice::from_raw_parts(SITES.places.get().cast::<Site<'_>>(), length) }
 }
 
-/// Adds a site with a choice for each kind of object, in the order of [`ObjectKind::ALL`]. False when there are too many.
+/// Adds a site, with the places that it stands for and a choice for each kind of object, in the order of [`ObjectKind::ALL`].
+/// False when there are too many.
 ///
 /// # Safety
 /// The process has one thread.
-pub(crate) unsafe fn add(text: &'static [u8], choices: [Option<u8>; 3]) -> bool {
-    let count = SITES.count.load(Ordering::Relaxed);
-    if count == LIMIT {
+pub(crate) unsafe fn add(
+    places: impl Iterator<Item = &'static [u8]>,
+    choices: [Option<u8>; 3],
+) -> bool {
+    let number = SITES.count.load(Ordering::Relaxed);
+    let mut length = SITES.length.load(Ordering::Relaxed);
+    if number == LIMIT {
         return false;
     }
-    // SAFETY: the caller's promise; nobody looks at sites from `count` on.
-    unsafe {
-        (*SITES.sites.get())[count].write(Site::parse(text));
-        (*SITES.choices.get())[count] = choices.map(|choice| choice.unwrap_or(NONE));
+    for place in places.map(Site::parse) {
+        if length == PLACES {
+            return false;
+        }
+        // SAFETY: the caller's promise; nobody looks at places from `length` on.
+        unsafe {
+            (*SITES.places.get())[length].write(place);
+            (*SITES.sites.get())[length] = number as u8;
+        }
+        length += 1;
+        SITES.calls.fetch_add(usize::from(matches!(place.which, Which::Call(_))), Ordering::Relaxed);
     }
-    SITES.count.store(count + 1, Ordering::Release);
+    // SAFETY: nobody looks at sites from `count` on.
+    unsafe { (*SITES.choices.get())[number] = choices.map(|choice| choice.unwrap_or(NONE)) };
+    SITES.count.store(number + 1, Ordering::Relaxed);
+    SITES.length.store(length, Ordering::Release);
     true
+}
+
+/// How an object comes to be decided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// A call initialises it, or has done so: the calls that take it are no sites of it.
+    Initialises,
+    /// It is taken, and nothing has initialised it.
+    Takes,
 }
 
 /// The choice that a site has for this object, initialised or first used by `caller`.
@@ -65,52 +100,59 @@ pub(crate) unsafe fn add(text: &'static [u8], choices: [Option<u8>; 3]) -> bool 
 /// Signals are blocked, since the handler of one that came meanwhile might look at the same module.
 #[cold]
 #[inline(never)]
-pub(crate) fn choice(kind: ObjectKind, object: usize, caller: usize) -> Option<u8> {
-    let sites = sites();
-    if sites.is_empty() {
+pub(crate) fn choice(kind: ObjectKind, object: usize, caller: usize, call: Call) -> Option<u8> {
+    let places = places();
+    if places.is_empty() {
         return None;
     }
-    with_signals_blocked(|| chosen_at(sites, kind, object).or_else(|| chosen_by_stack(sites, kind, caller)))
+    with_signals_blocked(|| {
+        let module = module_of(object);
+        let at = module.as_ref().map(|module| Found::at(object, module, places));
+        let chosen_at = at.and_then(|found| found.places().find_map(|place| chosen(place, kind)));
+        let by_call = call == Call::Takes && module.is_none();
+        chosen_at.or_else(|| chosen_by_stack(places, kind, caller, by_call))
+    })
 }
 
-/// What the site says in which this address lies.
-fn chosen_at(sites: &[Site<'_>], kind: ObjectKind, address: usize) -> Option<u8> {
-    let found = Found::at(address, &module_of(address)?, sites);
-    found.sites().find_map(|number| chosen(number, kind))
-}
-
-/// What a site says of this kind of object, of which one is there.
-fn chosen(number: usize, kind: ObjectKind) -> Option<u8> {
-    // SAFETY: the number is that of a site, so that this is written and does not change any more.
-    let choice = unsafe { (*SITES.choices.get())[number] }[kind.index()];
+/// What a place's site says of this kind of object, of which one is there.
+fn chosen(place: usize, kind: ObjectKind) -> Option<u8> {
+    // SAFETY: the number is that of a place, so that this and its site are written and do not change any more.
+    let (site, choice) = unsafe {
+        let site = usize::from((*SITES.sites.get())[place]);
+        (site, (*SITES.choices.get())[site][kind.index()])
+    };
     if choice == NONE {
         return None;
     }
     if let Some(tally) = tally::get() {
-        tally.sites[number].fetch_add(1, Ordering::Relaxed);
+        tally.sites[site].fetch_add(1, Ordering::Relaxed);
     }
     Some(choice)
 }
 
-/// What a site says whose function the caller lies in; or the caller's caller, where the caller is a wrapper of a lock.
-fn chosen_by_stack(sites: &[Site<'_>], kind: ObjectKind, caller: usize) -> Option<u8> {
-    let by_stack = sites.iter().any(|site| matches!(site.which, Which::By(_)));
+/// What a site says whose function or call the caller lies in; or the caller's caller, where the caller is a wrapper of a lock.
+fn chosen_by_stack(places: &[Site<'_>], kind: ObjectKind, caller: usize, by_call: bool) -> Option<u8> {
+    let by_stack = places.iter().any(|place| matches!(place.which, Which::By(_)));
     let mut frames = [caller as u64; FRAMES];
     let mut length = 1;
-    if by_stack || calls(caller, sites).is_some_and(|found| found.in_wrapper()) {
+    if by_stack || calls(caller, places).is_some_and(|found| found.in_wrapper()) {
         length = unwind::stack(&mut frames).max(1);
     }
     let frames = &frames[..length];
-    if by_stack {
-        let stack = stack_of(frames);
-        let mut of_stack = (0..sites.len()).filter(|&number| sites[number].which == Which::By(stack));
-        if let Some(choice) = of_stack.find_map(|number| chosen(number, kind)) {
-            return Some(choice);
-        }
+    let of_stack = |frames: &[u64]| {
+        let stack = by_stack.then(|| stack_of(frames))?;
+        let mut of_stack = (0..places.len()).filter(|&number| places[number].which == Which::By(stack));
+        of_stack.find_map(|place| chosen(place, kind))
+    };
+    if let Some(choice) = of_stack(frames) {
+        return Some(choice);
     }
-    for &frame in frames {
-        let found = calls(frame as usize, sites)?;
-        if let Some(choice) = found.sites().find_map(|number| chosen(number, kind)) {
+    for frame in frames {
+        let found = calls(*frame as usize, places)?;
+        let mut here =
+            found.places().filter(|&place| by_call || !matches!(places[place].which, Which::Call(_)));
+        let choice = here.find_map(|place| chosen(place, kind));
+        if let Some(choice) = choice.or_else(|| of_stack(core::slice::from_ref(frame))) {
             return Some(choice);
         }
         if !found.in_wrapper() {
@@ -120,10 +162,41 @@ fn chosen_by_stack(sites: &[Site<'_>], kind: ObjectKind, caller: usize) -> Optio
     None
 }
 
+/// Whether an object that the C library keeps, since it was first taken where no site is, is one of a site's all the same: the call
+/// that returns to `caller` is one of those. Then it is counted as taken too late.
+#[cold]
+pub(crate) fn is_too_late(object: usize, caller: usize) -> bool {
+    /// Callers that are no sites, each at its place by hash.
+    static OTHERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+    let known = &OTHERS[(caller ^ caller >> 6) % OTHERS.len()];
+    if SITES.calls.load(Ordering::Relaxed) == 0 || known.load(Ordering::Relaxed) == caller {
+        return false;
+    }
+    let places = places();
+    let is_call = |&place: &usize| matches!(places[place].which, Which::Call(_));
+    let place = with_signals_blocked(|| {
+        if module_of(object).is_some() {
+            return None; // a variable is told by its address; the call may take others, too
+        }
+        let place = calls(caller, places).and_then(|found| found.places().find(is_call));
+        if place.is_none() {
+            known.store(caller, Ordering::Relaxed);
+        }
+        place
+    });
+    let Some(place) = place else { return false };
+    if let Some(tally) = tally::get() {
+        // SAFETY: the number is that of a place, so that its site is written and does not change any more.
+        let site = usize::from(unsafe { (*SITES.sites.get())[place] });
+        tally.late[site].fetch_add(1, Ordering::Relaxed);
+    }
+    true
+}
+
 /// What the call is that returns to an address.
-fn calls(return_address: usize, sites: &[Site<'_>]) -> Option<Found> {
+fn calls(return_address: usize, places: &[Site<'_>]) -> Option<Found> {
     let call = return_address.wrapping_sub(1); // it may be the last instruction of its function
-    Some(Found::at(call, &module_of(call)?, sites))
+    Some(Found::at(call, &module_of(call)?, places))
 }
 
 fn stack_of(frames: &[u64]) -> Stack {

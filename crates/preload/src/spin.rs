@@ -19,10 +19,10 @@ use pthread::object::ObjectKind;
 
 use crate::arena::{self, Reference, StateSlot};
 use crate::choice::{CHOICES, Choice, SPINS};
-use crate::recorder::{self, Mode, Refusal, Trace};
+use crate::recorder::{self, Call, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::Initialisation;
-use crate::{misuse, real, thread};
+use crate::{misuse, real, site, thread};
 
 const OURS: u32 = 1 << 30;
 const OURS_MASK: u32 = 3 << 30;
@@ -110,7 +110,7 @@ impl Spin {
     #[cold]
     fn init(&self, shared: c_int, caller: usize) -> c_int {
         if shared == libc::PTHREAD_PROCESS_PRIVATE && SPINS.swaps() {
-            let wanted = SPINS.wanted(self.address(), caller);
+            let wanted = SPINS.wanted(self.address(), caller, site::Call::Initialises);
             if wanted.is_none() {
                 SPINS.not_chosen();
             }
@@ -149,8 +149,8 @@ impl Spin {
     }
 
     #[inline(always)]
-    fn lock(&self, patience: Patience) -> c_int {
-        let Some(ours) = self.ours_here() else { return self.lock_glibc(patience) };
+    fn lock(&self, patience: Patience, caller: usize) -> c_int {
+        let Some(ours) = self.ours_here() else { return self.lock_glibc(patience, caller) };
         let entered = if recorder::enabled() {
             ours.state().enter::<true>(patience)
         } else {
@@ -160,17 +160,18 @@ impl Spin {
             ours.slot().held.store(1, Relaxed);
         }
         if recorder::enabled() {
-            return self.record(&ours.slot().trace, entered);
+            return self.record(&ours.slot().trace, entered, caller);
         }
         entered.err().unwrap_or(0)
     }
 
-    fn record(&self, trace: &Trace, entered: Entered) -> c_int {
-        state::record(entered, thread::current(), trace, ObjectKind::Spin, Mode::Exclusive, self.address())
+    fn record(&self, trace: &Trace, entered: Entered, caller: usize) -> c_int {
+        let call = Call { object: self.address(), caller };
+        state::record(entered, thread::current(), trace, ObjectKind::Spin, Mode::Exclusive, call)
     }
 
     #[inline(never)]
-    fn lock_glibc(&self, patience: Patience) -> c_int {
+    fn lock_glibc(&self, patience: Patience, caller: usize) -> c_int {
         let trace = if recorder::enabled() { arena::trace(self.address()) } else { None };
         // SAFETY: the caller's argument, passed on.
         let attempt = || unsafe { real::pthread_spin_trylock(self.object()) };
@@ -189,7 +190,7 @@ impl Spin {
             }
             (error, _) => Err(error),
         };
-        self.record(trace, entered)
+        self.record(trace, entered, caller)
     }
 
     #[inline(always)]
@@ -239,7 +240,7 @@ impl Spin {
     }
 }
 
-// The functions behind the exported names. The last argument of `init` is the address that the call returns to.
+// The functions behind the exported names. The last argument of those that have `caller` is the address that the call returns to.
 //
 // SAFETY, of all of them: POSIX asks the callers for a lock that is alive.
 
@@ -257,14 +258,14 @@ pub(crate) unsafe extern "C-unwind" fn destroy(spin: *mut pthread_spinlock_t) ->
     unsafe { Spin::at(spin) }.destroy()
 }
 
-pub(crate) unsafe extern "C-unwind" fn lock(spin: *mut pthread_spinlock_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn lock(spin: *mut pthread_spinlock_t, caller: usize) -> c_int {
     // SAFETY: see above.
-    unsafe { Spin::at(spin) }.lock(Patience::Wait)
+    unsafe { Spin::at(spin) }.lock(Patience::Wait, caller)
 }
 
-pub(crate) unsafe extern "C-unwind" fn trylock(spin: *mut pthread_spinlock_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn trylock(spin: *mut pthread_spinlock_t, caller: usize) -> c_int {
     // SAFETY: see above.
-    unsafe { Spin::at(spin) }.lock(Patience::Try)
+    unsafe { Spin::at(spin) }.lock(Patience::Try, caller)
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(spin: *mut pthread_spinlock_t) -> c_int {

@@ -18,7 +18,7 @@ use pthread::object::ObjectKind;
 use crate::algorithm::sleep;
 use crate::choice::Choice;
 use crate::generation::{generation, is_now};
-use crate::recorder::{self, Mode, Trace};
+use crate::recorder::{self, Call, Mode, Trace};
 use crate::tag::Initialisation;
 use crate::thread::Thread;
 use crate::time::Time;
@@ -63,13 +63,13 @@ pub(crate) fn record(
     trace: &Trace,
     kind: ObjectKind,
     mode: Mode,
-    address: usize,
+    call: Call,
 ) -> c_int {
     let recorded = thread.recording();
     match entered {
-        Ok(waited) => recorder::acquired(recorded, trace, kind, mode, address, waited),
-        Err(libc::EBUSY) => recorder::try_failed(recorded, trace, kind, mode, address),
-        Err(libc::ETIMEDOUT) => recorder::timed_out(recorded, trace, kind, mode, address),
+        Ok(waited) => recorder::acquired(recorded, trace, kind, mode, call, waited),
+        Err(libc::EBUSY) => recorder::try_failed(recorded, trace, kind, mode, call.object),
+        Err(libc::ETIMEDOUT) => recorder::timed_out(recorded, trace, kind, mode, call.object),
         Err(_) => {}
     }
     entered.err().unwrap_or(0)

@@ -24,7 +24,7 @@ const IDENTITY_BYTES: usize = 1024;
 struct Range {
     start: usize,
     end: usize,
-    /// The number of a site, or [`WRAPPER`].
+    /// The number of a site's place, or [`WRAPPER`].
     what: usize,
 }
 
@@ -65,8 +65,8 @@ impl Found {
         Self { ranges: look_at(module, identity, sites), address }
     }
 
-    /// The numbers of the sites that the address belongs to.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = usize> {
+    /// The numbers of the places that the address belongs to.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         self.covering().map(|range| range.what).filter(|&what| what != WRAPPER)
     }
 
@@ -211,23 +211,26 @@ fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
 /// Calls `add` with what the sites, and wrappers of locks, are in a file.
 fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn FnMut(Range)) {
     for (what, site) in sites.iter().enumerate() {
-        if let Which::At(address) = site.which
-            && site.name == name
-        {
+        let address = match site.which {
+            Which::At(address) => address,
+            Which::Call(address) => address.wrapping_sub(1),
+            Which::All | Which::By(_) => continue,
+        };
+        if site.name == name {
             let start = module.bias.wrapping_add(address);
-            add(Range { start, end: start + 1, what });
+            add(Range { start, end: start.wrapping_add(1), what });
         }
     }
     symbols_of(file, &mut |symbol, start, length| {
         let start = module.bias.wrapping_add(start);
         for (what, site) in sites.iter().enumerate() {
-            if !is_named(symbol, site.name) {
+            if matches!(site.which, Which::By(_) | Which::Call(_)) || !is_named(symbol, site.name) {
                 continue;
             }
             match site.which {
                 Which::All => add(Range { start, end: start + length.max(1), what }),
                 Which::At(offset) => add(Range { start: start + offset, end: start + offset + 1, what }),
-                Which::By(_) => {}
+                Which::By(_) | Which::Call(_) => {}
             }
         }
         if is_wrapper(symbol) {

@@ -14,10 +14,12 @@ use crate::thread;
 /// |------------|-----------------------------------------------------------------------------|
 /// | 0          | undecided: initialised statically or by `init`, and never used              |
 /// | `6c00`     | glibc's                                                                     |
+/// | `6c01`     | glibc's, as it was first taken where no site is: it may prove to be one of a site's |
 /// | `c0NN`     | ours, with choice NN of its kind                                            |
 /// | `c1NN`     | undecided, but the place that initialised it wants choice NN                |
+/// | `c200`     | undecided, and initialised by a call that is no site                        |
 ///
-/// A tag leaves an undecided value once, under [`Initialisation`], and goes back to undecided when the object is destroyed
+/// A tag leaves an undecided value once, under [`Initialisation`] (`6c01` becomes `6c00` later), and goes back to undecided when the object is destroyed
 /// or initialised. Any other value comes from memory that was never initialised, and counts as undecided.
 #[repr(transparent)]
 pub(crate) struct Tag(AtomicU16);
@@ -29,8 +31,12 @@ pub(crate) enum Owner {
     Undecided,
     /// As `Undecided`, but it will be ours with this choice.
     Wanted(u8),
+    /// As `Undecided`, but the calls that take it are no sites of it.
+    Initialised,
     /// The C library.
     Glibc,
+    /// The C library, unless a site proves to be one of it.
+    Unplaced,
     /// This library, with this choice.
     Ours(u8),
 }
@@ -38,6 +44,8 @@ pub(crate) enum Owner {
 const GLIBC: u16 = 0x6c00;
 const OURS: u16 = 0xc000;
 const WANTED: u16 = 0xc100;
+const UNPLACED: u16 = GLIBC | 1;
+const INITIALISED: u16 = 0xc200;
 const HIGH: u16 = 0xff00;
 
 impl Tag {
@@ -54,12 +62,19 @@ impl Tag {
         self.0.load(Ordering::Relaxed) & HIGH == GLIBC
     }
 
+    /// Whether the object is nobody's yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self.owner(), Owner::Undecided | Owner::Wanted(_) | Owner::Initialised)
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         let value = self.0.load(Ordering::Acquire); // [1] from `set`
         match value & HIGH {
             OURS => Owner::Ours(value as u8),
             WANTED => Owner::Wanted(value as u8),
+            GLIBC if value == UNPLACED => Owner::Unplaced,
             GLIBC => Owner::Glibc,
+            INITIALISED => Owner::Initialised,
             _ => Owner::Undecided,
         }
     }
@@ -68,7 +83,9 @@ impl Tag {
         let value = match owner {
             Owner::Undecided => 0,
             Owner::Wanted(choice) => WANTED | u16::from(choice),
+            Owner::Initialised => INITIALISED,
             Owner::Glibc => GLIBC,
+            Owner::Unplaced => UNPLACED,
             Owner::Ours(choice) => OURS | u16::from(choice),
         };
         self.0.store(value, Ordering::Release); // [1] to `ours` and `owner`

@@ -8,7 +8,7 @@ use std::time::Instant;
 use contend_profile::arena::{Grow, write_header};
 use contend_profile::clock::ticks;
 use contend_profile::format::{FRAMES, Header, ProcessValues};
-use contend_profile::record::{Host, Image, Mode, PerThread, Recorder, Trace};
+use contend_profile::record::{Call, Host, Image, Mode, PerThread, Recorder, Trace};
 use pthread::object::ObjectKind;
 
 struct Bare;
@@ -80,7 +80,8 @@ fn main() {
         let round = || {
             let start = Instant::now();
             for _ in 0..PAIRS {
-                recorder.acquired(&t, &trace, ObjectKind::Mutex, Mode::Exclusive, 1, None);
+                let call = Call { object: 1, caller: 1 };
+                recorder.acquired(&t, &trace, ObjectKind::Mutex, Mode::Exclusive, call, None);
                 recorder.releasing(&t, &trace, Mode::Exclusive);
             }
             start.elapsed().as_nanos() as f64 / f64::from(PAIRS)

@@ -18,6 +18,7 @@
 //! A block that was allocated by a thread that died before it wrote the block's header reads as zeros; the reader goes
 //! on with the next page.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::histogram::BUCKETS;
@@ -286,8 +287,8 @@ words! {
 }
 
 words! {
-    /// A lock, and in [`FRAMES`] more words a stack that names it, innermost first: that of the call that initialised it, or
-    /// else the smallest of those with which threads first touched it. Which thread comes first may differ from run to run.
+    /// A lock, and in [`FRAMES`] more words a stack, innermost first: that of the call that initialised it, or else that of its
+    /// first touch. Which thread comes first may differ from run to run; [`Site`] has the other stacks.
     Lock, LockValues {
         /// See [`head`].
         head,
@@ -305,9 +306,8 @@ words! {
         frames,
         /// Ticks when it was destroyed; 0 before.
         destroyed_ticks,
-        /// Whose stack follows, in the low half: 0 the smallest of those with which threads first touched it, 1 that of its
-        /// initialisation; 2 while one is replaced by a smaller one. In the high half, of how many objects that were initialised
-        /// with this stack it was the last; 0 if that is not known.
+        /// Whose stack follows, in the low half: 0 that of the first touch, 1 that of its initialisation. In the high half, of how
+        /// many objects that were initialised with this stack it was the last; 0 if that is not known.
         origin,
     }
 }
@@ -364,6 +364,61 @@ words! {
         condition_timeouts,
         /// Acquisitions of a lock that the thread held already.
         nested,
+        /// Return addresses of the lock calls by which the thread has acquired it so far, hashed, 0 where there is none: see
+        /// [`Pair::callers`].
+        caller_0,
+        /// See `caller_0`.
+        caller_1,
+        /// See `caller_0`.
+        caller_2,
+        /// See `caller_0`.
+        caller_3,
+        /// See `caller_0`.
+        caller_4,
+        /// See `caller_0`.
+        caller_5,
+        /// See `caller_0`.
+        caller_6,
+        /// See `caller_0`.
+        caller_7,
+    }
+}
+
+/// Call sites that a [`Pair`] remembers.
+pub const CALLERS: usize = 8;
+
+impl Pair {
+    /// The words from `caller_0` to `caller_7`.
+    #[inline]
+    pub fn callers(&self) -> &[AtomicU64; CALLERS] {
+        let start = core::ptr::from_ref(self).cast::<u8>().wrapping_add(offset_of!(Self, caller_0));
+        // SAFETY: the last words of the record are as many, which the assertion below counts, and it is borrowed as a whole.
+        unsafe { &*start.cast() }
+    }
+}
+
+const _: () = assert!(offset_of!(Pair, caller_0) + CALLERS * 8 == Pair::LENGTH);
+
+words! {
+    /// A call site of a lock that nothing initialised: a stack with which a thread acquired it, in [`FRAMES`] more words, innermost
+    /// first. That of the first touch is in the [`Lock`] itself.
+    Site, SiteValues {
+        /// See [`head`].
+        head,
+        /// Number of the lock.
+        lock,
+        /// Return addresses that follow.
+        frames,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+        /// Not used.
+        reserved_3,
+        /// Not used.
+        reserved_4,
     }
 }
 
@@ -618,6 +673,8 @@ pub enum Type {
     KernelRelease = 16,
     /// [`Holder`].
     Holder = 17,
+    /// [`Site`] and its stack.
+    Site = 18,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
@@ -642,6 +699,7 @@ const _: () = {
     assert!((Thread::LENGTH as u64).is_multiple_of(UNIT));
     assert!((Pair::LENGTH as u64).is_multiple_of(UNIT));
     assert!((LOCK_LENGTH as u64).is_multiple_of(UNIT));
+    assert!(Site::LENGTH == Lock::LENGTH); // both lie in the same blocks
     assert!((Holder::LENGTH as u64).is_multiple_of(UNIT));
     assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);

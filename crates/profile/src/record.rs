@@ -38,8 +38,8 @@ use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
-use locks::{REMEMBERED, Stacks};
-use pairs::{WARM, note};
+use locks::{REMEMBERED, Sites, Stacks};
+use pairs::{WARM, note, slot_of};
 use threads::ThreadPart;
 
 pub use threads::PerThread;
@@ -98,6 +98,22 @@ impl Trace {
     #[inline]
     pub fn lock(&self) -> u32 {
         self.place.load(Relaxed) as u32
+    }
+}
+
+/// A call of the lock functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Address of the lock's object.
+    pub object: usize,
+    /// The address that the call returns to; 0 where nobody knows.
+    pub caller: usize,
+}
+
+impl From<usize> for Call {
+    /// A call for this object from anywhere.
+    fn from(object: usize) -> Self {
+        Self { object, caller: 0 }
     }
 }
 
@@ -191,6 +207,7 @@ pub struct Recorder<H> {
     /// Read locks that were given up by another thread than the one that took them, by lock, and whose taker does not know yet.
     handed_over: [AtomicU32; HANDED_OVER],
     stacks: Stacks,
+    sites: Sites,
 }
 
 /// Counts of read locks given up by other threads; locks share them modulo this many.
@@ -211,6 +228,7 @@ impl<H: Host> Recorder<H> {
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
             stacks: Stacks::new(),
+            sites: Sites::new(),
         }
     }
 
@@ -342,17 +360,19 @@ impl<H: Host> Recorder<H> {
         trace: &Trace,
         kind: ObjectKind,
         mode: Mode,
-        address: usize,
+        call: impl Into<Call>,
         wait_started: Option<u64>,
     ) {
+        let call = call.into();
         let place = trace.place.load(Relaxed);
         let Some(pair) = t.find(key_of(place as u32, mode)) else {
-            return self.acquired_first(t, trace, kind, mode, address, wait_started);
+            return self.acquired_first(t, trace, kind, mode, call, wait_started);
         };
-        self.count_acquisition(t, trace, pair, kind, mode, wait_started);
+        self.count_acquisition(t, trace, pair, kind, mode, call.caller as u64, wait_started);
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "all of it is in registers on the only way here")]
     fn count_acquisition(
         &self,
         t: &PerThread,
@@ -360,12 +380,16 @@ impl<H: Host> Recorder<H> {
         pair: &Pair,
         kind: ObjectKind,
         mode: Mode,
+        caller: u64,
         wait_started: Option<u64>,
     ) {
         add(&pair.acquisitions, 1);
         let acquisitions = pair.acquisitions.load(Relaxed);
         if acquisitions.is_multiple_of(WARM) {
-            self.warm_up(pair, acquisitions);
+            self.now_and_then(t, pair, acquisitions);
+        }
+        if caller != 0 && pair.callers()[slot_of(caller)].load(Relaxed) != caller {
+            self.called_from(t, pair, caller);
         }
         self.begin(t, trace, pair, kind, mode, wait_started);
     }
@@ -378,14 +402,18 @@ impl<H: Host> Recorder<H> {
         trace: &Trace,
         kind: ObjectKind,
         mode: Mode,
-        address: usize,
+        call: Call,
         wait_started: Option<u64>,
     ) {
         if self.only_counts.load(Relaxed) {
             return t.count();
         }
-        match self.pair(t, trace, kind, mode, address) {
-            Some(pair) => self.count_acquisition(t, trace, pair, kind, mode, wait_started),
+        match self.pair(t, trace, kind, mode, call.object) {
+            Some(pair) => {
+                let caller = call.caller as u64;
+                pair.callers()[slot_of(caller)].store(caller, Relaxed); // the pair was made with its stack
+                self.count_acquisition(t, trace, pair, kind, mode, caller, wait_started);
+            }
             None => self.drop_event(),
         }
     }

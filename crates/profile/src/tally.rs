@@ -47,6 +47,8 @@ pub struct Tally {
     kinds: [OfKind; 3],
     /// Objects that each site matched, in the order in which the configuration names the sites.
     pub sites: [AtomicU64; SITES],
+    /// Objects that were found to belong to each site after the C library had got them.
+    pub late: [AtomicU64; SITES],
 }
 
 const _: () = assert!(size_of::<Tally>() as u64 == PAGE);

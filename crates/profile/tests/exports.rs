@@ -48,6 +48,8 @@ fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f6
         id: LockId::default(),
         name: name.into(),
         site: name.into(),
+        places: Vec::new(),
+        replaced: false,
         kind: LockKind::Object(ObjectKind::Mutex),
         caller: String::new(),
         file: String::new(),

@@ -10,7 +10,7 @@ pub const MUTEX: &str = "CONTEND_MUTEX";
 pub const RWLOCK: &str = "CONTEND_RWLOCK";
 /// Lock of every spin lock, likewise.
 pub const SPIN: &str = "CONTEND_SPIN";
-/// Lines of `SITE=NAME`: see [`crate::site`].
+/// Lines of `SITE=NAME`, with [`crate::site::SEPARATOR`] between the places of one site: see [`crate::site`].
 pub const ONLY: &str = "CONTEND_ONLY";
 /// `1`: waits that spin do so for ever.
 pub const PURE: &str = "CONTEND_PURE";

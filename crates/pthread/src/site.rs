@@ -6,13 +6,22 @@
 //! | `VARIABLE+OFFSET` | the one that lies so many bytes into it                                                 |
 //! | `FILE+ADDRESS`    | the one at this address of a program or library without symbols, or that a call there makes |
 //! | `FUNCTION`        | those that the function initialises or first takes, by itself or through wrappers of locks |
-//! | `FUNCTION@STACK`  | those of them whose stack then was this one                                             |
+//! | `FUNCTION@STACK`  | those of them that a call with this stack initialises or first takes                   |
+//! | `FILE!ADDRESS`    | those that lie in no variable, that nothing initialises, and that the call instruction which ends before this address first takes |
 //!
-//! `STACK` stands for all return addresses that were recorded, each relative to the start of its program or library, in six
-//! hexadecimal digits. So it is the same in every run of the same program with the same libraries, whoever comes first.
+//! `STACK` stands for the return addresses of the call that initialised the lock, each relative to the start of its program or
+//! library, in six hexadecimal digits; for a lock that nothing initialised, for the one return address behind all wrappers of
+//! locks that lies lowest of all that it is taken from. So it is the same in every run of the same program with the same libraries,
+//! whoever comes first. `FILE!ADDRESS` is written by the command alone, which has the addresses from a profile.
 
-/// Sites at most in one run.
+/// Sites that the user may ask for in one run.
 pub const LIMIT: usize = 15;
+
+/// Places at most that all of them stand for, as a profile tells.
+pub const PLACES: usize = 512;
+
+/// Comes between the places that one site of the user stands for.
+pub const SEPARATOR: u8 = b'\t';
 
 /// Return addresses of a stack that count.
 pub const FRAMES: usize = 16;
@@ -35,6 +44,8 @@ pub enum Which {
     At(usize),
     /// Those that were made by a call with this stack.
     By(Stack),
+    /// Those that are taken by the call that returns to this address of the file.
+    Call(usize),
 }
 
 impl<'a> Site<'a> {
@@ -46,6 +57,9 @@ impl<'a> Site<'a> {
             && let Some(stack) = Stack::parse(digits)
         {
             return Self { name, which: Which::By(stack) };
+        }
+        if let Some((name, address)) = last(b'!').and_then(|(name, digits)| Some((name, number(digits)?))) {
+            return Self { name, which: Which::Call(address) };
         }
         match last(b'+').and_then(|(name, digits)| Some((name, number(digits)?))) {
             Some((name, offset)) => Self { name, which: Which::At(offset) },
@@ -125,6 +139,8 @@ mod tests {
         assert_eq!(which("A::operator+"), ("A::operator+", Which::All));
         assert_eq!(which("worker@00beef"), ("worker", Which::By(Stack(0xbeef))));
         assert_eq!(which("worker@beef"), ("worker@beef", Which::All));
+        assert_eq!(which("pool!0x1139"), ("pool", Which::Call(0x1139)));
+        assert_eq!(which("A::operator!"), ("A::operator!", Which::All));
         assert_eq!(Site::without_number("worker@00beef#12"), "worker@00beef");
         assert_eq!(Site::without_number("a#b"), "a#b");
     }

@@ -609,6 +609,8 @@ mod tests {
             id: profile::LockId::default(),
             name: name.into(),
             site: name.into(),
+            places: Vec::new(),
+            replaced: false,
             kind,
             caller: "serve_request".into(),
             file: "server".into(),

@@ -52,10 +52,13 @@ fn quoted(names: &[&str]) -> String {
 fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let name = name.to_lowercase();
     let alike = |known: &str| {
+        // One letter of a short name is a large part of it.
+        let one_off = name.len() > 2 && name.len() == known.len() && strsim::damerau_levenshtein(&name, known) == 1;
         let part = if name.len() > 2 && known.contains(&*name) { NEAR } else { 0.0 };
         strsim::normalized_damerau_levenshtein(&name, known)
             .max(strsim::jaro_winkler(&name, known) - 0.1)
             .max(part)
+            .max(if one_off { NEAR } else { 0.0 })
     };
     // A site such as `cache::Table::get+0x1c` is like the name of its function, too.
     let likeness = |known: &str| {
@@ -123,6 +126,7 @@ mod tests {
         assert_eq!(nearest("tiket", locks)[0], "ticket");
         assert_eq!(nearest("MCS", locks), ["mcs"]);
         assert_eq!(nearest("mcss", locks), ["mcs"]);
+        assert_eq!(nearest("msc", locks), ["mcs"]);
         assert_eq!(nearest("queued", locks), ["rw-queued"]);
         assert_eq!(nearest("tabel", ["main+0x10", "cache::TABLE+0x8"]), ["cache::TABLE+0x8"]);
         assert!(nearest("nosuch", locks).is_empty() && nearest("", locks).is_empty());

@@ -14,8 +14,8 @@ use crate::format::{
     BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
     KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
     KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
-    PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, TaskValues, ThreadValues, Type, UNIT,
-    VERSION, split_head,
+    PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
+    Type, UNIT, VERSION, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -38,6 +38,9 @@ pub struct Section {
     pub threads: BTreeMap<u64, ThreadValues>,
     /// The locks that were first touched here, by number.
     pub locks: BTreeMap<u32, LockRecord>,
+    /// Further stacks with which locks were acquired here that nothing initialised: the lock's number, and return addresses,
+    /// innermost first.
+    pub sites: Vec<(u32, Vec<u64>)>,
     /// Its pairs of thread and lock.
     pub pairs: Vec<PairRecord>,
     /// Who held its locks while others waited, where it was attached to.
@@ -57,7 +60,7 @@ impl Section {
 pub struct LockRecord {
     /// The record.
     pub values: LockValues,
-    /// Return addresses of the call that first touched it, innermost first.
+    /// Return addresses of the call that initialised or first touched it, innermost first.
     pub frames: Vec<u64>,
 }
 
@@ -233,7 +236,7 @@ fn inherit_mappings(sections: &mut [Section], mut space: usize) {
         let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
         let parent = &before[parent];
         let inherited = parent.mappings.len() + parent.build_ids.len();
-        if child.locks.is_empty() || inherited > space {
+        if child.locks.is_empty() && child.sites.is_empty() || inherited > space {
             continue;
         }
         space -= inherited;
@@ -370,7 +373,8 @@ impl<'p> Parser<'p> {
         while at + 8 <= records.len() {
             let (what, length) = split_head(word(&records[at..], 0));
             if what == 0 && length == 0 {
-                // Taken, not written. Only lock records are taken by several threads, so only they leave gaps.
+                // Taken, not written. Only records of locks and of their sites, which are as long, are taken by several threads
+                // and leave gaps.
                 at += LOCK_LENGTH;
                 continue;
             }
@@ -457,6 +461,10 @@ impl<'p> Parser<'p> {
         } else if is(Type::Lock) {
             let number = u32::try_from(position).unwrap_or(u32::MAX);
             section.locks.insert(number, parse_lock(record));
+        } else if is(Type::Site) {
+            let values = SiteValues::decode(&record[..record.len().min(Site::LENGTH)]);
+            let number = u32::try_from(values.lock).unwrap_or(u32::MAX);
+            section.sites.push((number, stack(record, Site::LENGTH, values.frames)));
         } else if is(Type::Pair) {
             let values = PairValues { head: position, ..PairValues::decode(record) };
             section.pairs.push(PairRecord { thread: block.thread, values, histograms: Warm::default() });
@@ -501,9 +509,13 @@ fn text_to_zero(bytes: &[u8]) -> String {
 
 fn parse_lock(record: &[u8]) -> LockRecord {
     let values = LockValues::decode(&record[..record.len().min(Lock::LENGTH)]);
-    let count = (values.frames as u32 as usize).min(FRAMES);
-    let frames = (0..count).map(|i| word(record, Lock::LENGTH + i * 8)).collect();
-    LockRecord { values, frames }
+    LockRecord { values, frames: stack(record, Lock::LENGTH, values.frames) }
+}
+
+/// The return addresses that follow the values of a record.
+fn stack(record: &[u8], values: usize, frames: u64) -> Vec<u64> {
+    let count = (frames as u32 as usize).min(FRAMES);
+    (0..count).map(|i| word(record, values + i * 8)).collect()
 }
 
 fn parse_histograms(record: &[u8]) -> Warm {
@@ -540,6 +552,7 @@ fn least_length(what: u16) -> usize {
     let of = |kind: Type, length| if what == kind as u16 { length } else { 0 };
     of(Type::Pair, 192)
         | of(Type::Lock, 64)
+        | of(Type::Site, LOCK_LENGTH)
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)

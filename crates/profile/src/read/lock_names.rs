@@ -1,12 +1,14 @@
-//! What each lock is called: the variable that it lies in, or the function that made it and the stack of that call.
+//! What each lock is called: the variable that it lies in; else the function that initialised it and the stack of that call;
+//! else, if nothing did, the first of all functions that take it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 use pthread::site::Stack;
 
+use super::Profile;
 use super::container::{LockRecord, Section};
-use super::symbols::{Function, Symbols};
+use super::symbols::{CallSite, Function, Symbols};
 use super::table::{LockRow, Within};
 
 /// A row whose name has only its first part.
@@ -33,6 +35,9 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
     }
     for Unnamed { row, stack, by_stack, .. } in &mut rows {
         row.site = stack.map_or_else(|| row.name.clone(), |stack| format!("{}@{stack}", row.name));
+        if row.places.is_empty() {
+            row.places.push(row.site.clone());
+        }
         if *by_stack || stacks[&row.name].len() > 1 {
             row.name.clone_from(&row.site);
         }
@@ -74,37 +79,185 @@ pub(super) struct Named {
     pub(super) caller: String,
     pub(super) file: String,
     pub(super) source: Option<String>,
-    /// What made the lock, if it lies in no variable.
+    /// What made the lock, or where it is taken, if it lies in no variable.
     pub(super) stack: Option<Stack>,
     pub(super) by_stack: bool,
+    /// Where it is taken, if that is how it is found again.
+    pub(super) places: Vec<String>,
+    /// The places are those of a file that is there no more.
+    pub(super) replaced: bool,
 }
 
 impl Named {
     pub(super) fn plain(name: &str) -> Self {
-        let (caller, file) = (String::new(), String::new());
-        Self { name: name.to_owned(), caller, file, source: None, stack: None, by_stack: false }
+        Self::of(name.to_owned(), None)
+    }
+
+    fn of(name: String, function: Option<Function>) -> Self {
+        let (caller, file, source) = function
+            .map_or_else(Default::default, |function| (function.name, function.file, function.source));
+        let source = source.map(|(file, line)| format!("{file}:{line}"));
+        let (places, replaced) = (Vec::new(), false);
+        Self { name, caller, file, source, stack: None, by_stack: false, places, replaced }
     }
 }
 
-pub(super) fn name_lock(section: &Section, lock: &LockRecord, symbols: &mut Symbols<'_>) -> Named {
-    let function = caller_of(section, lock, symbols);
-    let (caller, file, source) =
-        function.map_or_else(Default::default, |function| (function.name, function.file, function.source));
-    let source = source.map(|(file, line)| format!("{file}:{line}"));
-    if let Some(name) = symbols.variable(section, lock.values.address) {
-        return Named { name, caller, file, source, stack: None, by_stack: false };
+/// A stack of a process.
+#[derive(Clone, Copy)]
+pub(super) struct StackOf<'p> {
+    pub(super) section: &'p Section,
+    pub(super) frames: &'p [u64],
+}
+
+/// Locks that lie in no variable and that nothing initialised, by where they are taken. Those that are taken at one call, by one way or
+/// another, are of one class: nothing tells them apart before they are taken, whichever of their calls comes first in a run.
+pub(super) struct Classes<'p> {
+    of_lock: HashMap<u32, usize>,
+    classes: Vec<Class<'p>>,
+    /// For each class the one that it is a part of, or itself: a forest of disjoint sets (Galler and Fischer 1964).
+    parents: Vec<usize>,
+}
+
+/// File and return address, with a stack from there on outwards, and whether the file has become another one.
+type Calls<'p> = BTreeMap<(String, u64), (StackOf<'p>, bool)>;
+
+/// Where the locks of one class are taken.
+#[derive(Default)]
+struct Class<'p> {
+    calls: Calls<'p>,
+}
+
+impl<'p> Classes<'p> {
+    pub(super) fn of(profile: &'p Profile, symbols: &mut Symbols<'_>) -> Self {
+        let mut taken: BTreeMap<u32, Vec<StackOf<'p>>> = BTreeMap::new();
+        for section in profile.sections.iter().filter(|section| section.process.attached == 0) {
+            for (&number, lock) in &section.locks {
+                if lock.values.origin as u32 == 0 && symbols.variable(section, lock.values.address).is_none() {
+                    taken.entry(number).or_default().push(StackOf { section, frames: &lock.frames });
+                }
+            }
+        }
+        for section in &profile.sections {
+            for (number, frames) in &section.sites {
+                if let Some(stacks) = taken.get_mut(number) {
+                    stacks.push(StackOf { section, frames });
+                }
+            }
+        }
+        let mut known: HashMap<(u64, u64), Option<CallSite>> = HashMap::new();
+        let mut call_site = |section: &Section, frame: u64| {
+            let found = known.entry((section.number, frame));
+            found.or_insert_with(|| symbols.call_site(section, frame)).clone()
+        };
+        let mut classes = Self { of_lock: HashMap::new(), classes: Vec::new(), parents: Vec::new() };
+        let mut of_call: HashMap<(String, u64), usize> = HashMap::new();
+        for (number, stacks) in taken {
+            let mut class = Class::default();
+            for stack in stacks {
+                if let Some((from, call)) = behind_wrappers(stack, &mut call_site) {
+                    class.calls.entry(call.place).or_insert((from, call.replaced));
+                }
+            }
+            if !class.calls.is_empty() {
+                classes.add(number, class, &mut of_call);
+            }
+        }
+        classes
     }
-    let name = if caller.is_empty() { "(unknown caller)".to_owned() } else { caller.clone() };
-    let stack = Stack::of(lock.frames.iter().map(|&frame| section.in_its_file(frame)));
-    let by_stack = site_by_symbols(section, lock, symbols).as_ref() != Some(&name);
-    Named { name, caller, file, source, stack: Some(stack), by_stack }
+
+    /// Adds a lock with where it is taken, and makes one class of those that are taken there too.
+    fn add(&mut self, number: u32, class: Class<'p>, of_call: &mut HashMap<(String, u64), usize>) {
+        let new = self.classes.len();
+        let others: BTreeSet<usize> =
+            class.calls.keys().filter_map(|call| Some(self.root(*of_call.get(call)?))).collect();
+        for call in class.calls.keys() {
+            of_call.insert(call.clone(), new);
+        }
+        self.classes.push(class);
+        self.parents.push(new);
+        self.of_lock.insert(number, new);
+        for other in others {
+            let (one, other) = (self.root(new), self.root(other));
+            let larger = self.classes[one].calls.len() >= self.classes[other].calls.len();
+            let (into, from) = if larger { (one, other) } else { (other, one) };
+            let calls = std::mem::take(&mut self.classes[from].calls);
+            self.classes[into].calls.extend(calls);
+            self.parents[from] = into;
+        }
+    }
+
+    /// The class that a class has become a part of.
+    fn root(&self, mut class: usize) -> usize {
+        while self.parents[class] != class {
+            class = self.parents[class];
+        }
+        class
+    }
+
+    /// The first of the calls that take a lock, which names it.
+    pub(super) fn first_call(&self, number: u32) -> Option<StackOf<'p>> {
+        self.calls_of(number)?.values().next().map(|&(stack, _)| stack)
+    }
+
+    fn calls_of(&self, number: u32) -> Option<&Calls<'p>> {
+        Some(&self.classes[self.root(*self.of_lock.get(&number)?)].calls)
+    }
+}
+
+/// The call by which a lock is taken, through whatever wraps it, and the stack from there on.
+fn behind_wrappers<'p>(
+    stack: StackOf<'p>,
+    call_site: &mut impl FnMut(&Section, u64) -> Option<CallSite>,
+) -> Option<(StackOf<'p>, CallSite)> {
+    let StackOf { section, frames } = stack;
+    let mut last = None;
+    for (depth, &frame) in frames.iter().enumerate() {
+        let Some(call) = call_site(section, frame) else { break };
+        let in_wrapper = call.in_wrapper;
+        last = Some((StackOf { section, frames: &frames[depth..] }, call));
+        if !in_wrapper {
+            break;
+        }
+    }
+    last
+}
+
+pub(super) fn name_lock(
+    section: &Section,
+    number: u32,
+    lock: &LockRecord,
+    classes: &Classes<'_>,
+    symbols: &mut Symbols<'_>,
+) -> Named {
+    if let Some(StackOf { section, frames }) = classes.first_call(number) {
+        let named = name_by_call(section, frames, &frames[..1], symbols);
+        let calls = classes.calls_of(number).into_iter().flatten();
+        return Named {
+            places: calls.clone().map(|((file, address), _)| format!("{file}!{address:#x}")).collect(),
+            replaced: calls.clone().any(|(_, &(_, replaced))| replaced),
+            ..named
+        };
+    }
+    if let Some(name) = symbols.variable(section, lock.values.address) {
+        return Named::of(name, caller_of(section, &lock.frames, symbols));
+    }
+    name_by_call(section, &lock.frames, &lock.frames, symbols)
+}
+
+/// The name of a lock that a call makes or takes; `told` are the return addresses that tell it from other calls of the function.
+fn name_by_call(section: &Section, frames: &[u64], told: &[u64], symbols: &mut Symbols<'_>) -> Named {
+    let function = caller_of(section, frames, symbols);
+    let name = function.as_ref().map_or_else(|| "(unknown caller)".to_owned(), |found| found.name.clone());
+    let stack = Stack::of(told.iter().map(|&frame| section.in_its_file(frame)));
+    let by_stack = site_by_symbols(section, frames, symbols).as_ref() != Some(&name);
+    Named { stack: Some(stack), by_stack, ..Named::of(name, function) }
 }
 
 /// The function by which `--only` finds a lock: the first one that is no wrapper, by symbols alone. It does not know what was
 /// inlined.
-fn site_by_symbols(section: &Section, lock: &LockRecord, symbols: &mut Symbols<'_>) -> Option<String> {
+fn site_by_symbols(section: &Section, frames: &[u64], symbols: &mut Symbols<'_>) -> Option<String> {
     let mut innermost = None;
-    for &frame in &lock.frames {
+    for &frame in frames {
         match symbols.symbol(section, frame) {
             Some((name, false)) => return Some(name),
             Some((name, true)) => drop(innermost.get_or_insert(name)),
@@ -118,9 +271,9 @@ fn site_by_symbols(section: &Section, lock: &LockRecord, symbols: &mut Symbols<'
 }
 
 /// The first function outside locking wrappers; the innermost one if all are wrappers.
-fn caller_of(section: &Section, lock: &LockRecord, symbols: &mut Symbols<'_>) -> Option<Function> {
+fn caller_of(section: &Section, frames: &[u64], symbols: &mut Symbols<'_>) -> Option<Function> {
     let mut innermost = None;
-    for &frame in &lock.frames {
+    for &frame in frames {
         for function in symbols.functions(section, frame).iter() {
             if !function.wrapper {
                 return Some(function.clone());

@@ -9,7 +9,7 @@ use super::blocked::Threads;
 use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
 use super::kernel::KernelTable;
-use super::lock_names::{Homes, Named, Unnamed, finish_names, name_lock};
+use super::lock_names::{Classes, Homes, Named, StackOf, Unnamed, finish_names, name_lock};
 use super::names::{printable, thread_name};
 use super::stacks::{Stacks, program_module};
 use super::symbols::Symbols;
@@ -105,6 +105,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     let contents = Contents::default();
     let mut stacks = options.calls.then(Stacks::default);
     let mut symbols = Symbols::new(options.symbols.then_some(&contents));
+    let classes = Classes::of(profile, &mut symbols);
     let threads = Threads::of(profile, ns_per_tick);
     let mut header = build_header(profile, options, ns_per_tick, &threads);
     let mut rows = Vec::new();
@@ -149,6 +150,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
             by_lock,
             ns_per_tick,
             &threads,
+            &classes,
             &mut symbols,
             &mut stacks,
         ));
@@ -182,12 +184,14 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
 const UNKNOWN: u32 = 0;
 
 /// The rows of a process image.
+#[expect(clippy::too_many_arguments, reason = "what all sections of a profile have in common")]
 fn rows_of_section<'p>(
     homes: &Homes<'p>,
     section: &Section,
     by_lock: BTreeMap<u32, RowTicks>,
     ns_per_tick: f64,
     threads: &Threads,
+    classes: &Classes<'p>,
     symbols: &mut Symbols<'_>,
     stacks: &mut Option<Stacks<'p>>,
 ) -> Vec<Unnamed> {
@@ -211,7 +215,7 @@ fn rows_of_section<'p>(
         });
         let found = homes.get(&number).copied();
         let named = match found {
-            Some((home, lock)) => name_lock(home, lock, symbols),
+            Some((home, lock)) => name_lock(home, number, lock, classes, symbols),
             None if number == MERGED => Named::plain("(other locks, merged)"),
             None => Named::plain("(locks without a record)"),
         };
@@ -220,12 +224,18 @@ fn rows_of_section<'p>(
             id: LockId { section: section.number, number },
             name: named.name,
             site: String::new(),
+            places: named.places,
+            replaced: named.replaced,
             kind: LockKind::by_number(lock.kind as u32),
             caller: named.caller,
             file: named.file,
             source: named.source,
             calls: match (found, &mut *stacks) {
-                (Some((home, lock)), Some(stacks)) => stacks.of(home, lock, symbols),
+                (Some((section, lock)), Some(stacks)) => {
+                    let made = StackOf { section, frames: &lock.frames };
+                    let StackOf { section, frames } = classes.first_call(number).unwrap_or(made);
+                    stacks.of(section, frames, symbols)
+                }
                 _ => Arc::default(),
             },
             pid: section.process.pid,

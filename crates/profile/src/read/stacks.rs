@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::container::{LockRecord, Section};
+use super::container::Section;
 use super::mappings::Mapping;
 use super::symbols::Symbols;
 
@@ -56,14 +56,14 @@ pub(super) struct Stacks<'p> {
 }
 
 impl<'p> Stacks<'p> {
-    /// The stack of a lock that was first touched in this process.
+    /// A stack of this process.
     pub(super) fn of(
         &mut self,
         section: &Section,
-        lock: &'p LockRecord,
+        frames: &'p [u64],
         symbols: &mut Symbols<'_>,
     ) -> Arc<[Call]> {
-        let key = (section.number, lock.frames.as_slice());
+        let key = (section.number, frames);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
@@ -79,7 +79,7 @@ impl<'p> Stacks<'p> {
             });
             Call { address, lines: lines.collect(), module: self.module(section, address) }
         };
-        let calls: Arc<[Call]> = lock.frames.iter().map(call).collect();
+        let calls: Arc<[Call]> = frames.iter().map(call).collect();
         self.known.insert(key, calls.clone());
         calls
     }

@@ -31,6 +31,17 @@ pub(super) struct Function {
     pub(super) nameless: bool,
 }
 
+/// A call, as `--only` finds it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallSite {
+    /// The name of the program or library without its directory, and in it the address that the call returns to.
+    pub(super) place: (String, u64),
+    /// The function is a wrapper of locks, by its symbol.
+    pub(super) in_wrapper: bool,
+    /// The file has become another one since it ran.
+    pub(super) replaced: bool,
+}
+
 /// Reads the files that a profile names, each once.
 pub(super) struct Symbols<'f> {
     /// `None`: files are not read at all.
@@ -112,6 +123,18 @@ impl<'f> Symbols<'f> {
         let module = self.modules.get(place.path)?.as_ref()?;
         let (symbol, _) = covering(&module.code, place.address)?;
         Some((short_name(&symbol.name), is_wrapper(symbol.name.as_bytes())))
+    }
+
+    /// The call that returns to an address; `None` for code of no file.
+    pub(super) fn call_site(&mut self, section: &Section, return_address: u64) -> Option<CallSite> {
+        let place = self.locate(section, return_address.wrapping_sub(1))?;
+        let module = self.modules.get(place.path).and_then(Option::as_ref);
+        let symbol = module.filter(|_| place.known).and_then(|module| covering(&module.code, place.address));
+        Some(CallSite {
+            place: (printable(base_name(place.path)), place.address.wrapping_add(1)),
+            in_wrapper: symbol.is_some_and(|(symbol, _)| is_wrapper(symbol.name.as_bytes())),
+            replaced: module.is_some() && !place.known,
+        })
     }
 
     fn look_up(&mut self, section: &Section, address: u64) -> Vec<Function> {

@@ -246,9 +246,15 @@ pub struct LockRow {
     pub name: String,
     /// What `run --only` takes for it: the same in every run of the program.
     pub site: String,
+    /// What the preload library takes for it: `site`, or all calls that were seen to take it, see [`pthread::site`].
+    #[serde(skip)]
+    pub places: Vec<String>,
+    /// The calls of `places` are those of a program or library that has become another one since.
+    #[serde(skip)]
+    pub replaced: bool,
     /// What it is.
     pub kind: LockKind,
-    /// The first function outside locking wrappers that touched it first; empty if unknown.
+    /// The first function outside locking wrappers that made it, or takes it; empty if unknown.
     pub caller: String,
     /// The program or library that the caller's code is in; empty if unknown.
     pub file: String,

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::table::{Entry, Table};
 use pthread::object::ObjectKind;
 
-use super::{Host, Mode, PerThread, Recorder, Trace, key_of};
+use super::{Call, Host, Mode, PerThread, Recorder, Trace, key_of};
 use crate::format::{Histograms, NOTED, Pair, QUANTITIES, UNIT};
 use crate::histogram::BUCKETS;
 
@@ -45,7 +45,8 @@ impl<H: Host> Recorder<H> {
                 t.skip.set(u32::MAX);
                 let start = H::stamp();
                 for _ in 0..PAIRS {
-                    self.acquired(&t, &bench.trace, ObjectKind::Mutex, Mode::Exclusive, 0, None);
+                    let call = Call { object: 0, caller: 1 };
+                    self.acquired(&t, &bench.trace, ObjectKind::Mutex, Mode::Exclusive, call, None);
                     self.releasing(&t, &bench.trace, Mode::Exclusive);
                 }
                 let pair = bench.pair.values();

@@ -1,4 +1,4 @@
-//! Locks: numbers, and records of where each was first touched.
+//! Locks: numbers, and records of where each was initialised, first touched, and acquired.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use pthread::object::ObjectKind;
 
 use super::{Host, MERGED, PerThread, Recorder, Trace};
 use crate::arena::Need;
-use crate::format::{BlockHeader, FRAMES, LOCK_LENGTH, Lock, Type, UNIT, head};
+use crate::format::{BlockHeader, FRAMES, LOCK_LENGTH, Lock, Site, Type, UNIT, head};
 
 /// Bytes of a block of lock records.
 const LOCK_BLOCK: usize = 16 << 10;
@@ -19,7 +19,14 @@ pub(super) struct LockAndStack {
     stack: [AtomicU64; FRAMES],
 }
 
-const _: () = assert!(size_of::<LockAndStack>() == LOCK_LENGTH);
+/// A call site's record, and its stack.
+#[repr(C)]
+struct SiteAndStack {
+    record: Site,
+    stack: [AtomicU64; FRAMES],
+}
+
+const _: () = assert!(size_of::<LockAndStack>() == LOCK_LENGTH && size_of::<SiteAndStack>() == LOCK_LENGTH);
 
 impl core::ops::Deref for LockAndStack {
     type Target = Lock;
@@ -113,6 +120,9 @@ impl<H: Host> Recorder<H> {
         }
         lock.head.store(head(Type::Lock, LOCK_LENGTH), Ordering::Release);
         let number = u32::try_from(self.arena.position_of(lock)).ok().filter(|&number| number != MERGED)?;
+        if origin == TOUCHED {
+            self.sites.is_new(&self.host, number, frames);
+        }
         self.remembered[remembered(address)].store(number, Relaxed);
         Some(number)
     }
@@ -161,35 +171,92 @@ impl<H: Host> Recorder<H> {
         });
     }
 
-    /// A thread touches a lock for the first time that another has touched before. If nothing says how the lock was made, the
-    /// smallest stack names it: of those of all threads, that is the same one whichever came first.
+    /// Notes a stack with which the calling thread, who holds it, has acquired a lock that nothing initialised, if it is a new one.
+    #[cold]
     #[inline(never)]
-    pub(super) fn prefer_smaller_stack(&self, number: u32) {
-        let Some(lock) = self.lock(number).filter(|lock| lock.origin.load(Relaxed) == TOUCHED) else {
+    pub(super) fn record_site(&self, t: &PerThread, number: u32) {
+        self.host.with_signals_blocked(|| {
+            if !t.busy.replace(true) {
+                self.add_site(number);
+                t.busy.set(false);
+            }
+        });
+    }
+
+    /// As [`Recorder::record_site`], of a caller who has blocked signals and is not interrupted in a record of its own.
+    #[inline(never)]
+    pub(super) fn add_site(&self, number: u32) {
+        if self.lock(number).is_none_or(|lock| lock.origin.load(Relaxed) as u32 != TOUCHED as u32) {
             return;
-        };
+        }
         let mut frames = [0; FRAMES];
         let depth = self.host.stack(&mut frames).min(FRAMES);
-        if depth == 0 || lock.origin.compare_exchange(TOUCHED, REPLACING, Ordering::Acquire, Relaxed).is_err()
+        let Some(header) = self.arena.header() else { return };
+        if depth == 0
+            || header.lock_bytes.load(Relaxed) > self.arena.limit() / 4
+            || !self.sites.is_new(&self.host, number, &frames[..depth])
         {
             return;
         }
-        let now = lock.frames.load(Relaxed);
-        let present = lock.stack.iter().take(now as u32 as usize).map(|word| word.load(Relaxed));
-        if frames[..depth].iter().copied().lt(present) {
-            for (word, &frame) in lock.stack.iter().zip(&frames[..depth]) {
-                word.store(frame, Relaxed);
-            }
-            lock.frames.store(now >> 32 << 32 | depth as u64, Relaxed);
+        let Some(start) = self.space_for_lock() else { return };
+        header.lock_bytes.fetch_add(LOCK_LENGTH as u64, Relaxed);
+        // SAFETY: the space is this call's alone, long enough and aligned, in the mapping.
+        let site = unsafe { &*start.cast::<SiteAndStack>() };
+        site.record.lock.store(u64::from(number), Relaxed);
+        site.record.frames.store(depth as u64, Relaxed);
+        for (word, &frame) in site.stack.iter().zip(&frames[..depth]) {
+            word.store(frame, Relaxed);
         }
-        lock.origin.store(TOUCHED, Ordering::Release);
+        site.record.head.store(head(Type::Site, LOCK_LENGTH), Ordering::Release);
     }
+}
+
+/// Which stacks of which locks have a record, as hashes of both: the table is as long as there are sites at most.
+#[derive(Debug)]
+pub(super) struct Sites(AtomicPtr<AtomicU64>);
+
+/// Sites in one process. Further ones are not noted.
+const MOST_SITES: usize = 1 << 14;
+
+impl Sites {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// Whether nobody has asked for this stack of this lock before. Where the table is full nothing is new.
+    fn is_new(&self, host: &impl Host, number: u32, frames: &[u64]) -> bool {
+        let Some(table) = zeroed_once(&self.0, host, MOST_SITES) else { return false };
+        let hash = (hash_of(frames) ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
+        for word in (0..PROBES).map(|probe| &table[(hash as usize + probe) % MOST_SITES]) {
+            match word.compare_exchange(0, hash, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(found) if found == hash => return false,
+                Err(_) => {}
+            }
+        }
+        false
+    }
+}
+
+/// A table of so many zeroed entries, made by the first who asks for it.
+fn zeroed_once<'t, T>(start: &'t AtomicPtr<T>, host: &impl Host, length: usize) -> Option<&'t [T]> {
+    if start.load(Ordering::Acquire).is_null() {
+        let fresh = host.zeroed(length * size_of::<T>());
+        if fresh.is_null() {
+            return None;
+        }
+        if start.compare_exchange(null_mut(), fresh.cast(), Ordering::AcqRel, Relaxed).is_err() {
+            // SAFETY: made just now, and nobody has seen it.
+            unsafe { host.free(fresh, length * size_of::<T>()) };
+        }
+    }
+    // SAFETY: as many zeroed entries, which stay; whoever asks has types that are made of atomics.
+    Some(unsafe { core::slice::from_raw_parts(start.load(Ordering::Acquire), length) })
 }
 
 // Values of a lock record's `origin`, low half.
 const TOUCHED: u64 = 0;
 const INITIALISED: u64 = 1;
-const REPLACING: u64 = 2;
 /// The first bit of the ordinal: in `origin`, and in the note of a stack that a trace keeps until its lock is first taken.
 const ORDINAL: u32 = 32;
 
@@ -227,18 +294,7 @@ impl Stacks {
     /// A note of a stack: its number, from 1, and from bit [`ORDINAL`] on how many objects were initialised with it, this one
     /// included. 0 if there is no space.
     fn keep(&self, host: &impl Host, frames: &[u64]) -> u64 {
-        if self.table().is_none() {
-            let bytes = KEPT * size_of::<Kept>();
-            let fresh = host.zeroed(bytes);
-            if fresh.is_null() {
-                return 0;
-            }
-            if self.0.compare_exchange(null_mut(), fresh.cast(), Ordering::AcqRel, Relaxed).is_err() {
-                // SAFETY: made just now, and nobody has seen it.
-                unsafe { host.free(fresh, bytes) };
-            }
-        }
-        let Some(table) = self.table() else { return 0 };
+        let Some(table) = zeroed_once(&self.0, host, KEPT) else { return 0 };
         let hash = hash_of(frames).max(2);
         for number in (0..PROBES).map(|probe| (hash as usize + probe) % KEPT) {
             let kept = &table[number];

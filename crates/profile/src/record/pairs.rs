@@ -9,7 +9,7 @@ use pthread::object::ObjectKind;
 
 use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of, new_pair};
 use crate::arena::Need;
-use crate::format::{Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
+use crate::format::{CALLERS, Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
 use crate::histogram::bucket;
 
 /// Acquisitions after which a pair is considered for histograms, and again each time that it has done as many.
@@ -62,7 +62,7 @@ impl<H: Host> Recorder<H> {
         if lock == 0 {
             lock = self.register(t, trace, kind, address);
         } else {
-            self.prefer_smaller_stack(lock);
+            self.add_site(lock);
         }
         if let Some(pair) = t.find(key_of(lock, mode)) {
             return Some(pair.into()); // merged locks share a pair
@@ -190,7 +190,8 @@ impl<H: Host> Recorder<H> {
             from.store(0, Relaxed);
         }
         add(&into.nested, from.nested.load(Relaxed));
-        for word in [&from.nested, &from.hold_started, &from.released, &from.state] {
+        let words = [&from.nested, &from.hold_started, &from.released, &from.state];
+        for word in words.into_iter().chain(from.callers()) {
             word.store(0, Relaxed);
         }
         if let Some(histograms) = self.histograms(from) {
@@ -212,6 +213,34 @@ impl<H: Host> Recorder<H> {
         // SAFETY: inside the file, where all words are atomic, and aligned as positions are. It is the record that was given to
         // this pair alone, unless a process has forged the profile.
         Some(unsafe { &*start.cast::<Histograms>() })
+    }
+
+    /// Looks for the caller among those that the pair remembers, and notes the stack of a new one. Past the bound nothing is new.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn called_from(&self, t: &PerThread, pair: &Pair, caller: u64) {
+        let callers = pair.callers();
+        for word in (0..CALLERS).map(|probe| &callers[(slot_of(caller) + probe) % CALLERS]) {
+            match word.load(Relaxed) {
+                0 => {
+                    word.store(caller, Relaxed);
+                    return self.record_site(t, (pair.key.load(Relaxed) >> 1) as u32);
+                }
+                found if found == caller => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// What is done at every [`WARM`]th acquisition of a pair. Where lock calls come from a wrapper the caller says nothing, so
+    /// that the stacks of some more are noted, ever fewer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn now_and_then(&self, t: &PerThread, pair: &Pair, acquisitions: u64) {
+        self.warm_up(pair, acquisitions);
+        if (acquisitions / WARM).is_power_of_two() {
+            self.record_site(t, (pair.key.load(Relaxed) >> 1) as u32);
+        }
     }
 
     /// Considers a pair for histograms. The more space they have taken, the more acquisitions it needs.
@@ -248,6 +277,12 @@ impl<H: Host> Recorder<H> {
         histograms.head.store(head(Type::Histograms, length), Ordering::Release);
         pair.histograms.store(self.arena.position_of(histograms), Relaxed);
     }
+}
+
+/// Where a return address comes first among the callers of a pair.
+#[inline]
+pub(super) fn slot_of(caller: u64) -> usize {
+    (caller ^ caller >> 4) as usize % CALLERS
 }
 
 #[inline]

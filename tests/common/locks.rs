@@ -26,15 +26,20 @@ pub(crate) fn locks() -> &'static [Lock] {
         command.args(["locks", "--json"]);
         let outcome = run(command, HANG);
         assert!(outcome.succeeded(), "contend locks --json: {outcome}");
-        let mut all = parse_locks(&outcome.stdout).unwrap_or_else(|error| {
+        parse_locks(&outcome.stdout).unwrap_or_else(|error| {
             panic!("contend locks --json is no list of names and kinds: {error}\n{}", outcome.stdout)
-        });
-        if std::env::var_os("CONTEND_TESTS").is_none_or(|tests| tests != "all") {
-            all.retain(|lock| FEW.contains(&&*lock.name));
-            assert_eq!(all.len(), FEW.len(), "a lock of the ordinary tests has another name now");
-        }
-        all
+        })
     })
+}
+
+/// Those that have their turn in these tests.
+fn tested() -> Vec<&'static Lock> {
+    let mut tested: Vec<_> = locks().iter().collect();
+    if std::env::var_os("CONTEND_TESTS").is_none_or(|tests| tests != "all") {
+        tested.retain(|lock| FEW.contains(&&*lock.name));
+        assert_eq!(tested.len(), FEW.len(), "a lock of the ordinary tests has another name now");
+    }
+    tested
 }
 
 fn parse_locks(json: &str) -> Result<Vec<Lock>, String> {
@@ -58,8 +63,9 @@ const KINDS: [&str; 3] = ["mutex", "rwlock", "spin"];
 /// Every lock that serves one of them; where it is about none in particular, every lock at least once, in
 /// combinations of one for each kind.
 pub(crate) fn choices(kinds: &[&str]) -> Vec<String> {
+    let tested = tested();
     let serving = |kind: &str| -> Vec<&str> {
-        locks()
+        tested
             .iter()
             .filter(|lock| lock.kinds.iter().any(|served| served == kind))
             .map(|lock| &*lock.name)

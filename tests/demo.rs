@@ -35,7 +35,10 @@ fn a_busy_machine_is_said_and_fails_nothing() {
     let shown = String::from_utf8_lossy(&output.stdout);
     let elsewhere = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}{elsewhere}");
-    assert!(shown.contains("acquires") && !elsewhere.contains("acquires"), "a table went elsewhere: {elsewhere}");
+    assert!(
+        shown.contains("acquires") && !elsewhere.contains("acquires"),
+        "a table went elsewhere: {elsewhere}"
+    );
     let last: Vec<_> = shown.lines().rev().take(8).collect();
     for word in ["Found: ", "Predicted: ", "Measured: ", "Later: ", "Pages: "] {
         assert!(last.iter().any(|line| line.starts_with(word)), "{word}: {shown}");

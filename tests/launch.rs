@@ -366,7 +366,10 @@ fn what_a_swap_changed_is_said() {
     assert_eq!(code(&without), Some(2), "{without}");
     assert!(without.stderr.contains("--lock LOCK"), "{without}");
     let nothing = stderr(&["--lock", "spin=mcs", "--", program, "2", "10"]);
-    assert!(nothing.contains("nothing was swapped: left to glibc: ") && nothing.contains("reader-writer locks"), "{nothing}");
+    assert!(
+        nothing.contains("nothing was swapped: left to glibc: ") && nothing.contains("reader-writer locks"),
+        "{nothing}"
+    );
 }
 
 #[test]

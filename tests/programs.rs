@@ -281,12 +281,14 @@ fn profiled_names(program: &Path, file: &Path) -> BTreeMap<String, BTreeSet<Stri
     assert!(outcome.stdout.contains("ok taken"), "{outcome}");
     let mut command = Command::new(CONTEND);
     command.args(["report", "--json"]).arg(file);
-    let report: serde_json::Value = serde_json::from_str(&run(command, HANG).stdout).expect("a report in JSON");
+    let report: serde_json::Value =
+        serde_json::from_str(&run(command, HANG).stdout).expect("a report in JSON");
     let rows = report["rows"].as_array().expect("rows");
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let locks = shown(&outcome);
     for (own, address, _) in &locks {
-        let row = rows.iter().find(|row| row["address"].as_u64() == Some(*address)).expect("a row of each lock");
+        let row =
+            rows.iter().find(|row| row["address"].as_u64() == Some(*address)).expect("a row of each lock");
         let name = row["name"].as_str().expect("a name");
         let name = name.rsplit_once('#').map_or(name, |(name, _)| name);
         names.entry(name.to_owned()).or_default().insert(own.clone());
@@ -314,7 +316,11 @@ fn swapped_by_printed_name(times: usize) {
                 let outcome = run(command, HANG);
                 assert!(outcome.succeeded() && outcome.stderr.is_empty(), "--only {name}: {outcome}");
                 for (own, _, other) in shown(&outcome) {
-                    assert_eq!(other, locks.contains(&own), "--only {name}, run {time} of {options:?}: {own}");
+                    assert_eq!(
+                        other,
+                        locks.contains(&own),
+                        "--only {name}, run {time} of {options:?}: {own}"
+                    );
                 }
             }
         }

@@ -174,7 +174,8 @@ impl Contend {
     /// leaves that one to the program and prints its tables on standard error. Whether it succeeded.
     fn show(&self, args: &[OsString]) -> anyhow::Result<bool> {
         say(&format!("\n$ {}", command_line(args)));
-        let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot share standard output")?;
+        let output =
+            std::io::stdout().as_fd().try_clone_to_owned().context("cannot share standard output")?;
         let mut command = Command::new(&self.exe);
         let status = command.args(args).stderr(output).status().context("cannot start the command itself")?;
         Ok(status.success())

@@ -100,7 +100,8 @@ impl Places {
             let by_name = row.places == [row.site.as_str()];
             places.extend(row.places.iter().cloned());
             // What a call initialises may be initialised by further ways to the same call.
-            places.extend((by_name && site.covers(&Site::parse(row.site.as_bytes()))).then(|| name.to_owned()));
+            places
+                .extend((by_name && site.covers(&Site::parse(row.site.as_bytes()))).then(|| name.to_owned()));
         }
         places.sort();
         places.dedup();

@@ -388,9 +388,7 @@ impl Mutex {
     /// Whether it may be ours and nobody has locked it, the C library included: glibc would write what is not ours to
     /// understand into it.
     fn is_unused(&self) -> bool {
-        self.tag.is_undecided()
-            && self.refusal().is_none()
-            && self.owner.load(Relaxed) == 0
+        self.tag.is_undecided() && self.refusal().is_none() && self.owner.load(Relaxed) == 0
     }
 
     /// Whether the caller, who holds this mutex of glibc's, holds it more than once: `__count` of a recursive one.

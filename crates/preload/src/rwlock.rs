@@ -345,8 +345,7 @@ impl Rwlock {
 
     /// Whether nobody has locked it, the C library included: glibc would write what is not ours to understand into it.
     fn is_unused(&self) -> bool {
-        self.tag.is_undecided()
-            && self.words.iter().all(|word| word.load(Relaxed) == 0)
+        self.tag.is_undecided() && self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
     /// # Safety
@@ -404,10 +403,7 @@ impl Rwlock {
     #[cold]
     fn destroy(&self) -> c_int {
         let choice = self.choice();
-        if recorder::enabled()
-            && (choice.is_some() || self.tag.is_glibcs())
-            && self.refusal().is_none()
-        {
+        if recorder::enabled() && (choice.is_some() || self.tag.is_glibcs()) && self.refusal().is_none() {
             recorder::destroyed(&self.trace);
         }
         let Some(choice) = choice else {

@@ -58,10 +58,7 @@ fn places() -> &'static [Site<'static>] {
 ///
 /// # Safety
 /// The process has one thread.
-pub(crate) unsafe fn add(
-    places: impl Iterator<Item = &'static [u8]>,
-    choices: [Option<u8>; 3],
-) -> bool {
+pub(crate) unsafe fn add(places: impl Iterator<Item = &'static [u8]>, choices: [Option<u8>; 3]) -> bool {
     let number = SITES.count.load(Ordering::Relaxed);
     let mut length = SITES.length.load(Ordering::Relaxed);
     if number == LIMIT {

@@ -53,7 +53,8 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a 
     let name = name.to_lowercase();
     let alike = |known: &str| {
         // One letter of a short name is a large part of it.
-        let one_off = name.len() > 2 && name.len() == known.len() && strsim::damerau_levenshtein(&name, known) == 1;
+        let one_off =
+            name.len() > 2 && name.len() == known.len() && strsim::damerau_levenshtein(&name, known) == 1;
         let part = if name.len() > 2 && known.contains(&*name) { NEAR } else { 0.0 };
         strsim::normalized_damerau_levenshtein(&name, known)
             .max(strsim::jaro_winkler(&name, known) - 0.1)

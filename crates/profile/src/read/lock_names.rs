@@ -132,7 +132,8 @@ impl<'p> Classes<'p> {
         let mut taken: BTreeMap<u32, Vec<StackOf<'p>>> = BTreeMap::new();
         for section in profile.sections.iter().filter(|section| section.process.attached == 0) {
             for (&number, lock) in &section.locks {
-                if lock.values.origin as u32 == 0 && symbols.variable(section, lock.values.address).is_none() {
+                if lock.values.origin as u32 == 0 && symbols.variable(section, lock.values.address).is_none()
+                {
                     taken.entry(number).or_default().push(StackOf { section, frames: &lock.frames });
                 }
             }

@@ -55,6 +55,8 @@ fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
             id: profile::LockId::default(),
             name: "counter".into(),
             site: "counter".into(),
+            places: Vec::new(),
+            replaced: false,
             kind: LockKind::Object(ObjectKind::Mutex),
             caller: String::new(),
             file: String::new(),

@@ -9,8 +9,8 @@ use crate::progress::BARS;
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
-    Evidence, Held, Program, Setting, Summary, Throughput, Validated, check_folders, page, read_cases,
-    read_list, simulated_programs, validate, write_cases,
+    Evidence, Held, KEPT, MEASURED, Program, Setting, Summary, Throughput, Validated, check_folders, page,
+    read_cases, read_list, simulated_programs, validate, write_cases,
 };
 use regex_lite::Regex;
 use report::{Screen, text};
@@ -120,10 +120,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(OutputFile::at).transpose()?;
     let cases = args.cases.as_deref().map(OutputFile::at).transpose()?;
     let (held, preface) = if let Some(file) = &args.rescore {
-        (
-            read_cases(file)?,
-            format!("Nothing was run: {} holds what was simulated and measured before.", file.display()),
-        )
+        let kept = std::fs::read_to_string(file).is_ok_and(|text| text == MEASURED);
+        let preface = if kept {
+            KEPT.to_owned()
+        } else {
+            format!("Nothing was run: {} holds what was simulated and measured before.", file.display())
+        };
+        (read_cases(file)?, preface)
     } else if let Some(count) = args.simulated {
         let held = simulated_programs(count, args.seed, &BARS)?;
         (

@@ -5,7 +5,7 @@ use crate::anchor::Anchor;
 use crate::question::{MeasuredPoint, Question, Void};
 use crate::simulated_program::{self, Plan, Run, Simulated, SimulatedPoint, Stage, doublings};
 use crate::subject::{self, Besides, Subject};
-use crate::uncertainty::{Known, LEARNT, Widths};
+use crate::uncertainty::{CALIBRATED, Calibration, Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
 use crate::{advice, family_of};
 use model::Family;
@@ -127,6 +127,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         measured_cores: question.profiled_on.topology.cores(),
         most: most_by_locks(&subject),
         widths: LEARNT,
+        calibration: CALIBRATED,
     };
     let (rows, baseline) = frame.rows(&simulated, &here, &measured);
     let mut notes = subject.notes.clone();
@@ -147,7 +148,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         profiles: question.profiles.clone(),
         lock: subject.name.clone(),
         machine: machine.name.clone(),
-        description: machine.description.clone(),
+        description: machine.description,
         cores: frame.cores,
         threads: plan.threads.clone(),
         explained_by_locks: baseline.explained_by_locks(frame.measured_cores),
@@ -244,6 +245,7 @@ pub(crate) struct Frame {
     /// The most that the locks allow.
     pub(crate) most: f64,
     pub(crate) widths: Widths,
+    pub(crate) calibration: Calibration,
 }
 
 impl Frame {
@@ -280,7 +282,7 @@ impl Frame {
         let of_run = |run: &Run| {
             let points = run.points.iter().filter_map(|&point| {
                 let shown = baseline.at(point.threads).filter(|_| run.name.is_none());
-                let drawn = self.drawn(run, point, &baseline, shown);
+                let drawn = self.drawn(run, point, &baseline, shown.as_ref());
                 Some((run.name.clone(), point.threads, drawn.point.value, drawn.known?))
             });
             points.collect::<Vec<_>>()
@@ -289,11 +291,15 @@ impl Frame {
     }
 
     fn row(&self, run: &Run, by: &Anchor, own: &Anchor) -> Row {
-        let drawn: Vec<Drawn> =
-            run.points.iter().map(|&point| self.drawn(run, point, by, own.at(point.threads))).collect();
+        let drawn: Vec<Drawn> = run
+            .points
+            .iter()
+            .map(|&point| self.drawn(run, point, by, own.at(point.threads).as_ref()))
+            .collect();
         let threads: Vec<u32> = drawn.iter().map(|one| one.point.threads).collect();
         let curves = self.curves(&drawn);
-        let mut verdict = Verdict::of(&threads, &curves);
+        let anchored = by.last_threads() > 1;
+        let mut verdict = Verdict::of(&threads, &curves, |drawn| self.calibration.of(drawn, anchored));
         let shown: Vec<_> = drawn.iter().filter(|one| one.point.measured).collect();
         if shown.len() > 1 {
             let values: Vec<f64> = shown.iter().map(|one| one.point.value).collect();
@@ -325,10 +331,16 @@ impl Frame {
     }
 
     /// A point before its error is drawn.
-    fn drawn(&self, run: &Run, point: SimulatedPoint, by: &Anchor, measured: Option<MeasuredPoint>) -> Drawn {
+    fn drawn(
+        &self,
+        run: &Run,
+        point: SimulatedPoint,
+        by: &Anchor,
+        measured: Option<&MeasuredPoint>,
+    ) -> Drawn {
         let threads = point.threads;
         let oversubscribed = threads > self.cores;
-        if let Some(MeasuredPoint { rate, low, high, .. }) = measured {
+        if let Some(&MeasuredPoint { rate, low, high, .. }) = measured {
             let point = Point { threads, value: rate, low, high, measured: true, unstable: false };
             return Drawn { point, known: None, sigma: 0.0, most: f64::INFINITY };
         }
@@ -361,8 +373,8 @@ impl Frame {
         const LEVELS: usize = 41;
         const TILTS: usize = 11;
         /// The parts' shares of the standard deviation; the tilt is from -1 to 1, and its mean square a third.
-        const LEVEL: f64 = 0.93;
-        const TILT: f64 = 0.64;
+        const LEVEL: f64 = 0.99;
+        const TILT: f64 = 0.2;
         let free: Vec<f64> = drawn
             .iter()
             .filter(|one| one.sigma > 0.0 && one.point.threads > 1)

@@ -33,12 +33,12 @@ pub(crate) struct Widths {
 /// What each doubling of the cores past the first adds.
 const A_DOUBLING: f64 = 0.06;
 
-/// The part of the width of what was simulated that is taken for a standard deviation, likewise.
-const SIMULATED: [f64; 2] = [0.5, 0.25];
+/// The part of the width of what was simulated that is taken for a standard deviation.
+const SIMULATED: f64 = 0.25;
 
 /// Learnt from all programs of `data/measured-programs.csv`; a test holds it to that.
 pub(crate) const LEARNT: Widths =
-    Widths { own_cores: [0.45, 0.2], shared_cores: [0.7, 0.35], spinning: [0.9, 0.6] };
+    Widths { own_cores: [0.423, 0.307], shared_cores: [0.494, 0.44], spinning: [0.515, 0.446] };
 
 impl Widths {
     /// No error.
@@ -74,21 +74,28 @@ impl Known {
     /// What is not learnt: the further the wider, and as wide as what was simulated.
     fn variance(&self) -> f64 {
         let far = A_DOUBLING * (self.doublings - 1.0).max(0.0);
-        far.powi(2) + (SIMULATED[usize::from(self.anchored)] * self.simulated).powi(2)
+        far.powi(2) + (SIMULATED * self.simulated).powi(2)
     }
+}
+
+#[derive(Debug)]
+struct OneError {
+    program: String,
+    case: usize,
+    square: f64,
 }
 
 /// Errors of programs, by case: what widths are learnt from.
 #[derive(Debug, Default)]
 pub(crate) struct Learning {
-    /// Program, case, the square of the error, and of it what is not learnt.
-    errors: Vec<(String, usize, f64, f64)>,
+    errors: Vec<OneError>,
 }
 
 impl Learning {
     /// A program's forecast was off by so much, in logarithms.
     pub(crate) fn add(&mut self, program: &str, known: &Known, error: f64) {
-        self.errors.push((program.to_owned(), known.case(), error * error, known.variance()));
+        let square = (error * error).min(MOST);
+        self.errors.push(OneError { program: program.to_owned(), case: known.case(), square });
     }
 
     /// The widths by which these errors are as likely as can be. A program's errors are alike, so that each program counts as much as every
@@ -96,16 +103,13 @@ impl Learning {
     pub(crate) fn widths(&self) -> Widths {
         let mut widths = Widths::NONE;
         for case in 0..6 {
-            let of_case: Vec<_> = self.errors.iter().filter(|(_, of, ..)| *of == case).collect();
-            let mut programs: Vec<&str> = of_case.iter().map(|(program, ..)| program.as_str()).collect();
+            let of_case: Vec<_> = self.errors.iter().filter(|error| error.case == case).collect();
+            let mut programs: Vec<&str> = of_case.iter().map(|error| error.program.as_str()).collect();
             programs.sort_unstable();
             programs.dedup();
             let means = programs.iter().map(|program| {
-                let own: Vec<f64> = of_case
-                    .iter()
-                    .filter(|(of, ..)| of == program)
-                    .map(|(_, _, square, known)| (square - known).clamp(0.0, MOST))
-                    .collect();
+                let own = of_case.iter().filter(|error| error.program == *program);
+                let own: Vec<f64> = own.map(|error| error.square).collect();
                 own.iter().sum::<f64>() / own.len().max(1) as f64
             });
             let mean = means.sum::<f64>() / programs.len().max(1) as f64;
@@ -116,8 +120,78 @@ impl Learning {
 }
 
 /// The square of an error past which it is another program that was measured than was profiled; and the least variance.
-const MOST: f64 = 1.0;
+const MOST: f64 = 0.5;
 const LEAST: f64 = 0.01;
+
+/// How a drawn probability of a collapse becomes one that comes true as often as it says: a straight line over its log-odds, for forecasts from
+/// one thread's profile and for those with a measurement of several threads.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub(crate) struct Calibration {
+    /// Log-odds at even odds, and the factor on the log-odds.
+    lines: [[f64; 2]; 2],
+}
+
+/// Learnt from all programs of `data/measured-programs.csv`; a test holds it to that.
+pub(crate) const CALIBRATED: Calibration = Calibration { lines: [[1.107, 0.918], [0.552, 2.037]] };
+
+impl Calibration {
+    /// Probabilities as they are drawn.
+    pub(crate) const NONE: Self = Self { lines: [[0.0, 1.0]; 2] };
+
+    /// The calibrated probability.
+    pub(crate) fn of(&self, drawn: f64, anchored: bool) -> f64 {
+        let [shift, factor] = self.lines[usize::from(anchored)];
+        1.0 / (1.0 + (-(shift + factor * log_odds(drawn))).exp())
+    }
+
+    /// The calibration under which what happened is likeliest, where each program counts alike: of each forecast whether it was anchored, its
+    /// program, its drawn probability, and whether it came true. Few programs hardly move it.
+    pub(crate) fn learn(forecasts: &[Drawn]) -> Self {
+        Self { lines: [false, true].map(|anchored| line(forecasts, anchored)) }
+    }
+}
+
+/// A drawn probability and what happened.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawn {
+    pub(crate) program: String,
+    pub(crate) anchored: bool,
+    pub(crate) probability: f64,
+    pub(crate) collapsed: bool,
+}
+
+/// Far from certain: a distribution of some hundred curves shows no more.
+fn log_odds(probability: f64) -> f64 {
+    const FEW: f64 = 1.0 / 453.0;
+    let kept = FEW + (1.0 - 2.0 * FEW) * probability;
+    (kept / (1.0 - kept)).ln()
+}
+
+/// Logistic regression by Newton's method, held to the identity by a ridge.
+fn line(forecasts: &[Drawn], anchored: bool) -> [f64; 2] {
+    const RIDGE: f64 = 0.3;
+    let own: Vec<&Drawn> = forecasts.iter().filter(|one| one.anchored == anchored).collect();
+    let (mut shift, mut factor) = (0.0, 1.0);
+    for _ in 0..200 {
+        let (mut slope, mut curvature) = ([RIDGE * shift, RIDGE * (factor - 1.0)], [RIDGE, 0.0, RIDGE]);
+        for one in &own {
+            let of_program = own.iter().filter(|other| other.program == one.program).count();
+            let weight = 1.0 / of_program as f64;
+            let x = log_odds(one.probability);
+            let said = 1.0 / (1.0 + (-(shift + factor * x)).exp());
+            let off = weight * (said - f64::from(u8::from(one.collapsed)));
+            let bend = weight * said * (1.0 - said);
+            slope = [slope[0] + off, slope[1] + off * x];
+            curvature = [curvature[0] + bend, curvature[1] + bend * x, curvature[2] + bend * x * x];
+        }
+        let [a, b, c] = curvature;
+        let determinant = a * c - b * b;
+        let step = [(c * slope[0] - b * slope[1]) / determinant, (a * slope[1] - b * slope[0]) / determinant];
+        shift -= step[0].clamp(-1.0, 1.0);
+        factor -= step[1].clamp(-1.0, 1.0);
+    }
+    [shift, factor]
+}
 
 /// Standard normal quantiles in the middle of as many equally likely parts.
 pub(crate) fn normal_quantiles(parts: usize) -> Vec<f64> {
@@ -154,6 +228,27 @@ mod tests {
         }
         let all = normal_quantiles(31);
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]) && all.iter().sum::<f64>().abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_calibrated_probability_is_what_came_true_as_often() {
+        let of = |probability, came: [bool; 4], number: usize| {
+            came.map(|collapsed| Drawn {
+                program: number.to_string(),
+                anchored: true,
+                probability,
+                collapsed,
+            })
+        };
+        // What is drawn with 30 % comes in half of the cases, and what is drawn with 70 % always.
+        let drawn: Vec<Drawn> = (0..40)
+            .flat_map(|number| [of(0.3, [true, true, false, false], number), of(0.7, [true; 4], number)])
+            .flatten()
+            .collect();
+        let learnt = Calibration::learn(&drawn);
+        assert!((0.4..0.6).contains(&learnt.of(0.3, true)), "{learnt:?}");
+        assert!(learnt.of(0.7, true) > 0.9, "{learnt:?}");
+        assert!((learnt.of(0.3, false) - 0.3).abs() < 0.01, "nothing was seen of these");
     }
 
     #[test]

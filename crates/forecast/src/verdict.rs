@@ -42,6 +42,9 @@ pub struct Verdict {
     pub probability: f64,
     /// The probability that throughput collapses.
     pub collapses: f64,
+    /// The share of the drawn curves that collapse, which the probability is calibrated from.
+    #[serde(skip)]
+    pub(crate) drawn: f64,
     /// Whether the measurements alone show it.
     pub measured: bool,
 }
@@ -63,19 +66,22 @@ impl Verdict {
     }
 
     /// The verdict on `curves`, drawn alike from the distribution of a forecast: each has a value for every number of `threads`,
-    /// which ascend.
+    /// which ascend. `calibrated` makes of the share that collapses a probability that comes true as often as it says.
     ///
     /// # Panics
     ///
     /// There is no curve, or no number of threads.
     #[must_use]
-    pub fn of(threads: &[u32], curves: &[Vec<f64>]) -> Self {
+    pub fn of(threads: &[u32], curves: &[Vec<f64>], calibrated: impl Fn(f64) -> f64) -> Self {
         let outcomes: Vec<(Kind, u32)> = curves.iter().map(|values| outcome(threads, values)).collect();
         let share = |kind: Kind| {
             outcomes.iter().filter(|(one, _)| *one == kind).count() as f64 / outcomes.len() as f64
         };
-        let [collapses, levels_off, rises] = [Kind::Collapses, Kind::LevelsOff, Kind::Rises].map(share);
+        let [drawn, levels_off, rises] = [Kind::Collapses, Kind::LevelsOff, Kind::Rises].map(share);
+        let collapses = calibrated(drawn);
         let holds = 1.0 - collapses;
+        let [levels_off, rises] =
+            [levels_off, rises].map(|share| holds * share / (1.0 - drawn).max(f64::MIN_POSITIVE));
         let (kind, probability) = if collapses > 0.5 {
             (Kind::Collapses, collapses)
         } else if levels_off.max(rises) >= DECIDED || holds < DECIDED {
@@ -95,7 +101,7 @@ impl Verdict {
         let last = threads[threads.len() - 1];
         let place = |share: f64| places.get((share * places.len() as f64) as usize).copied().unwrap_or(last);
         let at = Threads { low: place(0.1), likely: place(0.5), high: place(0.9) };
-        Self { kind, at, probability, collapses, measured: false }
+        Self { kind, at, probability, collapses, drawn, measured: false }
     }
 }
 
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn a_verdict_is_what_most_curves_do_and_uncertain_where_too_few_do() {
         let threads = [1, 2, 4, 8];
-        let of = |curves: Vec<Vec<f64>>| Verdict::of(&threads, &curves).to_string();
+        let of = |curves: Vec<Vec<f64>>| Verdict::of(&threads, &curves, |share| share).to_string();
         let early = [1.0, 0.5, 0.5, 0.5];
         let late = [1.0, 1.8, 3.0, 1.0];
         let level = [1.0, 1.9, 1.95, 1.9];

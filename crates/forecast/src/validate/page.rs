@@ -21,11 +21,11 @@ struct Goals {
     brier: f64,
     decided: f64,
     right: f64,
-    median_error: f64,
+    median_error: Option<f64>,
 }
 
-const ONE_THREAD: Goals = Goals { brier: 0.14, decided: 0.6, right: 0.9, median_error: 0.38 };
-const TWO_THREADS: Goals = Goals { brier: 0.08, decided: 0.85, right: 0.95, median_error: 0.2 };
+const ONE_THREAD: Goals = Goals { brier: 0.14, decided: 0.6, right: 0.9, median_error: None };
+const TWO_THREADS: Goals = Goals { brier: 0.08, decided: 0.85, right: 0.95, median_error: Some(0.2) };
 
 impl Summary {
     /// The summary of these programs, each judged by widths that are learnt from the others.
@@ -54,7 +54,7 @@ impl Summary {
                 "| goal | | {brier:.2} | {} | {} | {} | 80 % |",
                 percent(decided),
                 percent(right),
-                percent(median_error)
+                median_error.map(percent).unwrap_or_default()
             );
             for class in classes(all) {
                 let _ = writeln!(
@@ -143,13 +143,20 @@ fn line(scores: &Scores) -> String {
     )
 }
 
+/// How the programs of [`MEASURED`](super::MEASURED) were measured.
+pub const KEPT: &str = "Nothing was run for it: the table holds what `contend validate --programs tests/real-programs.toml --runs 2 --time-limit 10s` simulated and \
+    measured on a virtual machine of two cores (AMD EPYC), from profiles of one thread; under other locks, one thread is taken to do as much as under the \
+    program's own.";
+
 /// The page: the scores, then every program's forecasts beside what was measured. `made_by` is the command that makes it, and `preface` says how
 /// the programs were measured.
 #[must_use]
 pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
     let mut page = format!(
         "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\nEach program is judged with itself left out: the widths of the error \
-         come from all others. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
+         and the calibration of its probabilities come from all others. The constants of the error's form (its parts of level and tilt, what counts \
+         of a simulated range, where an error is cut off) are not left out: they are the same for all, and were set with the measured programs in \
+         view, so that scores of other programs may be worse. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
          collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign.\n\n{}\n{}\n",
         summary.scores(),
         summary.reliability()

@@ -3,10 +3,11 @@
 use crate::answer::{Frame, Row};
 use crate::question::MeasuredPoint;
 use crate::simulated_program::{Run, Simulated, SimulatedPoint};
-use crate::uncertainty::{Learning, Widths};
+use crate::uncertainty::{CALIBRATED, Calibration, Drawn, LEARNT, Learning, Widths};
 use crate::verdict::{Kind, outcome};
 use anyhow::{Context as _, ensure};
 use curve::Point;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -48,6 +49,8 @@ pub struct Scored {
     pub verdict: String,
     /// What happened, likewise.
     pub happened: String,
+    /// The share of drawn curves that collapse.
+    pub drawn: f64,
     /// The probability of a collapse.
     pub probability: f64,
     /// Whether it collapsed.
@@ -101,8 +104,8 @@ pub struct Scores {
 }
 
 impl Held {
-    fn frame(&self, widths: Widths) -> Frame {
-        Frame { cores: self.cores, measured_cores: self.cores, most: self.most, widths }
+    fn frame(&self, (widths, calibration): (Widths, Calibration)) -> Frame {
+        Frame { cores: self.cores, measured_cores: self.cores, most: self.most, widths, calibration }
     }
 
     fn known(&self, from: From) -> Vec<MeasuredPoint> {
@@ -121,7 +124,7 @@ impl Held {
     fn teach(&self, learning: &mut Learning) {
         for from in [From::OneThread, From::TwoThreads] {
             for (lock, threads, value, known) in
-                self.frame(Widths::NONE).forecasts(&self.simulated, &self.known(from))
+                self.frame((Widths::NONE, Calibration::NONE)).forecasts(&self.simulated, &self.known(from))
             {
                 if let Some(measured) = self.at(lock.as_deref(), threads) {
                     learning.add(&self.program, &known, (measured.value / value).ln());
@@ -130,8 +133,8 @@ impl Held {
         }
     }
 
-    fn scored(&self, from: From, widths: Widths) -> Vec<Scored> {
-        let (rows, _) = self.frame(widths).rows(&self.simulated, &self.simulated, &self.known(from));
+    fn scored(&self, from: From, error: (Widths, Calibration)) -> Vec<Scored> {
+        let (rows, _) = self.frame(error).rows(&self.simulated, &self.simulated, &self.known(from));
         rows.iter().filter_map(|row| self.of_row(row)).collect()
     }
 
@@ -168,6 +171,7 @@ impl Held {
             class: class(&row.code),
             verdict: row.verdict.to_string(),
             happened,
+            drawn: row.verdict.drawn,
             probability: row.verdict.collapses,
             collapsed: kind == Kind::Collapses,
             points,
@@ -179,27 +183,38 @@ fn class(code: &str) -> &'static str {
     if crate::answer::catalogue_sleeps(code) { "waiters sleep" } else { "waiters spin" }
 }
 
-/// Widths as all of these programs teach them.
+/// The error's distribution as all of these programs teach it.
 #[must_use]
-pub(crate) fn learn<'a>(all: impl IntoIterator<Item = &'a Held>) -> Widths {
+pub(crate) fn learn(all: &[&Held]) -> (Widths, Calibration) {
     let mut learning = Learning::default();
-    all.into_iter().for_each(|held| held.teach(&mut learning));
-    learning.widths()
+    all.iter().for_each(|held| held.teach(&mut learning));
+    let widths = learning.widths();
+    let mut drawn = Vec::new();
+    for from in [From::OneThread, From::TwoThreads] {
+        let scored = all.iter().flat_map(|held| held.scored(from, (widths, Calibration::NONE)));
+        drawn.extend(scored.map(|one| Drawn {
+            anchored: from == From::TwoThreads,
+            program: one.program,
+            probability: one.drawn,
+            collapsed: one.collapsed,
+        }));
+    }
+    (widths, Calibration::learn(&drawn))
 }
 
-/// Fewer programs teach no widths of their own: those that are built in are used.
+/// Fewer programs teach nothing of their own: what is built in is used.
 const ENOUGH: usize = 8;
 
-/// Every program's forecasts, each with widths that are learnt from the others.
+/// Every program's forecasts, each with an error whose distribution is learnt from the others.
 #[must_use]
 pub fn scored(all: &[Held], from: From) -> Vec<Scored> {
     let of_program = |place: usize| {
-        let others =
-            || all.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, held)| held);
-        let widths = if all.len() < ENOUGH { crate::uncertainty::LEARNT } else { learn(others()) };
-        all[place].scored(from, widths)
+        let others: Vec<&Held> =
+            all.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, held)| held).collect();
+        let error = if all.len() < ENOUGH { (LEARNT, CALIBRATED) } else { learn(&others) };
+        all[place].scored(from, error)
     };
-    (0..all.len()).flat_map(of_program).collect()
+    (0..all.len()).into_par_iter().flat_map(of_program).collect()
 }
 
 /// Adds up what came true.
@@ -341,3 +356,75 @@ pub fn write_cases(all: &[Held]) -> anyhow::Result<String> {
 
 /// Programs that were measured, with what the simulated program said of them from a profile of one thread.
 pub const MEASURED: &str = include_str!("../../data/measured-programs.csv");
+
+#[cfg(test)]
+mod tests {
+    use super::super::{KEPT, Summary, page};
+    use super::*;
+    use std::path::Path;
+
+    /// The command that makes the page of the programs that were measured once.
+    const RESCORED: &str =
+        "contend validate --rescore crates/forecast/data/measured-programs.csv -o docs/predictions.md";
+
+    fn measured() -> Vec<Held> {
+        parse_cases(MEASURED).unwrap()
+    }
+
+    #[test]
+    fn what_is_built_in_is_what_the_measured_programs_teach() {
+        let all = measured();
+        let (widths, calibration) = learn(&all.iter().collect::<Vec<_>>());
+        for (built_in, learnt) in
+            [(figures(&LEARNT), figures(&widths)), (figures(&CALIBRATED), figures(&calibration))]
+        {
+            let near = built_in.iter().zip(&learnt).all(|(a, b)| (a - b).abs() < 0.01);
+            assert!(near, "write {learnt:?} for {built_in:?}");
+        }
+    }
+
+    /// Numbers of a value, in the order of its fields.
+    fn figures(value: &impl Serialize) -> Vec<f64> {
+        fn numbers(value: &serde_json::Value, all: &mut Vec<f64>) {
+            match value {
+                serde_json::Value::Number(number) => all.extend(number.as_f64()),
+                serde_json::Value::Array(values) => values.iter().for_each(|value| numbers(value, all)),
+                serde_json::Value::Object(values) => values.values().for_each(|value| numbers(value, all)),
+                _ => {}
+            }
+        }
+        let mut all = Vec::new();
+        numbers(&serde_json::to_value(value).unwrap(), &mut all);
+        all
+    }
+
+    #[test]
+    fn forecasts_of_measured_programs_stay_as_good_as_they_are() {
+        let all = measured();
+        let [one, two] = [From::OneThread, From::TwoThreads].map(|from| scores(&scored(&all, from)));
+        assert!(one.brier < 0.175 && one.decided > 0.6 && one.right > 0.8, "{one:?}");
+        assert!(two.brier < 0.1 && two.decided > 0.7 && two.right > 0.92, "{two:?}");
+        assert!(two.median_error < 0.24, "{two:?}");
+        assert!(one.reliability.iter().map(|(count, ..)| count).sum::<usize>() == one.verdicts);
+    }
+
+    #[test]
+    fn the_page_of_forecasts_is_that_of_the_measured_programs() {
+        let summary = Summary::of(&measured());
+        let page = page(&summary, RESCORED, KEPT);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/predictions.md");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&file, &page).unwrap();
+        }
+        assert!(std::fs::read_to_string(&file).unwrap() == page, "make it again: {RESCORED}");
+    }
+
+    #[test]
+    fn cases_are_read_back_as_they_were_written() {
+        let all = measured();
+        let again = parse_cases(&write_cases(&all).unwrap()).unwrap();
+        assert_eq!(format!("{:?}", again[0]), format!("{:?}", all[0]));
+        let wrong = MEASURED.replacen(",0.28,", ",-0.28,", 1);
+        assert!(format!("{:#}", parse_cases(&wrong).unwrap_err()).contains("no throughput"));
+    }
+}

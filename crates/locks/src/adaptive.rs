@@ -52,6 +52,12 @@ unsafe impl<M: Machine> RawLock<M> for Adaptive<M> {
     fn is_idle(&self) -> bool {
         self.word.is_idle() && self.spinners.is_idle()
     }
+
+    const PROMISES: bool = true;
+
+    fn is_promised(&self) -> bool {
+        self.word.is_promised()
+    }
 }
 
 // SAFETY: true only after such an entry.

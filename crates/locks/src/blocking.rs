@@ -152,6 +152,10 @@ impl<M: Machine> BlockingWord<M> {
         self.word.load(Relaxed) == 0
     }
 
+    pub(crate) fn is_promised(&self) -> bool {
+        self.word.load(Relaxed) & RESERVED != 0
+    }
+
     /// Waits until nobody holds the lock, or waits for it.
     pub(crate) fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);

@@ -46,6 +46,8 @@ pub struct Lock {
     pub wraps: bool,
     /// Past some number of readers it lets no other in.
     pub bounds_readers: bool,
+    /// There is a state in which it goes to a waiter and to nobody who comes later.
+    pub promises: bool,
 }
 
 /// Somebody who wants to use a lock by its name, with its type. Each lock calls the most able of the functions that
@@ -111,6 +113,7 @@ macro_rules! catalogue {
             opaque: <$type<machine::Native> as RawLock<machine::Native>>::OPAQUE,
             wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
             bounds_readers: bounds_readers!($ability $type),
+            promises: <$type<machine::Native> as RawLock<machine::Native>>::PROMISES,
         }),*];
 
         // A lock is as large whatever its waiters do while they wait, so that one size stands for both.
@@ -139,6 +142,7 @@ macro_rules! elided {
                 source: "Rajwar and Goodman 2001; glibc since 2.18",
                 fairness: "none among transactions; that of the lock among those that acquire it",
                 owner_releases: true,
+                promises: false, // sections that are transactions pass whoever waits
                 opaque: <Elided<$type<M>, $policy $(<$machine>)?> as RawLock<M>>::OPAQUE,
                 bytes: size_of::<Elided<$type<M>, $policy $(<$machine>)?>>(),
                 ..*named($base)

@@ -41,6 +41,12 @@ unsafe impl<M: Machine> RawLock<M> for Futex<M> {
     fn is_idle(&self) -> bool {
         self.word.is_idle()
     }
+
+    const PROMISES: bool = true;
+
+    fn is_promised(&self) -> bool {
+        self.word.is_promised()
+    }
 }
 
 // SAFETY: true only after such an entry.

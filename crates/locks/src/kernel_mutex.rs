@@ -304,6 +304,12 @@ unsafe impl<M: Machine> RawLock<M> for KernelMutex<M> {
     fn is_idle(&self) -> bool {
         self.word.load(Relaxed) == 0 && self.spinners.is_idle()
     }
+
+    const PROMISES: bool = true;
+
+    fn is_promised(&self) -> bool {
+        self.word.load(Relaxed) & HANDOFF != 0
+    }
 }
 
 // SAFETY: true only after such an entry.

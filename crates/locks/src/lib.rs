@@ -211,6 +211,14 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
         true
     }
 
+    /// Whether there is a state of the lock in which it goes to a waiter and to nobody who comes later.
+    const PROMISES: bool = false;
+
+    /// Whether it is in that state. For checks, by the holder.
+    fn is_promised(&self) -> bool {
+        false
+    }
+
     /// Whether nobody but the thread that has acquired the lock may release it.
     const OWNER_RELEASES: bool = false;
 

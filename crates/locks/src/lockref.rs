@@ -75,18 +75,18 @@ impl<M: Machine> LockRef<M> {
     #[inline]
     fn change_unlocked(&self, change: &impl Fn(i32) -> Option<i32>) -> Changed {
         let mut word = self.word.load(Relaxed);
-        for _ in 0..RETRIES {
-            if word & HELD != 0 {
+        let mut tries = 0;
+        loop {
+            if word & HELD != 0 || tries > 0 && M::is_at_limit(tries, RETRIES) {
                 return Changed::Busy;
             }
             let Some(new) = change(count(word)) else { return Changed::Refused };
             // As a lock and its release: [1] from the last one, and to the next.
             match self.word.compare_exchange(word, with_count(word, new), AcqRel, Relaxed) {
                 Ok(_) => return Changed::To(new),
-                Err(now) => word = now,
+                Err(now) => (word, tries) = (now, tries + 1),
             }
         }
-        Changed::Busy
     }
 
     /// Changes the count by the holder of the lock.

@@ -173,7 +173,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         let (mut last, mut count) = (first, 1);
         let mut next = self.waiters.after(first);
         self.waiters.remove(first);
-        while let Some(node) = next.filter(|_| count < MOST_LET_IN) {
+        while let Some(node) = next.filter(|_| !M::is_at_limit(count, MOST_LET_IN)) {
             next = self.waiters.after(node);
             if node.reads() {
                 self.waiters.remove(node);
@@ -615,6 +615,12 @@ unsafe impl<M: Machine, const FORM: u8> RawLock<M> for Rwsem<M, FORM> {
 
     fn is_idle(&self) -> bool {
         self.count.load(Relaxed) == 0 && self.spinners.is_idle()
+    }
+
+    const PROMISES: bool = true;
+
+    fn is_promised(&self) -> bool {
+        Self::hands_over(self.count.load(Relaxed))
     }
 }
 

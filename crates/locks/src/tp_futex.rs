@@ -135,6 +135,12 @@ unsafe impl<M: Machine> RawLock<M> for TpFutex<M> {
     fn is_idle(&self) -> bool {
         self.word.load(Relaxed) == 0 && self.waiters.is_idle()
     }
+
+    const PROMISES: bool = true;
+
+    fn is_promised(&self) -> bool {
+        self.word.load(Relaxed) & HANDOFF != 0
+    }
 }
 
 // SAFETY: true only after such an entry.

@@ -273,12 +273,20 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
             unsafe { bucket.lock.release() };
             count
         };
+        self.all().map(of_bucket).sum()
+    }
+
+    /// How many are counted as waiting, on any word: those that sleep, and those about to look at their word. For checks.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.all().map(|bucket| bucket.waiters.load(Relaxed)).sum()
+    }
+
+    /// Every bucket of every size.
+    fn all(&self) -> impl Iterator<Item = &Bucket<M, L>> {
         let numbers = |(size, buckets)| (0..self.at_first << size).map(move |number| (number, buckets));
         // SAFETY: less than the number of buckets of the size.
-        self.grown_sizes()
-            .flat_map(numbers)
-            .map(|(number, buckets)| of_bucket(unsafe { self.at(number, buckets) }))
-            .sum()
+        self.grown_sizes().flat_map(numbers).map(|(number, buckets)| unsafe { self.at(number, buckets) })
     }
 
     /// The key of what lies at this address: a word, or anything else that a waiter can look at.

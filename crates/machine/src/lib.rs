@@ -232,6 +232,14 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         })
     }
 
+    /// Whether `count` has reached a limit that keeps some work short. What a lock does may be better or worse by the answer, never
+    /// right or wrong: the checked machine explores both at any count, since its threads are too few to reach a limit.
+    #[inline]
+    #[track_caller]
+    fn is_at_limit(count: u32, limit: u32) -> bool {
+        count >= limit
+    }
+
     /// Whether the thread of this number is on a core at this moment, as far as the machine can tell. What a lock does may be
     /// better or worse by the answer, never right or wrong.
     #[track_caller]

@@ -272,6 +272,18 @@ impl Session {
         self.answered(|state| state.engine().choose(thread, choices, Some(site)))
     }
 
+    /// Whether the thread, which is about to fall asleep on a word, finds it changed.
+    pub(super) fn finds_changed(&self, address: usize, expected: u64, site: &'static Site<'static>) -> bool {
+        let thread = self.thread().expect("only threads choose");
+        let word = self.with(|state| state.location(address));
+        self.answered(|state| state.engine().fall_asleep(thread, word, expected, Some(site))) == 1
+    }
+
+    /// It has fallen asleep, or found the word changed.
+    pub(super) fn has_looked(&self) {
+        self.with(|state| state.engine().commit_transaction());
+    }
+
     /// The clock: of each two reads by a thread the second may come too late for anything.
     pub(super) fn clock_ns(&self, site: &'static Site<'static>) -> u64 {
         if self.thread().is_none() {

@@ -174,6 +174,21 @@ impl Engine {
         }
     }
 
+    /// Whether a thread that is about to fall asleep finds the word changed: 1, or 0. Executions have both, and leave out what
+    /// the word does not bear out; from state to state it is one step with what follows, up to `commit_transaction`.
+    pub(super) fn fall_asleep(
+        &mut self,
+        thread: usize,
+        word: LocationId,
+        expected: u64,
+        site: SiteOf,
+    ) -> Result<u64, Stop> {
+        match self {
+            Executions(explorer) => explorer.choose(thread, 2, site),
+            States(walker) => walker.fall_asleep(thread, word, expected),
+        }
+    }
+
     #[inline]
     pub(super) fn note(&mut self, thread: usize, note: Note, site: SiteOf) -> Result<(), Stop> {
         match self {

@@ -326,6 +326,13 @@ unsafe impl Machine for Checked {
 
     /// Both answers are explored, at every question.
     #[track_caller]
+    fn is_at_limit(count: u32, limit: u32) -> bool {
+        let session = session();
+        count >= limit || session.thread().is_some() && session.choose(2, Site::caller()) == 1
+    }
+
+    /// Both answers are explored, at every question.
+    #[track_caller]
     fn runs(_thread: u32) -> Runs {
         let session = session();
         match session.thread() {
@@ -362,7 +369,8 @@ unsafe impl Machine for Checked {
     /// So it is not taken for granted here: a lock decides by read-modify-writes after a sleep, or acquires.
     ///
     /// The caller enters the queue first and reads the word then; executions in which the word has changed by then are left out,
-    /// since they are those where the caller finds the change and does not sleep.
+    /// since they are those where the caller finds the change and does not sleep. From state to state the two are one step, as
+    /// they are in the kernel.
     #[track_caller]
     fn sleep_while(word: &CheckedU32, expected: u32, timeout: Timeout<'_, Self>) -> Slept {
         let (session, site) = (session(), Site::caller());
@@ -378,10 +386,11 @@ unsafe impl Machine for Checked {
             }
             session.wait(Reads::default(), false, "sleeps")
         };
-        let (relaxed, found_changed) = (Ordering::Relaxed, session.choose(2, site) == 1);
+        let (relaxed, found_changed) = (Ordering::Relaxed, session.finds_changed(address, expected, site));
         if found_changed {
             let mut differs = |value| value != expected;
             let (read, value) = session.load(address, relaxed, site, Some(&mut differs));
+            session.has_looked();
             if differs(value) {
                 return Slept::Changed;
             }
@@ -391,6 +400,7 @@ unsafe impl Machine for Checked {
         session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).with(thread).0);
         let mut as_expected = |value| value == expected;
         let (read, value) = session.load(address, relaxed, site, Some(&mut as_expected));
+        session.has_looked();
         if !as_expected(value) {
             session.wait(Reads::of(&[read]), true, "does not sleep");
         }

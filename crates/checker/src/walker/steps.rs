@@ -5,7 +5,7 @@ use machine::{Event as Note, Ordering};
 use super::knowledge::{Cell, Node};
 use super::{SchedulingStep, Wait, Walker};
 use crate::explorer::{Access, Stop, location_name};
-use crate::graph::{EventId, EventKind, LocationId, MAX_STEPS};
+use crate::graph::{EventId, EventKind, LocationId, MAX_STEPS, StepIndex};
 use crate::model::{Model, Strength, releases};
 use crate::trace::Answer;
 use crate::violation::Violation;
@@ -93,7 +93,7 @@ impl Walker {
             self.stale[thread] |= 1 << slot;
         }
         self.use_node(access.location, id)?;
-        Ok((EventId { thread: thread as u8, index: slot as u8 }, value))
+        Ok((EventId { thread: thread as u8, index: slot as StepIndex }, value))
     }
 
     fn poll_read(&mut self, access: Access, slot: usize, wanted: Option<&mut dyn FnMut(u64) -> bool>) {
@@ -223,6 +223,10 @@ impl Walker {
             self.pending[thread].ways.clear();
             return Err(Stop::Later);
         }
+        if !self.memory.knows_fence(strength) && self.merges {
+            (self.again, self.over) = (true, true);
+            return Err(Stop::Ended);
+        }
         self.event(thread)?;
         self.memory.fence(thread, strength);
         self.watched[thread] = 0;
@@ -277,6 +281,33 @@ impl Walker {
         self.answers.push((id, Answer::Choice(value.into())));
         self.stepped(thread);
         Ok(value.into())
+    }
+
+    /// A thread is about to fall asleep on a word, and either finds it changed (1) or not (0). The kernel looks at the word and
+    /// puts the thread among the sleepers under one lock, so that no step of another thread comes between: until
+    /// [`Self::commit_transaction`] this thread alone takes steps. One way or the other is offered as the word has it.
+    pub(crate) fn fall_asleep(
+        &mut self,
+        thread: usize,
+        word: LocationId,
+        expected: u64,
+    ) -> Result<u64, Stop> {
+        let slot = self.slot(word);
+        if self.step == SchedulingStep::Poll {
+            let memory = &self.memory;
+            let holds = |place: usize| memory.value(thread, slot, place) == expected;
+            let sleeps = !memory.has_buffered(thread) && memory.readable(thread, slot).any(holds);
+            let differs = memory.readable(thread, slot).any(|place| !holds(place));
+            let ways = [sleeps, differs].into_iter().zip(0..).filter_map(|(may, way)| may.then_some(way));
+            self.offer(thread, ways.collect::<Vec<_>>().into_iter());
+        }
+        let way = self.may_step(thread, false)?;
+        let id = self.event(thread)?;
+        self.watched[thread] = 0;
+        self.answers.push((id, Answer::Choice(way.into())));
+        self.stepped(thread);
+        self.transaction = Some(thread as u8);
+        Ok(way.into())
     }
 
     pub(crate) fn note(&mut self, thread: usize, note: Note) -> Result<(), Stop> {

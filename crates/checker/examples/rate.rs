@@ -32,7 +32,7 @@ fn main() {
             Some("interleavings") => Search::Interleavings,
             _ => Search::Executions,
         };
-        let alike = kind == ClientKind::Exclusive;
+        let alike = if kind == ClientKind::Exclusive { u32::MAX } else { 0 };
         let seconds = rest.get(3).map(|seconds| seconds.parse().expect("seconds"));
         let most_time = seconds.map(std::time::Duration::from_secs);
         let report = explore(&Exploration { search, alike, most_time, ..Exploration::of(model) }, &client);

@@ -8,12 +8,15 @@ use crate::model::Strength;
 
 /// Threads of a program at most.
 pub const MAX_THREADS: usize = 16;
-/// Steps of a thread at most; a thread that takes more is cut off and the exploration is a bound.
-pub const MAX_STEPS: usize = 250;
+/// Steps of a thread at most; a thread that takes more is cut off and the exploration is incomplete.
+pub const MAX_STEPS: usize = 500;
+
+/// The place of a step in its thread.
+pub(crate) type StepIndex = u16;
 
 /// How many events of each thread are known: a view, or a set that is closed under program order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock([u8; MAX_THREADS]);
+pub(crate) struct Clock([StepIndex; MAX_THREADS]);
 
 impl Clock {
     /// No event.
@@ -46,12 +49,12 @@ impl Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId {
     pub(crate) thread: u8,
-    pub(crate) index: u8,
+    pub(crate) index: StepIndex,
 }
 
 impl EventId {
     /// The write that every location starts with.
-    pub(crate) const INITIAL: Self = Self { thread: u8::MAX, index: u8::MAX };
+    pub(crate) const INITIAL: Self = Self { thread: u8::MAX, index: StepIndex::MAX };
 
     #[inline]
     pub(crate) fn is_initial(self) -> bool {
@@ -263,7 +266,7 @@ impl Graph {
     #[inline]
     pub(crate) fn prepare(&self, thread: usize, kind: EventKind, strength: Strength) -> (EventId, Event) {
         let events = &self.threads[thread];
-        let id = EventId { thread: thread as u8, index: events.len() as u8 };
+        let id = EventId { thread: thread as u8, index: events.len() as StepIndex };
         let mut event = Event {
             kind,
             strength,

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::graph::{EventId, EventKind, Graph};
+use crate::graph::{EventId, EventKind, Graph, StepIndex};
 
 /// An execution to be run again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Thread {
     /// How many events it has.
     steps: usize,
     /// Its reads and choices, by the index of the event.
-    answers: Vec<(u8, Answer)>,
+    answers: Vec<(StepIndex, Answer)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl ReplayTrace {
     pub(crate) fn of(graph: &Graph, wrong: Option<WrongAt>) -> Self {
         let answers = |events: &Vec<crate::graph::Event>| {
             let answer = |(index, event): (usize, &crate::graph::Event)| match event.kind {
-                EventKind::Read { from } => Some((index as u8, Answer::From(from))),
-                EventKind::Choice => Some((index as u8, Answer::Choice(event.value))),
+                EventKind::Read { from } => Some((index as StepIndex, Answer::From(from))),
+                EventKind::Choice => Some((index as StepIndex, Answer::Choice(event.value))),
                 _ => None,
             };
             Thread { steps: events.len(), answers: events.iter().enumerate().filter_map(answer).collect() }
@@ -221,7 +221,7 @@ fn parse_events(text: &str) -> Option<Vec<EventId>> {
     text.split(',').map(parse_event).collect()
 }
 
-fn parse_answer(text: &str) -> Option<(u8, Answer)> {
+fn parse_answer(text: &str) -> Option<(StepIndex, Answer)> {
     let (index, answer) = text.split_once('=')?;
     let answer = match answer.strip_prefix('c') {
         Some(choice) => Answer::Choice(choice.parse().ok()?),

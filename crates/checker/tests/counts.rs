@@ -51,7 +51,7 @@ fn counts() -> String {
         ("osq", ClientKind::Cancelled, Shape { threads: 2, acquisitions: 2 }, Model::Ra),
     ];
     let count = |(lock, kind, shape, model)| {
-        let alike = kind == ClientKind::Exclusive;
+        let alike = if kind == ClientKind::Exclusive { u32::MAX } else { 0 };
         let most_states = Some(8_000);
         let exploration =
             Exploration { search: Search::States, alike, most_states, ..Exploration::of(model) };

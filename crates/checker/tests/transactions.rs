@@ -53,6 +53,25 @@ fn outcomes(model: Model, client: &dyn Fn() -> (u32, u32)) -> Vec<(u32, u32)> {
 }
 
 #[test]
+fn a_thread_that_ends_inside_a_transaction_is_wrong() {
+    for model in MODELS {
+        let report = explored(model, &|| {
+            let first = word();
+            Checked::run(&Plan::threads(1), &|_| {
+                // SAFETY: what follows changes a word of the machine alone.
+                if unsafe { Checked::begin_transaction() }.is_ok() {
+                    first.store(1, Relaxed);
+                }
+            });
+            Ok(())
+        });
+        let found = report.counterexample.expect("it is never committed");
+        assert!(found.violation.to_string().contains("inside a transaction"), "{}", found.violation);
+        assert!(!found.rows.is_empty(), "it is told step by step");
+    }
+}
+
+#[test]
 fn what_commits_takes_effect_at_once_for_plain_accesses_too() {
     for model in MODELS {
         let found = outcomes(model, &|| {

@@ -6,7 +6,7 @@ use machine::{Event as Note, Ordering};
 
 use super::arena::ClientMemory;
 use crate::explorer::Explorer;
-use crate::graph::{Event, EventId, EventKind, Graph, LocationId};
+use crate::graph::{Event, EventId, EventKind, Graph, LocationId, StepIndex};
 use crate::model::{Model, Strength};
 use crate::trace::ReplayTrace;
 use crate::violation::Violation;
@@ -109,7 +109,7 @@ struct Table<'a> {
 impl Table<'_> {
     fn ids(&self) -> impl Iterator<Item = EventId> + '_ {
         self.graph.threads.iter().enumerate().flat_map(|(thread, events)| {
-            (0..events.len()).map(move |index| EventId { thread: thread as u8, index: index as u8 })
+            (0..events.len()).map(move |index| EventId { thread: thread as u8, index: index as StepIndex })
         })
     }
 

@@ -20,13 +20,17 @@ impl Session {
                     suspended.yielder = Some(yielder);
                 }
             });
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| body(thread)))
-                && !payload.is::<GivenUp>()
-            {
-                let message = message_of(&*payload);
-                let violation = Violation::Panic { thread: Some(thread), message };
-                session().with(|state| state.engine().violate(thread, violation));
-            }
+            let message = match catch_unwind(AssertUnwindSafe(|| body(thread))) {
+                // The hardware would abort it in the end, and the section would never have been one.
+                Ok(()) if session().in_transaction() => {
+                    "it ends inside a transaction, which it neither commits nor aborts".to_owned()
+                }
+                Ok(()) => return,
+                Err(payload) if payload.is::<GivenUp>() => return,
+                Err(payload) => message_of(&*payload),
+            };
+            let violation = Violation::Panic { thread: Some(thread), message };
+            session().with(|state| state.engine().violate(thread, violation));
         };
         // SAFETY: the coroutine is finished or reset before `run` returns, so before `body` ends.
         unsafe { Coroutine::with_stack_unchecked(stack, run) }

@@ -65,8 +65,8 @@ pub struct Exploration {
     pub note_accesses: bool,
     /// What it goes through.
     pub search: Search,
-    /// All threads of the client do the same, whatever their number: [`Search::States`] makes use of it.
-    pub alike: bool,
+    /// Threads of the client that do the same, whatever their number, as bits: [`Search::States`] makes use of it.
+    pub alike: u32,
 }
 
 impl Exploration {
@@ -82,7 +82,7 @@ impl Exploration {
             stop: None,
             note_accesses: false,
             search: Search::Executions,
-            alike: false,
+            alike: 0,
         }
     }
 

@@ -45,20 +45,28 @@ pub(super) struct Session {
     pub(super) scheduled: Cell<bool>,
 }
 
-/// States that any exploration may remember, some 20 MB: one at a time may go on from there, so that what a process
+/// States that any exploration may remember, some 20 MB: a few at a time may go on from there, so that what a process
 /// remembers is bounded, however many explorations run at once.
 const STATES_OF_EACH: usize = 900_000;
 
-/// Waits until no other exploration is large; none when that took too long.
+/// Explorations that may be large at a time.
+const LARGE_AT_ONCE: usize = 2;
+
+/// Waits until few other explorations are large; none when that took too long.
 fn space(is_late: impl Fn() -> bool) -> Option<MutexGuard<'static, ()>> {
-    static LARGE: Mutex<()> = Mutex::new(());
+    static LARGE: [Mutex<()>; LARGE_AT_ONCE] = [const { Mutex::new(()) }; LARGE_AT_ONCE];
     loop {
-        match LARGE.try_lock() {
-            Ok(space) => return Some(space),
-            Err(TryLockError::Poisoned(space)) => return Some(space.into_inner()),
-            Err(TryLockError::WouldBlock) if is_late() => return None,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        for one in &LARGE {
+            match one.try_lock() {
+                Ok(space) => return Some(space),
+                Err(TryLockError::Poisoned(space)) => return Some(space.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
         }
+        if is_late() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -67,8 +75,8 @@ pub(super) struct State {
     pub(super) model: Model,
     pub(super) engine: Option<Engine>,
     pub(super) search: Search,
-    /// All threads of the client do the same.
-    pub(super) alike: bool,
+    /// Threads of the client that do the same, as bits.
+    pub(super) alike: u32,
     pub(super) arena: ClientMemory,
     /// What locations hold as long as the client's own thread runs alone.
     settled: Vec<u64>,
@@ -156,7 +164,7 @@ impl State {
             model,
             engine: None,
             search: Search::Executions,
-            alike: false,
+            alike: 0,
             arena: ClientMemory::new(),
             settled: Vec::new(),
             thread: None,

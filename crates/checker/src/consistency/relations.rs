@@ -1,6 +1,6 @@
 //! Relations between the events of an execution, row by row, and RC11's condition on seq_cst accesses and fences.
 
-use crate::graph::{Event, EventId, EventKind, Graph};
+use crate::graph::{Event, EventId, EventKind, Graph, StepIndex};
 use crate::model::Strength;
 
 /// A set of events by their number in [`Relations::events`].
@@ -43,7 +43,7 @@ impl<'a> Relations<'a> {
         let events = graph.threads.iter().enumerate().flat_map(|(thread, events)| {
             let counted = |kind| matches!(kind, EventKind::Read { .. } | EventKind::Write | EventKind::Fence);
             let numbered = events.iter().enumerate().filter(move |(_, event)| counted(event.kind));
-            numbered.map(move |(index, _)| EventId { thread: thread as u8, index: index as u8 })
+            numbered.map(move |(index, _)| EventId { thread: thread as u8, index: index as StepIndex })
         });
         Self { graph, events: events.collect() }
     }

@@ -15,7 +15,7 @@
 
 use super::relations::{Relations, Row, add_all, contains};
 use super::successors;
-use crate::graph::{EventId, Graph};
+use crate::graph::{EventId, Graph, StepIndex};
 use crate::model::Model;
 
 /// A transaction that has committed: events of a thread, one behind the other.
@@ -33,7 +33,7 @@ impl Transaction {
 
     fn ids(&self) -> impl Iterator<Item = EventId> + use<> {
         let thread = self.thread as u8;
-        self.events.clone().map(move |index| EventId { thread, index: index as u8 })
+        self.events.clone().map(move |index| EventId { thread, index: index as StepIndex })
     }
 }
 

@@ -21,7 +21,7 @@ use std::panic::Location as Site;
 use machine::Ordering;
 
 use crate::consistency::{Checker, Transaction, isolates};
-use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS};
+use crate::graph::{Compare, Event, EventId, EventKind, Graph, LocationId, MAX_STEPS, StepIndex};
 use crate::model::{Model, Strength};
 use crate::trace::{Divergence, ReplayTrace, WrongAt};
 use crate::violation::Violation;
@@ -235,7 +235,7 @@ impl Explorer {
         let step = self.steps[thread];
         if step < self.graph.threads[thread].len() {
             self.steps[thread] = step + 1;
-            return Ok(Some(EventId { thread: thread as u8, index: step as u8 }));
+            return Ok(Some(EventId { thread: thread as u8, index: step as StepIndex }));
         }
         if self.fewer_than.is_some_and(|most| self.graph.events() + 1 >= most) {
             self.over = true;

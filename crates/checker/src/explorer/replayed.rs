@@ -1,7 +1,7 @@
 //! One execution again: what a replay trace says of each step, and where the code parts from it.
 
 use super::{Access, Explorer, SiteOf, Stop};
-use crate::graph::{Event, EventId};
+use crate::graph::{Event, EventId, StepIndex};
 use crate::model::Model;
 use crate::trace::{Answer, Divergence, ReplayTrace, WrongAt};
 use crate::violation::Violation;
@@ -118,7 +118,7 @@ impl Explorer {
         site: SiteOf,
     ) -> Result<Option<Answer>, Stop> {
         let Some(trace) = &self.trace else { return Ok(None) };
-        let id = EventId { thread: thread as u8, index: self.graph.threads[thread].len() as u8 };
+        let id = EventId { thread: thread as u8, index: self.graph.threads[thread].len() as StepIndex };
         if id.index as usize >= trace.steps(thread) {
             // Whatever was wrong is found in another thread.
             self.halted[thread] = Some(Halt { site, source: None });

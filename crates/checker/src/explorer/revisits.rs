@@ -1,7 +1,7 @@
 //! Reads that were added before the write that they read from in another execution.
 
 use super::Explorer;
-use crate::graph::{Clock, Event, EventId, EventKind, Graph, MAX_THREADS};
+use crate::graph::{Clock, Event, EventId, EventKind, Graph, MAX_THREADS, StepIndex};
 
 impl Explorer {
     /// Leaves a graph for every earlier read that could have read from the write, which is not in the graph yet.
@@ -21,7 +21,8 @@ impl Explorer {
             && self.graph.threads.iter().enumerate().all(|(thread, events)| {
                 let kept = prefix.of(thread).min(events.len());
                 let taken = events.iter().enumerate().skip(kept).filter(|(_, event)| event.stamp > stamp);
-                let mut ids = taken.map(|(index, _)| EventId { thread: thread as u8, index: index as u8 });
+                let mut ids =
+                    taken.map(|(index, _)| EventId { thread: thread as u8, index: index as StepIndex });
                 ids.all(|other| self.was_added_last(other, prefix))
             })
     }

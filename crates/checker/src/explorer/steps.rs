@@ -5,7 +5,7 @@ use machine::{Event as Note, Ordering};
 use super::replayed::Next;
 use super::revisits::places_of;
 use super::{Access, Explorer, SiteOf, Stop, Wait, location_name};
-use crate::graph::{Clock, Event, EventId, EventKind, Graph, LocationId};
+use crate::graph::{Clock, Event, EventId, EventKind, Graph, LocationId, StepIndex};
 use crate::model::Strength;
 use crate::trace::Answer;
 use crate::violation::Violation;
@@ -235,7 +235,7 @@ impl Explorer {
                 }
                 // The thread's last hold that excludes: all before it are over when it is.
                 Note::Acquired { lock: held, shared: false } if held == lock => {
-                    let acquired = EventId { thread: other as u8, index: index as u8 };
+                    let acquired = EventId { thread: other as u8, index: index as StepIndex };
                     return own_releases == 0 && !self.is_released_by_another(acquired, lock, prefix);
                 }
                 Note::Acquired { lock: held, shared: true } if held == lock && !shared => {

@@ -237,10 +237,10 @@ impl Walker {
             self.moves.extend(self.pending[thread].ways.iter().map(|&way| step(thread, way)));
             return;
         }
-        let first = self.started.trailing_ones() as usize;
+        let first = (self.alike & !self.started).trailing_zeros() as usize;
         let mut deferred = false;
         for thread in 0..self.threads {
-            if self.alike
+            if self.alike & 1 << thread != 0
                 && self.pending[thread].exclusive
                 && thread > first
                 && self.started & 1 << thread == 0
@@ -284,7 +284,7 @@ impl Walker {
             node.add_to(&mut state, &self.memory);
         }
         self.holds.add_to(&mut state, &self.memory);
-        state.add(if self.alike { self.started.into() } else { 0 });
+        state.add((self.started & self.alike).into());
         state.add(self.transaction.map_or(0, |thread| u64::from(thread) + 1));
         for thread in 0..self.threads {
             state.add(self.stale[thread] & self.watched[thread]);

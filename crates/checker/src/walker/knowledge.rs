@@ -4,11 +4,11 @@ use machine::Event as Note;
 
 use super::key::Key;
 use super::memory::{Memory, Thread};
-use crate::graph::{Clock, EventId, LocationId, MAX_THREADS};
+use crate::graph::{Clock, EventId, LocationId, MAX_THREADS, StepIndex};
 
 /// The last thing of a kind that each thread did, while somebody does not know of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct LastOfEach([u8; MAX_THREADS]);
+struct LastOfEach([StepIndex; MAX_THREADS]);
 
 impl LastOfEach {
     fn set(&mut self, event: EventId) {

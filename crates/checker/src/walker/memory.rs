@@ -5,7 +5,7 @@
 //! Writes that every thread has moved past are forgotten.
 
 use super::key::Key;
-use crate::graph::{Clock, EventId, LocationId};
+use crate::graph::{Clock, EventId, LocationId, StepIndex};
 use crate::model::{Model, Strength};
 
 /// Words that the threads of a client may use.
@@ -139,6 +139,8 @@ pub(super) struct Memory {
     model: Model,
     words: Vec<Word>,
     pub(super) threads: Vec<Thread>,
+    /// Some thread has a fence that acquires, so that it matters what relaxed reads would have acquired.
+    has_acquire_fences: bool,
     /// Every write to memory so far, and the one of its word that it came after. Not part of the state.
     log: Vec<(u8, EventId, EventId)>,
 }
@@ -153,7 +155,8 @@ pub(super) struct Saved {
 
 impl Memory {
     pub(super) fn new(model: Model, threads: usize) -> Self {
-        Self { model, words: Vec::new(), threads: vec![Thread::NEW; threads], log: Vec::new() }
+        let threads = vec![Thread::NEW; threads];
+        Self { model, words: Vec::new(), threads, has_acquire_fences: false, log: Vec::new() }
     }
 
     /// As at the start.
@@ -195,7 +198,7 @@ impl Memory {
     /// The next event of a thread: it knows itself.
     pub(super) fn event(&mut self, thread: usize) -> EventId {
         let this = &mut self.threads[thread];
-        let id = EventId { thread: thread as u8, index: this.events as u8 };
+        let id = EventId { thread: thread as u8, index: this.events as StepIndex };
         this.events += 1;
         this.view.happened.add(id);
         this.prefix.add(id);
@@ -429,6 +432,13 @@ impl Memory {
         self.threads[message.by.thread as usize].view.places[slot] = place as u8;
     }
 
+    /// Notes a fence; false if it is the first that acquires, which states so far did not reckon with.
+    pub(super) fn knows_fence(&mut self, strength: Strength) -> bool {
+        let is_new = self.model == Model::Ra && strength.has(Strength::ACQUIRE) && !self.has_acquire_fences;
+        self.has_acquire_fences |= is_new;
+        !is_new
+    }
+
     /// A fence of release-acquire, or one that orders stores.
     pub(super) fn fence(&mut self, thread: usize, strength: Strength) {
         let this = &mut self.threads[thread];
@@ -487,7 +497,7 @@ impl Memory {
     pub(super) fn add_knowledge(&self, key: &mut Key, event: EventId) {
         let of_thread = |thread: &Thread| {
             u64::from(thread.view.happened.has(event))
-                | u64::from(thread.pending.happened.has(event)) << 1
+                | u64::from(self.has_acquire_fences && thread.pending.happened.has(event)) << 1
                 | u64::from(thread.fenced.happened.has(event)) << 2
         };
         self.threads.iter().filter(|thread| !thread.ended).for_each(|thread| key.add(of_thread(thread)));
@@ -531,8 +541,11 @@ impl Memory {
         if self.model == Model::Ra {
             let used = self.words.len();
             for thread in self.threads.iter().filter(|thread| !thread.ended) {
-                for view in [&thread.view, &thread.pending, &thread.fenced] {
+                for view in [&thread.view, &thread.fenced] {
                     key.add_bytes(&view.places[..used]);
+                }
+                if self.has_acquire_fences {
+                    key.add_bytes(&thread.pending.places[..used]);
                 }
             }
             for message in self.words.iter().flat_map(|word| &word.messages) {

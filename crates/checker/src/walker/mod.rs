@@ -6,7 +6,7 @@
 //! have on their stacks, what memory and buffers hold, and who knows of what; what the past was like is no part of it.
 //! A verdict is as good as the explorer's, and a test compares the two; executions are not counted by this.
 //!
-//! Three things keep the number of states small, all of which keep every violation and every final state:
+//! Five things keep the number of states small, all of which keep every violation and every final state:
 //!
 //! - *A step that commutes with all steps of other threads is taken at once.* These are: plain accesses and queue
 //!   nodes' freeing and taking (two that do not commute are a violation, and it is found by what is known to have
@@ -18,11 +18,15 @@
 //! - *A wait is one step*, which is taken when the word holds what is waited for. A thread that has missed it at
 //!   several words waits for good, and the execution is left as soon as one of them changes: the thread could as well
 //!   have polled then, and does so in another execution.
-//! - *Threads that do the same are interchangeable.* Of those that have tried no read-modify-write yet, only the one
+//! - *Threads that do the same are interchangeable.* Of those of them that have tried no read-modify-write yet, only the one
 //!   with the lowest number may try one that others may see. Any execution becomes one of this kind by giving the
 //!   threads numbers in the order in which they first try one; nothing else that they do is restricted. It is assumed
 //!   only where the client says so ([`Exploration::alike`](crate::Exploration)); of a lock that tells threads apart
 //!   otherwise than by their being different, this would not see all.
+//!
+//! - *Falling asleep on a futex is one step*, as it is in the kernel: the look at the word and the place among the sleepers.
+//! - *What relaxed reads would have acquired* is no part of a state until some thread has a fence that acquires it: then the
+//!   exploration starts again.
 //!
 //! A cycle of states from which nobody gets out is a livelock; see [`livelocks`].
 //!
@@ -48,7 +52,7 @@ use livelocks::{Lone, Pass, Segment};
 use memory::{Memory, Slots};
 
 use crate::explorer::{Counts, Stop};
-use crate::graph::{EventId, LocationId};
+use crate::graph::{EventId, LocationId, StepIndex};
 use crate::model::Model;
 use crate::trace::{Answer, ReplayTrace, WrongAt};
 use crate::violation::Violation;
@@ -140,8 +144,8 @@ pub(crate) struct Walker {
     model: Model,
     /// States are merged and steps are taken at once; otherwise every order of accesses of words comes up.
     merges: bool,
-    /// All threads do the same.
-    alike: bool,
+    /// Threads that do the same, as bits.
+    alike: u32,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<Violation>,
     /// The thread whose last step is what is wrong, if it is one step.
@@ -206,11 +210,11 @@ const MOST_HIDDEN_STEPS: u32 = 100;
 const SEVERAL: u8 = u8::MAX;
 
 impl Walker {
-    pub(crate) fn new(model: Model, threads: usize, merges: bool, alike: bool) -> Self {
+    pub(crate) fn new(model: Model, threads: usize, merges: bool, alike: u32) -> Self {
         Self {
             model,
             merges,
-            alike: alike && merges,
+            alike: if merges { alike } else { 0 },
             counts: Counts::default(),
             violation: None,
             wrong_thread: None,
@@ -326,8 +330,10 @@ impl Walker {
     fn wrong(&self) -> Option<WrongAt> {
         match self.violation.as_ref()? {
             Violation::Livelock { threads } => {
-                let start =
-                    |&thread: &usize| EventId { thread: thread as u8, index: self.cycle_from[thread] as u8 };
+                let start = |&thread: &usize| EventId {
+                    thread: thread as u8,
+                    index: self.cycle_from[thread] as StepIndex,
+                };
                 Some(WrongAt::Cycle(threads.iter().map(start).collect()))
             }
             _ => self.wrong_thread.map(WrongAt::LastStep),

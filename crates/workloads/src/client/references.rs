@@ -3,7 +3,8 @@
 use locks::{LockRef, RawLock};
 use machine::{Machine, PlainCell, Run};
 
-use super::{ClientObject, End, Inside, Shape, Wrong, add_up, ends_tried};
+use super::object::{ClientObject, End, Inside, add_up, ends_tried};
+use super::{Shape, Wrong};
 
 /// An object with a reference count. The first thread publishes it under the lock; all use it while they have a
 /// reference; whoever drops the last one finds itself holding the lock, and takes the object down.
@@ -41,7 +42,8 @@ pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 }
 
 /// An object without references that is kept for those who may come. The first thread takes it down and marks it dead,
-/// under the lock, unless it finds a reference; the others use it while they have one.
+/// under the lock, unless it finds a reference; the others use it while they have one, and hold the lock where they get none: the
+/// mark leaves the lock with the first thread.
 ///
 /// # Errors
 /// [`Wrong`] when somebody used an object that was not up, or references are left.
@@ -56,6 +58,7 @@ pub fn dying<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
                 if object.lock.count() == 0 {
                     inside.touch(object);
                     object.lock.mark_dead();
+                    inside.touch(object);
                 }
                 object.release();
             } else if object.lock.get_not_dead() {
@@ -65,6 +68,8 @@ pub fn dying<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
                     // SAFETY: `put_or_lock` has acquired it.
                     unsafe { object.lock.release() };
                 }
+            } else {
+                inside.write(object);
             }
         }
         inside

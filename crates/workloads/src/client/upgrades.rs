@@ -5,7 +5,9 @@ use locks::{DowngradeLock, RawRwLock, Tas, TryLock, Upgradable, UpgradableLock};
 use machine::Ordering::Relaxed;
 use machine::{Event, Integer, Machine, PlainCell, Run, Word};
 
-use super::{ClientObject, Inside, Shape, Turn, Wrong, add_up, by_turns, ends_shared, reads, words, writes};
+use super::object::{ClientObject, Inside, add_up, ends_shared};
+use super::shared::{Turn, by_turns, reads, writes};
+use super::{Shape, Wrong, words};
 
 /// Any lock with upgradable readers. The gate in front of it is the smallest lock, so that what is explored is the lock.
 type Gated<L, M> = Upgradable<L, Tas<M>>;

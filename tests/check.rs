@@ -61,15 +61,23 @@ fn mutants_of_an_elided_lock_are_those_of_its_base() {
 
 #[test]
 fn a_size_that_was_not_reached_is_not_verified() {
-    let arguments =
-        ["k42", "--client", "exclusive", "--threads", "4", "--acquisitions", "4", "--model", "ra"];
-    let output = check(arguments.into_iter().chain(["--time-limit", "1ms", "--json"]));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let locks: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let exploration = &locks[0]["explorations"][0];
-    assert_eq!((&exploration["verdict"], &exploration["threads"]), (&"out of time".into(), &4.into()));
-    assert_eq!(exploration["complete"], false);
-    assert!(exploration["smaller"].is_array(), "{exploration}");
+    let of = |size: [&str; 2], limit: &str| {
+        let client = ["k42", "--client", "exclusive", "--threads", size[0], "--acquisitions", size[1]];
+        let output = check(client.into_iter().chain(["--model", "ra", "--time-limit", limit, "--json"]));
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        let locks: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        locks[0].clone()
+    };
+    let lock = of(["4", "4"], "1s");
+    let exploration = &lock["explorations"][0];
+    assert_eq!((&exploration["verdict"], &exploration["threads"]), (&"incomplete: time".into(), &4.into()));
+    assert_eq!((&exploration["complete"], &exploration["limit"]), (&false.into(), &"time".into()));
+    assert_eq!(lock["complete"], 0);
+    // What is small was seen before the large size took the time.
+    let smaller = exploration["smaller"].as_array().expect("smaller sizes");
+    assert!(smaller.last().is_some_and(|last| last["complete"] == true), "{exploration}");
+    let exploration = &of(["4", "4"], "0s")["explorations"][0];
+    assert_eq!(exploration["verdict"], "not begun", "{exploration}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
 use crate::{arguments, interrupt, progress};
-use anyhow::Context as _;
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
@@ -16,25 +15,27 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verify::check::clients::Client;
 use verify::check::mutants::{self, Mutant, Wanted};
-use verify::check::plan::{self, Limits, Verdict};
+use verify::check::objects::OBJECTS;
+use verify::check::plan::{self, Limits, Task, Verdict};
 use verify::check::{CheckedLock, Options, page, verification};
 
 /// Run a lock in every execution that a memory model allows.
 ///
 /// Small clients use the lock in all ways that it offers; every order of their steps, and every value that a read may
 /// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen, in the
-/// size that was asked for; what a limit cut off is "a bound", with the largest smaller client that could be seen. Found
-/// are: two holders, data races, waits that never end, livelocks, queue nodes used after their return or never returned,
+/// size that was asked for; what a limit cut off is "incomplete", with the limit, and with the largest smaller client that was
+/// seen whole. Found are: two holders, data races, waits that never end, livelocks, queue nodes used after their return or never returned,
 /// tries that fail on a free lock, anything left in a lock that nobody uses, and failed checks. Not explored are wake-ups for
 /// no reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The lock, as `contend locks` lists it
+    /// The lock, as `contend locks` lists it, or what is no lock there: rt-mutex, ww-mutex, condvar, semaphore, barrier,
+    /// once, wait-table
     #[arg(value_name = "LOCK", required_unless_present_any = ["all", "list"], conflicts_with_all = ["all", "list"], value_parser = lock_names())]
     lock: Option<&'static Lock>,
 
-    /// All locks
+    /// All of them
     #[arg(long)]
     all: bool,
 
@@ -59,9 +60,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CLIENT", value_parser = client_names())]
     client: Option<Client>,
 
-    /// Time for the whole command: an exploration that would take too much of it is cut off, and
-    /// reported as a bound; a smaller client is tried in its place. Small explorations, half a second each, are done
-    /// even when the time is up. Numbers of executions, of states and memory are bounded, too
+    /// Time for the whole command. All explorations are taken through a few thousand executions and states before
+    /// any goes further, the small sizes first, and share what time is left. Numbers of executions, of states and memory
+    /// are limited, too
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = arguments::duration)]
     time_limit: Duration,
 
@@ -82,10 +83,13 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write the results as a page; survivors.csv beside it says of each surviving mutant why it is left. With --mutate, one lock
-    /// takes the place of its rows in a page of all
+    /// Write a page with every exploration and every mutant
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write a page with a line for each lock: how many explorations are complete, and what cut the others
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
 }
 
 impl Args {
@@ -102,8 +106,8 @@ impl Args {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 when all was verified, 1 when something is wrong, 2 when there is no such thing to check, 3 when nothing is wrong in what was seen but a limit cut \
-off some client of the size that was asked for, 130 when Ctrl-C cut the command short (what is finished is printed).
+Exit status: 0 when all was verified, 1 when something is wrong, 2 when there is no such thing to check, 3 when nothing is wrong in what was seen but some \
+client of the size that was asked for is incomplete, 130 when Ctrl-C cut the command short (what is finished is printed).
 
 Examples:
   contend check mcs                                  # all clients, all models
@@ -111,20 +115,26 @@ Examples:
   contend check elided:ticket                        # its sections as transactions
   contend check mcs --mutate                         # break each access: is it missed?
   contend check mcs --weaken McsQueue::acquire.swap=acquire --client exclusive --threads 2 --acquisitions 1 --model ra
-  contend check --all --mutate --time-limit 20m --output docs/verification.md";
+  contend check --all --mutate --time-limit 2h --summary docs/verification.md --output verification.md";
 
 /// The status of a command that asks for what there is not, such as an execution that is none of this code.
 const USAGE: u8 = 2;
 
 /// The status of a command that saw nothing wrong, and not all.
-const BOUND: u8 = 3;
+const INCOMPLETE: u8 = 3;
+
+/// All that can be checked.
+fn everything() -> impl Iterator<Item = &'static Lock> {
+    LOCKS.iter().chain(ELIDED).chain(OBJECTS)
+}
 
 fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {
-    let names = LOCKS.iter().chain(ELIDED).map(|lock| PossibleValue::new(lock.name));
+    let names = everything().map(|lock| PossibleValue::new(lock.name));
     let before = catalogue::RENAMED.iter().map(|&(before, _)| PossibleValue::new(before).hide(true));
     PossibleValuesParser::new(names.chain(before)).map(|name| {
         session::names::note_renamed(&name);
-        catalogue::find_in_any_form(&name).expect("one of the names")
+        let object = || OBJECTS.iter().find(|object| object.name == name);
+        catalogue::find_in_any_form(&name).or_else(object).expect("one of the names")
     })
 }
 
@@ -145,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(args.json, &options);
     }
-    let locks = args.lock.map_or_else(|| LOCKS.iter().chain(ELIDED).collect(), |lock| vec![lock]);
+    let locks = args.lock.map_or_else(|| everything().collect(), |lock| vec![lock]);
     if let Some(lock) = args.lock.filter(|lock| args.mutate && lock.is_elided()) {
         let base = lock.name.rsplit(':').next().unwrap_or(lock.name);
         ensure_usage!(
@@ -158,45 +168,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
-    let file = args.output.as_deref().map(OutputFile::at).transpose()?;
+    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
+    let summary = args.summary.as_deref().map(OutputFile::at).transpose()?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
     ensure_usage!(
         !tasks.is_empty() || !locks.iter().all(|lock| lock.is_elided()) || options.model != [Model::Ra],
         "transactions are explored under sc, tso and pso, not under ra"
     );
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
-    interrupt::keep();
-    let bar = progress::bar(tasks.len(), "{elapsed}  {wide_msg}");
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let mutants = if args.mutate { judge_mutants(&locks, args.time_limit, &bar) } else { Vec::new() };
-    let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()), tasks.len());
-    let verdicts = tasks
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|task| {
-            bar.set_message(task.to_string());
-            let verdict = task.judge(&limits, mutation);
-            limits.done();
-            bar.inc(1);
-            verdict
-        })
-        .collect::<Vec<_>>();
-    bar.finish_and_clear();
-    let mut all = locks
-        .into_iter()
-        .map(|lock| CheckedLock { lock, verdicts: Vec::new(), mutants: Vec::new() })
-        .collect::<Vec<_>>();
-    let of = |all: &mut Vec<CheckedLock>, name: &str| {
-        all.iter().position(|one| one.lock.name == name).expect("one of the locks")
-    };
-    for verdict in verdicts {
-        let at = of(&mut all, verdict.task.lock.name);
-        all[at].verdicts.push(verdict);
-    }
-    for mutant in mutants {
-        let at = of(&mut all, mutant.of);
-        all[at].mutants.push(mutant);
-    }
+    let all = judge(&locks, &tasks, args, mutation);
     let cut_short = interrupt::came();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all.iter().map(CheckedLock::json).collect::<Vec<_>>())?);
@@ -209,18 +189,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             started.elapsed().as_secs_f64()
         );
     }
-    if let (Some(file), Some(path)) = (file, &args.output) {
-        // Why a survivor is left stands beside the page, one mutant a line.
-        let arguments = std::fs::read_to_string(path.with_file_name("survivors.csv")).unwrap_or_default();
-        let page = match (std::fs::read_to_string(path), &all[..]) {
-            (Ok(before), [one]) if args.mutate && options.is_of_everything() => {
-                let why = || format!("cannot put {} into {}", one.lock.name, path.display());
-                verification::updated(&before, one, &arguments, &options, started.elapsed())
-                    .with_context(why)?
-            }
-            _ => verification::page(&all, &arguments, &options, started.elapsed()),
-        };
-        file.write(&page)?;
+    if let Some(file) = output {
+        file.write(&verification::page(&all, &options, started.elapsed()))?;
+    }
+    if let Some(file) = summary {
+        file.write(&verification::summary(&all, &options, started.elapsed()))?;
     }
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {
@@ -230,8 +203,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if verdicts().all(Verdict::is_verified) {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(BOUND)
+        ExitCode::from(INCOMPLETE)
     })
+}
+
+/// Explores all clients of the locks, after their mutants if these are asked for.
+fn judge(
+    locks: &[&'static Lock],
+    tasks: &[Task],
+    args: &Args,
+    mutation: Option<Mutation>,
+) -> Vec<CheckedLock> {
+    let started = Instant::now();
+    interrupt::keep();
+    let bar = progress::bar(0, "{elapsed}  {wide_msg}");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar) } else { Vec::new() };
+    let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()));
+    let verdicts = plan::judge_all(tasks, &limits, mutation, &|progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.settled as u64);
+        bar.set_message(progress.task.to_string());
+    });
+    bar.finish_and_clear();
+    let of = |lock: &&'static Lock| CheckedLock { lock, verdicts: Vec::new(), mutants: Vec::new() };
+    let mut all = locks.iter().map(of).collect::<Vec<_>>();
+    let place = |name: &str| locks.iter().position(|lock| lock.name == name).expect("one of the locks");
+    for verdict in verdicts {
+        all[place(verdict.task.lock.name)].verdicts.push(verdict);
+    }
+    for mutant in mutants {
+        all[place(mutant.of)].mutants.push(mutant);
+    }
+    all
 }
 
 /// Lists what there is to check.
@@ -241,7 +245,7 @@ fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
         models.dedup();
         models
     };
-    let checked = LOCKS.iter().chain(ELIDED).map(|lock| (lock.name, models(lock)));
+    let checked = everything().map(|lock| (lock.name, models(lock)));
     if json {
         let all: Vec<_> =
             checked.map(|(lock, models)| serde_json::json!({ "lock": lock, "models": models })).collect();
@@ -256,7 +260,7 @@ fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Judges all mutants of these locks, for which there are two thirds of the time.
 fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> Vec<Mutant> {
-    let limits = Limits::new(time * 2 / 3, 1);
+    let limits = Limits::new(time * 2 / 3);
     bar.set_message("looking for the accesses of locks");
     // Those of an elided lock's accesses are its base's: transactions are not followed under release-acquire.
     let judged = locks.par_iter().filter(|lock| !lock.is_elided());

@@ -2,6 +2,7 @@
 
 pub mod clients;
 pub mod mutants;
+pub mod objects;
 pub mod page;
 pub mod plan;
 mod sites;
@@ -73,6 +74,7 @@ impl CheckedLock {
     pub fn json(&self) -> Value {
         json!({
             "lock": self.lock.name,
+            "complete": self.verdicts.iter().filter(|one| one.is_verified()).count(),
             "explorations": self.verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
             "mutants": self.mutants.iter().map(Mutant::json).collect::<Vec<_>>(),
         })
@@ -124,7 +126,8 @@ mod tests {
             mutants::EXAMPLE.parse::<Wanted>().expect("well formed").mutation(lock).expect("it is there");
         let shape = Shape { threads: 2, acquisitions: 1 };
         let task = Task { lock, client: Client::Of(ClientKind::Exclusive), shape, model: Model::Ra };
-        let verdict = task.judge(&Limits::new(Duration::from_secs(60), 1), Some(weaken));
+        let limits = Limits::new(Duration::from_secs(60));
+        let verdict = plan::judge_all(&[task], &limits, Some(weaken), &|_| ()).remove(0);
         let (task, found) = verdict.asked.found.as_ref().expect("it is wrong");
         insta::assert_snapshot!(without_places(&tell(task, found, Some(mutants::EXAMPLE))));
     }

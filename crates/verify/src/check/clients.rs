@@ -1,5 +1,6 @@
 //! The clients that a lock is checked with: those that every machine runs, and those that only checking needs.
 
+use super::objects;
 use checker::Checked;
 use checker::checked::{nodes_out, on_dies, wakes, without_names};
 use locks::catalogue::{self, Family, Lock, Visitor};
@@ -35,6 +36,8 @@ pub enum Client {
     NotLast,
     /// Space for one reference more.
     ManyReferences,
+    /// One of what is no lock of the catalogue, by its place among [`objects::CLIENTS`].
+    Object(u8),
 }
 
 impl Client {
@@ -54,7 +57,8 @@ impl Client {
 
     /// Every one.
     pub fn all() -> impl Iterator<Item = Self> {
-        ClientKind::ALL.into_iter().map(Self::Of).chain(Self::OWN)
+        let objects = (0..objects::CLIENTS.len() as u8).map(Self::Object);
+        ClientKind::ALL.into_iter().map(Self::Of).chain(Self::OWN).chain(objects)
     }
 
     /// What it is called on the command line.
@@ -72,6 +76,7 @@ impl Client {
             Self::Dying => "dying",
             Self::NotLast => "not-last",
             Self::ManyReferences => "many-references",
+            Self::Object(number) => objects::CLIENTS[number as usize].name,
         }
     }
 
@@ -81,7 +86,10 @@ impl Client {
             return self == Self::Of(ClientKind::Effects);
         }
         match self {
+            Self::Object(number) => objects::CLIENTS[number as usize].of == lock.name,
+            _ if objects::is_no_lock(lock) => false,
             Self::Of(kind) => kind.suits(lock),
+            _ if objects::is_object(lock) => false,
             Self::Nameless => lock.family == Family::Queue,
             Self::NamelessHolder | Self::NamelessLeaver => lock.family == Family::Queue && lock.timed,
             Self::Alone => true,
@@ -92,9 +100,30 @@ impl Client {
         }
     }
 
-    /// Whether all its threads do the same, whatever their number.
-    pub fn is_alike(self) -> bool {
-        self == Self::Of(ClientKind::Exclusive)
+    /// How many threads it has where that is not a matter of its size.
+    pub const fn threads(self) -> Option<usize> {
+        match self {
+            Self::Object(number) => Some(objects::CLIENTS[number as usize].threads),
+            _ => None,
+        }
+    }
+
+    /// Threads that do the same, whatever their number, as bits.
+    pub fn alike(self, shape: Shape) -> u32 {
+        const EVEN: u32 = 0x5555_5555;
+        match self {
+            Self::Of(ClientKind::Exclusive) => u32::MAX,
+            Self::Of(ClientKind::Tried | ClientKind::Mixed) => EVEN,
+            // In a second round the ones have other deadlines than the others, or another role.
+            Self::Of(ClientKind::Timed | ClientKind::WritersLeave) if shape.acquisitions == 1 => EVEN & 0b101,
+            // Every third thread writes.
+            Self::Of(ClientKind::Shared) => {
+                (0..u32::BITS).filter(|thread| thread % 3 != 0).fold(0, |all, thread| all | 1 << thread)
+            }
+            // All but the last, which writes where there are three.
+            Self::Of(ClientKind::Meeting) if shape.threads > 2 => (1 << (shape.threads - 1)) - 1,
+            _ => 0,
+        }
     }
 
     /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
@@ -106,6 +135,10 @@ impl Client {
             }
             Self::PreferredMeeting => {
                 preferred_meeting_at(lock, shape)?;
+                return nodes_are_back();
+            }
+            Self::Object(number) => {
+                (objects::CLIENTS[number as usize].run)()?;
                 return nodes_are_back();
             }
             Self::References => Some(client::references::<Checked>(shape)),
@@ -153,7 +186,7 @@ fn run_kind(kind: ClientKind, lock: &Lock, shape: Shape) -> Option<Result<Run, W
     if lock.name == "anderson" {
         return Chosen { kind, shape }.tried::<FewSlots>(lock);
     }
-    client::run::<Checked>(lock.name, kind, shape)
+    objects::run(Chosen { kind, shape }, lock).or_else(|| client::run::<Checked>(lock.name, kind, shape))
 }
 
 fn parked_at(lock: &Lock, shape: Shape) -> Result<(), String> {
@@ -321,6 +354,50 @@ mod tests {
         let task = Task { lock, client, shape: Shape { threads, acquisitions: 1 }, model: Model::Sc };
         let most_states = Some(most_states);
         task.explore(&Exploration { search: Search::States, most_states, ..Exploration::of(Model::Sc) })
+    }
+
+    /// A client with threads that do the same has the same verdict, and fewer states, where that is made use of.
+    #[test]
+    fn clients_of_which_threads_are_alike_have_the_same_verdict() {
+        use ClientKind::{Exclusive, Meeting, Mixed, Shared, Timed, Tried, WritersLeave};
+        for (lock, kind) in [
+            ("ticket4", Exclusive),
+            ("mcs", Tried),
+            ("clh-timed", Timed),
+            ("osq", Mixed),
+            ("rw-naive", Shared),
+            ("rw-naive", Meeting),
+            ("rw-naive", WritersLeave),
+        ] {
+            let lock = catalogue::find(lock).expect("a lock");
+            let (client, shape) = (Client::Of(kind), Shape { threads: 3, acquisitions: 1 });
+            let task = Task { lock, client, shape, model: Model::Sc };
+            let explored = |alike, mutation| {
+                task.explore(&Exploration {
+                    search: Search::States,
+                    alike,
+                    mutation,
+                    note_accesses: true,
+                    most_states: Some(100_000),
+                    ..Exploration::of(Model::Sc)
+                })
+            };
+            let (plain, alike) = (explored(0, None), explored(client.alike(shape), None));
+            assert!(plain.is_verified() && alike.is_verified(), "{task}");
+            assert!(
+                alike.counts.states < plain.counts.states,
+                "{task}: {:?} {:?}",
+                alike.counts,
+                plain.counts
+            );
+            let mutations = plain.accesses.iter().flat_map(checker::checked::Accessed::mutations);
+            for mutation in mutations.step_by(9) {
+                let [plain, alike] = [0, client.alike(shape)].map(|alike| explored(alike, Some(mutation)));
+                let is_cut_off = plain.bound.is_some() || alike.bound.is_some();
+                let fails = [plain, alike].map(|report| report.counterexample.is_some());
+                assert!(is_cut_off || fails[0] == fails[1], "{task} with {mutation}: {fails:?}");
+            }
+        }
     }
 
     #[test]

@@ -121,6 +121,9 @@ fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
     [(2, 1), (2, 2), (3, 1)].into_iter().flat_map(move |(threads, acquisitions)| {
         let shape = Shape { threads, acquisitions };
         clients_of(lock)
+            .filter(move |client| {
+                client.threads().is_none_or(|fixed| (threads, acquisitions) == (fixed.min(3), 1))
+            })
             // Two threads already fill the nested client.
             .filter(move |client| threads == 2 || *client != Client::Of(ClientKind::Nested))
             .map(move |client| Task { lock, client, shape, model: Model::Ra })

@@ -1,6 +1,7 @@
 //! The results for a screen.
 
 use super::mutants::{Mutant, Outcome};
+use super::plan::{Limit, Verdict};
 use super::{CheckedLock, Options, tell};
 use report::{Cell, Column, Screen, Table};
 use std::fmt;
@@ -14,12 +15,12 @@ pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String 
         Column::text("size", "size").kept(),
         Column::number("seen", "seen"),
         Column::text("seen_of", "of"),
-        Column::number("left_early", "left early").detail(),
+        Column::number("pruned", "pruned").detail(),
         Column::number("seconds", "s").detail(),
         Column::text("verdict", "verdict").kept(),
     ]);
     let mut found_wrong = String::new();
-    for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun) {
+    for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun()) {
         for (number, explored) in verdict.all().enumerate() {
             let (many, left, of) = explored.size();
             let client = verdict.task.client.name();
@@ -43,12 +44,9 @@ pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String 
         text += &table.terminal(screen);
     }
     text += &screen.fit(&found_wrong);
-    let not_begun = checked.verdicts.iter().filter(|verdict| !verdict.asked.begun).count();
-    if not_begun > 0 {
-        text += &screen.fit(&format!("{not_begun} explorations were not begun\n"));
-    }
+    text += &screen.fit(&format!("{}\n", Share::of(&checked.verdicts)));
     if !checked.mutants.is_empty() {
-        text += &screen.fit(&format!("\n{}\n", summary(checked.mutants.iter())));
+        text += &screen.fit(&format!("\n{}\n", Tally::of(&checked.mutants)));
         text += &mutants(&checked.mutants).terminal(screen);
     }
     text
@@ -71,20 +69,68 @@ pub(super) fn size(shape: Shape) -> String {
     format!("{} × {}", shape.threads, shape.acquisitions)
 }
 
-/// How many mutants were found.
-fn summary<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> String {
-    let mut tally = Tally::default();
-    for mutant in mutants {
-        tally.add(
-            mutant.to.is_of_ordering(),
-            mutant.is_found(),
-            matches!(mutant.outcome, Outcome::NotJudged),
-        );
-    }
-    tally.to_string()
+/// How many explorations of a lock are complete in the size that was asked for, and what ended the others.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Share {
+    pub(super) complete: usize,
+    pub(super) of: usize,
+    pub(super) wrong: usize,
+    pub(super) not_begun: usize,
+    pub(super) by_time: usize,
+    pub(super) by_states: usize,
+    pub(super) by_steps: usize,
 }
 
-/// Mutants of logic, and of orderings.
+impl Share {
+    pub(super) fn of(verdicts: &[Verdict]) -> Self {
+        let count = |is: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|one| is(one)).count();
+        let cut_by = |limits: &[Limit]| {
+            let is_cut = |one: &Verdict| one.asked.limit.is_some_and(|limit| limits.contains(&limit));
+            count(&|one| !one.is_wrong() && one.asked.begun() && is_cut(one))
+        };
+        Self {
+            complete: count(&Verdict::is_verified),
+            of: verdicts.len(),
+            wrong: count(&Verdict::is_wrong),
+            not_begun: count(&|one| !one.asked.begun()),
+            by_time: cut_by(&[Limit::Time, Limit::Interrupt]),
+            by_states: cut_by(&[Limit::Memory]),
+            by_steps: cut_by(&[Limit::Steps]),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Share {
+    fn add_assign(&mut self, other: Self) {
+        self.complete += other.complete;
+        self.of += other.of;
+        self.wrong += other.wrong;
+        self.not_begun += other.not_begun;
+        self.by_time += other.by_time;
+        self.by_states += other.by_states;
+        self.by_steps += other.by_steps;
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { complete, of, wrong, not_begun, by_time, by_states, by_steps } = *self;
+        write!(f, "{complete} of {of} explorations are complete")?;
+        let others = [
+            (wrong, "wrong"),
+            (not_begun, "explorations were not begun"),
+            (by_time, "cut by time"),
+            (by_states, "cut by the number of states"),
+            (by_steps, "cut by the steps of a thread, which no larger computer changes"),
+        ];
+        others
+            .into_iter()
+            .filter(|&(many, _)| many > 0)
+            .try_for_each(|(many, how)| write!(f, "; {many} {how}"))
+    }
+}
+
+/// How many mutants were found, of logic and of orderings.
 #[derive(Default)]
 pub(super) struct Tally {
     found: [u32; 2],
@@ -93,23 +139,30 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, of_ordering: bool, found: bool, not_judged: bool) {
-        let kind = usize::from(of_ordering);
+    pub(super) fn of(mutants: &[Mutant]) -> Self {
+        let mut tally = Self::default();
+        mutants.iter().for_each(|mutant| tally.add(mutant));
+        tally
+    }
+
+    pub(super) fn add(&mut self, mutant: &Mutant) {
+        let kind = usize::from(mutant.to.is_of_ordering());
         self.all[kind] += 1;
-        self.found[kind] += u32::from(found);
-        self.not_judged += u32::from(not_judged);
+        self.found[kind] += u32::from(mutant.is_found());
+        self.not_judged += u32::from(matches!(mutant.outcome, Outcome::NotJudged));
+    }
+
+    /// Of weakened orderings, and of mutants of logic.
+    pub(super) fn shares(&self) -> [String; 2] {
+        [1, 0].map(|kind| format!("{} of {}", self.found[kind], self.all[kind]))
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { found, all, not_judged } = self;
-        write!(
-            f,
-            "{} of {} weakened orderings and {} of {} mutants of logic are found",
-            found[1], all[1], found[0], all[0]
-        )?;
-        if *not_judged > 0 { write!(f, "; {not_judged} were not judged") } else { Ok(()) }
+        let [orderings, logic] = self.shares();
+        write!(f, "{orderings} weakened orderings and {logic} mutants of logic are found")?;
+        if self.not_judged > 0 { write!(f, "; {} were not judged", self.not_judged) } else { Ok(()) }
     }
 }
 
@@ -117,7 +170,7 @@ impl fmt::Display for Tally {
 mod tests {
     use super::*;
     use crate::check::clients::Client;
-    use crate::check::plan::{Task, Verdict, explored_executions};
+    use crate::check::plan::{Task, explored_executions};
     use checker::Model;
     use checker::checked::Change;
     use report::every_screen;
@@ -129,11 +182,19 @@ mod tests {
         let options = Options::of_everything();
         let verdict = |client, model, smaller: &[(usize, u32, u64)], bounded| Verdict {
             task: Task { lock, client, shape: Shape { threads: 3, acquisitions: 2 }, model },
-            asked: explored_executions(Shape { threads: 3, acquisitions: 2 }, 123_456, bounded),
+            asked: explored_executions(
+                Task { lock, client, shape: Shape { threads: 3, acquisitions: 2 }, model },
+                123_456,
+                bounded,
+            ),
             smaller: smaller
                 .iter()
                 .map(|&(threads, acquisitions, many)| {
-                    explored_executions(Shape { threads, acquisitions }, many, false)
+                    explored_executions(
+                        Task { lock, client, shape: Shape { threads, acquisitions }, model },
+                        many,
+                        None,
+                    )
                 })
                 .collect(),
         };
@@ -152,8 +213,8 @@ mod tests {
         let checked = CheckedLock {
             lock,
             verdicts: vec![
-                verdict(clients[0], Model::Sc, &[], false),
-                verdict(clients[1], Model::Ra, &[(3, 1, 9_876), (2, 2, 120)], true),
+                verdict(clients[0], Model::Sc, &[], None),
+                verdict(clients[1], Model::Ra, &[(3, 1, 9_876), (2, 2, 120)], Some(Limit::Time)),
             ],
             mutants: vec![
                 mutant("McsQueue::acquire.swap=acquire", found),

@@ -4,6 +4,7 @@ use super::Options;
 use super::clients::Client;
 use checker::{Bound, Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
 use locks::catalogue::Lock;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use session::interrupt;
 use std::fmt;
@@ -22,6 +23,13 @@ pub struct Task {
     pub shape: Shape,
     /// Under which model.
     pub model: Model,
+}
+
+impl PartialEq for Task {
+    fn eq(&self, other: &Self) -> bool {
+        (self.lock.name, self.client, self.shape, self.model)
+            == (other.lock.name, other.client, other.shape, other.model)
+    }
 }
 
 impl fmt::Display for Task {
@@ -45,57 +53,51 @@ impl Task {
         explore(exploration, &|| self.run())
     }
 
-    /// Explores the client: every execution, and every state where executions are too many. Where states are too many
-    /// too, smaller clients besides, down to the first that can be seen whole.
-    pub fn judge(self, limits: &Limits, mutation: Option<Mutation>) -> Verdict {
-        let asked = self.judge_size(self.shape, limits, mutation);
-        let mut verdict = Verdict { task: self, asked, smaller: Vec::new() };
-        let mut shape = self.shape;
-        while let (false, Some(less)) = (verdict.last().is_settled(), smaller(shape)) {
-            if limits.are_over() {
-                break;
-            }
-            shape = less;
-            verdict.smaller.push(self.judge_size(shape, limits, mutation));
+    /// Explores the client up to the limit of a stage, in so much time.
+    fn explore_to(
+        self,
+        stage: Stage,
+        time: Duration,
+        limits: &Limits,
+        mutation: Option<Mutation>,
+    ) -> Explored {
+        let by_executions = stage.search == Search::Executions;
+        let exploration = Exploration {
+            mutation,
+            search: stage.search,
+            alike: self.client.alike(self.shape),
+            most_executions: by_executions.then_some(stage.most as u64),
+            most_states: (!by_executions).then_some(stage.most),
+            most_time: Some(time),
+            ..limits.exploration(self.model)
+        };
+        let report = self.explore(&exploration);
+        Explored {
+            shape: self.shape,
+            search: stage.search,
+            counts: report.counts,
+            elapsed: report.elapsed,
+            limit: report.bound.map(|bound| match bound {
+                Bound::Unfollowed => Limit::Steps,
+                Bound::Time if interrupt::came() => Limit::Interrupt,
+                Bound::Time => Limit::Time,
+                Bound::Executions | Bound::States => Limit::Memory,
+            }),
+            found: report.counterexample.map(|found| self.minimise(limits, mutation, found)),
         }
-        verdict
     }
 
-    fn judge_size(self, shape: Shape, limits: &Limits, mutation: Option<Mutation>) -> Explored {
-        let task = Self { shape, ..self };
-        let begun = !interrupt::came();
-        let mut explored = None;
-        for search in [Search::Executions, Search::States] {
-            let by_executions = search == Search::Executions;
-            let exploration = Exploration {
-                mutation,
-                search,
-                alike: self.client.is_alike(),
-                most_executions: by_executions.then_some(MOST_EXECUTIONS),
-                most_states: Some(MOST_STATES),
-                most_time: Some(if by_executions {
-                    limits.left()
-                } else {
-                    limits.share().min(limits.left())
-                }),
-                ..limits.exploration(self.model)
-            };
-            let report = task.explore(&exploration);
-            let found = report.counterexample.map(|found| task.minimise(limits, mutation, found));
-            let now = Explored {
-                shape,
-                search,
-                counts: report.counts,
-                elapsed: report.elapsed,
-                bound: report.bound,
-                found,
-                begun,
-            };
-            if explored.insert(now).is_settled() {
-                break;
+    /// The size that stands for this one where this one is too large.
+    const fn smaller(&self) -> Option<Shape> {
+        match self.shape {
+            _ if self.client.threads().is_some() => None,
+            Shape { threads: 1 | 2, acquisitions: 1 } => None,
+            Shape { threads: 3.., acquisitions } if acquisitions > 1 => {
+                Some(Shape { threads: self.shape.threads, acquisitions: acquisitions - 1 })
             }
+            Shape { threads: 3.., .. } => Some(Shape { threads: 2, acquisitions: 2 }),
+            Shape { threads, acquisitions } => Some(Shape { threads, acquisitions: acquisitions - 1 }),
         }
-        explored.expect("explored in two ways")
     }
 
     /// The smallest client that fails in the same way, and in it the shortest execution.
@@ -113,7 +115,8 @@ impl Task {
         let (mut task, mut best) = (self, found);
         for (threads, acquisitions) in [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)] {
             let smaller = Self { shape: Shape { threads, acquisitions }, ..self };
-            if threads > self.shape.threads || acquisitions > self.shape.acquisitions {
+            let is_fixed = self.client.threads().is_some();
+            if is_fixed || threads > self.shape.threads || acquisitions > self.shape.acquisitions {
                 continue;
             }
             let found = smaller.explore(&limited).counterexample;
@@ -126,42 +129,41 @@ impl Task {
     }
 }
 
-fn smaller(shape: Shape) -> Option<Shape> {
-    match shape {
-        Shape { threads: 1 | 2, acquisitions: 1 } => None,
-        Shape { threads: 3.., acquisitions } if acquisitions > 1 => {
-            Some(Shape { threads: shape.threads, acquisitions: acquisitions - 1 })
-        }
-        Shape { threads: 3.., .. } => Some(Shape { threads: 2, acquisitions: 2 }),
-        Shape { threads, acquisitions } => Some(Shape { threads, acquisitions: acquisitions - 1 }),
-    }
+/// How far an exploration is taken before all others have come as far.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// What it goes through.
+    pub search: Search,
+    /// Executions, or states, at most.
+    pub most: usize,
 }
 
-/// Executions that are gone through before states are: some seconds. A number and no time, so that the same is said on
-/// every computer; so is that of the states.
-pub const MOST_EXECUTIONS: u64 = 200_000;
-/// States after which a smaller client is tried: about half a minute.
-pub const MOST_STATES: usize = 2_000_000;
-/// The least time that is left, so that something small is seen even when time is up.
-const LEAST_LEFT: Duration = Duration::from_millis(500);
+/// The stages of a check. Every exploration is taken through one before any begins the next, the small sizes first, so that
+/// what is quickly complete never waits for what is not. The limits are numbers, so that where an exploration ends is the
+/// same on every computer that has the time. Executions come first, as they tell two kinds of steps apart that states
+/// do not know: accesses that are seq_cst under release-acquire.
+pub const STAGES: [Stage; 6] = [
+    Stage { search: Search::Executions, most: 2_000 },
+    Stage { search: Search::States, most: 20_000 },
+    Stage { search: Search::States, most: 300_000 },
+    Stage { search: Search::Executions, most: 200_000 },
+    Stage { search: Search::States, most: 3_000_000 },
+    Stage { search: Search::States, most: 14_000_000 },
+];
+
 /// What an exploration gets of the time at least.
-const LEAST_SHARE: Duration = Duration::from_secs(5);
+const LEAST_SHARE: Duration = Duration::from_millis(500);
 
 /// What the whole command may take, shared by its explorations: what one leaves over, the others have.
 pub struct Limits {
     until: Instant,
-    waiting: AtomicUsize,
 }
 
 impl Limits {
-    /// So much time for so many explorations.
-    pub fn new(all: Duration, explorations: usize) -> Self {
-        Self { until: Instant::now() + all, waiting: AtomicUsize::new(explorations) }
-    }
-
-    /// One exploration less.
-    pub fn done(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// So much time.
+    #[must_use]
+    pub fn new(all: Duration) -> Self {
+        Self { until: Instant::now() + all }
     }
 
     /// Whether nothing more may be begun.
@@ -175,19 +177,170 @@ impl Limits {
     }
 
     fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now()).max(LEAST_LEFT)
+        self.until.saturating_duration_since(Instant::now())
     }
 
-    /// What one may take now: most explorations take next to nothing, so a quarter of all that is left, for two who
-    /// work at a time, is seldom too much.
-    fn share(&self) -> Duration {
-        let waiting = self.waiting.load(Ordering::Relaxed).max(1) as u32;
-        let fair = self.left() * rayon::current_num_threads() as u32 / waiting;
-        fair.max(self.left() / 8).max(LEAST_SHARE)
+    /// What one of so many waiting explorations may take now.
+    fn share(&self, waiting: usize) -> Duration {
+        let left = self.left();
+        let fair = left * rayon::current_num_threads() as u32 / waiting.max(1) as u32;
+        fair.max(LEAST_SHARE).min(left)
+    }
+}
+
+/// What is told of explorations while they run.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The one that begins.
+    pub task: &'a Task,
+    /// How many are complete, or as complete as they will be.
+    pub settled: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+/// Explores the tasks, and smaller sizes of them besides, stage by stage.
+pub fn judge_all(
+    tasks: &[Task],
+    limits: &Limits,
+    mutation: Option<Mutation>,
+    tell: &(dyn Fn(Progress<'_>) + Sync),
+) -> Vec<Verdict> {
+    let mut all = Vec::<Run>::new();
+    for &task in tasks {
+        let mut shape = Some(task.shape);
+        while let Some(now) = shape {
+            let task = Task { shape: now, ..task };
+            if !all.iter().any(|run| run.task == task) {
+                all.push(Run::of(task));
+            }
+            shape = task.smaller();
+        }
+    }
+    // The sort keeps the order of locks, models and clients within a size.
+    all.sort_by_key(|run| {
+        (run.task.shape.threads * run.task.shape.acquisitions as usize, run.task.shape.threads)
+    });
+    let of = all.len();
+    for stage in STAGES {
+        let open = all.iter_mut().filter(|run| run.goes_on(stage)).collect::<Vec<_>>();
+        let settled = of - open.len();
+        let (waiting, done) = (AtomicUsize::new(open.len()), AtomicUsize::new(0));
+        open.into_par_iter().with_max_len(1).for_each(|run| {
+            let share = limits.share(waiting.fetch_sub(1, Ordering::Relaxed));
+            if limits.are_over() {
+                return run.stop();
+            }
+            tell(Progress { task: &run.task, settled: settled + done.load(Ordering::Relaxed), of });
+            run.take_through(stage, share, limits, mutation);
+            done.fetch_add(usize::from(run.is_settled()), Ordering::Relaxed);
+        });
+    }
+    let explored = |task: Task| all.iter().find(|run| run.task == task).map(|run| &run.explored);
+    let verdict = |&task: &Task| {
+        let asked = explored(task).expect("it was explored").clone();
+        let mut verdict = Verdict { task, asked, smaller: Vec::new() };
+        let mut task = task;
+        while let (false, Some(shape)) = (verdict.last().is_settled(), task.smaller()) {
+            task.shape = shape;
+            verdict.smaller.extend(explored(task).cloned());
+        }
+        verdict
+    };
+    tasks.iter().map(verdict).collect()
+}
+
+/// An exploration on its way through the stages.
+struct Run {
+    task: Task,
+    explored: Explored,
+    /// Searches that cannot follow the client to its end, whatever the limits.
+    unfollowed: Vec<Search>,
+}
+
+impl Run {
+    fn of(task: Task) -> Self {
+        let explored = Explored {
+            shape: task.shape,
+            search: Search::Executions,
+            counts: Counts::default(),
+            elapsed: Duration::ZERO,
+            limit: Some(Limit::Time),
+            found: None,
+        };
+        Self { task, explored, unfollowed: Vec::new() }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.explored.is_settled() || self.unfollowed.len() == 2
+    }
+
+    fn goes_on(&self, stage: Stage) -> bool {
+        !self.is_settled() && !self.unfollowed.contains(&stage.search)
+    }
+
+    /// It is not taken further: whatever limit a stage had, there was no time for the next one.
+    fn stop(&mut self) {
+        self.explored.limit = Some(if interrupt::came() { Limit::Interrupt } else { Limit::Time });
+    }
+
+    fn take_through(&mut self, stage: Stage, time: Duration, limits: &Limits, mutation: Option<Mutation>) {
+        let now = self.task.explore_to(stage, time, limits, mutation);
+        if now.limit == Some(Limit::Steps) && !self.unfollowed.contains(&stage.search) {
+            self.unfollowed.push(stage.search);
+        }
+        // What was seen in an earlier stage is not less when this one was cut off sooner.
+        if now.is_settled() || now.size().0 >= self.explored.size().0 {
+            self.explored = now;
+        } else {
+            self.explored.limit = now.limit;
+        }
+        // States would be fewer, if they could be followed.
+        if self.explored.limit == Some(Limit::Memory) && self.unfollowed.contains(&Search::States) {
+            self.explored.limit = Some(Limit::Steps);
+        }
+    }
+}
+
+/// What ended an exploration before everything was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The time of the command.
+    Time,
+    /// The executions or states of the last stage.
+    Memory,
+    /// A thread takes more steps than are followed, or one that the search does not know: no computer changes that.
+    Steps,
+    /// Ctrl-C, or SIGTERM.
+    Interrupt,
+}
+
+impl Limit {
+    /// As scripts read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Memory => "states",
+            Self::Steps => "steps",
+            Self::Interrupt => "interrupt",
+        }
+    }
+
+    /// As a cell says it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Time => "incomplete: time",
+            Self::Memory => "incomplete: states",
+            Self::Steps => "incomplete: steps of a thread",
+            Self::Interrupt => "interrupted",
+        }
     }
 }
 
 /// What came of a client of one size.
+#[derive(Clone)]
 pub struct Explored {
     /// The size.
     pub shape: Shape,
@@ -198,21 +351,26 @@ pub struct Explored {
     /// How long it took.
     pub elapsed: Duration,
     /// What ended the exploration before everything was seen.
-    bound: Option<Bound>,
+    pub limit: Option<Limit>,
     /// What was wrong, in the smallest client that shows it.
     pub found: Option<(Task, Counterexample)>,
-    /// False when the command was to end before.
-    pub begun: bool,
 }
 
 impl Explored {
     /// Nothing more can come of it.
-    fn is_settled(&self) -> bool {
-        self.bound.is_none() || self.found.is_some()
+    const fn is_settled(&self) -> bool {
+        self.limit.is_none() || self.found.is_some()
     }
 
-    /// How much was gone through, and what of it was left early.
-    pub fn size(&self) -> (u64, u64, &'static str) {
+    /// Whether any of it was seen.
+    #[must_use]
+    pub const fn begun(&self) -> bool {
+        self.is_settled() || self.counts.all() + self.counts.states > 0
+    }
+
+    /// How much was gone through, and what of it was pruned.
+    #[must_use]
+    pub const fn size(&self) -> (u64, u64, &'static str) {
         match self.search {
             Search::Executions | Search::Interleavings => {
                 (self.counts.explored, self.counts.pruned, "executions")
@@ -221,14 +379,14 @@ impl Explored {
         }
     }
 
-    /// In a word.
+    /// In a word, with the reason if it is incomplete.
+    #[must_use]
     pub fn word(&self) -> &'static str {
-        match &self.found {
-            Some((_, found)) => found.violation.name(),
-            None if self.bound.is_none() => "verified",
-            None if !self.begun => "not begun",
-            None if self.bound == Some(Bound::Time) => "out of time",
-            None => "a bound",
+        match (&self.found, self.limit) {
+            (Some((_, found)), _) => found.violation.name(),
+            (None, None) => "verified",
+            (None, Some(_)) if !self.begun() => "not begun",
+            (None, Some(limit)) => limit.reason(),
         }
     }
 
@@ -239,8 +397,8 @@ impl Explored {
             "by": if self.search == Search::States { "states" } else { "executions" },
             "executions": self.counts,
             "seconds": self.elapsed.as_secs_f64(),
-            "complete": self.bound.is_none() && self.found.is_none(),
-            "limit": self.bound.map(limit_name),
+            "complete": self.limit.is_none() && self.found.is_none(),
+            "limit": self.limit.filter(|_| self.found.is_none()).map(Limit::name),
             "verdict": self.word(),
             "counterexample": self.found.as_ref().map(|(task, found)| counterexample_json(task, found)),
         })
@@ -287,7 +445,7 @@ impl Verdict {
 
     /// Whether the size that was asked for was seen whole, with nothing wrong in it.
     pub const fn is_verified(&self) -> bool {
-        self.asked.bound.is_none() && self.asked.found.is_none()
+        self.asked.limit.is_none() && self.asked.found.is_none()
     }
 
     /// Everything for a script.
@@ -297,15 +455,6 @@ impl Verdict {
         json["model"] = self.task.model.name().into();
         json["smaller"] = self.smaller.iter().map(Explored::json).collect();
         json
-    }
-}
-
-const fn limit_name(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Executions => "executions",
-        Bound::States => "states",
-        Bound::Unfollowed => "steps",
-        Bound::Time => "time",
     }
 }
 
@@ -331,6 +480,9 @@ pub fn tasks(lock: &'static Lock, options: &Options) -> Vec<Task> {
 }
 
 fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
+    if let Some(threads) = client.threads() {
+        return vec![(threads, 1)];
+    }
     if options.threads.is_some() || options.acquisitions.is_some() {
         return vec![(options.threads.unwrap_or(2), options.acquisitions.unwrap_or(1))];
     }
@@ -339,6 +491,8 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         (Client::Of(ClientKind::Exclusive), _) => vec![(3, 2)],
         (Client::Of(ClientKind::Nested), _) => vec![(2, 2)],
         (Client::Alone, _) => vec![(1, 2)],
+        // A holder that comes back twice, and a waiter that has slept meanwhile.
+        (Client::Of(ClientKind::Promised | ClientKind::PromisedShared), _) => vec![(2, 2)],
         // Two writers, so that one of them is woken in the place of a reader.
         (Client::PreferredMeeting, Model::Sc) => vec![(4, 1), (3, 1)],
         // Two words and many steps: what three threads find, they find under the weakest model.
@@ -351,6 +505,10 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
             ),
             Model::Sc | Model::Tso | Model::Pso,
         ) => vec![(2, 2)],
+        // Two wait in a queue, or in a list of those that were passed over, while a third leaves it.
+        (Client::Of(ClientKind::AllLeave), Model::Sc) => vec![(4, 1), (3, 1), (2, 2)],
+        // Somebody waits behind one that has given up, and gives up in turn.
+        (Client::Of(ClientKind::Timed), Model::Sc) => vec![(3, 2)],
         // A node that was left in a queue must come back and be left in another way, while somebody waits behind it.
         (Client::Of(ClientKind::Mixed), Model::Sc) => vec![(3, 2)],
         // With three threads somebody waits behind whoever leaves; in a second round what was left shows.
@@ -358,18 +516,11 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
     }
 }
 
-/// An exploration of so many executions in a second, which a limit cut off or not, for tests of what is printed.
+/// An exploration of so many executions in a second, with what cut it off, for tests of what is printed.
 #[cfg(test)]
-pub(super) fn explored_executions(shape: Shape, explored: u64, bounded: bool) -> Explored {
-    Explored {
-        shape,
-        search: Search::Executions,
-        counts: Counts { explored, pruned: explored / 3, ..Counts::default() },
-        elapsed: Duration::from_millis(1_234),
-        bound: bounded.then_some(Bound::States),
-        found: None,
-        begun: true,
-    }
+pub(super) fn explored_executions(task: Task, explored: u64, limit: Option<Limit>) -> Explored {
+    let counts = Counts { explored, pruned: explored / 3, ..Counts::default() };
+    Explored { counts, elapsed: Duration::from_millis(1_234), limit, ..Run::of(task).explored }
 }
 
 #[cfg(test)]
@@ -394,6 +545,28 @@ mod tests {
             };
             Some((mutation, task.explore(&exploration).counterexample?))
         })
+    }
+
+    /// What is quickly complete never waits for what is not.
+    #[test]
+    fn every_exploration_comes_through_a_stage_before_any_begins_the_next() {
+        let lock = locks::catalogue::find("k42").expect("a lock");
+        let options = Options { model: vec![Model::Ra], ..Options::of_everything() };
+        let tasks = tasks(lock, &options);
+        let begun = std::sync::Mutex::new(Vec::new());
+        let limits = Limits::new(Duration::from_secs(600));
+        let verdicts = judge_all(&tasks[..6], &limits, None, &|progress| {
+            begun.lock().expect("not poisoned").push((*progress.task, progress.of));
+        });
+        let (begun, all): (Vec<Task>, Vec<usize>) =
+            begun.into_inner().expect("not poisoned").into_iter().unzip();
+        let of_first_stage = &begun[..all[0]];
+        assert!(
+            of_first_stage.iter().enumerate().all(|(at, task)| !of_first_stage[..at].contains(task)),
+            "some exploration began the second stage before all had begun the first: {begun:?}"
+        );
+        assert_eq!(verdicts.len(), 6);
+        assert!(verdicts.iter().all(Verdict::is_verified), "small clients of a small lock are complete");
     }
 
     #[test]

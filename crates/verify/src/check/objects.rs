@@ -1,0 +1,114 @@
+//! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
+
+use checker::Checked;
+use locks::catalogue::{LOCKS, Lock};
+use locks::{RtMutex, Ww};
+use machine::Run;
+use workloads::client::transactions::{
+    all_at_once, one_alone, one_gives_up, one_goes_in_front, opposite, ring, same_order, two_and_one_alone,
+    younger_dies,
+};
+use workloads::client::{Chosen, Wrong, waiting};
+
+/// They are named as locks are; only [`CLIENTS`] suit those that are none.
+pub const OBJECTS: &[Lock] = &[
+    object(RT, "the owner runs with the highest priority of those that wait", true),
+    object(
+        WW,
+        "many locks in any order, and of those that would wait for each other the younger gives way",
+        true,
+    ),
+    object("condvar", "condition variable", false),
+    object("semaphore", "counting semaphore", false),
+    object("barrier", "barrier", false),
+    object("once", "something that is done once", false),
+    object("wait-table", "a table of waits on addresses", false),
+];
+
+const RT: &str = "rt-mutex";
+const WW: &str = "ww-mutex";
+
+const fn object(name: &'static str, summary: &'static str, timed: bool) -> Lock {
+    Lock {
+        name,
+        summary,
+        timed,
+        shared: false,
+        owner_releases: true,
+        opaque: true,
+        wraps: false,
+        bounds_readers: false,
+        promises: false,
+        ..LOCKS[0]
+    }
+}
+
+/// Whether it is one of [`OBJECTS`] that is no lock, and has no other clients than its own.
+pub(super) fn is_no_lock(lock: &Lock) -> bool {
+    ![RT, WW].contains(&lock.name) && OBJECTS.iter().any(|object| object.name == lock.name)
+}
+
+/// Whether it is one of [`OBJECTS`].
+pub(super) fn is_object(lock: &Lock) -> bool {
+    OBJECTS.iter().any(|object| object.name == lock.name)
+}
+
+/// Runs a client of locks with one of [`OBJECTS`]; none if it is none, or cannot do that.
+pub(super) fn run(chosen: Chosen, lock: &Lock) -> Option<Result<Run, Wrong>> {
+    use locks::catalogue::Visitor as _;
+    match lock.name {
+        RT => chosen.timed::<RtMutex<Checked>>(lock),
+        WW => chosen.timed::<Ww<Checked>>(lock),
+        _ => None,
+    }
+}
+
+/// A client of one of [`OBJECTS`].
+pub(super) struct ObjectClient {
+    pub(super) name: &'static str,
+    /// Which it is of.
+    pub(super) of: &'static str,
+    pub(super) threads: usize,
+    pub(super) run: fn() -> Result<(), String>,
+}
+
+const fn client(
+    of: &'static str,
+    name: &'static str,
+    threads: usize,
+    run: fn() -> Result<(), String>,
+) -> ObjectClient {
+    ObjectClient { name, of, threads, run }
+}
+
+/// All of them.
+pub(super) const CLIENTS: [ObjectClient; 28] = [
+    client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
+    client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
+    client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
+    client("semaphore", "one-permit", 2, waiting::one_permit::<Checked>),
+    client("semaphore", "permits-come", 3, waiting::permits_come::<Checked>),
+    client("semaphore", "permit-or-not", 2, waiting::one_gives_up::<Checked>),
+    client("semaphore", "nothing-then-permit", 2, waiting::nothing_then_a_permit::<Checked>),
+    client("barrier", "rounds", 2, waiting::two_rounds::<Checked>),
+    client("barrier", "pairs", 4, waiting::more_than_the_barrier_is_for::<Checked>),
+    client("once", "once", 2, waiting::once::<Checked>),
+    client("wait-table", "woken", 2, waiting::table_wakes::<Checked>),
+    client("wait-table", "two-words", 3, waiting::table_wakes_two::<Checked>),
+    client("wait-table", "three-wait", 4, waiting::table_of_three::<Checked>),
+    client("wait-table", "woken-or-not", 2, waiting::table_waiter_gives_up::<Checked>),
+    client("wait-table", "grows", 2, waiting::table_grows::<Checked>),
+    client("wait-table", "grows-twice", 2, waiting::table_grows_twice::<Checked>),
+    client(WW, "wait-die-same-order", 2, same_order::<false, Checked>),
+    client(WW, "wound-wait-same-order", 2, same_order::<true, Checked>),
+    client(WW, "wait-die-younger", 2, younger_dies::<Checked>),
+    client(WW, "wait-die-opposite", 2, opposite::<false, Checked>),
+    client(WW, "wound-wait-opposite", 2, opposite::<true, Checked>),
+    client(WW, "wait-die-alone", 2, one_alone::<false, Checked>),
+    client(WW, "wait-die-set", 2, all_at_once::<false, Checked>),
+    client(WW, "wound-wait-set", 2, all_at_once::<true, Checked>),
+    client(WW, "wound-wait-gives-up", 2, one_gives_up::<true, Checked>),
+    client(WW, "wound-wait-in-front", 3, one_goes_in_front::<true, Checked>),
+    client(WW, "wait-die-ring", 3, ring::<false, Checked>),
+    client(WW, "wait-die-bystander", 3, two_and_one_alone::<false, Checked>),
+];

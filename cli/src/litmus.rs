@@ -54,8 +54,8 @@ pub(crate) struct Args {
     #[arg(long, short)]
     quiet: bool,
 
-    /// Compare with published verdicts: herd's kinds.txt or log, a CSV table, or JSON. Verdicts that name no model are
-    /// of --model, or of tso
+    /// Compare with published verdicts: herd's kinds.txt or log, a CSV table, lines FILE,0 or FILE,1 (the condition
+    /// fails or holds), or JSON. Verdicts that name no model are of --model, or of tso
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
 

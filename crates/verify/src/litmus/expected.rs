@@ -5,15 +5,49 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use checker::Model;
+use checker::litmus::{Judgement, Quantifier};
 use serde_json::Value;
 
 /// A file is not read beyond this.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// What is expected of a test under a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Whether some execution ends in a state that the condition describes.
+    Allowed(bool),
+    /// Whether what the test's quantifier says of the condition is true: of `~exists` the opposite.
+    Holds(bool),
+}
+
+impl Verdict {
+    /// Whether the judgement is the expected one; none when it is not certain.
+    #[must_use]
+    pub fn agrees(self, judgement: &Judgement, quantifier: Quantifier) -> Option<bool> {
+        match self {
+            Self::Allowed(allowed) => judgement.is_decided().then(|| judgement.is_allowed() == allowed),
+            Self::Holds(holds) => {
+                (!judgement.finals.bounded).then(|| judgement.satisfies(quantifier) == holds)
+            }
+        }
+    }
+
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed(true) => "Allowed",
+            Self::Allowed(false) => "Forbidden",
+            Self::Holds(true) => "Holds",
+            Self::Holds(false) => "Fails",
+        }
+    }
+}
+
 /// What is expected of tests, by name and model.
 #[derive(Debug, Default)]
 pub struct Expected {
-    verdicts: HashMap<String, Vec<(Model, bool)>>,
+    verdicts: HashMap<String, Vec<(Model, Verdict)>>,
 }
 
 impl Expected {
@@ -28,8 +62,8 @@ impl Expected {
             .with_context(|| format!("{}: cannot be read as verdicts", path.display()))?;
         if expected.verdicts.is_empty() {
             bail!(
-                "{}: holds no verdict; expected lines `NAME Allowed` or `NAME Forbidden`, a log of herd, a table whose \
-                 first line names its columns, or JSON",
+                "{}: holds no verdict; expected lines `NAME Allowed` or `NAME Forbidden`, lines `FILE,1` or `FILE,0` for a \
+                 condition that holds or fails, a log of herd, a table whose first line names its columns, or JSON",
                 path.display()
             );
         }
@@ -52,18 +86,26 @@ impl Expected {
     }
 
     fn add(&mut self, name: &str, model: Model, allowed: bool) {
-        let verdicts = self.verdicts.entry(key(name)).or_default();
-        verdicts.retain(|(known, _)| *known != model);
-        verdicts.push((model, allowed));
+        self.add_verdict(name, model, Verdict::Allowed(allowed));
     }
 
-    /// `NAME Allowed`, a test a line.
+    fn add_verdict(&mut self, name: &str, model: Model, verdict: Verdict) {
+        let verdicts = self.verdicts.entry(key(name)).or_default();
+        verdicts.retain(|(known, _)| *known != model);
+        verdicts.push((model, verdict));
+    }
+
+    /// `NAME Allowed`, a test a line, or `FILE,1`, where 1 says that the test's condition with its quantifier holds.
     fn kinds(&mut self, text: &str, model: Model) {
         for line in text.lines() {
             let mut words = line.split('#').next().unwrap_or("").split([' ', '\t', ',', ';']);
-            let name = words.find(|word| !word.is_empty());
-            if let (Some(name), Some(allowed)) = (name, words.find_map(verdict)) {
+            let mut words = words.by_ref().map(|word| word.trim_matches('"')).filter(|word| !word.is_empty());
+            let Some(name) = words.next() else { continue };
+            let words = words.collect::<Vec<_>>();
+            if let Some(allowed) = words.iter().find_map(|word| verdict(word)) {
                 self.add(name, model, allowed);
+            } else if let ["0" | "1", ..] = words[..] {
+                self.add_verdict(name, model, Verdict::Holds(words[0] == "1"));
             }
         }
     }
@@ -134,12 +176,12 @@ impl Expected {
         }
     }
 
-    /// Whether the model is expected to allow the test, by its name or its file's.
-    pub fn of(&self, name: &str, file: &Path, model: Model) -> Option<bool> {
+    /// What is expected of the test, by its name or its file's.
+    pub fn of(&self, name: &str, file: &Path, model: Model) -> Option<Verdict> {
         let stem = file.file_stem().map(|stem| stem.to_string_lossy());
         let verdicts =
             self.verdicts.get(name.trim()).or_else(|| self.verdicts.get(stem.as_deref().unwrap_or("")))?;
-        verdicts.iter().find(|(of, _)| *of == model).map(|(_, allowed)| *allowed)
+        verdicts.iter().find(|(of, _)| *of == model).map(|(_, verdict)| *verdict)
     }
 
     /// How many tests it speaks of.
@@ -182,7 +224,7 @@ fn verdict(word: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn of(text: &str, name: &str) -> Option<bool> {
+    fn of(text: &str, name: &str) -> Option<Verdict> {
         let expected = Expected::parse(text, Model::Tso).expect("readable");
         expected.of(name, Path::new(&format!("some/{name}.litmus")), Model::Tso)
     }
@@ -194,13 +236,35 @@ mod tests {
             "Test SB Allowed\nStates 4\nOk\nObservation SB Sometimes 1 3\n\nTest MP Allowed\nObservation MP Never 0 3\n",
             "file,sc,tso\nx/SB.litmus,Forbidden,Allowed\nMP.litmus,Forbidden,Forbidden\n",
             "name\tverdict\nSB\tAllow\nMP\tForbid\n",
+            "x/SB.litmus,Allowed\n\"MP\",Forbidden\n",
             r#"[{"name":"SB","models":{"tso":{"verdict":"Allowed"}}},{"name":"MP","verdict":"Never"}]"#,
             r#"{"SB":"Allowed","MP":{"expected":"Forbidden"}}"#,
         ] {
             assert_eq!(
                 (of(text, "SB"), of(text, "MP"), of(text, "R")),
-                (Some(true), Some(false), None),
+                (Some(Verdict::Allowed(true)), Some(Verdict::Allowed(false)), None),
                 "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_table_without_a_heading_says_whether_conditions_hold() {
+        let text = "litmus/X86/SB.litmus,1\nlitmus/X86/MP+po+po.litmus,0\n";
+        assert_eq!(of(text, "SB"), Some(Verdict::Holds(true)));
+        assert_eq!(of(text, "MP+po+po"), Some(Verdict::Holds(false)));
+        let test = |quantifier| {
+            let text = format!("X86 A\n{{ }}\n P0 ;\n MOV [x],$1 ;\n{quantifier} (x=1)");
+            checker::litmus::Test::parse(&text).expect("a test")
+        };
+        for (quantifier, holds) in [("exists", true), ("~exists", false), ("forall", true)] {
+            let test = test(quantifier);
+            let judgement = test.judge(Model::Tso);
+            assert_eq!(Verdict::Holds(holds).agrees(&judgement, test.quantifier), Some(true), "{quantifier}");
+            assert_eq!(
+                Verdict::Holds(!holds).agrees(&judgement, test.quantifier),
+                Some(false),
+                "{quantifier}"
             );
         }
     }

@@ -8,15 +8,15 @@ use checker::litmus::{Dialect, Judgement, Limits, Observable, ParseError, Quanti
 use report::text::printable;
 use serde_json::{Value, json};
 
-use super::expected::Expected;
+use super::expected::{Expected, Verdict};
 
 /// A test with what was found out about it.
 pub struct TestOutcome<'a> {
     file: &'a Path,
     test: Test,
     judgements: Vec<Judgement>,
-    /// Of each judgement, whether the model is expected to allow the test.
-    expected: Vec<Option<bool>>,
+    /// Of each judgement, what is expected.
+    expected: Vec<Option<Verdict>>,
     measured: Option<HardwareRun>,
     /// It was to be run, and has transactions, which are judged only.
     is_judged_only: bool,
@@ -85,8 +85,13 @@ impl<'a> TestOutcome<'a> {
             .judgements
             .iter()
             .zip(&self.expected)
-            .filter_map(|(judgement, expected)| agrees(judgement, *expected));
+            .filter_map(|(judgement, expected)| self.agrees(judgement, *expected));
         compared.fold((0, 0), |(agreeing, all), agrees| (agreeing + usize::from(agrees), all + 1))
+    }
+
+    /// None when nothing is expected, or the verdict is not certain.
+    fn agrees(&self, judgement: &Judgement, expected: Option<Verdict>) -> Option<bool> {
+        expected?.agrees(judgement, self.test.quantifier)
     }
 
     /// Whether a verdict is not the expected one, or the processor did what its model forbids.
@@ -109,7 +114,7 @@ impl<'a> TestOutcome<'a> {
                 judgement.holding,
                 if judgement.finals.race { ", with a data race" } else { "" },
                 bound(judgement),
-                match agrees(judgement, *expected) {
+                match self.agrees(judgement, *expected) {
                     Some(true) => ", as expected",
                     Some(false) => ", NOT AS EXPECTED",
                     None => "",
@@ -204,7 +209,7 @@ impl<'a> TestOutcome<'a> {
         value
     }
 
-    fn judgement_json(&self, judgement: &Judgement, expected: Option<bool>) -> Value {
+    fn judgement_json(&self, judgement: &Judgement, expected: Option<Verdict>) -> Value {
         let mut states = judgement.finals.states.iter().map(|end| self.state_json(end)).collect::<Vec<_>>();
         states.sort_by_key(Value::to_string);
         states.dedup();
@@ -218,8 +223,8 @@ impl<'a> TestOutcome<'a> {
             "states": states,
         });
         if let Some(expected) = expected {
-            value["expected"] = json!(if expected { "Allowed" } else { "Forbidden" });
-            value["agrees"] = json!(agrees(judgement, Some(expected)));
+            value["expected"] = json!(expected.name());
+            value["agrees"] = json!(self.agrees(judgement, Some(expected)));
         }
         value
     }
@@ -255,11 +260,6 @@ impl HardwareRun {
             .as_ref()
             .is_some_and(|allowed| !allowed.finals.bounded && !allowed.finals.states.contains(end))
     }
-}
-
-/// None when nothing is expected, or the verdict is not certain.
-fn agrees(judgement: &Judgement, expected: Option<bool>) -> Option<bool> {
-    judgement.is_decided().then_some(judgement.is_allowed() == expected?)
 }
 
 fn bound(judgement: &Judgement) -> &'static str {

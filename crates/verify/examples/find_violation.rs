@@ -5,17 +5,10 @@
 
 use checker::{Exploration, Model, Report, Search};
 use locks::catalogue;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verify::check::Options;
-use verify::check::plan::{self, Limits, Task};
-
-/// Executions, or states, that a client gets in each pass; the last two are the limits of `contend check`.
-const PASSES: [(Search, u64); 4] = [
-    (Search::Executions, 2_000),
-    (Search::States, 20_000),
-    (Search::Executions, plan::MOST_EXECUTIONS),
-    (Search::States, plan::MOST_STATES as u64),
-];
+use verify::check::objects::OBJECTS;
+use verify::check::plan::{self, Limits, Stage, Task};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -23,7 +16,9 @@ fn main() {
         panic!("usage: find_violation LOCK SECONDS [CLIENT]");
     };
     let client = arguments.next();
-    let lock = catalogue::find(&name).unwrap_or_else(|| panic!("no lock is called {name}"));
+    let object = || OBJECTS.iter().find(|object| object.name == name);
+    let lock = catalogue::find_in_any_form(&name).or_else(object);
+    let lock = lock.unwrap_or_else(|| panic!("no lock is called {name}"));
     let time_limit = Duration::from_secs(seconds.parse().expect("a number of seconds"));
     let options = Options {
         model: vec![Model::Ra, Model::Sc, Model::Tso, Model::Pso],
@@ -33,19 +28,19 @@ fn main() {
         time_limit,
         weaken: None,
     };
-    let limits = Limits::new(time_limit, 1);
+    let (limits, until) = (Limits::new(time_limit), Instant::now() + time_limit);
     let mut unseen = plan::tasks(lock, &options);
     if let Some(client) = client {
         unseen.retain(|task| task.client.name() == client);
     }
-    for (search, most) in PASSES {
+    for stage in plan::STAGES {
         let mut cut_off = Vec::new();
         for task in unseen {
             if limits.are_over() {
                 println!("out of time");
                 std::process::exit(3);
             }
-            let report = explore(task, search, most, &limits);
+            let report = explore(task, stage, &limits, until);
             if let Some(found) = &report.counterexample {
                 let (shape, client) = (task.shape, task.client.name());
                 println!(
@@ -63,15 +58,17 @@ fn main() {
         }
         unseen = cut_off;
     }
-    println!("nothing found, {} clients cut off", unseen.len());
+    println!("nothing found, {} clients incomplete", unseen.len());
 }
 
-fn explore(task: Task, search: Search, most: u64, limits: &Limits) -> Report {
+fn explore(task: Task, stage: Stage, limits: &Limits, until: Instant) -> Report {
+    let by_executions = stage.search == Search::Executions;
     task.explore(&Exploration {
-        search,
-        alike: task.client.is_alike(),
-        most_executions: (search == Search::Executions).then_some(most),
-        most_states: Some(most as usize),
+        search: stage.search,
+        alike: task.client.alike(task.shape),
+        most_executions: by_executions.then_some(stage.most as u64),
+        most_states: (!by_executions).then_some(stage.most),
+        most_time: Some(until.saturating_duration_since(Instant::now())),
         ..limits.exploration(task.model)
     })
 }

@@ -82,7 +82,7 @@ pub fn opposite<const WOUNDS: bool, M: Machine>() -> Result<(), String> {
     threads_do::<M>(class(WOUNDS), &[&[Transaction(&[0, 1])], &[Transaction(&[1, 0])]])
 }
 
-/// Two take two mutexes in the same order: whoever waits holds nothing, or waits for nobody, so that nobody is refused.
+/// Two take two mutexes in the same order, and release the first one last: whoever waits holds nothing, so that nobody is refused.
 ///
 /// # Errors
 /// What is wrong.
@@ -96,7 +96,7 @@ pub fn same_order<const WOUNDS: bool, M: Machine>() -> Result<(), String> {
             assert_eq!(acquired, Ok(()), "refused, but nobody waits for what it holds");
         }
         // SAFETY: acquired above.
-        mutexes.iter().for_each(|mutex| unsafe { mutex.release() });
+        mutexes.iter().rev().for_each(|mutex| unsafe { mutex.release() });
     });
     if mutexes.iter().all(|mutex| mutex.is_idle()) { Ok(()) } else { Err("something is left".to_owned()) }
 }

@@ -195,6 +195,11 @@ impl Memory {
         self.log.truncate(from.logged);
     }
 
+    /// Whether some word has as many writes that may still be read as a view can tell apart: no thread goes on.
+    pub(super) fn is_full(&self) -> bool {
+        self.words.iter().any(|word| word.messages.len() >= MOST_WRITES)
+    }
+
     /// The next event of a thread: it knows itself.
     pub(super) fn event(&mut self, thread: usize) -> EventId {
         let this = &mut self.threads[thread];
@@ -418,7 +423,7 @@ impl Memory {
             word.messages[0] = message;
             return;
         }
-        assert!(word.messages.len() < MOST_WRITES, "the client writes a word more than {MOST_WRITES} times");
+        assert!(word.messages.len() <= MOST_WRITES, "a thread takes no step when memory is full");
         let mut message = message;
         self.each_view(|view| {
             if view.places[slot] as usize >= place {

@@ -13,7 +13,7 @@ use crate::violation::Violation;
 impl Walker {
     /// The next event of a thread.
     fn event(&mut self, thread: usize) -> Result<EventId, Stop> {
-        if self.memory.threads[thread].events >= MAX_STEPS {
+        if self.memory.threads[thread].events >= MAX_STEPS || self.memory.is_full() {
             self.cut_off = true;
             return self.give_up();
         }

@@ -23,7 +23,7 @@ fn every_small_client_of_some_locks_has_the_same_verdict_in_all_ways() {
 }
 
 #[test]
-#[ignore = "minutes: .ci/run runs it"]
+#[ignore = "minutes: tests/all runs it"]
 fn every_small_client_of_every_lock_has_the_same_verdict_in_all_ways() {
     have_the_same_verdict_in_all_ways(|lock| !FEW.contains(&lock));
 }
@@ -68,7 +68,7 @@ fn every_mutant_of_some_locks_has_the_same_outcome_from_state_to_state() {
 }
 
 #[test]
-#[ignore = "minutes: .ci/run runs it"]
+#[ignore = "minutes: tests/all runs it"]
 fn every_mutant_of_every_lock_has_the_same_outcome_from_state_to_state() {
     assert!(mutants_with_the_same_outcome(|_| true) > 50);
 }

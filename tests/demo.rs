@@ -1,11 +1,13 @@
-//! The first command of the README, on a machine that others keep busy.
+//! `contend advise`, and the demo, which is that on the program inside the command.
 
-use std::process::{Child, Command, Output};
+#[expect(dead_code, reason = "the program is in the command, and nothing has to be compiled")]
+mod common;
 
-fn demo(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-    command.arg("demo").args(arguments).env("LC_ALL", "C").output().expect("the command starts")
-}
+use common::{CONTEND, HANG, Outcome, run};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A program that keeps a core busy until this is dropped.
 struct Busy(Child);
@@ -24,36 +26,113 @@ impl Drop for Busy {
     }
 }
 
-#[test]
-fn a_busy_machine_is_said_and_fails_nothing() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let out = directory.path().to_str().expect("a path of text");
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let busy: Vec<_> = (0..cores.min(16)).map(|_| Busy::start()).collect();
-    let output = demo(&["--output", out, "--runs", "5"]);
-    drop(busy);
-    let shown = String::from_utf8_lossy(&output.stdout);
-    let elsewhere = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{shown}{elsewhere}");
-    assert!(
-        shown.contains("acquires") && !elsewhere.contains("acquires"),
-        "a table went elsewhere: {elsewhere}"
+/// `contend advise` of the demo's program, each run of which leaves a line in a file.
+fn advise(runs: &Path, options: &[&str]) -> Command {
+    let script = format!(
+        "echo run >> '{}'; exec '{CONTEND}' demo-program --duration 40ms --threads {{threads}}",
+        runs.display()
     );
-    let last: Vec<_> = shown.lines().rev().take(8).collect();
-    for word in ["Found: ", "Predicted: ", "Measured: ", "Later: ", "Pages: "] {
-        assert!(last.iter().any(|line| line.starts_with(word)), "{word}: {shown}");
+    let mut command = Command::new(CONTEND);
+    command.args(["advise", "--metric", "throughput: ([0-9]+)"]).args(options);
+    command.args(["--", "sh", "-c", &script]).env("LC_ALL", "C").env_remove("COLUMNS");
+    command
+}
+
+fn code(outcome: &Outcome) -> Option<i32> {
+    outcome.status.and_then(|status| status.code())
+}
+
+fn lines(file: &Path) -> usize {
+    std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn a_folder_keeps_what_was_measured_for_another_target() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let (runs, kept) = (place.path().join("runs"), place.path().join("kept"));
+    let kept = kept.to_str().expect("a path of text");
+    let first = run(advise(&runs, &["-o", kept, "--threads", "1,2", "--target", "typical", "--json"]), HANG);
+    // A machine that is busy with other tests may be too busy for an answer, which is an exit code of its own.
+    assert!(matches!(code(&first), Some(0 | 3)), "{first}");
+    let all: Value = serde_json::from_str(&first.stdout).expect("the command prints JSON");
+    assert_eq!(all["target"], "typical");
+    assert_eq!(all["measured"]["threads"], serde_json::json!([1, 2]));
+    let suspect = &all["measured"]["suspects"][0];
+    assert_eq!(suspect["kind"], "rwlock", "{all}");
+    let tried: Vec<&str> = all["measured"]["cases"]
+        .as_array()
+        .expect("cases are an array")
+        .iter()
+        .filter_map(|case| case["swap"][1].as_str())
+        .collect();
+    assert!(tried.contains(&"rw") && !tried.contains(&"mcs"), "readers share no mcs: {tried:?}");
+    let counted = lines(&runs);
+    assert!(counted > 10, "{counted} runs");
+
+    let page = place.path().join("page.html");
+    let page = page.to_str().expect("a path of text");
+    let options = ["-o", kept, "--threads", "1,2", "--target", "graviton3", "--html", page];
+    let second = run(advise(&runs, &options), HANG);
+    assert_eq!((code(&second), lines(&runs)), (code(&first), counted), "{second}");
+    let said = &second.stdout;
+    assert!(said.is_ascii() && said.lines().count() <= 20, "{said}");
+    assert!(said.lines().all(|line| line.len() <= 80), "{said}");
+    assert!(std::fs::read_to_string(page).is_ok_and(|page| page.contains("</html>")));
+
+    let mut other = Command::new(CONTEND);
+    other.args(["advise", "-o", kept, "--", "sh", "-c", "exit 0"]);
+    let other = run(other, HANG);
+    assert!(!other.succeeded() && other.stderr.contains("another command"), "{other}");
+}
+
+#[test]
+fn an_interrupt_ends_with_what_is_known() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let runs = place.path().join("runs");
+    let mut command = advise(&runs, &["--threads", "1,2", "--target", "typical"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let started = Instant::now();
+    // Two runs as it is, two and more recorded, and the first rounds.
+    while lines(&runs) < 16 {
+        assert!(started.elapsed() < HANG, "the program is not run");
+        std::thread::sleep(Duration::from_millis(5));
     }
-    if cores <= 16 {
-        assert!(last.iter().any(|line| line.starts_with("Disturbed: other programs used")), "{shown}");
+    let pid = libc::pid_t::try_from(child.id()).expect("a number of a process");
+    // SAFETY: the child was not waited for, so that its number is its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("Cut short") || said.starts_with("Nothing is said"), "{said}");
+}
+
+#[test]
+fn commands_that_cannot_be_answered_are_refused_with_a_remedy() {
+    for (arguments, ends, words) in [
+        (&["--threads", "1,2", "--", "true"][..], 2, "{threads}"),
+        (&["--target", "nosuch", "--", "true"], 2, "contend machines"),
+        (&["--ops-regex", "ops", "--", "true"], 2, "parentheses"),
+        (&["--threads", "1", "--", "sh", "-c", "echo why; exit 7"], 1, "exit code 7; it wrote last: why"),
+    ] {
+        let mut command = Command::new(CONTEND);
+        command.arg("advise").args(arguments);
+        let refused = run(command, HANG);
+        assert_eq!(code(&refused), Some(ends), "{refused}");
+        assert!(refused.stderr.replace('\n', " ").contains(words), "{words}: {refused}");
     }
 }
 
 #[test]
-fn a_lock_that_cannot_stand_in_fails_at_once() {
-    for (lock, words) in [("nosuch", "no lock `nosuch`"), ("rw-quued", "`rw-queued`"), ("mcs", "rw-queued")] {
-        let output = demo(&["--lock", lock, "--output", "/nonexistent/never/made"]);
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{printed}");
-        assert!(printed.contains(words), "{printed}");
+fn a_busy_machine_fails_no_demo() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let busy: Vec<_> = (0..cores.min(16)).map(|_| Busy::start()).collect();
+    let mut command = Command::new(CONTEND);
+    command.arg("demo").arg("--output").arg(place.path()).env("LC_ALL", "C");
+    let shown = run(command, HANG);
+    drop(busy);
+    assert!(shown.succeeded(), "{shown}");
+    for words in ["$ contend advise", "Later: ", "Pages: "] {
+        assert!(shown.stdout.contains(words), "{words}: {shown}");
     }
 }

@@ -190,10 +190,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     if let Some(file) = output {
-        file.write(&verification::page(&all, &options, started.elapsed()))?;
+        file.write(verification::page(&all, &options, started.elapsed()))?;
     }
     if let Some(file) = summary {
-        file.write(&verification::summary(&all, &options, started.elapsed()))?;
+        file.write(verification::summary(&all, &options, started.elapsed()))?;
     }
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {

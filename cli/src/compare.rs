@@ -110,7 +110,7 @@ pub(crate) fn metric(regex: Option<&Regex>, lower_is_better: bool) -> Metric {
         None => Metric::WallTime,
         Some(regex) => {
             let better = if lower_is_better { Better::Lower } else { Better::Higher };
-            Metric::Captured { regex: regex.clone(), better }
+            Metric::Captured { regex: regex.clone(), better, per_second: false }
         }
     }
 }

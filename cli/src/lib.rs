@@ -2,6 +2,7 @@
 //!
 //! Without the feature `full` it leaves out the commands that check, measure and simulate locks, and what only those use.
 
+mod advise;
 #[cfg_attr(not(feature = "full"), allow(dead_code))]
 mod arguments;
 mod attach;
@@ -58,6 +59,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Demo(demo::Args),
+    Advise(advise::Args),
     Profile(profile::Args),
     Attach(attach::Args),
     Top(top::Args),
@@ -95,6 +97,7 @@ pub fn main() -> ExitCode {
     explain_unwritable_output();
     let result = match parse().subcommand {
         Subcommands::Demo(args) => demo::run(&args),
+        Subcommands::Advise(args) => advise::run(args),
         Subcommands::Profile(args) => profile::run(&args),
         Subcommands::Attach(args) => attach::run(&args),
         Subcommands::Top(args) => top::run(&args),

@@ -1,7 +1,7 @@
 //! Standard output, which may be a full disk.
 
 use anyhow::Context as _;
-use report::text::printable;
+use report::text;
 use serde::Serialize;
 use session::output_file::OutputFile;
 use std::ffi::OsString;
@@ -44,13 +44,8 @@ pub(crate) fn own_command_line() -> String {
 
 /// A command line of these arguments, as a user would type it: a shell reads them back.
 pub(crate) fn command_line(args: &[OsString]) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./,:=+@%".contains(letter);
-    let quoted = args.iter().map(|word| {
-        let word = printable(&word.to_string_lossy());
-        let plain = !word.is_empty() && word.chars().all(is_plain);
-        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    });
-    format!("contend {}", quoted.collect::<Vec<_>>().join(" "))
+    let words: Vec<_> = args.iter().map(|word| word.to_string_lossy()).collect();
+    format!("contend {}", text::command_line(words.iter().map(|word| &**word)))
 }
 
 #[cfg(test)]

@@ -165,9 +165,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        print_json(&shown.json)?
+        print_json(&shown.json)?;
     } else {
-        print(&shown.text)?
+        print(&shown.text)?;
     }
     if let Some(file) = page {
         file.write(shown.page.made_by(&own_command_line()).html())?;

@@ -26,9 +26,9 @@ pub(crate) static BARS: Bars = Bars;
 impl Progress for Bars {
     fn start(&self, work: Work, steps: usize) -> Box<dyn Steps> {
         match work {
-            Work::Simulations => Box::new(Bar(bar(steps, "runs, {eta} left"))),
+            Work::Simulations => Box::new(Runs::new(steps, "simulations", Duration::ZERO)),
             Work::Quantities => Box::new(Bar(bar(steps, "measurements"))),
-            Work::Runs { later } => Box::new(Runs::new(steps, later)),
+            Work::Runs { later } => Box::new(Runs::new(steps, "runs", later)),
         }
     }
 }
@@ -48,10 +48,12 @@ impl Drop for Bar {
     }
 }
 
-/// How far a benchmark is and how long it will take: a bar on a terminal, else a line now and then.
+/// How far a benchmark or a simulation is and how long it will take: a bar on a terminal, else a line now and then.
 struct Runs {
     bar: Bar,
     steps: usize,
+    /// What the steps are called.
+    called: &'static str,
     done: AtomicUsize,
     started: Instant,
     last_line: Mutex<Instant>,
@@ -60,13 +62,14 @@ struct Runs {
 
 impl Runs {
     /// A line comes so often.
-    const LINE_EVERY: Duration = Duration::from_secs(15);
+    const LINE_EVERY: Duration = Duration::from_secs(10);
 
-    fn new(steps: usize, later: Duration) -> Self {
+    fn new(steps: usize, called: &'static str, later: Duration) -> Self {
         let now = Instant::now();
         Self {
-            bar: Bar(bar(steps, "{elapsed}, {wide_msg}")),
+            bar: Bar(bar(steps, &format!("{called}, {{elapsed}}, {{wide_msg}}"))),
             steps,
+            called,
             done: AtomicUsize::new(0),
             started: now,
             last_line: Mutex::new(now),
@@ -93,10 +96,11 @@ impl Steps for Runs {
     fn done(&self) {
         self.bar.done();
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.bar.0.set_message(self.left());
         let mut last_line = self.last_line.lock().expect("no holder panics");
         if !std::io::stderr().is_terminal() && last_line.elapsed() >= Self::LINE_EVERY {
             *last_line = Instant::now();
-            eprintln!("contend: {done} of {} runs, {}", self.steps, self.left());
+            eprintln!("contend: {done} of {} {}, {}", self.steps, self.called, self.left());
         }
     }
 }

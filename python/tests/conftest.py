@@ -19,11 +19,11 @@ def uncalibrated(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def program() -> list[str]:
-    """The demo's program: two threads that update a table under a reader-writer lock."""
+    """The demo's program: two threads that look into a table and change it under a reader-writer lock."""
     return [contend.command(), "demo-program", "--threads", "2", "--duration", "60ms"]
 
 
 @pytest.fixture(scope="session")
 def profiled(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> contend.Profile:
     path: Path = tmp_path_factory.mktemp("profile") / "two.contend"
-    return contend.profile(*program, output=path, ops_regex="updates: ([0-9]+)")
+    return contend.profile(*program, output=path, ops_regex="lookups: ([0-9]+)")

@@ -563,7 +563,7 @@ mod tests {
         let screen = drawn(&mut view, 80, 24);
         let shown = words(&screen);
         for sentence in [summary(&table.header)].into_iter().chain(notes(&table.header)) {
-            assert!(shown.contains(&words(&[sentence.clone()])), "{sentence}: {screen:#?}");
+            assert!(shown.contains(&words(std::slice::from_ref(&sentence))), "{sentence}: {screen:#?}");
         }
         assert!(
             screen[23].contains("q quit") && screen[23].trim_end().ends_with("? all keys and orders"),

@@ -385,7 +385,7 @@ impl Compared<'_> {
 }
 
 /// A failure in words.
-pub(crate) fn describe((failure, round): (Failure, usize)) -> String {
+pub fn describe((failure, round): (Failure, usize)) -> String {
     let when = if round == 0 { "in the warm-up".to_owned() } else { format!("in round {round}") };
     match failure {
         Failure::Exited(code) => format!("exit code {code} {when}"),
@@ -433,7 +433,9 @@ mod tests {
         assert_eq!(json[2]["elapsed_s"], serde_json::Value::Null);
         let regex = Regex::new("(x)").unwrap();
         let captured =
-            compared(Metric::Captured { regex, better: Better::Higher }, rows(), &[]).table().json();
+            compared(Metric::Captured { regex, better: Better::Higher, per_second: false }, rows(), &[])
+                .table()
+                .json();
         assert_eq!(captured[1]["verdict"], "worse");
     }
 
@@ -447,7 +449,8 @@ mod tests {
             assert!(instruction.contains(words), "{instruction}");
         }
         let regex = Regex::new("(x)").unwrap();
-        let worse = compared(Metric::Captured { regex, better: Better::Higher }, rows(), &command);
+        let worse =
+            compared(Metric::Captured { regex, better: Better::Higher, per_second: false }, rows(), &command);
         assert_eq!(worse.instruction(), None);
     }
 
@@ -470,7 +473,7 @@ mod tests {
         let command = ["./server", "--threads", "8"].map(OsString::from);
         let ops = || {
             let regex = Regex::new("ops: ([0-9]+)").expect("a regular expression");
-            Metric::Captured { regex, better: Better::Higher }
+            Metric::Captured { regex, better: Better::Higher, per_second: false }
         };
         let failed = compared(ops(), rows(), &command);
         let fine = compared(ops(), rows().into_iter().take(2).collect(), &command);

@@ -67,6 +67,8 @@ pub enum Metric {
         regex: Regex,
         /// Which way it points.
         better: Better,
+        /// It counts the operations of the run: the last match counts, for one second of wall time.
+        per_second: bool,
     },
 }
 
@@ -80,15 +82,16 @@ impl Metric {
     }
 
     /// Its value in a run: the first match that holds a number.
-    pub(crate) fn of(&self, trial: &Trial) -> Option<f64> {
+    pub fn of(&self, trial: &Trial) -> Option<f64> {
         match self {
             Self::WallTime => Some(trial.elapsed.as_secs_f64()),
-            Self::Captured { regex, .. } => {
+            Self::Captured { regex, per_second, .. } => {
                 let numbers = regex.captures_iter(&trial.output).filter_map(|found| {
                     let digits = found.get(1)?.as_str().trim().replace([',', '_'], "");
                     digits.parse().ok().filter(|number: &f64| number.is_finite())
                 });
-                numbers.into_iter().next()
+                let mut numbers = numbers.into_iter();
+                if *per_second { Some(numbers.last()? / trial.elapsed.as_secs_f64()) } else { numbers.next() }
             }
         }
     }
@@ -174,7 +177,22 @@ pub fn measure(
     locks: &[String],
     rounds: usize,
     metric: &Metric,
+    run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
+) -> anyhow::Result<Vec<LockRuns>> {
+    measure_until(locks, rounds, metric, run, |_| false)
+}
+
+/// As [`measure`], but ends after the first round with which there is `enough`.
+///
+/// # Errors
+///
+/// As of [`measure`].
+pub fn measure_until(
+    locks: &[String],
+    rounds: usize,
+    metric: &Metric,
     mut run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
+    mut enough: impl FnMut(&[LockRuns]) -> bool,
 ) -> anyhow::Result<Vec<LockRuns>> {
     let mut rows: Vec<_> = locks.iter().map(|lock| LockRuns::new(lock)).collect();
     for round in 0..=rounds {
@@ -192,6 +210,9 @@ pub fn measure(
             if nothing_to_compare {
                 return Ok(rows);
             }
+        }
+        if round > 0 && enough(&rows) {
+            break;
         }
     }
     Ok(rows)
@@ -241,6 +262,14 @@ mod tests {
         });
         let kept: Vec<_> = rows.unwrap().into_iter().map(|row| row.values).collect();
         assert_eq!(kept, [vec![Some(2.0), Some(2.0)], vec![Some(2.0)]]);
+    }
+
+    #[test]
+    fn rounds_end_with_the_one_that_decides() {
+        let run = |_, _| Ok(Some(trial(End::Exited(0), "")));
+        let decided = |rows: &[LockRuns]| rows[1].values.len() == 2;
+        let rows = measure_until(&names(&["a", "b"]), 9, &Metric::WallTime, run, decided).unwrap();
+        assert_eq!(rows.iter().map(|row| row.values.len()).collect::<Vec<_>>(), [2, 2]);
     }
 
     #[test]
@@ -300,14 +329,20 @@ mod tests {
 
     #[test]
     fn the_metric_is_the_first_number_captured() {
-        let metric =
-            |regex: &str| Metric::Captured { regex: Regex::new(regex).unwrap(), better: Better::Higher };
+        let metric = |regex: &str| Metric::Captured {
+            regex: Regex::new(regex).unwrap(),
+            better: Better::Higher,
+            per_second: false,
+        };
         let output = trial(End::Exited(0), "ops: n/a\nops: 1,234.5 per s\nops: 9 per s\n");
         assert_eq!(metric(r"ops: (\S+)").of(&output), Some(1234.5));
         assert_eq!(metric(r"time: (\S+)").of(&output), None);
         assert_eq!(metric("ops").of(&output), None, "no group");
         assert_eq!(metric("(ops)").of(&output), None, "not a number");
         assert_eq!(metric("(inf)").of(&trial(End::Exited(0), "inf")), None);
+        let (regex, better) = (Regex::new(r"ops: (\S+)").unwrap(), Better::Higher);
+        let rate = Metric::Captured { regex, better, per_second: true };
+        assert_eq!(rate.of(&output), Some(4.5), "the last match, over two seconds");
         let rows = measure(&names(&["glibc"]), 1, &metric("x(1)"), |_, _| Ok(Some(output.clone()))).unwrap();
         assert_eq!(rows[0].failure, Some((Failure::NoMetric, 0)));
     }

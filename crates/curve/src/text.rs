@@ -31,6 +31,21 @@ fn acts(character: char) -> bool {
             | '\u{feff}' | '\u{fffe}' | '\u{ffff}') // not characters of a text
 }
 
+/// A command line of these words, as a user would type it: a shell reads them back.
+///
+/// ```
+/// assert_eq!(contend_text::command_line(["./mine", "it's", ""]), r"./mine 'it'\''s' ''");
+/// ```
+pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./,:=+@%".contains(letter);
+    let quoted = words.into_iter().map(|word| {
+        let word = printable(word);
+        let plain = !word.is_empty() && word.chars().all(is_plain);
+        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// A name as text or attribute value of HTML.
 pub fn html(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());

@@ -14,6 +14,7 @@
 //! A [`Forecast`] is made from a [`Question`] by [`forecast`]; tables, plots and JSON are values, which the caller prints.
 
 pub mod advice;
+pub mod advise;
 mod anchor;
 pub mod answer;
 pub mod chain;

@@ -1,11 +1,13 @@
-//! Medians and ranges under one another, as SVG: one row for each thing compared.
+//! Medians and ranges under one another, for a terminal or as SVG: one row for each thing compared.
 
-use crate::Spread;
 use crate::plot::svg::{Area, DrawResult, INK, WIDTH, colour, document, font, shortened};
-use crate::text::{prefixed, printable};
+use crate::text::{prefixed, printable, short};
+use crate::{Screen, Spread};
 use curve::axis::ticks;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr as _;
 
 const ROW_HEIGHT: i32 = 30;
 const TOP: i32 = 56;
@@ -53,6 +55,35 @@ impl RangePlot {
     pub fn svg(&self) -> String {
         let height = TOP + BOTTOM + ROW_HEIGHT * self.rows.len() as i32;
         document(&self.title, (WIDTH, height as u32), |area| self.draw_on(area))
+    }
+
+    /// Rows of bars for a screen: each from the least to the greatest value, with a mark at the median.
+    pub fn terminal(&self, screen: Screen) -> String {
+        /// A bar is so wide at least, and a label at most.
+        const BAR: usize = 20;
+        let columns = screen.drawing_columns().clamp(BAR + LABEL_CHARACTERS + 10, 120);
+        let labels: Vec<String> =
+            self.rows.iter().map(|(label, _)| shortened(&printable(label), LABEL_CHARACTERS)).collect();
+        let gutter = labels.iter().map(|label| label.width()).max().unwrap_or(0);
+        let room = columns - gutter - 10;
+        let highest = self.rows.iter().filter_map(|(_, spread)| spread.map(|s| s.high)).fold(0.0, f64::max);
+        let across =
+            |value: f64| (value / highest.max(f64::MIN_POSITIVE) * (room - 1) as f64).round() as usize;
+        let mut drawn = format!("{}\n{}\n", printable(&self.title), printable(&self.axis));
+        for (label, (_, spread)) in labels.iter().zip(&self.rows) {
+            let padding = " ".repeat(gutter - label.width());
+            let _ = match spread {
+                None => writeln!(drawn, "{label}{padding}  no value"),
+                Some(Spread { low, median, high }) => {
+                    let mut bar = vec![' '; room];
+                    bar[across(*low)..=across(*high)].fill('─');
+                    bar[across(*median)] = if screen.is_ascii() { '*' } else { '●' };
+                    let bar: String = bar.into_iter().collect();
+                    writeln!(drawn, "{label}{padding} {:>7}  {}", short(*median), bar.trim_end())
+                }
+            };
+        }
+        screen.spell(&drawn).into_owned()
     }
 
     fn draw_on(&self, area: &Area<'_>) -> DrawResult {
@@ -119,6 +150,10 @@ mod tests {
         assert_eq!(svg.matches("no value").count(), 2);
         assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
         assert!(svg.contains("lower is better"));
+        let drawn = plot.terminal(Screen::wide(60).ascii());
+        let bars: Vec<_> = drawn.lines().skip(2).collect();
+        assert_eq!(bars[0].find('*'), Some(36), "{drawn}");
+        assert!(bars[0].ends_with('-') && bars[0].len() == 60 && bars[1].ends_with("no value"), "{drawn}");
         assert!(RangePlot::new("", "", Better::Higher).svg().contains("higher is better"));
     }
 }

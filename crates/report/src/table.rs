@@ -20,7 +20,7 @@ const LEAST_NAME_WIDTH: usize = 8;
 const GAP: usize = 2;
 
 /// A median and the range around it.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, serde::Serialize)]
 pub struct Spread {
     /// The least value.
     pub low: f64,

@@ -32,7 +32,9 @@ impl Throughput {
     pub(super) fn metric(&self) -> Metric {
         match self {
             Self::WallTime => Metric::WallTime,
-            Self::Printed { regex, better } => Metric::Captured { regex: regex.clone(), better: *better },
+            Self::Printed { regex, better } => {
+                Metric::Captured { regex: regex.clone(), better: *better, per_second: false }
+            }
         }
     }
 

@@ -1,0 +1,605 @@
+//! One answer for a program: which lock holds it back, what another lock in its place gives here, measured, and what that becomes on
+//! the target.
+//!
+//! [`measure`] runs the program and leaves profiles and [`Measured`] in a folder; [`Advice::new`] reads nothing but that folder, so that
+//! another target costs no run.
+
+mod answer;
+mod measured;
+mod outlook;
+mod page;
+mod reasons;
+mod suspects;
+
+pub use answer::{Advice, Checked, Finding, Row};
+pub use measured::{Case, Measured, forget};
+pub use suspects::{Suspect, suspects};
+
+use crate::profiled;
+use anyhow::{Context as _, bail};
+use compare::gate::THREADS;
+use compare::rounds::{End, LockRuns, Metric, Trial, measure_until};
+use compare::statistics::{self, Better, Verdict};
+use compare::trial;
+use launch::places::{Only, Places};
+use launch::{Launch, Library, Swapped, Swaps};
+use measured::profile_file;
+use profile::tally::SharedTally;
+use profile::{LockRow, LockTable};
+use regex_lite::Regex;
+use session::noise::{Noise, Watch};
+use session::progress::{Progress, Work};
+use session::usage::UsageError;
+use session::{ensure_usage, interrupt};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use topology::MachineFile;
+
+/// A program, and what is asked about it.
+#[derive(Debug)]
+pub struct Asked {
+    /// What takes the place of the program's locks.
+    pub library: Library,
+    /// The command itself, which records profiles.
+    pub contend: PathBuf,
+    /// The program and its arguments; `{threads}` stands for the number of threads.
+    pub command: Vec<OsString>,
+    /// Numbers of threads, ascending.
+    pub threads: Vec<u32>,
+    /// What a run has done in its time.
+    pub work: Counted,
+    /// The machine that is asked about.
+    pub target: MachineFile,
+    /// This machine.
+    pub here: MachineFile,
+    /// All runs end after so long.
+    pub time_limit: Duration,
+    /// What is measured lies here.
+    pub folder: PathBuf,
+}
+
+/// How it is known what a run has done.
+#[derive(Debug, Clone)]
+pub enum Counted {
+    /// Every run does the same work, or the same for each thread, as its locks tell.
+    Same,
+    /// The program prints its operations: the number in the first group of the last match.
+    Operations(Regex),
+    /// The program prints its throughput: the number in the first group where it first matches one.
+    Throughput(Regex),
+}
+
+/// Rounds in which every case runs once: enough for the statistics, and where chance does not decide even then.
+const LEAST_ROUNDS: usize = statistics::LEAST_RUNS;
+const MOST_ROUNDS: usize = 12;
+
+/// A profile that something disturbed is taken so often.
+const TRIES: usize = 3;
+
+/// A run of another lock may take so many times what the program takes as it is, and at least so long.
+const LIMIT_FACTOR: u32 = 10;
+const LEAST_LIMIT: Duration = Duration::from_secs(10);
+
+impl Asked {
+    /// Numbers of threads that stand for all: powers of two up to the cores that there are; one number where the command takes none.
+    #[must_use]
+    pub fn usual_threads(command: &[OsString]) -> Vec<u32> {
+        let cores = usable_cores();
+        if !command.iter().any(|word| word.to_string_lossy().contains(THREADS)) {
+            return vec![cores];
+        }
+        let mut counts: Vec<u32> =
+            (0..).map(|power| 1 << power).take_while(|&count| count < cores.clamp(2, 16)).collect();
+        counts.push(cores.clamp(2, 16));
+        counts
+    }
+
+    fn words(&self) -> Vec<String> {
+        self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    fn words_for(&self, threads: u32) -> Vec<OsString> {
+        let word = |word: &OsString| match word.to_str() {
+            Some(text) => text.replace(THREADS, &threads.to_string()).into(),
+            None => word.clone(),
+        };
+        self.command.iter().map(word).collect()
+    }
+
+    /// How its work is counted, for a folder that keeps it.
+    fn work_in_words(&self) -> String {
+        match &self.work {
+            Counted::Same => "wall time".into(),
+            Counted::Operations(regex) => format!("operations by {regex}"),
+            Counted::Throughput(regex) => format!("throughput by {regex}"),
+        }
+    }
+
+    fn metric(&self) -> Metric {
+        let printed = |regex: &Regex, per_second| Metric::Captured {
+            regex: regex.clone(),
+            better: Better::Higher,
+            per_second,
+        };
+        match &self.work {
+            Counted::Same => Metric::WallTime,
+            Counted::Operations(regex) => printed(regex, true),
+            Counted::Throughput(regex) => printed(regex, false),
+        }
+    }
+
+    /// Runs the program once; with a lock replaced, tells whether it was found.
+    fn run(&self, case: &Case, limit: Duration) -> anyhow::Result<(Trial, bool)> {
+        let words = self.words_for(case.threads);
+        let (name, arguments) = words.split_first().context("no program was given after `--`")?;
+        let launch = Launch::new(self.library, name, arguments);
+        let Some(swap) = &case.swap else { return Ok((trial::run(launch.command()?, limit)?, true)) };
+        let tally = SharedTally::new(false).context("cannot make memory to count in")?;
+        let (site, lock) = swap.clone();
+        let mut only = vec![Only { places: vec![site.clone()], site, lock }];
+        Places::read(&profile_file(&self.folder, case.threads))?.find(&mut only)?;
+        let launch = launch.swaps(Swaps { only, ..Swaps::default() });
+        let trial = trial::run(launch.counted(&tally).command()?, limit)?;
+        Ok((trial, Swapped::read(&tally).any()))
+    }
+
+    /// Profiles the program on so many threads.
+    fn profile(&self, threads: u32, limit: Duration) -> anyhow::Result<Recorded> {
+        let file = profile_file(&self.folder, threads);
+        let mut command = Command::new(&self.contend);
+        command.args(["profile", "--quiet", "--output"]).arg(&file);
+        if let Counted::Operations(regex) = &self.work {
+            command.args(["--ops-regex", regex.as_str()]);
+        }
+        command.arg("--").args(self.words_for(threads));
+        let trial = trial::run(command, limit)?;
+        if interrupt::came() {
+            bail!("it was interrupted before anything was known");
+        }
+        self.check(&trial, threads, "recorded")?;
+        ensure_usage!(
+            file.exists(),
+            "nothing of it can be recorded: {}",
+            trial.output.lines().last().unwrap_or("it leaves no profile")
+        );
+        Ok(Recorded { table: profiled::open(&file)?, trial })
+    }
+
+    /// Fails if the program did.
+    fn check(&self, trial: &Trial, threads: u32, how: &str) -> anyhow::Result<()> {
+        let ended = match trial.end {
+            End::Exited(0) => return Ok(()),
+            End::Exited(code) => format!("ended with exit code {code}"),
+            End::Killed(signal) => format!("was killed by signal {signal}"),
+            End::TimedOut => {
+                "did not end within the time limit: give it less to do, or more with --time-limit".into()
+            }
+        };
+        let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let last = report::text::printable(last.trim());
+        bail!("on {threads} threads, {how}, the program {ended}; it wrote last: {last}")
+    }
+}
+
+/// A run with its locks recorded.
+struct Recorded {
+    table: LockTable,
+    trial: Trial,
+}
+
+/// Cores that this process may run on.
+fn usable_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// What is known of a program: from its folder if that has it, else by running it.
+///
+/// # Errors
+///
+/// The program fails, or cannot be recorded.
+pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measured> {
+    if let Some(kept) = Measured::read(&asked.folder, asked)? {
+        return Ok(kept);
+    }
+    let begun = Instant::now();
+    let left = || asked.time_limit.saturating_sub(begun.elapsed());
+    let steps = progress.start(Work::Runs { later: Duration::ZERO }, 2 * asked.threads.len());
+    let mut alone = Vec::new();
+    for &threads in &asked.threads {
+        steps.begin(&format!("as it is, {threads} threads"));
+        let case = Case::own(threads);
+        let (trial, _) = asked.run(&case, left())?;
+        if interrupt::came() {
+            bail!("it was interrupted before anything was known");
+        }
+        asked.check(&trial, threads, "not recorded")?;
+        alone.push(trial);
+        steps.done();
+    }
+    let mut all = Vec::new();
+    for &threads in &asked.threads {
+        steps.begin(&format!("recorded, {threads} threads"));
+        all.push(recorded(asked, threads, left())?);
+        steps.done();
+    }
+    drop(steps);
+    let per_thread = per_thread(asked, &alone, &all)?;
+    let cores = usable_cores();
+    let most = asked.threads.iter().rposition(|&threads| threads <= cores).unwrap_or(0);
+    let transfer_ns = asked.target.costs().transfer_ns(asked.target.topology.cores()).likely;
+    let suspects = suspects(&all[most].table, asked.target.topology.cores(), transfer_ns);
+    let mut measured = Measured {
+        command: asked.words(),
+        counted: asked.work_in_words(),
+        cores,
+        threads: asked.threads.clone(),
+        per_thread,
+        stretch: stretch(asked, &alone[0], &all[0]),
+        suspects,
+        cases: Vec::new(),
+        noise: Noise::default(),
+        cut_short: false,
+    };
+    let longest = alone.iter().map(|trial| trial.elapsed).max().unwrap_or_default();
+    rounds(asked, &mut measured, longest, begun, progress)?;
+    if !measured.cut_short {
+        measured.write(&asked.folder)?;
+    }
+    Ok(measured)
+}
+
+/// Profiles the program, again while something keeps its threads from running together.
+fn recorded(asked: &Asked, threads: u32, left: Duration) -> anyhow::Result<Recorded> {
+    let begun = Instant::now();
+    for tried in 1.. {
+        let recorded = asked.profile(threads, left)?;
+        if recorded.table.header.ran_together || tried == TRIES || begun.elapsed() > left / 4 {
+            return Ok(recorded);
+        }
+    }
+    unreachable!("the last try gives its answer")
+}
+
+/// Whether each thread has work of its own: then more threads take the program's locks more often, and not in less time.
+fn per_thread(asked: &Asked, alone: &[Trial], recorded: &[Recorded]) -> anyhow::Result<bool> {
+    let (Some(first), Some(last)) = (asked.threads.first(), asked.threads.last()) else { return Ok(false) };
+    if !matches!(asked.work, Counted::Same) || first == last {
+        return Ok(false);
+    }
+    let taken = |run: &Recorded| run.table.rows.iter().map(LockRow::acquisitions).sum::<u64>() as f64;
+    let grown = taken(&recorded[recorded.len() - 1]) / taken(&recorded[0]).max(1.0);
+    let elapsed = |trial: &Trial| trial.elapsed.as_secs_f64();
+    let took = elapsed(&alone[alone.len() - 1]) / elapsed(&alone[0]);
+    has_own_work(took, grown, f64::from(*last) / f64::from(*first)).ok_or_else(|| {
+        UsageError::new(format!(
+            "the program runs for {:.1} s on {first} threads and on {last}, and takes its locks {grown:.2} times as often: what it has done \
+             in that time only its output tells. Say where, as in --ops-regex 'operations: ([0-9]+)' or --metric '([0-9.]+) per second'",
+            elapsed(&alone[0])
+        ))
+        .into()
+    })
+}
+
+/// Whether each thread has work of its own, where runs on `more` times the threads take so many times as long and take locks so many
+/// times as often. None for a program that runs for a time of its own, and does more or less in it.
+fn has_own_work(took: f64, grown: f64, more: f64) -> Option<bool> {
+    /// Runs that take as long as each other, whatever they do.
+    const ALIKE: f64 = 0.03;
+    /// Threads that do not hinder each other.
+    const FREE: f64 = 0.9;
+    let own_time = (took - 1.0).abs() < ALIKE && (grown - 1.0).abs() > ALIKE && grown < FREE * more;
+    (!own_time).then_some(grown >= f64::midpoint(1.0, more))
+}
+
+/// How many times as long the program took for the same work on the fewest threads while it was recorded; `printed` is the rate that
+/// it printed then, if it prints one. Where its start is a part of the time, recording makes that longer too.
+fn stretch(asked: &Asked, alone: &Trial, recorded: &Recorded) -> Option<f64> {
+    let took = recorded.table.header.elapsed_ns / 1e9;
+    let stretch = match &asked.work {
+        Counted::Same => took / alone.elapsed.as_secs_f64(),
+        Counted::Operations(_) => asked.metric().of(alone)? * took / recorded.table.header.operations? as f64,
+        Counted::Throughput(_) => asked.metric().of(alone)? / asked.metric().of(&recorded.trial)?,
+    };
+    (stretch.is_finite() && stretch > 0.0).then_some(stretch)
+}
+
+/// Runs the program as it is and with each candidate in turn until it is decided which are better, or time is up.
+fn rounds(
+    asked: &Asked,
+    measured: &mut Measured,
+    longest: Duration,
+    begun: Instant,
+    progress: &dyn Progress,
+) -> anyhow::Result<()> {
+    let mut cases: Vec<Case> = measured.threads.iter().map(|&threads| Case::own(threads)).collect();
+    for suspect in &measured.suspects {
+        for lock in suspect.candidates() {
+            let swap = Some((suspect.name.clone(), lock.to_owned()));
+            let of = |&threads: &u32| Case { swap: swap.clone(), ..Case::own(threads) };
+            cases.extend(measured.threads.iter().map(of));
+        }
+    }
+    let labels: Vec<String> = cases.iter().map(Case::label).collect();
+    let limit = (longest * LIMIT_FACTOR).max(LEAST_LIMIT);
+    let steps = progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (LEAST_ROUNDS + 1));
+    let watch = Watch::start();
+    let started = Instant::now();
+    let most = measured.most();
+    let found = std::cell::RefCell::new(vec![true; cases.len()]);
+    let better = asked.metric().better();
+    let runs = measure_until(
+        &labels,
+        MOST_ROUNDS,
+        &asked.metric(),
+        |number, round| {
+            // What is out of time leaves the rounds that are finished, and one at least.
+            let late = round > 1 && begun.elapsed() + longest > asked.time_limit;
+            if late || interrupt::came() {
+                return Ok(None);
+            }
+            steps.begin(&labels[number]);
+            let (trial, replaced) = asked.run(&cases[number], limit)?;
+            found.borrow_mut()[number] = replaced;
+            steps.done();
+            Ok((!interrupt::came()).then_some(trial))
+        },
+        |rows| {
+            let round = started.elapsed() / (rows[0].values.len() as u32 + 1);
+            let finished = rows[0].values.len() >= LEAST_ROUNDS;
+            let decided = |number: usize| is_decided(&cases, rows, number, better);
+            let at_most = |number: &usize| cases[*number].threads == most;
+            finished && (0..rows.len()).filter(at_most).all(decided)
+                || begun.elapsed() + round > asked.time_limit
+        },
+    )?;
+    drop(steps);
+    // The load at the start is that of what ran before; who else runs meanwhile is measured.
+    measured.noise = Noise { load_before: None, ..watch.stop() };
+    measured.cut_short = interrupt::came();
+    let per_thread = measured.per_thread;
+    let work = |case: &Case| if per_thread { f64::from(case.threads) } else { 1.0 };
+    let found = found.into_inner();
+    measured.cases = (cases.iter().zip(&runs).zip(found))
+        .map(|((case, runs), replaced)| Case { replaced, ..Case::of(case, runs, better, work(case)) })
+        .collect();
+    if let Some(Case { failure: Some(why), threads, .. }) = measured.cases.first() {
+        bail!("on {threads} threads the program failed: {why}");
+    }
+    Ok(())
+}
+
+/// Whether chance no longer explains how a case differs from the program as it is, or there is nothing to decide.
+fn is_decided(cases: &[Case], rows: &[LockRuns], number: usize, better: Better) -> bool {
+    let own = cases.iter().position(|own| own.swap.is_none() && own.threads == cases[number].threads);
+    let Some(own) = own.filter(|&own| own != number) else { return true };
+    let verdict = statistics::verdict(&rows[own].values, &rows[number].values, better, 0.0);
+    rows[number].failure.is_some() || matches!(verdict, Some(Verdict::Better | Verdict::Worse))
+}
+
+impl Case {
+    /// The program as it is.
+    fn own(threads: u32) -> Self {
+        let (rates, cores_busy) = (Vec::new(), Vec::new());
+        Self { swap: None, threads, rates, cores_busy, failure: None, replaced: true }
+    }
+
+    fn label(&self) -> String {
+        let lock = self.swap.as_ref().map_or("as it is", |(_, lock)| lock);
+        format!("{lock}, {} threads", self.threads)
+    }
+}
+
+/// The profiles of a folder, by number of threads.
+fn profiles(folder: &Path, threads: &[u32]) -> Vec<(u32, PathBuf)> {
+    let all = threads.iter().map(|&threads| (threads, profile_file(folder, threads)));
+    all.filter(|(_, file)| file.exists()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measured::tests::{about, case};
+    use super::*;
+    use crate::Void;
+    use curve::Point;
+    use profile::ObjectKind;
+    use report::{Screen, every_screen};
+
+    pub(super) fn measured(cases: Vec<Case>, cores: u32) -> Measured {
+        Measured {
+            command: ["./server", "--threads", THREADS].map(str::to_owned).to_vec(),
+            counted: "wall time".into(),
+            cores,
+            threads: vec![1, 2],
+            per_thread: false,
+            stretch: None,
+            suspects: vec![Suspect {
+                name: "TABLE".into(),
+                kind: ObjectKind::Rwlock,
+                source: Some("src/server.cpp:41".into()),
+                waited: 0.6,
+            }],
+            cases,
+            noise: Noise::default(),
+            cut_short: false,
+        }
+    }
+
+    fn swap(lock: &str) -> Option<(&str, &str)> {
+        Some(("TABLE", lock))
+    }
+
+    /// A lock that halves two threads' work, one that does not, and one under which the program hangs.
+    fn advice() -> Advice {
+        let mut cases = vec![
+            case(None, 1, &about(100.0)),
+            case(None, 2, &about(23.0)),
+            case(swap("adaptive"), 1, &about(100.0)),
+            case(swap("adaptive"), 2, &about(131.0)),
+            case(swap("rw"), 1, &about(100.0)),
+            case(swap("rw"), 2, &about(119.0)),
+            case(swap("rw-queued"), 1, &about(90.0)),
+            case(swap("rw-queued"), 2, &[]),
+        ];
+        cases[7].failure = Some("timed out in the warm-up".into());
+        let mut advice = Advice::measured("epyc-9654x2".into(), measured(cases, 2));
+        let forecast = |values: [f64; 3]| {
+            let points = [4, 16, 64].into_iter().zip(values);
+            points.map(|(cores, value)| Point { cores, value, low: 0.8 * value, high: 1.2 * value }).collect()
+        };
+        let rows = &mut advice.findings[0].rows;
+        (rows[0].forecast, rows[0].verdict) =
+            (forecast([0.21, 0.2, 0.18]), Some("collapses at 2, measured".into()));
+        (rows[1].forecast, rows[1].verdict) =
+            (forecast([1.3, 1.2, 1.1]), Some("uncertain: 60 % collapses".into()));
+        rows[1].gain_there = Some(report::Spread { low: 4.2, median: 6.1, high: 7.4 });
+        advice
+    }
+
+    #[test]
+    fn an_answer_fits_into_twenty_lines_of_eighty_columns() {
+        let mut advice = advice();
+        advice.besides = Some(
+            "Besides, its threads keep 1.9 cores busy for 1.3 times the work: they share data outside of locks, or their cores share a \
+             cache."
+                .into(),
+        );
+        advice.disturbed = vec!["other programs used 12 % of the cores meanwhile".into()];
+        advice.measured.cut_short = true;
+        for screen in [Screen::wide(200), Screen::FILE, Screen::FILE.ascii(), Screen::wide(80).ascii()] {
+            let said = advice.terminal(screen);
+            assert!(said.lines().count() <= 20, "{} lines: {said}", said.lines().count());
+            assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+            assert!(!screen.is_ascii() || said.is_ascii(), "{said}");
+        }
+        insta::assert_snapshot!(every_screen(&[], |screen| advice.terminal(screen)));
+    }
+
+    #[test]
+    fn the_lock_that_did_most_is_advised_with_its_measured_gain() {
+        let advice = advice();
+        let said = advice.terminal(Screen::FILE);
+        for words in [
+            "TABLE (server.cpp:41, reader-writer lock) holds ./server back.",
+            "Do: put `adaptive` in its place: 5.7 times the work on 2 threads (5.",
+            "about 6.1 times on 64 (4.2 to 7.4)",
+            "Try: contend run --only TABLE=adaptive -- ./server --threads 2",
+            "timed out in the warm-up",
+        ] {
+            assert!(said.replace('\n', " ").contains(words), "{words}: {said}");
+        }
+        assert_eq!(said.matches("Do:").count(), 1);
+    }
+
+    #[test]
+    fn a_void_profile_is_said_alone() {
+        let mut advice = advice();
+        advice.findings[0].void = Some(Void {
+            reason: "2 threads hardly ran together".into(),
+            remedy: "Profile on an otherwise idle machine".into(),
+        });
+        let said = advice.terminal(Screen::FILE);
+        assert_eq!(
+            said,
+            "Nothing is said of ./server: 2 threads hardly ran together.\nProfile on an otherwise idle machine.\n"
+        );
+        assert!(!advice.has_finding());
+    }
+
+    #[test]
+    fn what_chance_explains_is_not_advised() {
+        let cases = vec![
+            case(None, 1, &about(100.0)),
+            case(None, 2, &about(120.0)),
+            case(swap("rw"), 1, &about(100.0)),
+            case(swap("rw"), 2, &about(120.5)),
+        ];
+        let advice = Advice::measured("typical".into(), measured(cases, 2));
+        let said = advice.terminal(Screen::FILE);
+        assert!(!said.contains("Do:") && said.contains("None of rw does more"), "{said}");
+        assert!(said.contains("waits for TABLE"), "{said}");
+        let quiet = Measured {
+            suspects: Vec::new(),
+            ..measured(vec![case(None, 1, &about(1.0)), case(None, 2, &about(1.0))], 2)
+        };
+        let said = Advice::measured("typical".into(), quiet).terminal(Screen::FILE);
+        assert!(said.starts_with("No lock holds ./server back."), "{said}");
+    }
+
+    #[test]
+    fn a_lock_that_hurts_on_the_target_alone_is_advised_for_there() {
+        let cases = vec![
+            case(None, 1, &about(100.0)),
+            case(None, 2, &about(198.0)),
+            case(swap("rw"), 1, &about(100.0)),
+            case(swap("rw"), 2, &about(198.0)),
+        ];
+        let mut advice = Advice::measured("opteron-8x6".into(), measured(cases, 2));
+        advice.measured.suspects[0].waited = 0.0;
+        advice.findings[0].rows[1].gain_there = Some(report::Spread { low: 5.0, median: 20.0, high: 40.0 });
+        advice.findings[0].rows[1].forecast = vec![Point::exact(48, 40.0)];
+        let said = advice.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("does not hold ./server back here; on opteron-8x6 it will."), "{said}");
+        assert!(said.contains("put `rw` in its place: about 20 times on 48 (5.0 to 40)."), "{said}");
+    }
+
+    #[test]
+    fn a_prediction_that_was_wrong_is_said_to_be() {
+        let mut advice = advice();
+        let checked = |low, value, high, measured| Checked {
+            lock: None,
+            threads: 2,
+            predicted: Point { cores: 2, value, low, high },
+            measured: Point::exact(2, measured),
+        };
+        advice.findings[0].checked = vec![checked(0.2, 0.3, 0.5, 0.23)];
+        assert!(advice.contrast_in_words().contains("lies in the range"), "{}", advice.contrast_in_words());
+        advice.findings[0].checked.push(checked(0.8, 1.0, 1.3, 0.23));
+        let said = advice.contrast_in_words();
+        assert!(
+            said.starts_with("The prediction was wrong:")
+                && said.contains("1.00 times")
+                && said.contains("0.23 was measured"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn whose_the_work_is_is_told_by_how_often_locks_are_taken() {
+        assert_eq!(has_own_work(0.6, 1.0, 2.0), Some(false), "two threads share it");
+        assert_eq!(has_own_work(10.0, 2.0, 2.0), Some(true), "each has its own, and they hinder each other");
+        assert_eq!(has_own_work(1.0, 2.0, 2.0), Some(true), "each has its own");
+        assert_eq!(has_own_work(1.0, 1.0, 2.0), Some(false), "one thread does it all");
+        assert_eq!(has_own_work(1.0, 1.3, 2.0), None, "it runs for a time of its own");
+        assert_eq!(has_own_work(1.0, 0.3, 2.0), None, "and does less in it");
+    }
+
+    #[test]
+    fn a_folder_keeps_one_command_and_nothing_that_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = measured(vec![case(None, 1, &about(1.0)), case(None, 2, &about(1.5))], 2);
+        let asked = |last: &str| Asked {
+            library: Library(&[]),
+            contend: PathBuf::new(),
+            command: ["./server", "--threads", last].map(OsString::from).to_vec(),
+            threads: vec![1, 2],
+            work: Counted::Same,
+            target: topology::carried::machine("typical"),
+            here: topology::carried::machine("typical"),
+            time_limit: Duration::from_secs(1),
+            folder: folder.path().to_owned(),
+        };
+        assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), None);
+        kept.write(folder.path()).unwrap();
+        assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), Some(kept));
+        let other = format!("{:#}", Measured::read(folder.path(), &asked("x")).unwrap_err());
+        assert!(other.contains("another command") && other.contains("-o"), "{other}");
+        let file = folder.path().join("measured.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replacen("1.47", "-1.47", 1)).unwrap();
+        assert!(Measured::read(folder.path(), &asked(THREADS)).is_err());
+        forget(folder.path(), &[1, 2]).unwrap();
+        assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), None);
+    }
+}

@@ -1,0 +1,489 @@
+//! What is said: one lock, one table, one thing to do.
+
+use super::measured::Measured;
+use super::outlook::{self, Outlook};
+use super::suspects::Suspect;
+use super::{Asked, profiles, reasons};
+use crate::{Void, profiled};
+use compare::statistics::Verdict;
+use curve::Point;
+use report::{Screen, Spread, text};
+use serde::Serialize;
+use session::names::{self, types_of};
+use session::progress::Progress;
+use std::fmt::Write as _;
+
+/// The widest line.
+pub(super) const COLUMNS: usize = 80;
+
+/// Locks that are shown beside the program's own.
+const SHOWN: usize = 3;
+
+/// Threads that do this share of as many times the work of one are not held back.
+const HELD_BACK: f64 = 0.9;
+
+/// A lock in the place of the suspect, or the program as it is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The lock; none for the program as it is.
+    pub lock: Option<String>,
+    /// Throughput relative to the program as it is on the fewest threads, measured.
+    pub measured: Vec<Point>,
+    /// The same on the target, as far as it is forecast.
+    pub forecast: Vec<Point>,
+    /// What becomes of it, in words.
+    pub verdict: Option<String>,
+    /// How many times the work of the program as it is, on the most threads that have a core each: what chance leaves.
+    pub gain: Option<Spread>,
+    /// The same on the target's cores.
+    pub gain_there: Option<Spread>,
+    /// Whether the rounds tell it from the program as it is.
+    pub is: Option<&'static str>,
+    /// Why it has no figures.
+    pub failure: Option<String>,
+}
+
+impl Row {
+    fn name(&self) -> &str {
+        self.lock.as_deref().unwrap_or("as it is")
+    }
+
+    fn is_better(&self) -> bool {
+        self.is == Some(Verdict::Better.name())
+    }
+
+    /// Whether it gives more on the target than chance and the forecast's error explain, and costs nothing here.
+    fn will_be_better(&self) -> bool {
+        self.is != Some(Verdict::Worse.name()) && self.gain_there.is_some_and(|gain| gain.low > 1.0)
+    }
+}
+
+/// What was predicted from the profile of one thread, beside what was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    /// The lock; none for the program as it is.
+    pub lock: Option<String>,
+    /// On so many threads.
+    pub threads: u32,
+    /// Throughput relative to the program as it is on one thread.
+    pub predicted: Point,
+    /// The same.
+    pub measured: Point,
+}
+
+impl Checked {
+    /// Whether the ranges of the two have nothing in common.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        self.predicted.low > self.measured.high || self.predicted.high < self.measured.low
+    }
+}
+
+/// What is known of a lock.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The lock.
+    pub suspect: Suspect,
+    /// The program as it is, then the locks that were tried, the best first.
+    pub rows: Vec<Row>,
+    /// Why there is no forecast.
+    pub void: Option<Void>,
+    /// What was predicted beforehand.
+    pub checked: Vec<Checked>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Advice {
+    /// What was measured.
+    pub measured: Measured,
+    /// The machine that is asked about.
+    pub target: String,
+    /// The locks that were looked at, the one that costs most first.
+    pub findings: Vec<Finding>,
+    /// What else holds the program back.
+    pub besides: Option<String>,
+    /// What disturbed the runs.
+    pub disturbed: Vec<String>,
+}
+
+impl Advice {
+    /// Makes it of what was measured, and of the profiles beside that.
+    ///
+    /// # Errors
+    ///
+    /// Profiles that cannot be read.
+    pub fn new(asked: &Asked, measured: Measured, progress: &dyn Progress) -> anyhow::Result<Self> {
+        let mut advice = Self::measured(asked.target.name.clone(), measured);
+        let Self { findings, measured, .. } = &mut advice;
+        if let Some(first) = findings.first_mut() {
+            first.forecast(asked, measured, progress)?;
+        }
+        let most = measured.most();
+        let own = measured.points(None).into_iter().find(|point| point.cores == most);
+        let best = findings.iter().filter_map(Finding::best).filter_map(|row| row.at(most));
+        let reached = best.chain(own).map(|point| point.value).fold(0.0, f64::max);
+        let tables: Vec<_> = profiles(&asked.folder, &measured.threads)
+            .into_iter()
+            .filter(|(threads, _)| *threads == most)
+            .map(|(_, file)| profiled::open(&file))
+            .collect::<Result<_, _>>()?;
+        let held_back = reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
+        let besides =
+            tables.first().filter(|_| held_back).and_then(|table| reasons::besides(table, measured, reached));
+        advice.besides = besides;
+        Ok(advice)
+    }
+
+    /// What the rounds found, without the target.
+    pub(super) fn measured(target: String, measured: Measured) -> Self {
+        let findings =
+            measured.suspects.iter().map(|suspect| Finding::measured(suspect, &measured)).collect();
+        let disturbed = measured.noise.disturbances();
+        Self { target, findings, besides: None, disturbed, measured }
+    }
+
+    /// Why nothing is said, where the profile cannot carry an answer.
+    #[must_use]
+    pub fn void(&self) -> Option<&Void> {
+        self.findings.first().and_then(|finding| finding.void.as_ref())
+    }
+
+    /// Whether there is something to do.
+    #[must_use]
+    pub fn has_finding(&self) -> bool {
+        self.void().is_none() && self.findings.iter().any(|finding| finding.best().is_some())
+    }
+
+    /// The answer in lines of at most 80 columns, in a file or pipe too.
+    #[must_use]
+    pub fn terminal(&self, screen: Screen) -> String {
+        let narrow = Screen::wide(screen.columns().unwrap_or(COLUMNS).min(COLUMNS));
+        let narrow = if screen.is_ascii() { narrow.ascii() } else { narrow };
+        let table = self.findings.first().filter(|_| self.void().is_none());
+        let columns = narrow.columns().unwrap_or(COLUMNS);
+        let table = table.map_or(String::new(), |finding| format!("\n{}\n", finding.table(self, columns)));
+        let (heading, rest) = self.in_parts();
+        format!("{}{}{}", narrow.fit(&heading), narrow.spell(&table), narrow.fit(&rest))
+    }
+
+    /// The answer without its table.
+    pub(super) fn in_prose(&self) -> String {
+        let (heading, rest) = self.in_parts();
+        format!("{heading}{rest}")
+    }
+
+    /// What stands before the table, and what after it.
+    fn in_parts(&self) -> (String, String) {
+        let mut said = String::new();
+        if let Some(void) = self.void() {
+            let heading =
+                format!("Nothing is said of {}: {}.\n{}.\n", self.program(), void.reason, void.remedy);
+            return (heading, said);
+        }
+        let heading = format!("{}\n", self.heading());
+        let Some(finding) = self.findings.first() else {
+            self.end(&mut said);
+            return (heading, said);
+        };
+        match finding.best() {
+            Some(row) => said += &finding.instruction(row, self),
+            None => {
+                let tried = self.measured.tried(&finding.suspect.name).join(", ");
+                let _ = writeln!(said, "None of {tried} does more in its place than chance explains.");
+            }
+        }
+        for other in &self.findings[1..] {
+            if let Some(line) = other.in_a_line(&self.measured) {
+                let _ = writeln!(said, "Also: {line}");
+            }
+        }
+        self.end(&mut said);
+        (heading, said)
+    }
+
+    fn end(&self, said: &mut String) {
+        if let Some(besides) = &self.besides {
+            let _ = writeln!(said, "{besides}");
+        }
+        if !self.disturbed.is_empty() {
+            let _ = writeln!(said, "Disturbed: {}.", self.disturbed.join("; "));
+        }
+        if self.measured.cut_short {
+            let _ = writeln!(said, "Cut short: this is what was known by then.");
+        }
+    }
+
+    /// The program's name.
+    fn program(&self) -> String {
+        text::printable(self.measured.command.first().map_or("the program", String::as_str))
+    }
+
+    fn own(&self, threads: u32) -> Option<Point> {
+        self.measured.points(None).into_iter().find(|point| point.cores == threads)
+    }
+
+    /// The first line.
+    fn heading(&self) -> String {
+        let (most, first) = (self.measured.most(), self.measured.threads[0]);
+        let fair = HELD_BACK * f64::from(most) / f64::from(first);
+        let held_back = self.own(most).is_some_and(|own| own.value < fair);
+        let program = self.program();
+        let Some(finding) = self.findings.first() else {
+            return if held_back {
+                format!("No lock holds {program} back.")
+            } else {
+                format!(
+                    "Nothing holds {program} back on {most} threads, and no lock will on {}.",
+                    self.target
+                )
+            };
+        };
+        let lock = finding.suspect.in_words();
+        let now = finding.best().is_some_and(Row::is_better);
+        let waits = finding.suspect.waited >= super::suspects::WAITED;
+        match (now, finding.best().is_some(), waits) {
+            (true, ..) => format!("{lock} holds {program} back."),
+            (false, true, _) => {
+                format!("{lock} does not hold {program} back here; on {} it will.", self.target)
+            }
+            (false, false, true) => {
+                format!("{program} waits for {lock}, and no other lock in its place helps.")
+            }
+            (false, false, false) => {
+                format!("No lock holds {program} back. The one it takes most is {lock}.")
+            }
+        }
+    }
+}
+
+impl Row {
+    fn at(&self, threads: u32) -> Option<Point> {
+        self.measured.iter().find(|point| point.cores == threads).copied()
+    }
+}
+
+impl Suspect {
+    /// Its name, place and kind.
+    fn in_words(&self) -> String {
+        let source = self.source.as_ref().map_or(String::new(), |source| {
+            let file = source.rsplit('/').next().unwrap_or(source);
+            format!("{}, ", text::printable(file))
+        });
+        format!("{} ({source}{})", text::printable(&self.name), self.kind_in_words())
+    }
+}
+
+impl Finding {
+    /// What the rounds found.
+    fn measured(suspect: &Suspect, measured: &Measured) -> Self {
+        let most = measured.most();
+        let own = Row {
+            lock: None,
+            measured: measured.points(None),
+            forecast: Vec::new(),
+            verdict: None,
+            gain: None,
+            gain_there: None,
+            is: None,
+            failure: None,
+        };
+        let tried = measured.tried(&suspect.name).into_iter().map(|lock| {
+            let swap = (suspect.name.as_str(), lock);
+            let gain = measured.gain(swap, most);
+            let failed = |&threads: &u32| {
+                let case = measured.case(Some(swap), threads)?;
+                let lost = (!case.replaced).then(|| "it was not found in the running program".to_owned());
+                case.failure.clone().or(lost)
+            };
+            Row {
+                lock: Some(lock.to_owned()),
+                measured: measured.points(Some(swap)),
+                gain: gain.map(|(ratio, _)| ratio.range),
+                is: gain.map(|(_, verdict)| verdict.name()),
+                failure: measured.threads.iter().find_map(failed),
+                ..own.clone()
+            }
+        });
+        let mut tried: Vec<Row> = tried.collect();
+        let reached = |row: &Row| row.gain.map_or(0.0, |gain| gain.median);
+        tried.sort_by(|a, b| reached(b).total_cmp(&reached(a)));
+        let rows = std::iter::once(own.clone()).chain(tried).collect();
+        Self { suspect: suspect.clone(), rows, void: None, checked: Vec::new() }
+    }
+
+    /// Adds what the target makes of it, and what would have been predicted without a measurement.
+    fn forecast(
+        &mut self,
+        asked: &Asked,
+        measured: &Measured,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<()> {
+        match outlook::forecast(asked, measured, self, progress)? {
+            Ok(outlooks) => {
+                for Outlook { lock, points, verdict, gain } in outlooks {
+                    let Some(row) = self.rows.iter_mut().find(|row| row.lock == lock) else { continue };
+                    (row.forecast, row.verdict, row.gain_there) = (points, Some(verdict), gain);
+                }
+                self.checked = outlook::checked(asked, measured, self, progress)?;
+                self.sort_by_target();
+            }
+            Err(void) => self.void = Some(void),
+        }
+        Ok(())
+    }
+
+    /// Where nothing is gained here, the target decides which lock is the best.
+    fn sort_by_target(&mut self) {
+        if !self.rows.iter().any(Row::is_better) {
+            let there = |row: &Row| match (&row.lock, row.gain_there) {
+                (None, _) => f64::INFINITY,
+                (Some(_), gain) => gain.map_or(0.0, |gain| gain.median),
+            };
+            self.rows.sort_by(|a, b| there(b).total_cmp(&there(a)));
+        }
+    }
+
+    /// The lock that gives most here, or else on the target; none where nothing is gained.
+    #[must_use]
+    pub fn best(&self) -> Option<&Row> {
+        let now = self.rows.iter().find(|row| row.is_better());
+        now.or_else(|| self.rows.iter().find(|row| row.will_be_better()))
+    }
+
+    /// Numbers of threads that the table shows beyond those measured: three at most, in even steps of doublings.
+    fn columns(&self, measured: &Measured) -> Vec<u32> {
+        let last = measured.threads.last().copied().unwrap_or(1);
+        let beyond: Vec<u32> = self.rows[0]
+            .forecast
+            .iter()
+            .map(|point| point.cores)
+            .filter(|&cores| cores > last && cores > measured.cores)
+            .collect();
+        let room = 5_usize.saturating_sub(measured.threads.len()).clamp(1, 3).min(beyond.len());
+        (1..=room).map(|step| beyond[(step * beyond.len()).div_ceil(room) - 1]).collect()
+    }
+
+    /// What was measured and what is forecast, in lines of so many columns.
+    fn table(&self, advice: &Advice, width: usize) -> String {
+        let columns = self.columns(&advice.measured);
+        let shown: Vec<&Row> = self.rows.iter().take(1 + SHOWN).collect();
+        let name_width = shown.iter().map(|row| row.name().len()).max().unwrap_or(0).max("threads".len());
+        let mut line = format!("{:name_width$}", "threads");
+        for threads in advice.measured.threads.iter().chain(&columns) {
+            let _ = write!(line, "{threads:>6}");
+        }
+        let mut table = String::new();
+        if !columns.is_empty() {
+            let measured = advice.measured.threads.last().copied().unwrap_or(1);
+            beside(&mut line, &format!("past {measured}: forecast on {}", advice.target), width);
+        }
+        table += &line;
+        for row in shown {
+            let mut line = format!("\n{:name_width$}", row.name());
+            for &threads in &advice.measured.threads {
+                let value = row.at(threads).map_or("-".to_owned(), |point| measured_value(point.value));
+                let _ = write!(line, "{value:>6}");
+            }
+            for &cores in &columns {
+                let point = row.forecast.iter().find(|point| point.cores == cores);
+                let value = point.map_or("-".to_owned(), |point| forecast_value(point.value));
+                let _ = write!(line, "{value:>6}");
+            }
+            if let Some(said) = row.failure.as_ref().or(row.verdict.as_ref()) {
+                beside(&mut line, &text::printable(said), width);
+            }
+            table += &line;
+        }
+        table + "\n"
+    }
+
+    /// What to do, how to try it and how to keep it.
+    fn instruction(&self, row: &Row, advice: &Advice) -> String {
+        let lock = row.name();
+        let most = advice.measured.most();
+        let mut said = format!("Do: put `{lock}` in its place: ");
+        if let (true, Some(Spread { low, median, high })) = (row.is_better(), row.gain) {
+            let _ = write!(
+                said,
+                "{} times the work on {most} threads ({} to {}, measured)",
+                forecast_value(median),
+                forecast_value(low),
+                forecast_value(high)
+            );
+        }
+        let last = row.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
+        if let (Some(Spread { low, median, high }), Some(cores)) = (row.gain_there, last)
+            && (row.is_better() || low > 1.0)
+        {
+            let comma = if row.is_better() { ", " } else { "" };
+            let _ = write!(
+                said,
+                "{comma}about {} times on {cores} ({} to {})",
+                forecast_value(median),
+                forecast_value(low),
+                forecast_value(high)
+            );
+        }
+        said += ".\n";
+        let command = trial_command(&self.suspect.name, lock, &advice.measured, most);
+        let _ = if command.len() + "Try: ".len() <= COLUMNS {
+            writeln!(said, "Try: {command}")
+        } else {
+            writeln!(said, "Try:\n  {command}")
+        };
+        if let Ok(lock) = names::lock(lock) {
+            let _ = writeln!(said, "Keep: {}.", types_of(lock));
+        }
+        said
+    }
+
+    /// Another lock's gain.
+    fn in_a_line(&self, measured: &Measured) -> Option<String> {
+        let row = self.best()?;
+        let gain = row.gain?;
+        Some(format!(
+            "`{}` in the place of {}: {} times ({} to {}) on {} threads.",
+            row.name(),
+            self.suspect.in_words(),
+            forecast_value(gain.median),
+            forecast_value(gain.low),
+            forecast_value(gain.high),
+            measured.most()
+        ))
+    }
+}
+
+/// The command that runs the program with this lock alone replaced.
+fn trial_command(site: &str, lock: &str, measured: &Measured, threads: u32) -> String {
+    let swap = format!("{site}={lock}");
+    let words =
+        measured.command.iter().map(|word| word.replace(compare::gate::THREADS, &threads.to_string()));
+    let words: Vec<String> =
+        ["contend", "run", "--only", &swap, "--"].map(str::to_owned).into_iter().chain(words).collect();
+    text::command_line(words.iter().map(String::as_str))
+}
+
+/// Adds a note to a line of the table, below it where the line has no room.
+fn beside(line: &mut String, note: &str, width: usize) {
+    let gap = if line.trim_start().chars().count() + 2 + note.chars().count() <= width { "  " } else { "\n  " };
+    let _ = write!(line, "{gap}{note}");
+}
+
+/// Three digits of what was measured.
+fn measured_value(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Two digits of what is believed.
+fn forecast_value(value: f64) -> String {
+    match value {
+        ..0.995 => format!("{value:.2}"),
+        ..9.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}

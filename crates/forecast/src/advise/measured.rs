@@ -1,0 +1,239 @@
+//! What was measured of a program, unrecorded, and the folder that keeps it beside the program's profiles.
+
+use super::suspects::Suspect;
+use anyhow::{Context as _, ensure};
+use compare::comparison::describe;
+use compare::rounds::LockRuns;
+use compare::statistics::{self, Better, LikelyRatio, Verdict};
+use curve::Point;
+use serde::{Deserialize, Serialize};
+use session::noise::Noise;
+use session::output_file::OutputFile;
+use std::path::{Path, PathBuf};
+
+/// The program on a number of threads, with its own locks or with one of them replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The lock that is replaced, as `--only` takes it, and by which; none for the program as it is.
+    pub swap: Option<(String, String)>,
+    /// How many threads it runs.
+    pub threads: u32,
+    /// Work for one second, by round, in any unit.
+    pub rates: Vec<Option<f64>>,
+    /// How many cores it kept busy, by run.
+    pub cores_busy: Vec<f64>,
+    /// Why it has no more runs.
+    pub failure: Option<String>,
+    /// The lock was found and replaced; true where none was to be.
+    pub replaced: bool,
+}
+
+impl Case {
+    /// What the rounds found. Wall times become work for one second: `work` is what a run does.
+    pub(super) fn of(case: &Self, runs: &LockRuns, better: Better, work: f64) -> Self {
+        let rate = |value: f64| if better == Better::Lower { work / value.max(1e-9) } else { value };
+        Self {
+            rates: runs.values.iter().map(|value| value.map(rate)).collect(),
+            cores_busy: runs.cores_busy.clone(),
+            failure: runs.failure.map(describe),
+            ..case.clone()
+        }
+    }
+
+    fn is_of(&self, swap: Option<(&str, &str)>, threads: u32) -> bool {
+        let own = self.swap.as_ref().map(|(site, lock)| (site.as_str(), lock.as_str()));
+        own == swap && self.threads == threads
+    }
+
+    /// How many cores it kept busy, in the median.
+    #[must_use]
+    pub fn busy(&self) -> Option<f64> {
+        statistics::spread(&self.cores_busy).map(|busy| busy.median)
+    }
+}
+
+/// All that was measured, of which answers for any target are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The program and its arguments, with `{threads}` where the number goes.
+    pub command: Vec<String>,
+    /// How it is known what a run has done.
+    pub counted: String,
+    /// Cores that it may use.
+    pub cores: u32,
+    /// Numbers of threads, ascending.
+    pub threads: Vec<u32>,
+    /// Each thread has work of its own, however many there are.
+    pub per_thread: bool,
+    /// How many times as long it took on the fewest threads while it was recorded.
+    pub stretch: Option<f64>,
+    /// The locks that were looked at.
+    pub suspects: Vec<Suspect>,
+    /// What was run.
+    pub cases: Vec<Case>,
+    /// What else the machine did.
+    pub noise: Noise,
+    /// Not all rounds were run, because of an interrupt.
+    pub cut_short: bool,
+}
+
+impl Measured {
+    /// A case; none if it was not run.
+    #[must_use]
+    pub fn case(&self, swap: Option<(&str, &str)>, threads: u32) -> Option<&Case> {
+        self.cases.iter().find(|case| case.is_of(swap, threads))
+    }
+
+    /// Work relative to the program as it is on the fewest threads.
+    #[must_use]
+    pub fn points(&self, swap: Option<(&str, &str)>) -> Vec<Point> {
+        let rates = |swap, threads| {
+            let case: Option<&Case> = self.case(swap, threads).filter(|case| case.replaced);
+            case.map(|case| case.rates.iter().flatten().copied().collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let Some(base) = statistics::spread(&rates(None, self.threads[0])).filter(|base| base.median > 0.0)
+        else {
+            return Vec::new();
+        };
+        let relative = |&threads: &u32| {
+            let all: Vec<_> = rates(swap, threads).iter().map(|rate| rate / base.median).collect();
+            Point::of_runs(threads, &all)
+        };
+        self.threads.iter().filter_map(relative).collect()
+    }
+
+    /// The locks that were put in the place of a suspect.
+    pub fn tried<'a>(&'a self, site: &'a str) -> Vec<&'a str> {
+        let swaps = self.cases.iter().filter_map(|case| case.swap.as_ref());
+        let mut tried: Vec<&str> =
+            swaps.filter(|(of, _)| of == site).map(|(_, lock)| lock.as_str()).collect();
+        tried.dedup();
+        let mut once = Vec::new();
+        for lock in tried {
+            if !once.contains(&lock) {
+                once.push(lock);
+            }
+        }
+        once
+    }
+
+    /// How many times the work of the program as it is, on as many threads, and what chance leaves of that.
+    #[must_use]
+    pub fn gain(&self, swap: (&str, &str), threads: u32) -> Option<(LikelyRatio, Verdict)> {
+        let own = self.case(None, threads)?;
+        let swapped = self.case(Some(swap), threads).filter(|case| case.replaced)?;
+        Some((
+            statistics::likely_ratio(&own.rates, &swapped.rates, Better::Higher)?,
+            statistics::verdict(&own.rates, &swapped.rates, Better::Higher, 0.0)?,
+        ))
+    }
+
+    /// The most threads that have a core each.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        let fitting = self.threads.iter().copied().filter(|&threads| threads <= self.cores);
+        fitting.max().unwrap_or(self.threads[0])
+    }
+
+    fn file(folder: &Path) -> PathBuf {
+        folder.join("measured.json")
+    }
+
+    /// Keeps it in a folder.
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        OutputFile::at(&Self::file(folder))?.write(&serde_json::to_string_pretty(self)?)
+    }
+
+    /// What a folder keeps; none if that is nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// It keeps another program, or what cannot have been measured.
+    pub(super) fn read(folder: &Path, asked: &super::Asked) -> anyhow::Result<Option<Self>> {
+        let file = Self::file(folder);
+        let text = match std::fs::read_to_string(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            text => text.with_context(|| format!("cannot read {}", file.display()))?,
+        };
+        let remedy = || format!("{}: name another folder with -o, or remove this one", file.display());
+        let kept: Self = serde_json::from_str(&text).with_context(remedy)?;
+        let figures = kept.cases.iter().flat_map(|case| case.rates.iter().flatten());
+        let is_measured = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        ensure!(
+            !kept.threads.is_empty() && figures.clone().all(is_measured),
+            "{} holds what cannot have been measured: name another folder with -o, or remove this one",
+            file.display()
+        );
+        ensure!(
+            kept.command == asked.words() && kept.counted == asked.work_in_words(),
+            "{} keeps what was measured of another command, `{}`: name another folder with -o",
+            folder.display(),
+            report::text::printable(&kept.command.join(" "))
+        );
+        Ok(Some(kept))
+    }
+}
+
+/// Makes a folder forget what it keeps of a program, so that this is measured again.
+///
+/// # Errors
+///
+/// A file cannot be removed.
+pub fn forget(folder: &Path, threads: &[u32]) -> anyhow::Result<()> {
+    let profiles = threads.iter().map(|&threads| profile_file(folder, threads));
+    for file in profiles.chain([Measured::file(folder)]) {
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", file.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The profile on so many threads.
+pub(super) fn profile_file(folder: &Path, threads: u32) -> PathBuf {
+    folder.join(format!("threads-{threads}.contend"))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::advise) fn case(swap: Option<(&str, &str)>, threads: u32, rates: &[f64]) -> Case {
+        Case {
+            swap: swap.map(|(site, lock)| (site.to_owned(), lock.to_owned())),
+            threads,
+            rates: rates.iter().copied().map(Some).collect(),
+            cores_busy: rates.iter().map(|_| f64::from(threads) * 0.9).collect(),
+            failure: None,
+            replaced: true,
+        }
+    }
+
+    /// Five rounds that differ a little.
+    pub(in crate::advise) fn about(rate: f64) -> [f64; 5] {
+        [0.98, 0.99, 1.0, 1.01, 1.02].map(|share| share * rate)
+    }
+
+    #[test]
+    fn points_are_relative_to_the_program_on_the_fewest_threads() {
+        let swap = Some(("TABLE", "rw"));
+        let measured = Measured {
+            cases: vec![
+                case(None, 1, &about(100.0)),
+                case(None, 2, &about(20.0)),
+                case(swap, 1, &about(100.0)),
+                case(swap, 2, &about(150.0)),
+            ],
+            ..super::super::tests::measured(Vec::new(), 2)
+        };
+        assert!((measured.points(swap)[1].value - 1.5).abs() < 1e-9);
+        assert_eq!(measured.tried("TABLE"), ["rw"]);
+        let (ratio, verdict) = measured.gain(("TABLE", "rw"), 2).unwrap();
+        assert!(verdict == Verdict::Better && ratio.range.low > 7.0 && ratio.range.high < 8.0, "{ratio:?}");
+        assert_eq!(measured.most(), 2);
+    }
+}

@@ -1,0 +1,156 @@
+//! What was measured, carried on to the target; and what would have been predicted without measuring.
+
+use super::answer::{Checked, Finding};
+use super::measured::Measured;
+use super::{Asked, profiles};
+use crate::{Alternative, Forecast, MeasuredPoint, Question, Void, alternatives, forecast as answer};
+use curve::Point;
+use report::Spread;
+use session::progress::Progress;
+
+/// A row's forecast.
+pub(super) struct Outlook {
+    /// The lock; none for the program as it is.
+    pub(super) lock: Option<String>,
+    /// Throughput relative to the program as it is on the fewest threads, beyond what was measured.
+    pub(super) points: Vec<Point>,
+    pub(super) verdict: String,
+    /// How many times the work of the program as it is on the most threads.
+    pub(super) gain: Option<Spread>,
+}
+
+/// Forecasts the program as it is and with the locks that did most to all cores of the target.
+pub(super) fn forecast(
+    asked: &Asked,
+    measured: &Measured,
+    finding: &Finding,
+    progress: &dyn Progress,
+) -> anyhow::Result<Result<Vec<Outlook>, Void>> {
+    let (target, most) = (&asked.target, measured.most());
+    let cores = doublings(target.topology.cores());
+    let tried = finding.rows.iter().filter(|row| row.failure.is_none());
+    let locks: Vec<String> = tried.filter_map(|row| row.lock.clone()).collect();
+    let known = finding.rows.iter().flat_map(|row| {
+        row.measured.iter().map(|point| MeasuredPoint {
+            lock: row.lock.clone(),
+            threads: point.cores,
+            rate: point.value,
+            low: point.low,
+            high: point.high,
+        })
+    });
+    let question = Question {
+        profiles: profiles(&asked.folder, &measured.threads).into_iter().map(|(_, file)| file).collect(),
+        measured: known.collect(),
+        stretch: measured.stretch,
+        machine: target.clone(),
+        profiled_on: asked.here.clone(),
+        cores,
+        threads: Vec::new(),
+        candidates: candidates(&locks)?,
+        site: Some(finding.suspect.name.clone()),
+        seed: 1,
+        what_if: None,
+    };
+    let forecast = match answer(&question, progress)? {
+        Ok(forecast) => forecast,
+        Err(void) => return Ok(Err(void)),
+    };
+    let one = scale(&forecast, measured);
+    let last =
+        |row: &crate::Row| row.points.last().map(|last| point(last, one)).filter(|last| last.cores > most);
+    let own = forecast.row(None).and_then(last);
+    let rows = forecast.rows.iter().map(|row| Outlook {
+        lock: row.lock.clone(),
+        points: row.points.iter().filter(|point| !point.measured).map(|known| point(known, one)).collect(),
+        verdict: row.verdict.to_string(),
+        gain: own.zip(last(row)).filter(|_| row.lock.is_some()).map(|(own, instead)| ratio(own, instead)),
+    });
+    Ok(Ok(rows.collect()))
+}
+
+/// The alternatives of these names; no name is no alternative.
+fn candidates(locks: &[String]) -> anyhow::Result<Vec<Alternative>> {
+    if locks.is_empty() { Ok(Vec::new()) } else { alternatives(locks) }
+}
+
+/// Powers of two up to so many cores, and these.
+fn doublings(cores: u32) -> Vec<u32> {
+    (0..).map(|power| 1 << power).take_while(|&count| count < cores).chain([cores]).collect()
+}
+
+/// A forecast is relative to one thread, the answer to the fewest that were measured.
+fn scale(forecast: &Forecast, measured: &Measured) -> f64 {
+    let fewest = forecast.row(None).and_then(|own| own.at(measured.threads[0]));
+    fewest.map_or(1.0, |fewest| fewest.value.max(f64::MIN_POSITIVE))
+}
+
+fn point(of: &crate::Point, one: f64) -> Point {
+    Point { cores: of.threads, value: of.value / one, low: of.low / one, high: of.high / one }
+}
+
+/// How many times as much as `own`, where the errors of both have nothing in common.
+fn ratio(own: Point, instead: Point) -> Spread {
+    let tiny = f64::MIN_POSITIVE;
+    let median = instead.value / own.value.max(tiny);
+    let off = |low: f64, high: f64| (high.max(tiny) / low.max(tiny)).ln();
+    let below = off(instead.low, instead.value).hypot(off(own.value, own.high));
+    let above = off(instead.value, instead.high).hypot(off(own.low, own.value));
+    Spread { low: median * (-below).exp(), median, high: median * above.exp() }
+}
+
+/// What the profile of the fewest threads alone predicts for this machine, beside what was measured: the program as it is and the lock that
+/// did most.
+pub(super) fn checked(
+    asked: &Asked,
+    measured: &Measured,
+    finding: &Finding,
+    progress: &dyn Progress,
+) -> anyhow::Result<Vec<Checked>> {
+    let (first, most) = (measured.threads[0], measured.most());
+    let alone = profiles(&asked.folder, &[first]);
+    if first != 1 || most == first || alone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let best = finding.rows.iter().find(|row| row.lock.is_some() && row.failure.is_none());
+    let locks: Vec<String> = best.and_then(|row| row.lock.clone()).into_iter().collect();
+    let question = Question {
+        profiles: alone.into_iter().map(|(_, file)| file).collect(),
+        measured: Vec::new(),
+        stretch: measured.stretch,
+        machine: asked.here.clone(),
+        profiled_on: asked.here.clone(),
+        cores: doublings(most),
+        threads: Vec::new(),
+        candidates: candidates(&locks)?,
+        site: Some(finding.suspect.name.clone()),
+        seed: 1,
+        what_if: None,
+    };
+    let Ok(forecast) = answer(&question, progress)? else { return Ok(Vec::new()) };
+    let rows = forecast.rows.iter().filter_map(|row| {
+        let shown = finding.rows.iter().find(|shown| shown.lock == row.lock)?;
+        Some(Checked {
+            lock: row.lock.clone(),
+            threads: most,
+            predicted: point(&row.at(most)?, 1.0),
+            measured: *shown.measured.iter().find(|point| point.cores == most)?,
+        })
+    });
+    Ok(rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_is_as_uncertain_as_both_of_its_sides() {
+        let exact = Point::exact(64, 2.0);
+        let wide = Point { cores: 64, value: 4.0, low: 2.0, high: 8.0 };
+        let Spread { low, median, high } = ratio(exact, wide);
+        assert!((low - 1.0).abs() < 1e-9 && (median - 2.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
+        let both = ratio(Point { value: 2.0, low: 1.0, high: 4.0, cores: 64 }, wide);
+        assert!(both.low < low && both.high > high, "{both:?}");
+    }
+}

@@ -1,0 +1,51 @@
+//! What holds a program back besides the locks that were looked at.
+
+use super::measured::Measured;
+use profile::LockTable;
+
+/// A part of the threads' time that is worth a word.
+const PART: f64 = 0.15;
+
+/// The largest thing that threads spend time in besides these locks; `reached` is the work on the most threads with the best lock,
+/// relative to the fewest. None where nothing can be told.
+pub(super) fn besides(table: &LockTable, measured: &Measured, reached: f64) -> Option<String> {
+    let most = measured.most();
+    if measured.cores == 1 {
+        return Some("It has one core here, on which no two of its threads run at a time.".into());
+    }
+    let header = &table.header;
+    let threads_ns = (header.elapsed_ns * f64::from(most)).max(1.0);
+    let blocked = header.blocked.unwrap_or_default();
+    let parts = [
+        (blocked.io_ns, "wait for input and output"),
+        (blocked.events_ns, "wait for events (epoll, poll, select)"),
+        (blocked.sleep_ns, "sleep until a time"),
+        (blocked.conditions_ns, "wait for conditions, which other threads signal too late"),
+        (blocked.futex_ns, "wait for locks or semaphores that are no pthread's, which nothing recorded"),
+        (blocked.kernel_locks_ns, "sleep in locks of the kernel"),
+        (blocked.child_ns, "wait for other processes"),
+        (header.queued_ns.unwrap_or(0.0), "are ready and have no core"),
+    ];
+    let largest =
+        parts.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(ns, _)| *ns > PART * threads_ns);
+    if let Some((ns, what)) = largest {
+        return Some(format!(
+            "Besides, for {:.0} % of their time its threads {what}.",
+            100.0 * ns / threads_ns
+        ));
+    }
+    let busy = measured.case(None, most).and_then(super::Case::busy)?;
+    let fewest = f64::from(measured.threads[0]);
+    if busy > reached * fewest * (1.0 + PART) {
+        return Some(format!(
+            "Besides, its threads keep {busy:.1} cores busy for {reached:.1} times the work: they share data outside of locks, or \
+             their cores share a cache."
+        ));
+    }
+    let idle = f64::from(most) - busy;
+    (idle > PART * f64::from(most)).then(|| {
+        format!(
+            "Besides, it keeps {busy:.1} of {most} cores busy: part of its work is done by one thread alone."
+        )
+    })
+}

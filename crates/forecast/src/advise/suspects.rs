@@ -1,0 +1,128 @@
+//! Which locks a program's time goes into, now or on the target, and which others may take their place.
+
+use crate::profiled::by_cost;
+use launch::support;
+use locks::catalogue::{self, Lock};
+use profile::{LockKind, LockRow, LockTable, ObjectKind};
+use serde::{Deserialize, Serialize};
+
+/// Of the time in which threads ran or waited for locks: less of it lost waiting for one lock is not worth trying others.
+pub(super) const WAITED: f64 = 0.02;
+
+/// So many sections at a time, on all cores of the target, make threads wait.
+const DEMANDED: f64 = 0.5;
+
+/// Locks that are looked at in one call.
+const MOST: usize = 2;
+
+/// A lock that costs time now, or will on the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// Its name, which `--only` takes.
+    pub name: String,
+    /// What it is.
+    #[serde(with = "kind_name")]
+    pub kind: ObjectKind,
+    /// Where it was first taken, `file:line`, if the program tells.
+    pub source: Option<String>,
+    /// The part of its threads' time that was lost waiting for it.
+    pub waited: f64,
+}
+
+mod kind_name {
+    use profile::ObjectKind;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(kind: &ObjectKind, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(kind.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectKind, D::Error> {
+        let name = String::deserialize(from)?;
+        ObjectKind::by_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no kind of lock")))
+    }
+}
+
+impl Suspect {
+    /// What such an object is called in C++ and POSIX.
+    #[must_use]
+    pub fn kind_in_words(&self) -> &'static str {
+        match self.kind {
+            ObjectKind::Mutex => "mutex",
+            ObjectKind::Rwlock => "reader-writer lock",
+            ObjectKind::Spin => "spin lock",
+        }
+    }
+
+    /// The locks to try in its place: those that `contend run --only` can put there.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<&'static str> {
+        candidates(self.kind)
+    }
+}
+
+/// The locks to try in the place of an object: one of each way to wait, none that does what the C library's does.
+fn candidates(kind: ObjectKind) -> Vec<&'static str> {
+    let names: &[&str] = match kind {
+        ObjectKind::Rwlock => &["adaptive", "rw", "rw-queued"],
+        ObjectKind::Mutex => &["adaptive", "futex", "mcs", "ttas-backoff"],
+        ObjectKind::Spin => &["qspin", "futex", "ttas-backoff"],
+    };
+    let fits = |name: &&str| catalogue::find(name).is_some_and(|lock: &Lock| support(lock, kind).is_some());
+    names.iter().copied().filter(fits).collect()
+}
+
+/// The locks of a profile that cost time now, the one that costs most first; where none does, the one that will cost most on so
+/// many cores, between which a line takes `transfer_ns`.
+#[must_use]
+pub fn suspects(table: &LockTable, cores: u32, transfer_ns: f64) -> Vec<Suspect> {
+    let header = &table.header;
+    let waited_for_locks: f64 = table.rows.iter().map(LockRow::waited_ns).sum();
+    let active_ns = (header.cpu_ns + header.queued_ns.unwrap_or(0.0) + waited_for_locks).max(1.0);
+    let mut found: Vec<(Suspect, f64)> = Vec::new();
+    for row in by_cost(table) {
+        let LockKind::Object(kind) = row.kind else { continue };
+        let name = row.site.clone();
+        let waited = row.waited_ns() / active_ns;
+        // A section, and the line that brings the lock to the next core.
+        let acquisitions = row.acquisitions() as f64;
+        let busy_ns = row.exclusive.held_ns() + transfer_ns * acquisitions;
+        let demand = f64::from(cores) * busy_ns / active_ns;
+        match found.iter_mut().find(|(other, _)| other.name == name) {
+            // Locks that one call made are replaced together; each has its own queue.
+            Some((first, most)) => (first.waited, *most) = (first.waited + waited, most.max(demand)),
+            None => {
+                let source = row.source.clone();
+                found.push((Suspect { name, kind, source, waited }, demand));
+            }
+        }
+    }
+    let (mut now, mut later): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(suspect, _)| suspect.waited >= WAITED);
+    now.sort_by(|a, b| b.0.waited.total_cmp(&a.0.waited));
+    later.retain(|(_, demand)| *demand >= DEMANDED);
+    later.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if now.is_empty() {
+        now.extend(later.into_iter().take(1));
+    }
+    now.into_iter().take(MOST).map(|(suspect, _)| suspect).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_stand_in_is_tried() {
+        for kind in ObjectKind::ALL {
+            let all = candidates(kind);
+            assert!(all.len() > 1, "{}: {all:?}", kind.name());
+            for name in all {
+                let text = format!("{}={name}", kind.name());
+                assert!(launch::Swaps::parse(&text).is_ok(), "{text}");
+            }
+        }
+        let of_rwlock = candidates(ObjectKind::Rwlock);
+        assert!(of_rwlock.contains(&"rw") && !of_rwlock.contains(&"mcs"), "{of_rwlock:?}");
+    }
+}

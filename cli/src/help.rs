@@ -6,7 +6,10 @@ use std::fmt::Write as _;
 
 /// The headings, each with its commands in the order in which a reader needs them.
 const HEADINGS: [(&str, &[&str]); 3] = [
-    ("Your program", &["advise", "profile", "attach", "top", "report", "diff", "predict", "run", "compare", "gate"]),
+    (
+        "Your program",
+        &["advise", "profile", "attach", "top", "report", "diff", "predict", "run", "compare", "gate"],
+    ),
     ("Locks", &["locks", "check", "litmus", "bench", "calibrate", "machines"]),
     ("Research", &["simulate", "reproduce", "validate", "extrapolate", "sweep", "demo"]),
 ];

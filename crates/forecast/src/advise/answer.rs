@@ -466,7 +466,8 @@ fn trial_command(site: &str, lock: &str, measured: &Measured, threads: u32) -> S
 
 /// Adds a note to a line of the table, below it where the line has no room.
 fn beside(line: &mut String, note: &str, width: usize) {
-    let gap = if line.trim_start().chars().count() + 2 + note.chars().count() <= width { "  " } else { "\n  " };
+    let gap =
+        if line.trim_start().chars().count() + 2 + note.chars().count() <= width { "  " } else { "\n  " };
     let _ = write!(line, "{gap}{note}");
 }
 

@@ -83,7 +83,7 @@ impl Runs {
         if done == 0 {
             return "about to start".into();
         }
-        let left = self.started.elapsed().mul_f64((self.steps - done) as f64 / done as f64) + self.later;
+        let left = self.started.elapsed().mul_f64(self.steps.saturating_sub(done) as f64 / done as f64) + self.later;
         format!("about {} left", shown_duration(left))
     }
 }
@@ -100,7 +100,7 @@ impl Steps for Runs {
         let mut last_line = self.last_line.lock().expect("no holder panics");
         if !std::io::stderr().is_terminal() && last_line.elapsed() >= Self::LINE_EVERY {
             *last_line = Instant::now();
-            eprintln!("contend: {done} of {} {}, {}", self.steps, self.called, self.left());
+            eprintln!("contend: {done} of {} {}, {}", self.steps.max(done), self.called, self.left());
         }
     }
 }

@@ -83,7 +83,8 @@ impl Runs {
         if done == 0 {
             return "about to start".into();
         }
-        let left = self.started.elapsed().mul_f64(self.steps.saturating_sub(done) as f64 / done as f64) + self.later;
+        let left =
+            self.started.elapsed().mul_f64(self.steps.saturating_sub(done) as f64 / done as f64) + self.later;
         format!("about {} left", shown_duration(left))
     }
 }

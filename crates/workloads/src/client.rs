@@ -254,7 +254,7 @@ fn exclusively<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<R
 /// Every other attempt is a try, which may fail.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn tried<L: TryLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     trying::<L, M>(shape, ends_tried)
 }

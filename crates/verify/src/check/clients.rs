@@ -36,7 +36,7 @@ pub enum Client {
     NotLast,
     /// Space for one reference more.
     ManyReferences,
-    /// One of what is no lock of the catalogue, by its place among [`objects::CLIENTS`].
+    /// One of what is no lock of the catalogue, by its place among `objects::CLIENTS`.
     Object(u8),
 }
 

@@ -10,7 +10,7 @@ use workloads::client::transactions::{
 };
 use workloads::client::{Chosen, Wrong, waiting};
 
-/// They are named as locks are; only [`CLIENTS`] suit those that are none.
+/// They are named as locks are; only `CLIENTS` suit those that are none.
 pub const OBJECTS: &[Lock] = &[
     object(RT, "the owner runs with the highest priority of those that wait", true),
     object(

@@ -19,7 +19,7 @@ pub(super) fn deadline<M: Machine>(attempt: usize) -> Timeout<'static, M> {
 /// Every other attempt gives up at a deadline, some of them at once.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn timed<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     with_deadlines::<L, M>(shape, ends_tried)
 }
@@ -38,7 +38,7 @@ pub(super) fn with_deadlines<L: TimedLock<M>, M: Machine>(shape: Shape, end: End
 /// Every attempt of a thread may be called off by its neighbour, which does so whenever it has been inside.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn cancelled<L: TimedLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     called_off::<L, M>(shape, ends_tried)
 }

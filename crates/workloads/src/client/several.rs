@@ -13,7 +13,7 @@ pub(super) const NESTED: usize = 3;
 /// Holds three locks at once and releases them in an order that changes from one acquisition to the next.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn nested<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     nesting::<L, M>(shape, ends_free)
 }
@@ -64,7 +64,7 @@ pub(super) fn many<L: TryLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Resu
 /// odd thread left over does both.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn passed_on<L: RawLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     passing_on::<L, M>(shape, ends_free)
 }

@@ -11,7 +11,7 @@ use super::{Shape, Wrong, words};
 /// Every third thread writes. The others read, and read again while they do, whatever writer waits.
 ///
 /// # Errors
-/// As [`exclusive`].
+/// As `exclusive`.
 pub fn shared<L: RawRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     sharing::<L, M>(shape, ends_free)
 }

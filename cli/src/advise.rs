@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Find the lock that holds a program back, try others in its place, and say which to take.
+/// Find the lock that holds a program back, and what helps.
 ///
 /// Runs the program as it is and with its locks recorded, on one thread and on more. Of the locks that cost time now, or will on
 /// the target, each is replaced in the running binary by others, that lock alone: runs are interleaved, five rounds and more until

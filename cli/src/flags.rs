@@ -94,6 +94,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("sort", None, &["KEY"], "the order of rows"),
     ("spread", None, &["SPREAD"], "how the think time varies"),
     ("states", None, &[], "print final states"),
+    ("summary", None, &["FILE"], "write one screen of what was found"),
     ("svg", None, &["FILE", "DIR"], "draw pictures"),
     ("sweep-back-off", None, &[], "sweep a constant"),
     ("target", None, &["MACHINE"], "the machine that is asked about"),

@@ -32,6 +32,19 @@ fn profile_of(program: &Path, directory: &Path, threads: &str) -> String {
     file
 }
 
+/// A profile of one thread that `predict` takes. A machine busy with other tests makes void ones, which say nothing.
+fn predictable(directory: &Path) -> String {
+    let program = Source::program("injected.c").compile();
+    let is_void = |profile: &String| {
+        let command = contend(&["predict", profile, "--engine", "chain", "--site", "hot_lock"]);
+        run(command, HANG).status.and_then(|status| status.code()) == Some(3)
+    };
+    (0..20)
+        .map(|_| profile_of(&program, directory, "1"))
+        .find(|profile| !is_void(profile))
+        .expect("one profile of twenty that is not void")
+}
+
 /// Runs a command line of contend that writes a page; gives the page's path.
 fn page(directory: &Path, arguments: &[&str]) -> PathBuf {
     let path = directory.join("page.html");
@@ -274,7 +287,7 @@ fn differences_and_predictions_are_pages_too() {
     }
 
     // On a machine at work two threads take turns, and nothing can be predicted from that.
-    let profile = profile_of(&Source::program("injected.c").compile(), directory.path(), "1");
+    let profile = predictable(directory.path());
     let predicted = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
     let outcome = driven(browser, &predicted, &[]);
     assert_is_well_made(&outcome);
@@ -309,7 +322,7 @@ fn predicted(profile: &str, flags: &str) -> (String, Value) {
 fn the_sliders_of_a_page_answer_as_the_command_does_to_the_last_digit() {
     let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a place");
-    let profile = profile_of(&Source::program("injected.c").compile(), directory.path(), "1");
+    let profile = predictable(directory.path());
     let page = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
     if !has_sliders(&page) {
         return;
@@ -369,7 +382,7 @@ fn the_sliders_of_a_page_answer_as_the_command_does_to_the_last_digit() {
 fn a_browser_without_webassembly_shows_the_page_without_sliders() {
     let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a place");
-    let profile = profile_of(&Source::program("injected.c").compile(), directory.path(), "1");
+    let profile = predictable(directory.path());
     let path = page(directory.path(), &["predict", &profile, "--engine", "chain", "--site", "hot_lock"]);
     let with = fs::read_to_string(&path).expect("the page");
     fs::write(&path, with.replace(" 'wasm-unsafe-eval'", "")).expect("the page");

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Tell the whole story in a minute, on a small program inside this command.
+/// Tell the whole story in a minute, on a small program of its own.
 ///
 /// Builds nothing and downloads nothing. The program looks into a table under one pthread reader-writer lock and now and then changes it:
 /// readers and writers make each other sleep, which hurts on two cores. And it answers requests and notes each under a pthread spin

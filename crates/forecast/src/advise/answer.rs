@@ -128,9 +128,9 @@ impl Advice {
             .filter(|(threads, _)| *threads == most)
             .map(|(_, file)| profiled::open(&file))
             .collect::<Result<_, _>>()?;
-        let held_back = reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
+        let slowed = reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
         let besides =
-            tables.first().filter(|_| held_back).and_then(|table| reasons::besides(table, measured, reached));
+            tables.first().filter(|_| slowed).and_then(|table| reasons::besides(table, measured, reached));
         advice.besides = besides;
         Ok(advice)
     }
@@ -227,10 +227,10 @@ impl Advice {
     fn heading(&self) -> String {
         let (most, first) = (self.measured.most(), self.measured.threads[0]);
         let fair = HELD_BACK * f64::from(most) / f64::from(first);
-        let held_back = self.own(most).is_some_and(|own| own.value < fair);
+        let slowed = self.own(most).is_some_and(|own| own.value < fair);
         let program = self.program();
         let Some(finding) = self.findings.first() else {
-            return if held_back {
+            return if slowed {
                 format!("No lock holds {program} back.")
             } else {
                 format!(

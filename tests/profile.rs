@@ -430,3 +430,36 @@ fn folded_stacks_have_the_figures_of_the_report() {
         assert_eq!(weight.parse::<f64>().unwrap(), expected, "{of}: {written}");
     }
 }
+
+#[test]
+fn a_lock_is_waited_for_in_one_function_behind_another() {
+    for options in [&["-O2"][..], &["-O0"]] {
+        let program = Source { options, ..Source::program("call_sites.cc") }.compile();
+        let directory = tempfile::tempdir().expect("a place for a profile");
+        let file = directory.path().join("sites.contend");
+        let program = program.to_str().expect("a plain path");
+        let (_, report) = profile(&file, &["--", program], &[]);
+        let sites = row(&report, "table_lock")["call_sites"].as_array().expect("call sites").clone();
+        let of = |function: &str, what: &str| -> f64 {
+            let named =
+                sites.iter().filter(|site| site["function"].as_str().is_some_and(|f| f.contains(function)));
+            named.map(|site| site[what].as_f64().expect("a number")).sum()
+        };
+        let all = |what| -> f64 { sites.iter().map(|site| site[what].as_f64().expect("a number")).sum() };
+        let shown = format!("{options:?}: {sites:#?}");
+        let (waited, behind) = (of("quick_lookup", "waited_ns"), of("slow_rebalance", "behind_ns"));
+        assert!(waited > 0.0 && (0.9..1.1).contains(&(behind / waited)), "{shown}");
+        assert!(all("behind_ns") > 0.9 * all("waited_ns"), "{shown}");
+        assert!(of("slow_rebalance", "held_ns") > 25.0 * 4e6, "{shown}");
+        let text = run(contend(&["report", file.to_str().expect("a plain path")]), HANG);
+        let told = text.stdout.replace('\n', " ");
+        assert!(told.contains("Waits for table_lock: "), "{text}");
+        // Without optimisation both call one wrapper, so that only its callers can be named.
+        let (waiting, holding) = match options {
+            ["-O0"] => ("quick_lookup or slow_rebalance", "quick_lookup or slow_rebalance"),
+            _ => ("quick_lookup (call_sites.cc:13)", "slow_rebalance (call_sites.cc:18)"),
+        };
+        assert!(told.contains(&format!(" in {waiting}")), "{text}");
+        assert!(told.contains(&format!(" behind {holding}, held ")), "{text}");
+    }
+}

@@ -317,6 +317,7 @@ mod tests {
             shared: Usage::default(),
             within: None,
             holders: Vec::new(),
+            call_sites: Vec::new(),
             acquisitions_per_operation: Some(0.0),
             critical_section_ns: Some(100.0),
             threads_ns: 0.0,

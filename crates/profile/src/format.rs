@@ -381,6 +381,22 @@ words! {
         caller_6,
         /// See `caller_0`.
         caller_7,
+        /// Position of the pair's [`ByCaller`]; 0 until it has waited, or held the lock for long.
+        by_caller,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+        /// Not used.
+        reserved_3,
+        /// Not used.
+        reserved_4,
+        /// Not used.
+        reserved_5,
+        /// Not used.
+        reserved_6,
     }
 }
 
@@ -392,15 +408,52 @@ impl Pair {
     #[inline]
     pub fn callers(&self) -> &[AtomicU64; CALLERS] {
         let start = core::ptr::from_ref(self).cast::<u8>().wrapping_add(offset_of!(Self, caller_0));
-        // SAFETY: the last words of the record are as many, which the assertion below counts, and it is borrowed as a whole.
+        // SAFETY: so many words of the record start there, which the assertion below counts, and it is borrowed as a whole.
         unsafe { &*start.cast() }
     }
 }
 
-const _: () = assert!(offset_of!(Pair, caller_0) + CALLERS * 8 == Pair::LENGTH);
+const _: () = assert!(offset_of!(Pair, caller_0) + CALLERS * 8 == offset_of!(Pair, by_caller));
+
+/// What a [`Pair`]'s thread did from each of its call sites, and whose holds it waited for. An index of `waits`, `wait_ticks`,
+/// `holds` and `hold_ticks` is one of [`Pair::callers`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct ByCaller {
+    /// See [`head`].
+    pub head: AtomicU64,
+    /// Position of the pair.
+    pub pair: AtomicU64,
+    /// Not used.
+    pub reserved: [AtomicU64; 6],
+    /// Acquisitions that had to wait.
+    pub waits: [AtomicU64; CALLERS],
+    /// Ticks that they waited.
+    pub wait_ticks: [AtomicU64; CALLERS],
+    /// Timed holds.
+    pub holds: [AtomicU64; CALLERS],
+    /// Their ticks.
+    pub hold_ticks: [AtomicU64; CALLERS],
+    /// Return addresses of the lock calls of those whose releases ended waits, hashed as [`Pair::callers`], 0 where there is none.
+    pub behind: [AtomicU64; CALLERS],
+    /// Ticks of the waits that each of them ended.
+    pub behind_ticks: [AtomicU64; CALLERS],
+}
+
+impl ByCaller {
+    /// Length in bytes.
+    pub const LENGTH: usize = size_of::<Self>();
+
+    /// The words behind the head, in the order in which they lie in the file.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
+        [&self.waits, &self.wait_ticks, &self.holds, &self.hold_ticks, &self.behind, &self.behind_ticks]
+            .into_iter()
+            .flatten()
+    }
+}
 
 words! {
-    /// A call site of a lock that nothing initialised: a stack with which a thread acquired it, in [`FRAMES`] more words, innermost
+    /// A call site of a lock: a stack with which a thread acquired it, in [`FRAMES`] more words, innermost
     /// first. That of the first touch is in the [`Lock`] itself.
     Site, SiteValues {
         /// See [`head`].
@@ -675,6 +728,8 @@ pub enum Type {
     Holder = 17,
     /// [`Site`] and its stack.
     Site = 18,
+    /// [`ByCaller`].
+    ByCaller = 19,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
@@ -702,6 +757,7 @@ const _: () = {
     assert!(Site::LENGTH == Lock::LENGTH); // both lie in the same blocks
     assert!((Holder::LENGTH as u64).is_multiple_of(UNIT));
     assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
+    assert!((ByCaller::LENGTH as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);
     assert!(Header::LENGTH as u64 <= PAGE);
 };

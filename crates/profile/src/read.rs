@@ -1,6 +1,7 @@
 //! Reading a profile: finished, live, or left behind by a program that was killed.
 
 mod blocked;
+mod call_sites;
 mod container;
 mod debug_info;
 mod diff;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use blocked::{Blocked, Coverage, Unseen};
-pub use container::{LockRecord, PairRecord, Section};
+pub use container::{CallerRecord, LockRecord, PairRecord, Section};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures};
 pub use export::{Sample, to_folded, to_otel, to_pprof};
 pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_lock_kind};
@@ -32,8 +33,8 @@ pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};
 pub use table::{
-    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched,
-    Usage, Within,
+    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteUse, TableHeader,
+    Untouched, Usage, Within,
 };
 pub use times::{Bucket, Times};
 

@@ -9,7 +9,7 @@
 //! |----------------|--------------------------|
 //! | `hold_started` | stamp of the present acquisition, 0 when it is not timed |
 //! | `released`     | stamp of the last timed release, 0 once the think time that it starts is taken |
-//! | `state`        | bit 0: the last holder was on another core; bit 1: never timed; from bit 8: read holds |
+//! | `state`        | bit 0: the last holder was on another core; bit 1: never timed; bits 2 to 5: the caller of the timed hold; from bit 8: read holds |
 //!
 //! A sampled pair is timed from its acquisition over its release to the next acquisition, so hold and think times have
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
@@ -22,6 +22,7 @@
 //! Past the bounds (of the file, or of lock records) nothing is lost but detail: a thread gives up its coldest of a few
 //! records, adding its counts to the thread's row of merged locks.
 
+mod callers;
 mod cost;
 mod locks;
 mod pairs;
@@ -38,6 +39,7 @@ use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
+use callers::{CALLER, CALLER_SHIFT, Numbered, caller_in};
 use locks::{REMEMBERED, Sites, Stacks};
 use pairs::{WARM, note, slot_of};
 use threads::ThreadPart;
@@ -201,6 +203,7 @@ pub struct Recorder<H> {
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
     slots: AtomicPtr<ThreadPart>,
+    numbered: Numbered,
     /// The block of lock records: its position in the high half, bytes taken of it in the low half; 0 before the first.
     locks: AtomicU64,
     remembered: [AtomicU32; REMEMBERED],
@@ -224,6 +227,7 @@ impl<H: Host> Recorder<H> {
             only_counts: AtomicBool::new(false),
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
+            numbered: Numbered::new(),
             locks: AtomicU64::new(0),
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
@@ -257,6 +261,7 @@ impl<H: Host> Recorder<H> {
     pub unsafe fn start_in_child(&self, t: &PerThread, image: &Image<'_>) -> bool {
         t.forget();
         self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, nobody else refers to it
+        self.numbered.forget();
         self.locks.store(0, Relaxed);
         for lock in &self.remembered {
             lock.store(0, Relaxed);
@@ -388,10 +393,15 @@ impl<H: Host> Recorder<H> {
         if acquisitions.is_multiple_of(WARM) {
             self.now_and_then(t, pair, acquisitions);
         }
-        if caller != 0 && pair.callers()[slot_of(caller)].load(Relaxed) != caller {
-            self.called_from(t, pair, caller);
+        let mut called = 0;
+        if caller != 0 {
+            called = slot_of(caller) + 1;
+            if pair.callers()[called - 1].load(Relaxed) != caller {
+                called = self.called_from(t, pair, caller);
+            }
+            t.holds_from(pair, caller);
         }
-        self.begin(t, trace, pair, kind, mode, wait_started);
+        self.begin(t, trace, pair, kind, mode, called, wait_started);
     }
 
     #[cold]
@@ -435,6 +445,7 @@ impl<H: Host> Recorder<H> {
         pair: &Pair,
         kind: ObjectKind,
         mode: Mode,
+        called: usize,
         wait_started: Option<u64>,
     ) {
         if mode == Mode::Shared {
@@ -464,7 +475,7 @@ impl<H: Host> Recorder<H> {
         if !drawn && released_in.released.load(Relaxed) == 0 && wait_started.is_none() {
             return pair.hold_started.store(0, Relaxed);
         }
-        self.begin_timed(t, trace, pair, drawn, place, released_in, wait_started);
+        self.begin_timed(t, trace, pair, drawn, place, released_in, called, wait_started);
     }
 
     /// A lock was acquired in a timed section.
@@ -499,11 +510,12 @@ impl<H: Host> Recorder<H> {
         drawn: bool,
         place: u64,
         released_in: &Pair,
+        called: usize,
         wait_started: Option<u64>,
     ) {
         let now = H::stamp();
         if let Some(started) = wait_started {
-            self.waited(trace, pair, started, now);
+            self.waited(t, trace, pair, called, started, now);
         }
         let state = pair.state.load(Relaxed);
         if state & UNTIMED != 0 {
@@ -521,7 +533,7 @@ impl<H: Host> Recorder<H> {
             );
         }
         let moved = u64::from((place >> 48) as u32 != H::core());
-        pair.state.store(state & !MOVED | moved, Relaxed);
+        pair.state.store(state & !(MOVED | CALLER) | moved | (called as u64) << CALLER_SHIFT, Relaxed);
         if drawn && t.section.get() == 0 {
             t.section.set(pair.key.load(Relaxed));
         }
@@ -530,8 +542,9 @@ impl<H: Host> Recorder<H> {
 
     #[cold]
     #[inline(never)]
-    fn waited(&self, trace: &Trace, pair: &Pair, started: u64, now: u64) {
+    fn waited(&self, t: &PerThread, trace: &Trace, pair: &Pair, called: usize, started: u64, now: u64) {
         self.measured(pair, Quantity::Wait, &pair.contended, &pair.wait_ticks, now.saturating_sub(started));
+        self.waited_for(t, trace, pair, called, now.saturating_sub(started));
         let released = trace.released.load(Relaxed);
         // A release from before the wait was no hand-over to this thread.
         if released >= started && pair.state.load(Relaxed) & UNTIMED == 0 {
@@ -598,6 +611,7 @@ impl<H: Host> Recorder<H> {
         } else {
             self.measured(pair, Quantity::HoldOther, &pair.hold_other_count, &pair.hold_other_ticks, ticks);
         }
+        self.held_from(t, pair, state, ticks);
         pair.hold_started.store(0, Relaxed);
         if t.section.get() == pair.key.load(Relaxed) {
             t.section.set(0);
@@ -675,7 +689,8 @@ impl<H: Host> Recorder<H> {
             return self.drop_event();
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time
-        self.begin(t, trace, pair, ObjectKind::Mutex, Mode::Exclusive, relock_started);
+        let called = caller_in(pair.state.load(Relaxed)); // that of the hold which the wait interrupted
+        self.begin(t, trace, pair, ObjectKind::Mutex, Mode::Exclusive, called, relock_started);
         self.cond_waits(t, 0);
         add(&pair.condition_waits, 1);
         let acquisitions = pair.acquisitions.load(Relaxed).wrapping_add(pair.condition_waits.load(Relaxed));

@@ -65,6 +65,7 @@ fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f6
         shared: Usage::default(),
         within: None,
         holders: Vec::new(),
+        call_sites: Vec::new(),
         acquisitions_per_operation: Some(0.0),
         critical_section_ns: Some(0.0),
         threads_ns: 0.0,

@@ -2,9 +2,11 @@
 
 mod support;
 
-use contend_profile::format::{Quantity, Refusal};
-use contend_profile::read::Profile;
-use contend_profile::record::{Mode, Outcome, PerThread, Trace};
+use std::sync::atomic::Ordering::Relaxed;
+
+use contend_profile::format::{PAGE, Quantity, Refusal};
+use contend_profile::read::{CallerRecord, Profile};
+use contend_profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
 use pthread::object::ObjectKind;
 use support::{CORE, DISK, FIRST, File, GONE, LOOKS, NOW, STACK, image, pass};
@@ -698,4 +700,70 @@ fn a_wait_that_came_to_nothing_is_no_row() {
     file.recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
     let table = table(&file);
     assert_eq!((table.rows.len(), table.rows[0].threads, table.rows[0].exclusive.acquisitions), (1, 1, 1));
+}
+
+#[test]
+fn a_wait_is_counted_where_it_was_and_behind_the_call_that_held_the_lock() {
+    const QUICK: usize = 0x10_0010;
+    const SLOW: usize = 0x20_0010;
+    let file = File::new(MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let call = |caller| Call { object: 0x1000, caller };
+    let acquired = |t: &PerThread, caller, since| {
+        recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call(caller), since);
+    };
+    for _ in 0..3 {
+        acquired(&b, QUICK, None);
+        recorder.releasing(&b, &lock, Mode::Exclusive);
+        acquired(&a, SLOW, None);
+        let waits_from = NOW.get();
+        pass(50_000);
+        recorder.releasing(&a, &lock, Mode::Exclusive);
+        pass(10);
+        acquired(&b, QUICK, Some(waits_from));
+        pass(20);
+        recorder.releasing(&b, &lock, Mode::Exclusive);
+    }
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let mut seen: Vec<_> =
+        profile.sections()[0].pairs.iter().flat_map(|pair| pair.by_caller().to_vec()).collect();
+    seen.sort_by_key(|record| (record.caller, record.behind_ticks));
+    let [quick, slow] =
+        [QUICK, SLOW].map(|caller| CallerRecord { caller: caller as u64, ..CallerRecord::default() });
+    let expected = [
+        // Its first hold was over before the thread had waited.
+        CallerRecord { waits: 3, wait_ticks: 150_030, holds: 5, hold_ticks: 60, ..quick },
+        CallerRecord { holds: 3, hold_ticks: 150_000, ..slow },
+        CallerRecord { behind_ticks: 150_030, ..slow },
+    ];
+    assert_eq!(seen, expected);
+    let table = table(&file);
+    let sites = &row(&table, 0x1000).call_sites;
+    assert_eq!(sites.iter().map(|site| site.waits).sum::<u64>(), 3);
+}
+
+#[test]
+fn a_forged_call_site_is_read_as_what_it_is() {
+    let file = File::new(MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let call = Call { object: 0x1000, caller: 0x10_0010 };
+    let round = |t: &PerThread, since| {
+        recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
+        pass(40_000);
+        recorder.releasing(t, &lock, Mode::Exclusive);
+    };
+    for forged in [1, u64::from(u32::MAX), u64::MAX, u64::MAX / 64] {
+        round(&a, None);
+        round(&b, Some(NOW.get()));
+        for word in file.words().iter().skip(PAGE as usize / 8) {
+            if word.load(Relaxed) != 0 {
+                word.store(forged, Relaxed);
+            }
+        }
+        round(&a, None);
+        round(&b, Some(NOW.get()));
+        assert!(file.is_inside());
+    }
 }

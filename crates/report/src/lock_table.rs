@@ -3,7 +3,7 @@
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
-use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder};
+use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse};
 use profile::{LockRow, LockTable, Times, Usage, Within};
 use std::fmt::Write as _;
 
@@ -20,12 +20,70 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
     } else {
         lines.push_str(&rows(table, top).terminal(screen));
         lines.push_str(&screen.fit(&left_out(&table.rows, top, LockRow::waited_ns)));
+        lines.push_str(&screen.fit(&call_sites(&table.rows[..table.rows.len().min(top)])));
     }
     if let Some(kernel) = &table.kernel {
         lines.push('\n');
         lines.push_str(&kernel_text(kernel, top, screen));
     }
     lines
+}
+
+/// Locks of which the call sites are told below the table.
+const TOLD: usize = 3;
+/// Call sites that are told of each, those with most of the waits.
+const SITES: usize = 2;
+/// The least share that is told of: of the waits for all locks, and of those for one.
+const LEAST: f64 = 0.05;
+
+/// From where the most waited for locks are waited for, and behind whom.
+fn call_sites(rows: &[LockRow]) -> String {
+    let all_ns: f64 = rows.iter().map(LockRow::waited_ns).sum();
+    let told = rows.iter().filter(|row| row.waited_ns() > LEAST * all_ns && !row.call_sites.is_empty());
+    let mut lines = String::new();
+    for row in told.take(TOLD) {
+        let by = |ns: fn(&SiteUse) -> f64| {
+            let total_ns: f64 = row.call_sites.iter().map(ns).sum();
+            let mut sites: Vec<_> = row.call_sites.iter().map(|site| (ns(site) / total_ns, site)).collect();
+            sites.retain(|(share, _)| *share >= LEAST);
+            sites.sort_by(|a, b| b.0.total_cmp(&a.0));
+            sites.truncate(SITES);
+            sites
+        };
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let waits = by(|site| site.waited_ns).into_iter();
+        let waits: Vec<_> =
+            waits.map(|(share, site)| format!("{} in {}", percent(share), place(site))).collect();
+        let behind = by(|site| site.behind_ns).into_iter();
+        let behind: Vec<_> = behind
+            .map(|(share, site)| format!("{} behind {}{}", percent(share), place(site), held(site)))
+            .collect();
+        if waits.is_empty() {
+            continue;
+        }
+        if lines.is_empty() {
+            lines.push('\n');
+        }
+        let _ = write!(lines, "Waits for {}: {}", printable(&row.name), waits.join(", "));
+        let _ = match behind.as_slice() {
+            [] => writeln!(lines, "."),
+            behind => writeln!(lines, "; {}.", behind.join(", ")),
+        };
+    }
+    lines
+}
+
+/// A call site as people write it: the source's name without its directory.
+fn place(site: &SiteUse) -> String {
+    match site.source.as_ref().and_then(|source| source.rsplit('/').next()) {
+        Some(source) => format!("{} ({})", site.function, printable(source)),
+        None => site.function.clone(),
+    }
+}
+
+/// How long a hold from a call site lasts.
+fn held(site: &SiteUse) -> String {
+    if site.holds == 0 { String::new() } else { format!(", held {}", time(site.held_ns / site.holds as f64)) }
 }
 
 /// How many rows are not shown, and what was waited for them.
@@ -337,7 +395,18 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
         )
     };
     let holders = ("Held while others waited, of all looks".into(), row.holders.iter().map(holder).collect());
-    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders];
+    let site = |site: &SiteUse| {
+        format!(
+            "{}: waited {} ({} times), others waited {} behind it{}",
+            place(site),
+            time(site.waited_ns),
+            grouped(site.waits),
+            time(site.behind_ns),
+            held(site),
+        )
+    };
+    let sites = ("Taken by the calls".into(), row.call_sites.iter().map(site).collect());
+    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites];
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
         lists: lists
@@ -626,6 +695,7 @@ mod tests {
             shared,
             within: None,
             holders: Vec::new(),
+            call_sites: Vec::new(),
             acquisitions_per_operation: Some(2.0),
             critical_section_ns: Some(150.0),
             threads_ns: 1.5e10,

@@ -72,6 +72,7 @@ fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
             shared: Usage::default(),
             within: None,
             holders: Vec::new(),
+            call_sites: Vec::new(),
             acquisitions_per_operation: Some(0.0),
             critical_section_ns: Some(0.0),
             threads_ns: all_ns,

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::mappings::{Mapping, Mappings, Paths};
 use super::{Error, Profile};
 use crate::format::{
-    BLOCK_MARK, BlockHeaderValues, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
+    BLOCK_MARK, BlockHeaderValues, ByCaller, CALLERS, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
     KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
     KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
     PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
@@ -38,7 +38,7 @@ pub struct Section {
     pub threads: BTreeMap<u64, ThreadValues>,
     /// The locks that were first touched here, by number.
     pub locks: BTreeMap<u32, LockRecord>,
-    /// Further stacks with which locks were acquired here that nothing initialised: the lock's number, and return addresses,
+    /// Further stacks with which locks were acquired here: the lock's number, and return addresses,
     /// innermost first.
     pub sites: Vec<(u32, Vec<u64>)>,
     /// Its pairs of thread and lock.
@@ -73,6 +73,25 @@ pub struct PairRecord {
     pub values: PairValues,
     /// Distributions, if the pair turned warm.
     histograms: Warm,
+    /// What was done from each of its callers, if it has waited or held the lock for long.
+    by_caller: Vec<CallerRecord>,
+}
+
+/// What a pair's thread did from one call site; and what was waited behind one of another thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallerRecord {
+    /// The return address of the lock call.
+    pub caller: u64,
+    /// Acquisitions from there that had to wait.
+    pub waits: u64,
+    /// Ticks that they waited.
+    pub wait_ticks: u64,
+    /// Timed holds from there.
+    pub holds: u64,
+    /// Their ticks.
+    pub hold_ticks: u64,
+    /// Ticks that the pair's thread waited until a hold was over that another thread had taken from there.
+    pub behind_ticks: u64,
 }
 
 /// What is kept of a pair that turned warm.
@@ -88,9 +107,8 @@ type Counted = (u16, u64);
 
 impl PairRecord {
     /// A record without distributions.
-    #[cfg(test)]
     pub(super) fn cold(thread: u64, values: PairValues) -> Self {
-        Self { thread, values, histograms: Warm::default() }
+        Self { thread, values, histograms: Warm::default(), by_caller: Vec::new() }
     }
 
     /// The number of the lock; [`crate::record::MERGED`] for those without a record of their own.
@@ -113,6 +131,11 @@ impl PairRecord {
                 .map(|bucket| (bucket, count))
         };
         self.histograms.buckets.iter().filter_map(inside)
+    }
+
+    /// What was done from each call site, and waited behind each.
+    pub fn by_caller(&self) -> &[CallerRecord] {
+        &self.by_caller
     }
 
     /// The key of another lock, and how often this one was acquired within timed holds of such.
@@ -193,7 +216,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     while offset < end {
         offset = parser.block(source, offset, end)?;
     }
-    let Parser { mut sections, mut histograms, run, tasks, space, .. } = parser;
+    let Parser { mut sections, mut histograms, mut by_caller, run, tasks, space, .. } = parser;
     // The kernel's section is no process image.
     let of_kernel = sections.iter().find(|(_, (_, begun))| begun.watched).map(|(&number, _)| number);
     let kernel = of_kernel.and_then(|number| sections.remove(&number)).map(|(_, begun)| begun.kernel);
@@ -203,6 +226,8 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
         for pair in &mut section.pairs {
             // Cleared here; until then the word says where the pair lies.
             pair.histograms = histograms.remove(&pair.values.head).unwrap_or_default();
+            pair.by_caller =
+                by_caller.remove(&pair.values.head).map_or_else(Vec::new, |record| record.of(&pair.values));
             pair.values.head = 0;
             // The record counts calls. A condition wait takes the mutex back, too; of attached programs only waits are known.
             if section.process.attached == 0 {
@@ -286,6 +311,8 @@ struct Parser<'p> {
     sections: BTreeMap<u64, (Section, Begun)>,
     /// By position of the pair.
     histograms: HashMap<u64, Warm>,
+    /// Likewise, before the pair's callers are known.
+    by_caller: HashMap<u64, Uncalled>,
     run: Option<RunValues>,
     tasks: Vec<TaskValues>,
     /// The records of the present block.
@@ -313,6 +340,7 @@ impl<'p> Parser<'p> {
             path,
             sections: BTreeMap::new(),
             histograms: HashMap::new(),
+            by_caller: HashMap::new(),
             run: None,
             tasks: Vec::new(),
             bytes: Vec::new(),
@@ -467,9 +495,11 @@ impl<'p> Parser<'p> {
             section.sites.push((number, stack(record, Site::LENGTH, values.frames)));
         } else if is(Type::Pair) {
             let values = PairValues { head: position, ..PairValues::decode(record) };
-            section.pairs.push(PairRecord { thread: block.thread, values, histograms: Warm::default() });
+            section.pairs.push(PairRecord::cold(block.thread, values));
         } else if is(Type::Histograms) {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
+        } else if is(Type::ByCaller) {
+            self.by_caller.insert(word(record, offset_of!(ByCaller, pair)), Uncalled::parse(record));
         } else if is(Type::Holder) {
             section.holders.push(HolderValues::decode(record));
         } else if is(Type::KernelWatch) {
@@ -546,6 +576,50 @@ fn parse_histograms(record: &[u8]) -> Warm {
     Warm { buckets: counted.into_iter().collect(), within: (key, count) }
 }
 
+/// A [`ByCaller`] whose pair may come later.
+struct Uncalled {
+    own: [CallerRecord; CALLERS],
+    behind: [CallerRecord; CALLERS],
+}
+
+impl Uncalled {
+    fn parse(record: &[u8]) -> Self {
+        let at = |array: usize, slot: usize| word(record, array + slot * 8);
+        Self {
+            own: std::array::from_fn(|slot| CallerRecord {
+                waits: at(offset_of!(ByCaller, waits), slot),
+                wait_ticks: at(offset_of!(ByCaller, wait_ticks), slot),
+                holds: at(offset_of!(ByCaller, holds), slot),
+                hold_ticks: at(offset_of!(ByCaller, hold_ticks), slot),
+                ..CallerRecord::default()
+            }),
+            behind: std::array::from_fn(|slot| CallerRecord {
+                caller: at(offset_of!(ByCaller, behind), slot),
+                behind_ticks: at(offset_of!(ByCaller, behind_ticks), slot),
+                ..CallerRecord::default()
+            }),
+        }
+    }
+
+    /// With the callers of its pair, those that there are.
+    fn of(mut self, pair: &PairValues) -> Vec<CallerRecord> {
+        let callers = [
+            pair.caller_0,
+            pair.caller_1,
+            pair.caller_2,
+            pair.caller_3,
+            pair.caller_4,
+            pair.caller_5,
+            pair.caller_6,
+            pair.caller_7,
+        ];
+        for (record, caller) in self.own.iter_mut().zip(callers) {
+            record.caller = caller;
+        }
+        self.own.into_iter().chain(self.behind).filter(|record| record.caller != 0).collect()
+    }
+}
+
 /// The length of a record in the first version of the file, for those of which there may be many: what a reader makes of one
 /// is longer than the least of them could be.
 fn least_length(what: u16) -> usize {
@@ -556,6 +630,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)
+        | of(Type::ByCaller, ByCaller::LENGTH)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)
         | of(Type::KernelRelease, KernelRelease::LENGTH)

@@ -272,7 +272,7 @@ fn site_by_symbols(section: &Section, frames: &[u64], symbols: &mut Symbols<'_>)
 }
 
 /// The first function outside locking wrappers; the innermost one if all are wrappers.
-fn caller_of(section: &Section, frames: &[u64], symbols: &mut Symbols<'_>) -> Option<Function> {
+pub(super) fn caller_of(section: &Section, frames: &[u64], symbols: &mut Symbols<'_>) -> Option<Function> {
     let mut innermost = None;
     for &frame in frames {
         for function in symbols.functions(section, frame).iter() {

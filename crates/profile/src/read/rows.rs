@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Profile;
 use super::blocked::Threads;
+use super::call_sites::{Callers, TakenBy};
 use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
 use super::kernel::KernelTable;
@@ -98,6 +99,7 @@ struct RowTicks {
     threads: HashSet<u64>,
     /// Acquisitions within timed holds, by the key of the other lock.
     within: BTreeMap<u64, u64>,
+    callers: Callers,
 }
 
 pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
@@ -132,6 +134,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
                 shared: UsageTicks::new(),
                 threads: HashSet::new(),
                 within: BTreeMap::new(),
+                callers: Callers::default(),
             });
             if pair.shared() {
                 row.shared.add(pair);
@@ -139,6 +142,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
                 row.exclusive.add(pair);
             }
             row.threads.insert(pair.thread);
+            row.callers.add(pair.by_caller());
             if let Some((key, within)) = pair.within() {
                 let count = row.within.entry(key).or_default();
                 *count = count.saturating_add(within);
@@ -196,6 +200,7 @@ fn rows_of_section<'p>(
     stacks: &mut Option<Stacks<'p>>,
 ) -> Vec<Unnamed> {
     let mut rows = Vec::with_capacity(by_lock.len());
+    let taken_by = TakenBy::of(section);
     let sections: BTreeMap<u64, (u64, u64)> = by_lock
         .iter()
         .flat_map(|(&number, ticks)| {
@@ -249,6 +254,7 @@ fn rows_of_section<'p>(
             shared: ticks.shared.finish(ns_per_tick, &section.process),
             within: None,
             holders: holders(section, number),
+            call_sites: ticks.callers.finish(section, number, &taken_by, ns_per_tick, symbols),
             acquisitions_per_operation: None,
             critical_section_ns: None,
             share: None,

@@ -283,6 +283,9 @@ pub struct LockRow {
     pub within: Option<Within>,
     /// Who held it while others waited, where the program was attached to: the one seen most often first.
     pub holders: Vec<LockHolder>,
+    /// The calls by which it was waited for or held for long, the longest waits from them and behind them first. Empty where no thread
+    /// did either, and where the program was attached to.
+    pub call_sites: Vec<SiteUse>,
     /// Acquisitions for one operation; for one second if operations were not counted. `None` where only waits are known.
     pub acquisitions_per_operation: Option<f64>,
     /// Mean critical section, ns; 0 if none was timed. `None` where only waits are known.
@@ -292,6 +295,27 @@ pub struct LockRow {
     pub threads_ns: f64,
     /// The part of `threads_ns` in which they held it, 0 to 1. `None` where only waits are known.
     pub share: Option<f64>,
+}
+
+/// What was done with a lock from one place in the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SiteUse {
+    /// The first function outside locking wrappers; where one wrapper is called by several, all of them. Safe to print.
+    pub function: String,
+    /// The call's place in the source, `file:line`.
+    pub source: Option<String>,
+    /// The program or library that the call is in; empty if unknown.
+    pub file: String,
+    /// Acquisitions from here that had to wait.
+    pub waits: u64,
+    /// How long they waited, ns.
+    pub waited_ns: f64,
+    /// How long other threads waited until a hold from here was over, ns.
+    pub behind_ns: f64,
+    /// Timed holds from here.
+    pub holds: u64,
+    /// How long they lasted, ns.
+    pub held_ns: f64,
 }
 
 /// A thread that held a lock while others waited for it.

@@ -186,7 +186,7 @@ impl<H: Host> Recorder<H> {
     /// As [`Recorder::record_site`], of a caller who has blocked signals and is not interrupted in a record of its own.
     #[inline(never)]
     pub(super) fn add_site(&self, number: u32) {
-        if self.lock(number).is_none_or(|lock| lock.origin.load(Relaxed) as u32 != TOUCHED as u32) {
+        if self.lock(number).is_none() {
             return;
         }
         let mut frames = [0; FRAMES];
@@ -239,7 +239,11 @@ impl Sites {
 }
 
 /// A table of so many zeroed entries, made by the first who asks for it.
-fn zeroed_once<'t, T>(start: &'t AtomicPtr<T>, host: &impl Host, length: usize) -> Option<&'t [T]> {
+pub(super) fn zeroed_once<'t, T>(
+    start: &'t AtomicPtr<T>,
+    host: &impl Host,
+    length: usize,
+) -> Option<&'t [T]> {
     if start.load(Ordering::Acquire).is_null() {
         let fresh = host.zeroed(length * size_of::<T>());
         if fresh.is_null() {

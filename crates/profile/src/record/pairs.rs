@@ -8,8 +8,10 @@ use super::threads::ThreadPart;
 use pthread::object::ObjectKind;
 
 use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of, new_pair};
-use crate::arena::Need;
-use crate::format::{CALLERS, Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head};
+use crate::arena::{Block, Need};
+use crate::format::{
+    ByCaller, CALLERS, Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head,
+};
 use crate::histogram::bucket;
 
 /// Acquisitions after which a pair is considered for histograms, and again each time that it has done as many.
@@ -85,8 +87,13 @@ impl<H: Host> Recorder<H> {
 
     #[inline(never)]
     fn room_for_pair(&self, slot: &mut ThreadPart, key: u64) -> Option<NonNull<Pair>> {
-        if let Some(pair) = new_pair(&slot.block, key) {
-            return Some(pair);
+        self.room_in(slot, |block| new_pair(block, key))
+    }
+
+    /// What `take` takes from the thread's block, or else from a new one.
+    pub(super) fn room_in<T>(&self, slot: &mut ThreadPart, take: impl Fn(&Block) -> Option<T>) -> Option<T> {
+        if let Some(taken) = take(&slot.block) {
+            return Some(taken);
         }
         // SAFETY: the slot's record lies in the mapping.
         let thread = self.arena.position_of(unsafe { &*slot.thread });
@@ -97,7 +104,7 @@ impl<H: Host> Recorder<H> {
             thread,
             PAIR_BLOCK - UNIT as usize,
         )?;
-        new_pair(&slot.block, key)
+        take(&slot.block)
     }
 
     #[cold]
@@ -194,6 +201,9 @@ impl<H: Host> Recorder<H> {
         for word in words.into_iter().chain(from.callers()) {
             word.store(0, Relaxed);
         }
+        for word in self.by_caller(from).into_iter().flat_map(ByCaller::counts) {
+            word.store(0, Relaxed);
+        }
         if let Some(histograms) = self.histograms(from) {
             let counts =
                 [&histograms.noted, &histograms.within, &histograms.within_count, &histograms.within_votes];
@@ -215,21 +225,16 @@ impl<H: Host> Recorder<H> {
         Some(unsafe { &*start.cast::<Histograms>() })
     }
 
-    /// Looks for the caller among those that the pair remembers, and notes the stack of a new one. Past the bound nothing is new.
+    /// Looks for the caller among those that the pair remembers, and notes the stack of a new one. Returns its place among them,
+    /// from 1. Past the bound nothing is new, and the place is 0.
     #[cold]
     #[inline(never)]
-    pub(super) fn called_from(&self, t: &PerThread, pair: &Pair, caller: u64) {
-        let callers = pair.callers();
-        for word in (0..CALLERS).map(|probe| &callers[(slot_of(caller) + probe) % CALLERS]) {
-            match word.load(Relaxed) {
-                0 => {
-                    word.store(caller, Relaxed);
-                    return self.record_site(t, (pair.key.load(Relaxed) >> 1) as u32);
-                }
-                found if found == caller => return,
-                _ => {}
-            }
+    pub(super) fn called_from(&self, t: &PerThread, pair: &Pair, caller: u64) -> usize {
+        let (place, new) = place_of(pair.callers(), caller);
+        if new {
+            self.record_site(t, (pair.key.load(Relaxed) >> 1) as u32);
         }
+        place
     }
 
     /// What is done at every [`WARM`]th acquisition of a pair. Where lock calls come from a wrapper the caller says nothing, so
@@ -277,6 +282,21 @@ impl<H: Host> Recorder<H> {
         histograms.head.store(head(Type::Histograms, length), Ordering::Release);
         pair.histograms.store(self.arena.position_of(histograms), Relaxed);
     }
+}
+
+/// The place of a return address among those of a hashed list, from 1, and whether it is new there; 0 if the list is full.
+pub(super) fn place_of(callers: &[AtomicU64; CALLERS], caller: u64) -> (usize, bool) {
+    for slot in (0..CALLERS).map(|probe| (slot_of(caller) + probe) % CALLERS) {
+        match callers[slot].load(Relaxed) {
+            0 => {
+                callers[slot].store(caller, Relaxed);
+                return (slot + 1, true);
+            }
+            found if found == caller => return (slot + 1, false),
+            _ => {}
+        }
+    }
+    (0, false)
 }
 
 /// Where a return address comes first among the callers of a pair.

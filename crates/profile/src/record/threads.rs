@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 
+use super::callers::TakenFrom;
 use super::table::{Entry, Table, home};
 use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of, new_pair};
 use crate::arena::{Block, Need};
@@ -46,6 +47,8 @@ pub(super) struct ThreadPart {
     tid: AtomicU32,
     /// Where the search for a cold record goes on.
     pub(super) hand: usize,
+    /// By lock: where it was last taken.
+    pub(super) taken_from: TakenFrom,
     /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
     pub(super) ended: AtomicU32,
 }
@@ -203,6 +206,7 @@ impl<H: Host> Recorder<H> {
         t.random.set(H::stamp() << 16 ^ u64::from(tid) << 1 | 1);
         t.use_table(&slot_ref.table);
         t.slot.set(slot.as_ptr());
+        self.numbered.set(&self.host, t.number.get(), slot);
         true
     }
 
@@ -229,6 +233,7 @@ impl<H: Host> Recorder<H> {
             number,
             tid: AtomicU32::new(0),
             hand: 0,
+            taken_from: TakenFrom::new(),
             ended: AtomicU32::new(0),
         };
         for mode in [Mode::Exclusive, Mode::Shared] {

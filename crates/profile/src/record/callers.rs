@@ -1,0 +1,193 @@
+//! Call sites: from where a lock is waited for, from where it is held, and who it was that ended each wait.
+//!
+//! Each thread notes where it took a lock last, in memory that others may read. Who has waited for a lock finds in its [`Trace`]
+//! which thread released it last, and there from where that thread had taken it: the wait was behind that call.
+
+use core::mem::offset_of;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
+
+use super::locks::zeroed_once;
+use super::pairs::place_of;
+use super::threads::ThreadPart;
+use super::{Host, PerThread, Recorder, Trace, add};
+use crate::arena::Block;
+use crate::format::{ByCaller, Pair, Type, head};
+
+/// Where the bits of a pair's `state` begin that say from which of its callers, counted from 1, the timed hold was taken.
+pub(super) const CALLER_SHIFT: u32 = 2;
+/// Those bits. 0 in them stands for a caller that the pair does not remember.
+pub(super) const CALLER: u64 = 0xf << CALLER_SHIFT;
+
+/// Ticks from which on a hold is noted by its caller even where its thread has never waited: about 10 µs.
+const LONG: u64 = 1 << 15;
+
+/// The caller in a pair's `state`, from 1, or 0.
+pub(super) fn caller_in(state: u64) -> usize {
+    ((state & CALLER) >> CALLER_SHIFT) as usize
+}
+
+/// Locks of which a thread remembers where it took them. Two of one slot displace each other.
+const TAKEN: usize = 16;
+
+/// Where a thread has taken locks, each word written by that thread alone: the return address of the lock call (48 bits) over
+/// the lock's number (the lowest 16 bits).
+#[derive(Debug)]
+pub(super) struct TakenFrom([AtomicU64; TAKEN]);
+
+impl TakenFrom {
+    pub(super) const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; TAKEN])
+    }
+
+    fn set(&self, lock: u32, caller: u64) {
+        self.0[lock as usize % TAKEN].store(caller << 16 | u64::from(lock as u16), Relaxed);
+    }
+
+    fn get(&self, lock: u32) -> Option<u64> {
+        let word = self.0[lock as usize % TAKEN].load(Relaxed);
+        (word as u16 == lock as u16 && word >> 16 != 0).then_some(word >> 16)
+    }
+}
+
+/// Threads by their numbers. Those with higher numbers than there are entries stay unknown.
+#[derive(Debug)]
+pub(super) struct Numbered(AtomicPtr<AtomicPtr<ThreadPart>>);
+
+/// Entries of [`Numbered`].
+const NUMBERS: usize = 4096;
+
+impl Numbered {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// Forgets all threads. The memory stays: it was another process's.
+    pub(super) fn forget(&self) {
+        self.0.store(null_mut(), Relaxed);
+    }
+
+    pub(super) fn set(&self, host: &impl Host, number: u32, thread: NonNull<ThreadPart>) {
+        if (number as usize) < NUMBERS
+            && let Some(threads) = zeroed_once(&self.0, host, NUMBERS)
+        {
+            threads[number as usize].store(thread.as_ptr(), Ordering::Release);
+        }
+    }
+
+    fn get(&self, number: u16) -> Option<&ThreadPart> {
+        let start = self.0.load(Ordering::Acquire);
+        if start.is_null() || usize::from(number) >= NUMBERS {
+            return None;
+        }
+        // SAFETY: as many entries as `zeroed_once` made, which stay; the number is below.
+        let thread = unsafe { &*start.add(usize::from(number)) }.load(Ordering::Acquire);
+        // SAFETY: null, or a thread's part, which is never freed.
+        unsafe { thread.as_ref() }
+    }
+}
+
+impl PerThread {
+    /// Notes from where the calling thread holds this pair's lock.
+    #[inline]
+    pub(super) fn holds_from(&self, pair: &Pair, caller: u64) {
+        if let Some(slot) = NonNull::new(self.slot.get()) {
+            // SAFETY: the thread's own part, which is never freed; others read only these words of it, which are atomic.
+            unsafe { &(*slot.as_ptr()).taken_from }.set((pair.key.load(Relaxed) >> 1) as u32, caller);
+        }
+    }
+}
+
+impl<H: Host> Recorder<H> {
+    /// The call with which the thread that released the lock last had taken it.
+    fn last_holder(&self, t: &PerThread, trace: &Trace) -> Option<u64> {
+        let place = trace.place.load(Relaxed);
+        let number = (place >> 32) as u16;
+        if number == 0 || number == t.number.get() as u16 {
+            return None;
+        }
+        self.numbered.get(number)?.taken_from.get(place as u32)
+    }
+
+    /// The caller, who has the lock now, waited for it so long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn waited_for(&self, t: &PerThread, trace: &Trace, pair: &Pair, called: usize, ticks: u64) {
+        let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) else { return };
+        if let Some(slot) = called.checked_sub(1) {
+            add(&by_caller.waits[slot], 1);
+            add(&by_caller.wait_ticks[slot], ticks);
+        }
+        if let Some(holder) = self.last_holder(t, trace)
+            && let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1)
+        {
+            add(&by_caller.behind_ticks[slot], ticks);
+        }
+    }
+
+    /// A timed hold ends that lasted so long; `state` is the pair's.
+    #[inline]
+    pub(super) fn held_from(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+        if pair.by_caller.load(Relaxed) != 0 || ticks >= LONG {
+            self.note_hold(t, pair, state, ticks);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+        let Some(slot) = caller_in(state).checked_sub(1) else { return };
+        if let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) {
+            // The bits may be any: a process that shares the file may have written them.
+            if let (Some(holds), Some(sum)) = (by_caller.holds.get(slot), by_caller.hold_ticks.get(slot)) {
+                add(holds, 1);
+                add(sum, ticks);
+            }
+        }
+    }
+
+    /// The record by call site of a pair, if it has one.
+    #[inline]
+    pub(super) fn by_caller(&self, pair: &Pair) -> Option<&ByCaller> {
+        let position = pair.by_caller.load(Relaxed);
+        if position == 0 {
+            return None;
+        }
+        let start = self.arena.at(position, ByCaller::LENGTH)?;
+        // SAFETY: inside the file, where all words are atomic, and aligned as positions are. It is the record that was given to
+        // this pair alone, unless a process has forged the profile.
+        Some(unsafe { &*start.cast::<ByCaller>() })
+    }
+
+    fn give_by_caller(&self, t: &PerThread, pair: &Pair) -> Option<&ByCaller> {
+        let slot = NonNull::new(t.slot.get())?;
+        self.host.with_signals_blocked(|| {
+            if t.busy.replace(true) {
+                return;
+            }
+            if pair.by_caller.load(Relaxed) == 0 {
+                // SAFETY: the thread's own part, whose block no interrupted call is changing: `busy` says so.
+                let block = unsafe { &mut *slot.as_ptr() };
+                if let Some(record) = self.room_in(block, new_by_caller) {
+                    // SAFETY: taken just now, in the mapping.
+                    let record = unsafe { record.as_ref() };
+                    record.pair.store(self.arena.position_of(pair), Relaxed);
+                    record.head.store(head(Type::ByCaller, ByCaller::LENGTH), Ordering::Release);
+                    pair.by_caller.store(self.arena.position_of(record), Relaxed);
+                }
+            }
+            t.busy.set(false);
+        });
+        self.by_caller(pair)
+    }
+}
+
+/// The space of a record in a thread's block; none when that is full.
+fn new_by_caller(block: &Block) -> Option<NonNull<ByCaller>> {
+    NonNull::new(block.take(ByCaller::LENGTH)?.cast::<ByCaller>())
+}
+
+const _: () = assert!(
+    offset_of!(ByCaller, waits).is_multiple_of(64)
+        && (CALLER >> CALLER_SHIFT) as usize >= crate::format::CALLERS
+);

@@ -438,6 +438,7 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "all of it is in registers on the only way here")]
     fn begin(
         &self,
         t: &PerThread,

@@ -34,7 +34,7 @@ fn acts(character: char) -> bool {
 /// A command line of these words, as a user would type it: a shell reads them back.
 ///
 /// ```
-/// assert_eq!(contend_text::command_line(["./mine", "it's", ""]), r"./mine 'it'\''s' ''");
+/// assert_eq!(contend_curve::text::command_line(["./mine", "it's", ""]), r"./mine 'it'\''s' ''");
 /// ```
 pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./,:=+@%".contains(letter);

@@ -152,7 +152,7 @@ mod tests {
         assert!(svg.contains("lower is better"));
         let drawn = plot.terminal(Screen::wide(60).ascii());
         let bars: Vec<_> = drawn.lines().skip(2).collect();
-        assert_eq!(bars[0].find('*'), Some(36), "{drawn}");
+        assert_eq!(bars[0].find('*'), Some(37), "{drawn}");
         assert!(bars[0].ends_with('-') && bars[0].len() == 60 && bars[1].ends_with("no value"), "{drawn}");
         assert!(RangePlot::new("", "", Better::Higher).svg().contains("higher is better"));
     }

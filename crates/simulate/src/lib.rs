@@ -3,7 +3,6 @@
 pub mod back_off;
 pub mod experiment;
 pub mod futex_table;
-pub mod patient;
 pub mod sweep;
 
 pub use experiment::{Experiment, run_table, transaction_table, workload_table};

@@ -91,6 +91,7 @@ pub mod hardware;
 mod locks;
 mod memory;
 mod nodes;
+pub mod patient;
 pub mod report;
 mod run_queue;
 mod scheduler;

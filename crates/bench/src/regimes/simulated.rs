@@ -13,7 +13,7 @@ use session::ensure_usage;
 use session::interrupt;
 use session::placement::Placement;
 use session::progress::{Progress, Work};
-use simulate::patient::{Patient, with_beds};
+use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Simulated, Simulation};
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;

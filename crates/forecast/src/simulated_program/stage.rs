@@ -7,7 +7,7 @@ use crate::Alternative;
 use model::End;
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
-use simulate::patient::{Patient, with_beds};
+use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
 use topology::MachineFile;
 use topology::machine_file::{Coherence, Figure};

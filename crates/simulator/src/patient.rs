@@ -4,12 +4,12 @@
 //! them. Who sleeps where is noted on the host, as the table that writers look into costs a hit; the yield, the sleep and the
 //! wake-up are the simulated kernel's.
 
+use crate::{Hardware, PS_PER_NS, Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use machine::host::{SPIN_PAUSES, YIELD_CYCLES, YIELDS, YieldCosts};
 use machine::{
     Abort, Clock, Deadline, Denied, Event, GaveUp, Home, Integer, Machine, Node, Ordering, Part, Place,
     Plain, Plan, Poll, Run, Slept, THREAD_MEMORY, TakenNode, Timeout, Topology, Which, Word,
 };
-use simulator::{Hardware, Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,7 +51,6 @@ struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
 impl Entered {
     /// Starts with nobody asleep.
     fn new(threads: u32, hardware: &Hardware) -> Self {
-        const PS_PER_NS: u64 = 1_000;
         // Threads are numbered from 1; 0 is who starts them.
         let beds: Vec<_> =
             (0..=threads).map(|_| machine::Placed::new(SimulatedU32::ZERO, Home::Node(0))).collect();

@@ -45,6 +45,12 @@ impl Case {
         own == swap && self.threads == threads
     }
 
+    /// Work for one second, in the median.
+    fn median(&self) -> Option<f64> {
+        let rates: Vec<_> = self.rates.iter().flatten().copied().collect();
+        statistics::spread(&rates).map(|rates| rates.median)
+    }
+
     /// How many cores it kept busy, in the median.
     #[must_use]
     pub fn busy(&self) -> Option<f64> {
@@ -119,14 +125,18 @@ impl Measured {
     }
 
     /// How many times the work of the program as it is, on as many threads, and what chance leaves of that.
+    ///
+    /// The ratio is that of the two medians, which [`points`](Self::points) show, and not the median of the ratios of all pairs of runs:
+    /// whoever divides the figures of the table gets the gain that is told. Where runs scatter so that it lies outside of what chance
+    /// leaves, it is the end of that range.
     #[must_use]
     pub fn gain(&self, swap: (&str, &str), threads: u32) -> Option<(LikelyRatio, Verdict)> {
         let own = self.case(None, threads)?;
         let swapped = self.case(Some(swap), threads).filter(|case| case.replaced)?;
-        Some((
-            statistics::likely_ratio(&own.rates, &swapped.rates, Better::Higher)?,
-            statistics::verdict(&own.rates, &swapped.rates, Better::Higher, 0.0)?,
-        ))
+        let mut likely = statistics::likely_ratio(&own.rates, &swapped.rates, Better::Higher)?;
+        let of_medians = swapped.median()? / own.median()?;
+        likely.range.median = of_medians.clamp(likely.range.low, likely.range.high);
+        Some((likely, statistics::verdict(&own.rates, &swapped.rates, Better::Higher, 0.0)?))
     }
 
     /// The most threads that have a core each.
@@ -235,5 +245,27 @@ pub(super) mod tests {
         let (ratio, verdict) = measured.gain(("TABLE", "rw"), 2).unwrap();
         assert!(verdict == Verdict::Better && ratio.range.low > 7.0 && ratio.range.high < 8.0, "{ratio:?}");
         assert_eq!(measured.most(), 2);
+    }
+
+    #[test]
+    fn a_gain_is_the_ratio_of_the_medians_that_are_shown() {
+        // Runs of two kinds each: most pairs are of a fast run of one and a slow run of the other, and no median is.
+        let own = [28.0, 28.0, 28.0, 130.0, 130.0];
+        let swapped = [40.0, 40.0, 141.0, 141.0, 141.0];
+        let swap = ("TABLE", "rw");
+        let measured = Measured {
+            cases: vec![
+                case(None, 1, &about(100.0)),
+                case(None, 2, &own),
+                case(Some(swap), 1, &about(100.0)),
+                case(Some(swap), 2, &swapped),
+            ],
+            ..super::super::tests::measured(Vec::new(), 2)
+        };
+        let shown = |swap| measured.points(swap)[1].value;
+        let (likely, _) = measured.gain(swap, 2).unwrap();
+        assert!((likely.range.median - shown(Some(swap)) / shown(None)).abs() < 1e-9, "{likely:?}");
+        let of_pairs = statistics::likely_ratio(&own.map(Some), &swapped.map(Some), Better::Higher).unwrap();
+        assert!(of_pairs.range.median < 2.0 && likely.range.median > 5.0, "{of_pairs:?} {likely:?}");
     }
 }

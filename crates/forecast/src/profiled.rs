@@ -300,7 +300,7 @@ mod tests {
             id: profile::LockId::default(),
             name: site.into(),
             site: site.into(),
-            places: Vec::new(),
+            places: Vec::new().into(),
             replaced: false,
             kind: LockKind::Object(ObjectKind::Mutex),
             caller: String::new(),

@@ -97,7 +97,7 @@ impl Places {
                     self.path.display()
                 );
             }
-            let by_name = row.places == [row.site.as_str()];
+            let by_name = row.places[..] == [row.site.as_str()];
             places.extend(row.places.iter().cloned());
             // What a call initialises may be initialised by further ways to the same call.
             places

@@ -48,7 +48,7 @@ fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f6
         id: LockId::default(),
         name: name.into(),
         site: name.into(),
-        places: Vec::new(),
+        places: Vec::new().into(),
         replaced: false,
         kind: LockKind::Object(ObjectKind::Mutex),
         caller: String::new(),

@@ -116,6 +116,9 @@ impl core::fmt::Display for ShortName<'_> {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let mut result = Ok(());
         visit_text(self.0, &mut |text| {
+            if result.is_err() {
+                return;
+            }
             for chunk in text.utf8_chunks() {
                 result = result.and_then(|()| out.write_str(chunk.valid()));
                 if !chunk.invalid().is_empty() {

@@ -678,7 +678,7 @@ mod tests {
             id: profile::LockId::default(),
             name: name.into(),
             site: name.into(),
-            places: Vec::new(),
+            places: Vec::new().into(),
             replaced: false,
             kind,
             caller: "serve_request".into(),

@@ -55,7 +55,7 @@ fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
             id: profile::LockId::default(),
             name: "counter".into(),
             site: "counter".into(),
-            places: Vec::new(),
+            places: Vec::new().into(),
             replaced: false,
             kind: LockKind::Object(ObjectKind::Mutex),
             caller: String::new(),

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::mappings::{Mapping, Mappings, Paths};
+use super::names::{printable, printable_up_to};
 use super::{Error, Profile};
 use crate::format::{
     BLOCK_MARK, BlockHeaderValues, ByCaller, CALLERS, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
@@ -26,8 +27,8 @@ pub struct Section {
     pub number: u64,
     /// Its first record.
     pub process: ProcessValues,
-    /// Its arguments.
-    pub arguments: Vec<String>,
+    /// Its arguments, each ended by a zero.
+    pub(super) arguments: Vec<u8>,
     /// The path of its program.
     pub executable: String,
     /// Files that were mapped; the latest look at them counts first.
@@ -48,6 +49,13 @@ pub struct Section {
 }
 
 impl Section {
+    /// Its arguments, safe to print.
+    pub fn arguments(&self) -> Vec<String> {
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes.strip_suffix(&[0]).unwrap_or(bytes)).into_owned();
+        self.arguments.split_inclusive(|&byte| byte == 0).map(|argument| printable(&text(argument))).collect()
+    }
+
     /// Where an address lies in its file, counted from where the file's beginning is mapped; `None` outside of files.
     pub(super) fn in_its_file(&self, address: u64) -> Option<u64> {
         let mapping = self.mappings.at(address)?;
@@ -251,6 +259,10 @@ const LONGEST_BLOCK: u64 = 64 << 20;
 
 /// Bytes of arguments, and of a program's path, that are kept. Writers note no more than a page.
 const LONGEST_TEXT: usize = 1 << 16;
+
+/// Bytes that are kept of the name of a function of the kernel: as long as it had them until 6.1. Each of the eight bytes of an address in
+/// a stack has the whole name in the table.
+const LONGEST_KERNEL_SYMBOL: usize = 127;
 
 /// A forked child has its parent's mappings, and notes only what it maps itself.
 fn inherit_mappings(sections: &mut [Section], mut space: usize) {
@@ -469,7 +481,7 @@ impl<'p> Parser<'p> {
         let position = offset / UNIT;
         if is(Type::Arguments) {
             let payload = &payload[..payload.len().min(LONGEST_TEXT)];
-            section.arguments = payload.split_inclusive(|&byte| byte == 0).map(text_to_zero).collect();
+            section.arguments = payload.to_vec();
         } else if is(Type::Executable) {
             let payload = &payload[..payload.len().min(LONGEST_TEXT)];
             section.executable = String::from_utf8_lossy(payload).into_owned();
@@ -516,8 +528,9 @@ impl<'p> Parser<'p> {
             begun.kernel.releases.push(KernelReleaseValues::decode(record));
         } else if is(Type::KernelSymbol) {
             self.space = self.space.checked_sub(1).ok_or_else(|| too_many("names of the kernel"))?;
-            let name = String::from_utf8_lossy(payload.get(8..).unwrap_or_default());
-            begun.kernel.symbols.insert(word(payload, 0), super::printable(&name));
+            let name = payload.get(8..).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name[..name.len().min(2 * LONGEST_KERNEL_SYMBOL)]);
+            begun.kernel.symbols.insert(word(payload, 0), printable_up_to(LONGEST_KERNEL_SYMBOL, &name));
         }
         Ok(())
     }
@@ -531,10 +544,6 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 /// The little-endian words of a record, one after another.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|bytes| word(bytes, 0))
-}
-
-fn text_to_zero(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes.strip_suffix(&[0]).unwrap_or(bytes)).into_owned()
 }
 
 fn parse_lock(record: &[u8]) -> LockRecord {
@@ -627,6 +636,7 @@ fn least_length(what: u16) -> usize {
     of(Type::Pair, 192)
         | of(Type::Lock, 64)
         | of(Type::Site, LOCK_LENGTH)
+        | of(Type::Histograms, offset_of!(Histograms, notes))
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)

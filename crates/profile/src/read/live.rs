@@ -388,9 +388,7 @@ impl Moment {
             ns_per_tick: if running { elapsed_ns / elapsed_ticks } else { profile.ns_per_tick() },
             header: LiveHeader {
                 schema: 1,
-                command: profile.sections.first().map_or_else(Vec::new, |section| {
-                    section.arguments.iter().map(|argument| printable(argument)).collect()
-                }),
+                command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
                 ended,
                 elapsed_ns,
                 processes: present.len() as u64,
@@ -682,7 +680,7 @@ mod tests {
         let section = Section {
             number: 7,
             process: ProcessValues { pid: 40, marks_waits: 1, ..ProcessValues::default() },
-            arguments: vec!["server\x1b[2J".into()],
+            arguments: b"server\x1b[2J\0".to_vec(),
             threads: [(1, thread(41, waits[0])), (2, thread(42, waits[1]))].into(),
             pairs: pairs.iter().map(|&(thread, values)| PairRecord::cold(thread, values)).collect(),
             ..Section::default()

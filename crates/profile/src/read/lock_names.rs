@@ -1,8 +1,10 @@
 //! What each lock is called: the variable that it lies in; else the function that initialised it and the stack of that call;
 //! else, if nothing did, the first of all functions that take it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
+use std::sync::Arc;
 
 use pthread::site::Stack;
 
@@ -36,7 +38,7 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
     for Unnamed { row, stack, by_stack, .. } in &mut rows {
         row.site = stack.map_or_else(|| row.name.clone(), |stack| format!("{}@{stack}", row.name));
         if row.places.is_empty() {
-            row.places.push(row.site.clone());
+            row.places = [row.site.clone()].into();
         }
         if *by_stack || stacks[&row.name].len() > 1 {
             row.name.clone_from(&row.site);
@@ -83,7 +85,7 @@ pub(super) struct Named {
     pub(super) stack: Option<Stack>,
     pub(super) by_stack: bool,
     /// Where it is taken, if that is how it is found again.
-    pub(super) places: Vec<String>,
+    pub(super) places: Arc<[String]>,
     /// The places are those of a file that is there no more.
     pub(super) replaced: bool,
 }
@@ -97,7 +99,7 @@ impl Named {
         let (caller, file, source) = function
             .map_or_else(Default::default, |function| (function.name, function.file, function.source));
         let source = source.map(|(file, line)| format!("{file}:{line}"));
-        let (places, replaced) = (Vec::new(), false);
+        let (places, replaced) = (Arc::default(), false);
         Self { name, caller, file, source, stack: None, by_stack: false, places, replaced }
     }
 }
@@ -125,6 +127,15 @@ type Calls<'p> = BTreeMap<(String, u64), (StackOf<'p>, bool)>;
 #[derive(Default)]
 struct Class<'p> {
     calls: Calls<'p>,
+    /// Made once the class is whole, for all its locks together: they may be as many as its calls.
+    places: OnceCell<Places>,
+}
+
+/// The calls of a class, as `--only` finds them again, and whether the file of one has become another one.
+#[derive(Clone)]
+struct Places {
+    places: Arc<[String]>,
+    replaced: bool,
 }
 
 impl<'p> Classes<'p> {
@@ -197,11 +208,19 @@ impl<'p> Classes<'p> {
 
     /// The first of the calls that take a lock, which names it.
     pub(super) fn first_call(&self, number: u32) -> Option<StackOf<'p>> {
-        self.calls_of(number)?.values().next().map(|&(stack, _)| stack)
+        self.class_of(number)?.calls.values().next().map(|&(stack, _)| stack)
     }
 
-    fn calls_of(&self, number: u32) -> Option<&Calls<'p>> {
-        Some(&self.classes[self.root(*self.of_lock.get(&number)?)].calls)
+    fn class_of(&self, number: u32) -> Option<&Class<'p>> {
+        Some(&self.classes[self.root(*self.of_lock.get(&number)?)])
+    }
+
+    fn places_of(&self, number: u32) -> Option<&Places> {
+        let Class { calls, places } = self.class_of(number)?;
+        Some(places.get_or_init(|| Places {
+            places: calls.keys().map(|(file, address)| format!("{file}!{address:#x}")).collect(),
+            replaced: calls.values().any(|&(_, replaced)| replaced),
+        }))
     }
 }
 
@@ -232,11 +251,9 @@ pub(super) fn name_lock(
 ) -> Named {
     if let Some(StackOf { section, frames }) = classes.first_call(number) {
         let named = name_by_call(section, frames, &frames[..1], symbols);
-        let calls = classes.calls_of(number).into_iter().flatten();
-        return Named {
-            places: calls.clone().map(|((file, address), _)| format!("{file}!{address:#x}")).collect(),
-            replaced: calls.clone().any(|(_, &(_, replaced))| replaced),
-            ..named
+        return match classes.places_of(number).cloned() {
+            Some(Places { places, replaced }) => Named { places, replaced, ..named },
+            None => named,
         };
     }
     if let Some(name) = symbols.variable(section, lock.values.address) {

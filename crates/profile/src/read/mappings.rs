@@ -116,6 +116,9 @@ fn stretches(list: &[Mapping]) -> Vec<(u64, u64, u32)> {
     }
 }
 
+/// Bytes of a path, with what the kernel appends to that of a file that is gone.
+pub(super) const LONGEST_PATH: usize = libc::PATH_MAX as usize + " (deleted)".len();
+
 /// Paths of which each is kept once.
 #[derive(Debug, Default)]
 pub(super) struct Paths(BTreeMap<Arc<str>, ()>);
@@ -139,7 +142,12 @@ impl Paths {
         let offset = hexadecimal(fields.nth(1)?)?;
         let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
         let path = fields.nth(2)?.trim_start();
-        (start < end).then(|| Mapping { start, end, offset, path: self.keep(path) })
+        (start < end && path.len() <= LONGEST_PATH).then(|| Mapping {
+            start,
+            end,
+            offset,
+            path: self.keep(path),
+        })
     }
 }
 

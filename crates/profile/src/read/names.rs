@@ -38,6 +38,26 @@ pub(super) fn thread_name(first: u64, second: u64) -> String {
     printable(&String::from_utf8_lossy(name))
 }
 
+/// A name that a file tells, safe to print, and cut after so many bytes. A name is told once, and many rows may have it.
+pub(super) fn printable_up_to(most: usize, name: &str) -> String {
+    const CUT: &str = "…";
+    let boundary =
+        |text: &str, most: usize| (0..=most.min(text.len())).rfind(|&at| text.is_char_boundary(at));
+    let end = boundary(name, most).unwrap_or(0);
+    let mut clean = printable(&name[..end]);
+    if clean.len() > most || end < name.len() {
+        clean.truncate(boundary(&clean, most - CUT.len()).unwrap_or(0));
+        clean.push_str(CUT);
+    }
+    clean
+}
+
+/// Bytes of a name of a program or library: as long as Linux has them, and what it appends to those of files that are gone.
+pub(super) const LONGEST_FILE: usize = 255 + " (deleted)".len();
+
+/// Bytes of a name of a function or variable. Without arguments those of programs are shorter.
+pub(super) const LONGEST_SYMBOL: usize = 1024;
+
 /// Text that does nothing to a terminal: control characters, and those that reorder or hide text, become escapes.
 pub fn printable(text: &str) -> String {
     let harmful = |letter: char| {
@@ -66,6 +86,15 @@ mod tests {
         assert_eq!(without_arguments("a::operator()(int) const"), "a::operator()");
         assert_eq!(without_arguments("plain"), "plain");
         assert_eq!(without_arguments("<<<"), "<<<");
+    }
+
+    #[test]
+    fn what_is_longer_than_names_are_is_cut() {
+        assert_eq!(printable_up_to(8, "eightlng"), "eightlng");
+        assert_eq!(printable_up_to(8, "ninebytes"), "nineb…");
+        assert_eq!(printable_up_to(8, "éééé"), "éééé");
+        assert_eq!(printable_up_to(8, "xéééé"), "xéé…");
+        assert_eq!(printable_up_to(8, "\u{1b}\u{1b}"), "\\u{1b…", "what is escaped is longer");
     }
 
     #[test]

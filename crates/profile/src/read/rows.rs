@@ -11,7 +11,7 @@ use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
 use super::kernel::KernelTable;
 use super::lock_names::{Classes, Homes, Named, StackOf, Unnamed, finish_names, name_lock};
-use super::names::{printable, thread_name};
+use super::names::{LONGEST_FILE, printable_up_to, thread_name};
 use super::stacks::{Stacks, program_module};
 use super::symbols::Symbols;
 use super::table::{
@@ -268,7 +268,7 @@ fn rows_of_section<'p>(
 
 fn program_of(section: &Section) -> String {
     let path = section.executable.trim_end_matches(" (deleted)");
-    printable(path.rsplit('/').next().unwrap_or(path))
+    printable_up_to(LONGEST_FILE, path.rsplit('/').next().unwrap_or(path))
 }
 
 /// Who held a lock while others waited for it.
@@ -318,11 +318,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
     };
     TableHeader {
         schema: 2,
-        command: profile
-            .sections
-            .first()
-            .map(|section| section.arguments.iter().map(|argument| printable(argument)).collect())
-            .unwrap_or_default(),
+        command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
         processes: profile.sections.len() as u64,
         threads: sum(|p| p.threads.saturating_sub(p.only_joined)),
         cores: run.cores,

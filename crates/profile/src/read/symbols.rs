@@ -1,10 +1,13 @@
 //! From addresses to names: which file, which symbol, which line.
 
 use std::collections::HashMap;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use addr2line::gimli;
+use cpp_demangle::DemangleOptions;
 use pthread::symbol::ShortName;
 use pthread::wrapper::is_wrapper;
 
@@ -13,8 +16,8 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use super::container::Section;
 use super::debug_info::{Contents, DebugInfo, Inlined};
 use super::files;
-use super::mappings::Mapping;
-use super::names::{printable, without_arguments};
+use super::mappings::{LONGEST_PATH, Mapping};
+use super::names::{LONGEST_FILE, LONGEST_SYMBOL, printable, printable_up_to, without_arguments};
 
 /// A function that an address belongs to, and its place in the source if debug information tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +134,7 @@ impl<'f> Symbols<'f> {
         let module = self.modules.get(place.path).and_then(Option::as_ref);
         let symbol = module.filter(|_| place.known).and_then(|module| covering(&module.code, place.address));
         Some(CallSite {
-            place: (printable(base_name(place.path)), place.address.wrapping_add(1)),
+            place: (printable_up_to(LONGEST_FILE, base_name(place.path)), place.address.wrapping_add(1)),
             in_wrapper: symbol.is_some_and(|(symbol, _)| is_wrapper(symbol.name.as_bytes())),
             replaced: module.is_some() && !place.known,
         })
@@ -143,7 +146,7 @@ impl<'f> Symbols<'f> {
             let file = String::new();
             return vec![Function { name, wrapper: false, source: None, file, nameless: true }];
         };
-        let file = printable(base_name(place.path));
+        let file = printable_up_to(LONGEST_FILE, base_name(place.path));
         let plain = Function {
             name: file_and_number(place.path, place.address),
             wrapper: false,
@@ -255,7 +258,7 @@ impl<'f> Module<'f> {
         let function = |inlined: Inlined| Function {
             name: short_name(&inlined.symbol),
             wrapper: is_wrapper(inlined.symbol.as_bytes()),
-            source: inlined.place.map(|(source, line)| (printable(&source), line)),
+            source: inlined.place.map(|(source, line)| (printable_up_to(LONGEST_PATH, &source), line)),
             file: file.to_owned(),
             nameless: false,
         };
@@ -273,23 +276,64 @@ fn covering(symbols: &[Symbol], address: u64) -> Option<(&Symbol, u64)> {
     })
 }
 
+/// Bytes of a symbol that is demangled. The demanglers go as deep as it says.
+const LONGEST_MANGLED: usize = 8 << 10;
+
+/// Bytes of a demangled name. What refers back to its own parts may say that it is longer than any memory.
+const LONGEST_DEMANGLED: usize = 1 << 16;
+
+/// Text that takes no more than so many bytes.
+struct Bounded {
+    text: String,
+    most: usize,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() > self.most - self.text.len() {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// What `write` writes; none if that is longer.
+fn up_to(most: usize, write: impl FnOnce(&mut Bounded) -> fmt::Result) -> Option<String> {
+    let mut bounded = Bounded { text: String::new(), most };
+    write(&mut bounded).ok().map(|()| bounded.text)
+}
+
 /// C++ and Rust names as they were written. Only what begins as a mangled name is one: the demangler would take a
 /// variable of C that is called `m` for C++'s short form of a type.
 fn demangled(name: &str) -> String {
     let mangled = ["_Z", "__Z", "_R"].iter().any(|start| name.starts_with(start));
-    printable(&if mangled { addr2line::demangle_auto(name.into(), None) } else { name.into() })
+    let of_cpp = || {
+        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        up_to(LONGEST_DEMANGLED, |text| symbol.structured_demangle(text, &DemangleOptions::default()))
+    };
+    // Rust's has a bound of its own.
+    let demangled = mangled.then(|| addr2line::demangle(name, gimli::DW_LANG_Rust).or_else(of_cpp));
+    printable(&demangled.flatten().unwrap_or_else(|| name.to_owned()))
 }
 
 /// What is printed of a symbol, and taken by `--only`.
 fn short_name(symbol: &str) -> String {
-    match ShortName::of(symbol.as_bytes()) {
-        Some(name) => printable(&name.to_string()),
-        None => without_arguments(&demangled(symbol)),
+    if symbol.len() > LONGEST_MANGLED {
+        return printable_up_to(LONGEST_SYMBOL, symbol);
     }
+    let name = ShortName::of(symbol.as_bytes());
+    let name = name.map(|name| up_to(LONGEST_DEMANGLED, |text| write!(text, "{name}")));
+    let name = match name {
+        Some(Some(name)) => name,
+        Some(None) => symbol.to_owned(),
+        None => without_arguments(&demangled(symbol)),
+    };
+    printable_up_to(LONGEST_SYMBOL, &name)
 }
 
 fn file_and_number(path: &str, address: u64) -> String {
-    printable(&format!("{}+{address:#x}", base_name(path)))
+    format!("{}+{address:#x}", printable_up_to(LONGEST_FILE, base_name(path)))
 }
 
 fn base_name(path: &str) -> &str {
@@ -308,6 +352,37 @@ mod tests {
         assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangled("_Z\u{1b}[0m"), "_Z\\u{1b}[0m");
         assert_eq!(short_name("_RNvMs_Cs4Cv8Wi1oAIB_7mycrateNtB4_7Example3foo"), "mycrate::Example::foo");
+    }
+
+    /// Each of these names says that it is much longer than the symbol.
+    #[test]
+    fn names_that_grow_are_cut() {
+        let constructors = format!("_ZN4000{}{}E", "n".repeat(4000), "C1".repeat(2000));
+        let operators = format!("_ZN{}E", "aw".repeat(4000));
+        // A conversion to a class template whose argument is such a class again, and the second one refers back to the first: with each,
+        // the name is twice as long.
+        let digits: Vec<char> = ('0'..='9').chain('A'..='Z').collect();
+        let reference = |index: usize| match index.checked_sub(1) {
+            None => "S_".to_owned(),
+            Some(below) if below < 36 => format!("S{}_", digits[below]),
+            Some(below) => format!("S{}{}_", digits[below / 36], digits[below % 36]),
+        };
+        let doubled = |depth: usize| {
+            let first = "1bIiE".to_owned();
+            let class =
+                (1..depth).fold(first, |class, inner| format!("1bI{class}{}E", reference(depth + inner)));
+            format!("_ZN1acv{class}Ev")
+        };
+        assert_eq!(demangled(&doubled(3)), "a::operator b<b<b<int>, b<int> >, b<b<int>, b<int> > >()");
+        let conversion = doubled(30);
+        assert_eq!(demangled(&conversion), conversion, "it would be gigabytes");
+        for symbol in [constructors, operators, conversion, "_Z".repeat(1 << 20), "Z".repeat(1 << 20)] {
+            let name = short_name(&symbol);
+            assert!(name.len() <= LONGEST_SYMBOL, "{} bytes", name.len());
+        }
+        for deep in ["Z", "LN", "I", "Ul", "1aILN", "N1aI"] {
+            short_name(&format!("_Z{}", deep.repeat(LONGEST_MANGLED / deep.len() - 2)));
+        }
     }
 
     /// Symbols and debug information come from the file that was checked, not from what has its name afterwards: here a pipe,

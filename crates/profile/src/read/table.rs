@@ -248,7 +248,7 @@ pub struct LockRow {
     pub site: String,
     /// What the preload library takes for it: `site`, or all calls that were seen to take it, see [`pthread::site`].
     #[serde(skip)]
-    pub places: Vec<String>,
+    pub places: Arc<[String]>,
     /// The calls of `places` are those of a program or library that has become another one since.
     #[serde(skip)]
     pub replaced: bool,

@@ -304,7 +304,10 @@ fn swapped_by_printed_name(times: usize) {
     for (number, options) in [&["-g"][..], &["-g0"], &["-O0", "-g0"]].into_iter().enumerate() {
         let program = Source { options, ..Source::program("taken.cc") }.compile();
         let file = directory.path().join(format!("{number}.contend"));
-        for (name, locks) in profiled_names(&program, &file) {
+        let names = profiled_names(&program, &file);
+        let member = if options == ["-g"] { "Registry::mutex" } else { "registry+0x8" };
+        assert_eq!(names.get(member), Some(&BTreeSet::from(["registry".to_owned()])), "{names:?}");
+        for (name, locks) in names {
             for time in 0..times {
                 let mut command = Command::new(CONTEND);
                 command.args(["run", "--only", &format!("{name}=rw")]);

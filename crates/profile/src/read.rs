@@ -11,6 +11,7 @@ mod kernel;
 pub mod live;
 mod lock_names;
 mod mappings;
+mod members;
 mod names;
 mod rows;
 pub mod running;

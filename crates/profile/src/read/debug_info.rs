@@ -1,10 +1,10 @@
-//! Debug information: from an address to the functions inlined there, and their lines.
+//! Debug information: from an address to the functions inlined there, and their lines; and to the member of a variable.
 //!
 //! All files are opened by [`files::open`], since a profile, or the debug information of a program, names them; and what was
 //! opened is read through that descriptor, never by its name again.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +19,7 @@ use object::{CompressionFormat, Object, ObjectSection};
 use typed_arena::Arena;
 
 use super::files;
+use super::members::{Budget, Member, Members};
 
 /// Bytes of all files that are read rather than mapped and of all sections that are unpacked. A profile may name any number of
 /// them; what is beyond has no symbols.
@@ -27,7 +28,7 @@ const MOST: u64 = 128 << 20;
 /// Where debug information lies apart from programs and libraries, by build identifier.
 const SEPARATE: &str = "/usr/lib/debug/.build-id";
 
-type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
+pub(super) type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 
 /// The contents of files that were opened, for as long as something refers to them.
 pub(super) struct Contents {
@@ -35,11 +36,17 @@ pub(super) struct Contents {
     unpacked: Arena<Vec<u8>>,
     /// Bytes that may still be read or unpacked.
     left: Cell<u64>,
+    budget: Budget,
 }
 
 impl Default for Contents {
     fn default() -> Self {
-        Self { files: Arena::default(), unpacked: Arena::default(), left: Cell::new(MOST) }
+        Self {
+            files: Arena::default(),
+            unpacked: Arena::default(),
+            left: Cell::new(MOST),
+            budget: Budget::default(),
+        }
     }
 }
 
@@ -118,7 +125,9 @@ pub(super) struct Inlined {
 /// The debug information of a program or library.
 pub(super) struct DebugInfo<'f> {
     contents: &'f Contents,
+    dwarf: Arc<gimli::Dwarf<Reader<'f>>>,
     context: Context<Reader<'f>>,
+    members: OnceCell<Members<'f>>,
     /// What compilers left in other files (split DWARF), packed into one.
     package: Option<gimli::DwarfPackage<Reader<'f>>>,
 }
@@ -134,14 +143,22 @@ impl<'f> DebugInfo<'f> {
         let file = separate.as_ref().unwrap_or(file);
         let mut dwarf = gimli::Dwarf::load(|id| contents.section(file, Some(id.name()))).ok()?;
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        let context = Context::from_dwarf(dwarf).ok()?;
+        let dwarf = Arc::new(dwarf);
+        let context = Context::from_arc_dwarf(Arc::clone(&dwarf)).ok()?;
         let mut packed = path.as_os_str().to_owned();
         packed.push(".dwp");
         let package = contents.open(Path::new(&packed)).and_then(|file| {
             let empty = EndianSlice::new(&[][..], RunTimeEndian::Little);
             gimli::DwarfPackage::load(|id| contents.section(&file, id.dwo_name()), empty).ok()
         });
-        Some(Self { contents, context, package })
+        Some(Self { contents, dwarf, context, members: OnceCell::new(), package })
+    }
+
+    /// The member that lies at an offset of a variable, which starts at an address of the file and has a name, and is as large as a lock
+    /// of `lock` bytes. None if nothing is known, or if the variable is no more than a lock.
+    pub(super) fn member(&self, variable: (u64, &str), offset: u64, lock: u64) -> Option<Member> {
+        let members = self.members.get_or_init(|| Members::of(&self.dwarf, &self.contents.budget));
+        members.find(&self.dwarf, variable, offset, lock)
     }
 
     /// The functions at an address of the file, the innermost inlined one first; empty if nothing is known.

@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use pthread::object::ObjectKind;
 use pthread::site::Stack;
 
 use super::Profile;
 use super::container::{LockRecord, Section};
+use super::members::Member;
 use super::symbols::{CallSite, Function, Symbols};
-use super::table::{LockRow, Within};
+use super::table::{LockKind, LockRow, Within};
 
 /// A row whose name has only its first part.
 pub(super) struct Unnamed {
@@ -27,20 +29,27 @@ pub(super) struct Unnamed {
     pub(super) ordinal: u64,
 }
 
-/// Names each lock by what tells it from the others: its stack, where locks of one name were made by several; a number, where
-/// one stack made several. None of these depends on which lock or thread came first in this run: the number says in which
+/// Names each lock by what tells it from the others: its variable, where several have the member that it is; its stack, where locks of
+/// one name were made by several; a number, where one stack made several. None of these depends on which lock or thread came first in this run: the number says in which
 /// order they were initialised, or else in which order they lie in memory.
 pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
     let mut stacks: HashMap<String, BTreeSet<Stack>> = HashMap::new();
     for unnamed in &rows {
         stacks.entry(unnamed.row.name.clone()).or_default().extend(unnamed.stack);
     }
+    let mut variables: HashMap<String, BTreeSet<String>> = HashMap::new();
+    for Unnamed { row, .. } in rows.iter().filter(|unnamed| !unnamed.row.site.is_empty()) {
+        variables.entry(row.name.clone()).or_default().insert(row.site.clone());
+    }
     for Unnamed { row, stack, by_stack, .. } in &mut rows {
-        row.site = stack.map_or_else(|| row.name.clone(), |stack| format!("{}@{stack}", row.name));
+        let by_variable = !row.site.is_empty() && variables[&row.name].len() > 1;
+        if row.site.is_empty() {
+            row.site = stack.map_or_else(|| row.name.clone(), |stack| format!("{}@{stack}", row.name));
+        }
         if row.places.is_empty() {
             row.places = [row.site.clone()].into();
         }
-        if *by_stack || stacks[&row.name].len() > 1 {
+        if *by_stack || by_variable || stacks[&row.name].len() > 1 {
             row.name.clone_from(&row.site);
         }
     }
@@ -78,6 +87,8 @@ pub(super) type Homes<'p> = HashMap<u32, (&'p Section, &'p LockRecord)>;
 
 pub(super) struct Named {
     pub(super) name: String,
+    /// The variable that the lock lies in, if its name is that of a member.
+    pub(super) site: Option<String>,
     pub(super) caller: String,
     pub(super) file: String,
     pub(super) source: Option<String>,
@@ -100,7 +111,7 @@ impl Named {
             .map_or_else(Default::default, |function| (function.name, function.file, function.source));
         let source = source.map(|(file, line)| format!("{file}:{line}"));
         let (places, replaced) = (Arc::default(), false);
-        Self { name, caller, file, source, stack: None, by_stack: false, places, replaced }
+        Self { name, site: None, caller, file, source, stack: None, by_stack: false, places, replaced }
     }
 }
 
@@ -256,10 +267,27 @@ pub(super) fn name_lock(
             None => named,
         };
     }
-    if let Some(name) = symbols.variable(section, lock.values.address) {
-        return Named::of(name, caller_of(section, &lock.frames, symbols));
+    if let Some(site) = symbols.variable(section, lock.values.address) {
+        let caller = caller_of(section, &lock.frames, symbols);
+        let member = bytes_of(lock.values.kind as u32)
+            .and_then(|bytes| symbols.member(section, lock.values.address, bytes));
+        let Some(Member { name, place }) = member else { return Named::of(site, caller) };
+        let declared = place.map(|(file, line)| format!("{file}:{line}"));
+        let named = Named::of(name, caller);
+        return Named { site: Some(site), source: declared.or(named.source), ..named };
     }
     name_by_call(section, &lock.frames, &lock.frames, symbols)
+}
+
+/// Bytes of a lock of this kind, if it is an object of the C library.
+fn bytes_of(kind: u32) -> Option<u64> {
+    let bytes = match LockKind::by_number(kind) {
+        LockKind::Object(ObjectKind::Mutex) => size_of::<libc::pthread_mutex_t>(),
+        LockKind::Object(ObjectKind::Rwlock) => size_of::<libc::pthread_rwlock_t>(),
+        LockKind::Object(ObjectKind::Spin) => size_of::<libc::pthread_spinlock_t>(),
+        _ => return None,
+    };
+    Some(bytes as u64)
 }
 
 /// The name of a lock that a call makes or takes; `told` are the return addresses that tell it from other calls of the function.

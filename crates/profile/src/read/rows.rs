@@ -228,7 +228,7 @@ fn rows_of_section<'p>(
         let row = LockRow {
             id: LockId { section: section.number, number },
             name: named.name,
-            site: String::new(),
+            site: named.site.unwrap_or_default(),
             places: named.places,
             replaced: named.replaced,
             kind: LockKind::by_number(lock.kind as u32),

@@ -17,6 +17,7 @@ use super::container::Section;
 use super::debug_info::{Contents, DebugInfo, Inlined};
 use super::files;
 use super::mappings::{LONGEST_PATH, Mapping};
+use super::members::Member;
 use super::names::{LONGEST_FILE, LONGEST_SYMBOL, printable, printable_up_to, without_arguments};
 
 /// A function that an address belongs to, and its place in the source if debug information tells.
@@ -106,6 +107,17 @@ impl<'f> Symbols<'f> {
             Some((symbol, offset)) => format!("{}+{offset:#x}", short_name(&symbol.name)),
             None => plain,
         })
+    }
+
+    /// The member of a variable that a lock of `lock` bytes at an address is, if debug information tells.
+    pub(super) fn member(&mut self, section: &Section, address: u64, lock: u64) -> Option<Member> {
+        let place = self.locate(section, address).filter(|place| place.known)?;
+        let module = self.modules.get(place.path)?.as_ref()?;
+        let (symbol, offset) = covering(&module.data, place.address)?;
+        let variable = (symbol.start, &*short_name(&symbol.name));
+        let Member { name, place } = module.debug_info.as_ref()?.member(variable, offset, lock)?;
+        let place = place.map(|(file, line)| (printable_up_to(LONGEST_PATH, &file), line));
+        Some(Member { name: printable_up_to(LONGEST_SYMBOL, &name), place })
     }
 
     /// The functions that a return address returns into, the innermost inlined one first. Never empty.

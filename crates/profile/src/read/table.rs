@@ -241,7 +241,8 @@ pub struct LockRow {
     /// Which one.
     #[serde(skip)]
     pub id: LockId,
-    /// Its name. Where the function alone would stand for several locks it has the stack that made it too, and `#2` and so on
+    /// Its name: that of the variable that it is; of the member, where it is one and debug information tells; or of the function that
+    /// made it. Where the function alone would stand for several locks it has the stack that made it too, and `#2` and so on
     /// where that made several. Safe to print.
     pub name: String,
     /// What `run --only` takes for it: the same in every run of the program.
@@ -258,7 +259,7 @@ pub struct LockRow {
     pub caller: String,
     /// The program or library that the caller's code is in; empty if unknown.
     pub file: String,
-    /// That call's place in the source, `file:line`.
+    /// The place in the source, `file:line`, of that call; of its declaration, where the name is that of a member.
     pub source: Option<String>,
     /// The calls that made it, innermost first, if [`Options::calls`] asks for them.
     #[serde(skip)]

@@ -29,6 +29,33 @@ const NAMED: usize = 8;
 /// The C library, in the list of what a process has mapped. The dynamic linker maps what is preloaded before it.
 const C_LIBRARY: &str = "/libc.so";
 
+/// The first thread's stack, in the same list: it lies above all libraries.
+const STACK: &str = "[stack]";
+
+/// What `/proc` tells of a process; a test says something else.
+trait Proc {
+    /// The program that it runs.
+    fn program(&self, process: u32) -> std::io::Result<PathBuf>;
+    /// What it has mapped; as much of that as there was if it ended meanwhile.
+    fn mapped(&self, process: u32) -> String;
+}
+
+struct Kernel;
+
+impl Proc for Kernel {
+    fn program(&self, process: u32) -> std::io::Result<PathBuf> {
+        fs::read_link(link(process))
+    }
+
+    fn mapped(&self, process: u32) -> String {
+        fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default()
+    }
+}
+
+fn link(process: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{process}/exe"))
+}
+
 /// Looks at the descendants of a program until it has ended.
 #[derive(Debug)]
 pub struct Lookout {
@@ -93,7 +120,7 @@ impl Processes {
             if alive.contains_key(&process) {
                 continue;
             }
-            if let Some(now) = self.look_at(process) {
+            if let Some(now) = self.look_at(process, &Kernel) {
                 alive.insert(process, now);
                 pending.extend(children(process));
             }
@@ -102,9 +129,8 @@ impl Processes {
     }
 
     /// What a process runs now, and whether it is settled; none if it has ended.
-    fn look_at(&mut self, process: u32) -> Option<(PathBuf, bool)> {
-        let link = PathBuf::from(format!("/proc/{process}/exe"));
-        let path = match fs::read_link(&link) {
+    fn look_at(&mut self, process: u32, proc: &impl Proc) -> Option<(PathBuf, bool)> {
+        let path = match proc.program(process) {
             Ok(path) => path,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 if is_of_another_user(process)? {
@@ -118,7 +144,7 @@ impl Processes {
             Some((before, true)) if *before == path => return Some((path, true)),
             Some((before, false)) if *before == path => {}
             _ => {
-                if let Err(error) = Program::at(link.clone()).check_preloadable() {
+                if let Err(error) = Program::at(link(process)).check_preloadable() {
                     let refused = error.downcast_ref::<Refused>();
                     let why = refused.map_or("cannot be read", |refused| refused.why.in_short());
                     self.unreached.insert(path.display().to_string(), why);
@@ -126,10 +152,16 @@ impl Processes {
                 }
             }
         }
-        let mapped = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        let reached = library::is_among(&mapped);
-        // The list is read in pieces, and one who ends in between has no more of it.
-        let complete = mapped.contains(C_LIBRARY) && fs::read_link(&link).is_ok_and(|now| now == path);
+        // The list is read in pieces. Who ends in between, or runs another program, has no more of it; and what is mapped meanwhile is
+        // missing where the pieces before have passed it. So the absence counts in a second list, read after the C library was there.
+        let is_whole = |mapped: &str| mapped.contains(C_LIBRARY) && mapped.contains(STACK);
+        let mut mapped = proc.mapped(process);
+        let mut reached = library::is_among(&mapped);
+        if !reached && is_whole(&mapped) {
+            mapped = proc.mapped(process);
+            reached = library::is_among(&mapped);
+        }
+        let complete = is_whole(&mapped) && proc.program(process).is_ok_and(|now| now == path);
         if complete && !reached {
             self.unreached.insert(path.display().to_string(), "got no LD_PRELOAD in its environment");
         }
@@ -154,4 +186,64 @@ fn is_of_another_user(process: u32) -> Option<bool> {
 
 fn running(process: u32) -> Option<Process> {
     Process::new(process.cast_signed()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::io;
+
+    /// This process, with lists that are said one after another, the last of them from then on. It may end after some of them.
+    struct Said {
+        lists: RefCell<Vec<String>>,
+        read: Cell<usize>,
+        ends_after: usize,
+    }
+
+    impl Proc for Said {
+        fn program(&self, process: u32) -> io::Result<PathBuf> {
+            if self.read.get() >= self.ends_after {
+                Err(ErrorKind::NotFound.into())
+            } else {
+                Kernel.program(process)
+            }
+        }
+
+        fn mapped(&self, _process: u32) -> String {
+            self.read.set(self.read.get() + 1);
+            let mut lists = self.lists.borrow_mut();
+            if lists.len() > 1 { lists.remove(0) } else { lists[0].clone() }
+        }
+    }
+
+    /// Who is named, and whether that is settled, after a look at such lists.
+    fn looked(lists: &[&str], ends_after: usize) -> (usize, bool) {
+        let mut processes = Processes::default();
+        let lists = RefCell::new(lists.iter().map(|&list| list.to_owned()).collect());
+        let said = Said { lists, read: Cell::new(0), ends_after };
+        let (_, settled) = processes.look_at(std::process::id(), &said).expect("this process runs");
+        (processes.unreached.len(), settled)
+    }
+
+    const PROGRAM: &str = "1000-2000 r-xp 00000000 08:01 1 /usr/bin/worker\n";
+    const LIBC: &str = "7000-8000 r-xp 00000000 08:01 2 /usr/lib/libc.so.6\n";
+    const PRELOADED: &str = "9000-a000 r-xp 00000000 08:01 3 /var/cache/libcontend_preload-00.so\n";
+    const END: &str = "f000-f800 rw-p 00000000 00:00 0 [stack]\n";
+
+    #[test]
+    fn whoever_ends_between_two_pieces_of_the_list_is_not_named() {
+        let never = usize::MAX;
+        let cut = [PROGRAM, LIBC].concat();
+        let whole = [PROGRAM, LIBC, END].concat();
+        let with_library = [PROGRAM, LIBC, PRELOADED, END].concat();
+        assert_eq!(looked(&[&whole], never), (1, true), "it got no library");
+        assert_eq!(looked(&[&with_library], never), (0, true));
+        assert_eq!(looked(&[&cut], never), (0, false), "cut short, by an exec of the same program for one");
+        assert_eq!(looked(&[&whole, &cut], never), (0, false));
+        assert_eq!(looked(&[&whole, ""], never), (0, false));
+        assert_eq!(looked(&[&whole], 2), (0, false), "it has ended after the second list");
+        assert_eq!(looked(&[PROGRAM], never), (0, false), "the linker is still at work");
+        assert_eq!(looked(&[&whole, &with_library], never), (0, true), "mapped below what was read already");
+    }
 }

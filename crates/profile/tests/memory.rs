@@ -167,6 +167,18 @@ fn what_is_made_of_a_file_is_bounded_by_its_length() {
             let site = record(Type::Site, LOCK_LENGTH, &[at, 1, 0, 0, 0, 0, 0, 1 << 20]);
             [taken(record(Type::Lock, LOCK_LENGTH, &[1, 0, 0, 0, 1, 0, 0, i << 12]), at), site].concat()
         }),
+        ("calls in files of their own", nothing(), false, &|i, at| {
+            let file = |frame: u64| {
+                let start = (i * frames + frame) << 4;
+                format!("{start:x}-{:x} r 0 0 0 /{start:x}\n", start + 8)
+            };
+            let stack = (0..frames).map(|frame| (i * frames + frame) << 4 | 5);
+            let record_of_lock: Vec<u64> = [1, 0, 0, 0, frames, 0, 1].into_iter().chain(stack).collect();
+            let mut files: Vec<u8> = (0..frames).map(file).collect::<String>().into_bytes();
+            files.resize((files.len() + 8).next_multiple_of(UNIT as usize) - 8, b'\n');
+            [taken(record(Type::Lock, LOCK_LENGTH, &record_of_lock), at), text(Type::Mappings, &files)]
+                .concat()
+        }),
         ("sites", nothing(), false, &|i, _| record(Type::Site, LOCK_LENGTH, &[i, frames, 0, 0, 0, 0, 0, i])),
         ("pairs", nothing(), false, &|i, _| record(Type::Pair, 192, &[i << 1, 0, 1])),
         ("pairs of merged locks", nothing(), false, &|_, _| record(Type::Pair, 192, &[0, 0, 1])),

@@ -50,7 +50,8 @@ pub(super) struct CallSite {
 pub(super) struct Symbols<'f> {
     /// `None`: files are not read at all.
     contents: Option<&'f Contents>,
-    modules: HashMap<String, Option<Module<'f>>>,
+    /// By path. A profile may name very many files that are not there, so that none of those takes the space of one that is.
+    modules: HashMap<Arc<str>, Option<Box<Module<'f>>>>,
     functions: HashMap<(u64, u64), Arc<[Function]>>,
 }
 
@@ -101,7 +102,7 @@ impl<'f> Symbols<'f> {
         if !place.known {
             return Some(plain);
         }
-        let module = self.modules.get(place.path)?.as_ref()?;
+        let module = self.modules.get(place.path)?.as_deref()?;
         Some(match covering(&module.data, place.address) {
             Some((symbol, 0)) => short_name(&symbol.name),
             Some((symbol, offset)) => format!("{}+{offset:#x}", short_name(&symbol.name)),
@@ -112,7 +113,7 @@ impl<'f> Symbols<'f> {
     /// The member of a variable that a lock of `lock` bytes at an address is, if debug information tells.
     pub(super) fn member(&mut self, section: &Section, address: u64, lock: u64) -> Option<Member> {
         let place = self.locate(section, address).filter(|place| place.known)?;
-        let module = self.modules.get(place.path)?.as_ref()?;
+        let module = self.modules.get(place.path)?.as_deref()?;
         let (symbol, offset) = covering(&module.data, place.address)?;
         let variable = (symbol.start, &*short_name(&symbol.name));
         let Member { name, place } = module.debug_info.as_ref()?.member(variable, offset, lock)?;
@@ -135,7 +136,7 @@ impl<'f> Symbols<'f> {
     /// locking. This is what the preload library sees of it.
     pub(super) fn symbol(&mut self, section: &Section, return_address: u64) -> Option<(String, bool)> {
         let place = self.locate(section, return_address.wrapping_sub(1)).filter(|place| place.known)?;
-        let module = self.modules.get(place.path)?.as_ref()?;
+        let module = self.modules.get(place.path)?.as_deref()?;
         let (symbol, _) = covering(&module.code, place.address)?;
         Some((short_name(&symbol.name), is_wrapper(symbol.name.as_bytes())))
     }
@@ -143,7 +144,7 @@ impl<'f> Symbols<'f> {
     /// The call that returns to an address; `None` for code of no file.
     pub(super) fn call_site(&mut self, section: &Section, return_address: u64) -> Option<CallSite> {
         let place = self.locate(section, return_address.wrapping_sub(1))?;
-        let module = self.modules.get(place.path).and_then(Option::as_ref);
+        let module = self.modules.get(place.path).and_then(Option::as_deref);
         let symbol = module.filter(|_| place.known).and_then(|module| covering(&module.code, place.address));
         Some(CallSite {
             place: (printable_up_to(LONGEST_FILE, base_name(place.path)), place.address.wrapping_add(1)),
@@ -166,7 +167,7 @@ impl<'f> Symbols<'f> {
             file: file.clone(),
             nameless: true,
         };
-        let module = self.modules.get(place.path).and_then(Option::as_ref).filter(|_| place.known);
+        let module = self.modules.get(place.path).and_then(Option::as_deref).filter(|_| place.known);
         let Some(module) = module else { return vec![plain] };
         let mut functions = module.inlined(place.address, &file);
         if functions.is_empty() {
@@ -199,10 +200,11 @@ impl<'f> Symbols<'f> {
         })
     }
 
-    fn module(&mut self, path: &str) -> Option<&Module<'f>> {
+    fn module(&mut self, path: &Arc<str>) -> Option<&Module<'f>> {
         let contents = self.contents?;
-        let read = || Module::read(contents, &files::open(Path::new(path))?, Path::new(path));
-        self.modules.entry(path.to_owned()).or_insert_with(read).as_ref()
+        let of = Path::new(&**path);
+        let read = || Some(Box::new(Module::read(contents, &files::open(of)?, of)?));
+        self.modules.entry(Arc::clone(path)).or_insert_with(read).as_deref()
     }
 }
 

@@ -171,6 +171,8 @@ impl Rwlock {
     fn lock(&self, mode: Mode, patience: Patience, caller: usize) -> c_int {
         match self.choice() {
             Some(choice) => self.lock_ours(choice, mode, patience, caller),
+            // SAFETY: the caller's arguments, passed on.
+            None if RWLOCKS.passed_on() => unsafe { self.real_lock(mode, patience) },
             None => self.lock_elsewhere(mode, patience, caller),
         }
     }
@@ -279,7 +281,13 @@ impl Rwlock {
 
     #[inline(always)]
     fn unlock(&self) -> c_int {
-        let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
+        let Some(choice) = self.choice() else {
+            if RWLOCKS.passed_on() {
+                // SAFETY: the caller's argument, passed on.
+                return unsafe { real::pthread_rwlock_unlock(self.object()) };
+            }
+            return self.unlock_elsewhere();
+        };
         let mode = self.mode();
         if recorder::enabled() {
             recorder::releasing(thread::current().recording(), &self.trace, mode);
@@ -350,6 +358,7 @@ impl Rwlock {
 
     /// # Safety
     /// As POSIX says.
+    #[inline(always)]
     unsafe fn real_lock(&self, mode: Mode, patience: Patience) -> c_int {
         let lock = self.object();
         // SAFETY: the caller's promise.

@@ -31,12 +31,6 @@ pub struct Ticket4<M: Machine = Patient> {
 
 const _: () = assert!(size_of::<Ticket4>() == 4);
 
-/// Ends the process: a panic that would leave this function, which is not Rust's to unwind, is an abort with its message.
-#[cold]
-extern "C" fn out_of_numbers() -> ! {
-    panic!("more threads wait for a lock than its numbers allow");
-}
-
 const fn serving(word: u32) -> u16 {
     word as u16
 }
@@ -56,7 +50,7 @@ unsafe impl<M: Machine> RawLock<M> for Ticket4<M> {
         let before = mine.wrapping_sub(serving(drawn));
         if before != 0 {
             if before > MOST_WAITERS {
-                out_of_numbers();
+                M::end_program("more threads wait for a lock than its numbers allow");
             }
             // [1] from release
             M::spin_until_written(&self.word, Acquire, u32::from(mine), |word| serving(word) == mine);

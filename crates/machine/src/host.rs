@@ -170,6 +170,15 @@ unsafe impl<P: Patience> Machine for Host<P> {
         transaction::is_inside()
     }
 
+    #[cold]
+    fn end_program(why: &'static str) -> ! {
+        /// A panic that would leave this function, which is not Rust's to unwind, is an abort behind its message.
+        extern "C" fn end(why: &&'static str) -> ! {
+            panic!("{why}");
+        }
+        end(&why)
+    }
+
     fn abort_transaction<const CODE: u8>() -> ! {
         transaction::abort::<CODE>();
         panic!("a transaction is aborted outside of any");

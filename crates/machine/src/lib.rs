@@ -363,6 +363,13 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         panic!("a transaction is aborted outside of any, with the code {CODE}");
     }
 
+    /// Ends the program with a message: no thread can go on from what has happened, and to unwind would leave a lock that nobody
+    /// releases. Machines that run code to find its mistakes panic instead.
+    #[cold]
+    fn end_program(why: &'static str) -> ! {
+        panic!("{why}");
+    }
+
     /// Runs `body` as a transaction. One that panics commits what it has done.
     ///
     /// # Errors

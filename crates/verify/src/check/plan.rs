@@ -572,7 +572,7 @@ mod tests {
     #[test]
     fn what_a_client_of_three_threads_finds_is_found_again_by_its_trace() {
         let (mut clients, mut models) = (std::collections::BTreeSet::new(), Model::ALL.into_iter().cycle());
-        for lock in LOCKS.iter() {
+        for lock in LOCKS.iter().chain(super::super::objects::OBJECTS) {
             for client in super::super::clients_of(lock) {
                 let shape = Shape { threads: 3, acquisitions: 1 };
                 let model = models.next().expect("without end");

@@ -67,7 +67,7 @@ fn locks_and_lines_are_counted() {
 
 #[test]
 fn a_trace_has_what_each_core_did() {
-    let options = Options { trace_records: 500, ..Options::default() };
+    let options = Options { trace_records: 1_000, ..Options::default() };
     let (_, report, trace) =
         Simulation::new(&hardware()).options(options).traced(|| count::<locks::Ticket<M>>(3, 20, 0)).unwrap();
     // What Perfetto and Chrome ask of an event in this format.

@@ -51,7 +51,8 @@ fn every_lock_has_the_throughput_of_real_polls() {
     for coherence in ["MSI\"\nresolves_locally = false", "MESI\"", "MOESI\""] {
         let machine = hardware_with("MESI\"", coherence);
         for lock in locks::catalogue::LOCKS {
-            // Where waiters sleep, a run of one seed may take another course after a hit's difference.
+            // Where waiters sleep, a run of one seed may take another course after a hit's difference: by some 5 % for these.
+            let seeds = if lock.name.starts_with("glibc-rwlock") { 20 } else { 5 };
             let operations = |really_poll| {
                 let of_seed = |seed| {
                     let load = Load { threads: 7, duration_ns: 400_000, ..Load::default() };
@@ -60,7 +61,7 @@ fn every_lock_has_the_throughput_of_real_polls() {
                         || workloads::catalogue::run::<M>(counter, lock.name, &load).unwrap().operations();
                     Simulation::new(&machine).options(options).run(run).unwrap().0 as f64
                 };
-                (1..=5).map(of_seed).sum::<f64>()
+                (1..=seeds).map(of_seed).sum::<f64>()
             };
             let difference = operations(true) / operations(false) - 1.0;
             assert!(difference.abs() < 0.03, "{} {coherence}: {difference:+.4}", lock.name);

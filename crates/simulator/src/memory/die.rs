@@ -9,6 +9,10 @@
 //! the line long enough to release, and hand-overs among the cores of one die cross the machine too, once a second die
 //! waits.
 //!
+//! A core that has a line to itself gives it up when it hears of the next request ([`Hardware::hears`]): some time after that was
+//! made, and where it has waited for longer than that, after the access at hand. So nobody makes a whole acquisition and
+//! release on a line for which others stand in a queue.
+//!
 //! All cost comes from these two files: that a hand-over of a ticket lock grows with the waiters, and that it grows by
 //! leaps where the waiters sit on two sockets, is nowhere else.
 
@@ -17,6 +21,7 @@ use super::requester::Queue;
 use super::{Memory, Miss};
 use crate::clock::{Clock, Event};
 use crate::directory::{Request, State};
+use crate::hardware::Hardware;
 use crate::report::Distance;
 use crate::{NOBODY, Time};
 
@@ -27,6 +32,8 @@ impl Memory {
         let now = clock.now;
         let asking = self.requesters.get(thread);
         let (line, request, core) = (asking.line, asking.request, asking.core);
+        // Who has waited in the die asks once more, for the same request.
+        let asked = asking.issued.min(now);
         let at_core = &self.caches[core as usize];
         let die = at_core.die as usize;
         let entry = self.lines.get(line);
@@ -58,11 +65,11 @@ impl Memory {
             (writes, true) if (alone || !writes) && self.is_denied(clock, thread) => {
                 Some(now + self.hardware.local_read)
             }
-            (false, true) => Some(self.load_in_die(clock, line, core, die)),
+            (false, true) => Some(self.load_in_die(clock, line, core, asked)),
             (false, false) if leaving && !self.caches[core as usize].is_in_transaction() => {
                 Some(self.load_from_leaving(line, core, die, now))
             }
-            (true, true) if alone => Some(self.store_in_die(clock, line, core, die)),
+            (true, true) if alone => Some(self.store_in_die(clock, line, core, asked)),
             _ if self.lines.get(line).pending >> die & 1 != 0 => {
                 self.wait_in_die(line, thread);
                 None
@@ -124,29 +131,27 @@ impl Memory {
         entry.in_die = others;
     }
 
-    /// A load that the die's cache answers, after the requests that came before.
-    fn load_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, die: usize) -> Time {
+    /// A load that the die's cache answers, after the requests that came before. Its core asked at a time, now or before.
+    fn load_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, asked: Time) -> Time {
         let now = clock.now;
         let Self { hardware, lines, caches, .. } = self;
+        let die = caches[core as usize].die as usize;
         let entry = lines.get(line);
         let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
+        entry.add(core);
         let bank = &mut entry.banks[die];
         let writer = std::mem::replace(&mut entry.writer, NOBODY);
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
-        let done = if writer == NOBODY {
+        if writer == NOBODY {
             bank.busy = start + hardware.serial_read;
-            start + hardware.local_read
-        } else {
-            bank.busy = start + hardware.local_transfer;
-            // The owner's core hears of it half-way.
-            caches[writer as usize].lose(line, start + hardware.local_transfer / 2, true);
-            bank.busy
-        };
-        entry.add(core);
-        if writer != NOBODY {
-            self.leaves(clock, writer, line, false, start + self.hardware.local_transfer / 2);
+            return start + hardware.local_read;
         }
+        let done = start + hardware.local_transfer;
+        bank.busy = done;
+        let heard = hardware.hears(asked, start, done);
+        caches[writer as usize].lose(line, heard, true);
+        self.leaves(clock, writer, line, false, heard);
         done
     }
 
@@ -162,9 +167,10 @@ impl Memory {
         start + hardware.local_read
     }
 
-    /// A write to a line that no other die has.
-    fn store_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, die: usize) -> Time {
+    /// A write to a line that no other die has. Its core asked at a time, now or before.
+    fn store_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, asked: Time) -> Time {
         let now = clock.now;
+        let die = self.caches[core as usize].die as usize;
         let others = self.others_in_die(line, core, die);
         let Self { hardware, lines, .. } = self;
         let entry = lines.get(line);
@@ -182,7 +188,8 @@ impl Memory {
         entry.counts.count_wait(start - now);
         entry.counts.misses[Distance::SameDie as usize] += 1;
         if others {
-            self.invalidate_die(clock, line, die, core, start + (done - start) / 2);
+            let heard = self.hardware.hears(asked, start, done);
+            self.invalidate_die(clock, line, die, core, heard);
         }
         let entry = self.lines.get(line);
         entry.own(core, die);
@@ -255,5 +262,18 @@ impl Memory {
         } else {
             clock.push(at, Event::Resume(thread));
         }
+    }
+}
+
+impl Hardware {
+    /// When the core that has a line hears that another one asks for it. The request was made at `asked`; the transfer takes
+    /// the line's cache from `start` to `done`.
+    ///
+    /// A core that has had the line for long hears of it half-way. Where requests stand in a queue, the next one is older than
+    /// the line's arrival at the core, which then has it for as long as an atomic takes: for the one that it was fetched for, or
+    /// for the loads and stores that a core has issued together, and an attempt to acquire behind a release.
+    pub(super) fn hears(&self, asked: Time, start: Time, done: Time) -> Time {
+        let half = (done - start) / 2;
+        (asked + half).max(start + self.atomic).min(start + half)
     }
 }

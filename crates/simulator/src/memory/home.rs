@@ -75,7 +75,9 @@ impl Memory {
     }
 
     fn queue_home(&mut self, clock: &mut Clock, thread: u32, now: Time) -> Option<Time> {
-        let line = self.requesters.get(thread).line;
+        let asking = self.requesters.get_mut(thread);
+        asking.at_home = now;
+        let line = asking.line;
         let entry = self.lines.get(line);
         let (queue, free) = (entry.at_home, entry.home_free);
         if queue.is_empty() && free <= now {
@@ -134,7 +136,9 @@ impl Memory {
         let mut asked = self.at_home(thread, now);
         let start;
         (start, asked.at) = self.interconnect.look_up(asked.home, now);
-        let waited = start - self.requesters.get(thread).issued.min(start);
+        let asking = self.requesters.get_mut(thread);
+        asking.queued = start - asking.at_home;
+        let waited = start - asking.issued.min(start);
         let broadcasts = self.hardware.broadcasts;
         let entry = self.lines.get(asked.line);
         entry.counts.home_wait_ps += waited;
@@ -182,6 +186,8 @@ impl Memory {
         let now = clock.now;
         let asking = self.requesters.get(thread);
         let (line, core) = (asking.line, asking.core);
+        // By when it would have come had the home not served others first.
+        let asked = now - asking.queued;
         let (transfer, read, serial) =
             (self.hardware.local_transfer, self.hardware.local_read, self.hardware.serial_read);
         let in_core = !self.hardware.resolves_locally || self.lines.get(line).writer != NOBODY;
@@ -194,8 +200,9 @@ impl Memory {
         // A line that stays where it is can be sent to the next one meanwhile.
         bank.busy = start + if stays { serial } else { take };
         (bank.is_probed, bank.is_overtaken) = (true, false);
-        self.requesters.get_mut(thread).sent = start + take;
-        clock.push(start + take / 2, Event::OwnerAnswers(thread));
+        let sent = start + take;
+        self.requesters.get_mut(thread).sent = sent;
+        clock.push(self.hardware.hears(asked, start, sent), Event::OwnerAnswers(thread));
     }
 
     /// The owner of a line learns that the home asks for it, and sends it to the requester.

@@ -26,6 +26,10 @@ pub(crate) struct Requester {
     pub(crate) line: u32,
     pub(crate) request: Request,
     pub(crate) issued: Time,
+    /// When it reached the line's home.
+    pub(crate) at_home: Time,
+    /// How long it waited there for others to be served.
+    pub(crate) queued: Time,
     /// When the line's owner sends it.
     pub(crate) sent: Time,
     pub(crate) site: Option<&'static Location<'static>>,
@@ -70,6 +74,8 @@ impl Requesters {
             line: 0,
             request: Request::Load,
             issued: 0,
+            at_home: 0,
+            queued: 0,
             sent: 0,
             site: None,
             for_die: false,

@@ -125,6 +125,9 @@ def _message(ran: subprocess.CompletedProcess[str]) -> str:
     for prefix in ("contend: ", "error: "):
         said = said.removeprefix(prefix)
     said = said.removesuffix("For more information, try '--help'.").rstrip()
+    if not said and ran.stdout.startswith('{\n  "void": '):
+        void = json.loads(ran.stdout)["void"]
+        said = f"{void['reason']}. {void['remedy']}."
     if ran.returncode < 0:
         said = f"contend was ended by signal {-ran.returncode}. {said}".strip()
     return said or f"contend ended with exit status {ran.returncode}, and said nothing"

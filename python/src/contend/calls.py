@@ -108,6 +108,7 @@ class Prediction:
 def predict(profile: Word, *profiles: Word, **options: Any) -> Prediction:
     """Forecasts from profiles what a program does on more cores: `contend predict`."""
     document = run_json(["predict", "--json", *flags(options), "--", profile, *profiles])
+    kept: tuple[str, ...]
     if document["engine"] == "chain":
         lock = document["lock"]
         answers = lock["predictions"]

@@ -130,6 +130,11 @@ impl core::error::Error for Wrong {}
 
 /// Runs a client of the lock with this name; none if there is no such lock, or it cannot do that.
 pub fn run<M: Machine>(lock: &str, kind: ClientKind, shape: Shape) -> Option<Result<Run, Wrong>> {
+    // The locks' traits do not say which of them keeps promises.
+    let promise = [ClientKind::Promised, ClientKind::PromisedShared].contains(&kind);
+    if promise && !kind.suits(catalogue::find_in_any_form(lock)?) {
+        return None;
+    }
     catalogue::visit::<M, _>(lock, Chosen { kind, shape })?
 }
 

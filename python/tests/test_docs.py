@@ -1,11 +1,13 @@
 """The blocks of docs/python.md run one after the other, as they stand there."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
+from conftest import until_quiet
 
 from contend.grids import runs_of
 
@@ -20,7 +22,7 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in blocks("python"):
-        exec(block, names)
+        until_quiet(partial(exec, block, names))
     plt.close("all")
     assert Path("counter.svg").exists() and len(names["swept"].runs) == 18
 

@@ -463,3 +463,36 @@ fn a_lock_is_waited_for_in_one_function_behind_another() {
         assert!(told.contains(&format!(" behind {holding}, held ")), "{text}");
     }
 }
+
+/// Many locks of an array, and many that one call made, are one row each, which says which of them is waited for; and can be swapped by
+/// the name of that row.
+#[test]
+fn striped_locks_are_one_row() {
+    for (options, array, hot) in
+        [(&["-O2"][..], "shards[*].lock", "shards[3].lock"), (&["-g0"][..], "shards+*", "shards+0x")]
+    {
+        let program = Source { options, ..Source::program("striped.cc") }.compile();
+        let directory = tempfile::tempdir().expect("a place for a profile");
+        let file = directory.path().join("striped.contend");
+        let program = program.to_str().expect("a plain path");
+        let (_, report) = profile(&file, &["--", program], &[]);
+        let file = file.to_str().expect("a plain path");
+        let text =
+            |more: &[&str]| run(contend(&[&["report", file], more].concat()), HANG).stdout.replace('\n', " ");
+        let (folded, unfolded) = (text(&[]), text(&["--unfold", "--top", "0"]));
+        assert_eq!(report["rows"].as_array().map(Vec::len), Some(32), "{report:#}");
+        for (name, worst) in [(array, hot), ("make_bucket#*", "make_bucket#4")] {
+            let striped = report["striped"].as_array().expect("striped locks").iter();
+            let one = striped.clone().find(|one| one["row"]["name"] == name).expect(name);
+            assert_eq!((&one["locks"], &one["row"]["threads"]), (&16.into(), &2.into()), "{one:#}");
+            // Twenty rounds of one of them, and each of both threads once.
+            assert_eq!(one["row"]["exclusive"]["acquisitions"], 20 * 2 + 16 * 2, "{one:#}");
+            assert_eq!(folded.matches(&format!("{name} (16 locks)")).count(), 1, "{folded}");
+            assert!(folded.contains(&format!("{name} stands for 16 locks; {worst}")), "{folded}");
+            assert!(!unfolded.contains(name) && unfolded.contains(worst), "{unfolded}");
+            let only = format!("{name}=mcs");
+            let swapped = run(contend(&["run", "--profile", file, "--only", &only, "--", program]), HANG);
+            assert!(swapped.succeeded() && !swapped.stderr.contains("matched"), "{swapped}");
+        }
+    }
+}

@@ -72,6 +72,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
+    /// Show each of striped locks, that is of eight or more of one array or made by one call, instead of one row for all of them
+    #[arg(long)]
+    unfold: bool,
+
     /// Operations that the program did
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
@@ -104,12 +108,16 @@ impl Weight {
 
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, ops, no_symbols } = args;
+    let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, unfold, ops, no_symbols } =
+        args;
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
     let options = Options { operations: ops, symbols: !no_symbols, calls };
-    let table = Profile::open(path)?.table(&options);
+    let mut table = Profile::open(path)?.table(&options);
+    if unfold {
+        table.striped.clear();
+    }
     if let Some(file) = pprof {
         file.write(to_pprof(&table))?;
     }

@@ -75,6 +75,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
+    /// Show each of striped locks, that is of eight or more of one array or made by one call, instead of one row for all of them, as
+    /// --json does
+    #[arg(long)]
+    unfold: bool,
+
     /// Do not read the program's files: locks are named by file and address
     #[arg(long)]
     no_symbols: bool,
@@ -91,7 +96,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// Runs `contend top`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = find(args.of.as_deref())?;
-    let mut watch = Watch::open(&path, !args.no_symbols)?;
+    let mut watch = Watch::open(&path, !args.no_symbols)?.folding(!args.unfold && !args.json);
     let first = watch.look()?;
     let Args { count, interval, sort, .. } = *args;
     let top = if args.top == 0 { usize::MAX } else { args.top };

@@ -133,6 +133,8 @@ pub fn parse_site(text: &str) -> Result<Only, String> {
         return Err("the site is a lock's name in a profile, or a symbol with or without +OFFSET".into());
     }
     known(lock)?;
+    // As a profile names those that one call made, all together.
+    let site = site.strip_suffix("#*").unwrap_or(site);
     let all = Site::without_number(site);
     if all != site {
         return Err(format!(

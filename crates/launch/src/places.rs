@@ -89,8 +89,9 @@ impl Places {
         let is_meant = |row: &&profile::LockRow| {
             Site::without_number(&row.name) == name || site.covers(&Site::parse(row.site.as_bytes()))
         };
+        let striped = self.table.striped.iter().map(|striped| &striped.row).filter(|row| row.name == name);
         let mut places = Vec::new();
-        for row in self.table.rows.iter().filter(is_meant) {
+        for row in self.table.rows.iter().filter(is_meant).chain(striped) {
             if row.replaced {
                 anyhow::bail!(
                     "the program has been built anew since {} was recorded: record it again by `contend profile`",

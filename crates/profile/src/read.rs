@@ -16,6 +16,7 @@ mod names;
 mod rows;
 pub mod running;
 mod stacks;
+mod striped;
 mod symbols;
 mod table;
 mod times;
@@ -33,6 +34,7 @@ pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_loc
 pub use mappings::{Mapping, Mappings};
 pub use names::printable;
 pub use stacks::{Call, Module, SourceLine};
+pub use striped::Striped;
 pub use table::{
     Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteUse, TableHeader,
     Untouched, Usage, Within,

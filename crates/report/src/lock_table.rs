@@ -3,8 +3,9 @@
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
-use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse};
+use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped};
 use profile::{LockRow, LockTable, Times, Usage, Within};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The header, the first `top` locks (all if 0) and what is left out, as lines for people.
@@ -18,9 +19,12 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
             None => "No lock was touched by a call that is recorded.\n",
         });
     } else {
+        let folded = table.folded();
         lines.push_str(&rows(table, top).terminal(screen));
-        lines.push_str(&screen.fit(&left_out(&table.rows, top, LockRow::waited_ns)));
-        lines.push_str(&screen.fit(&call_sites(&table.rows[..table.rows.len().min(top)])));
+        lines.push_str(&screen.fit(&left_out(&folded, top, |row| row.waited_ns())));
+        let shown = &folded[..folded.len().min(top)];
+        lines.push_str(&screen.fit(&striped(table, shown)));
+        lines.push_str(&screen.fit(&call_sites(shown)));
     }
     if let Some(kernel) = &table.kernel {
         lines.push('\n');
@@ -36,9 +40,28 @@ const SITES: usize = 2;
 /// The least share that is told of: of the waits for all locks, and of those for one.
 const LEAST: f64 = 0.05;
 
+/// Which of striped locks was waited for longest.
+fn striped(table: &LockTable, rows: &[&LockRow]) -> String {
+    let all = rows.iter().filter_map(|row| table.striped_of(row));
+    let lines: Vec<_> = all.take(TOLD).map(|striped| worst_of(table, striped) + "\n").collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+fn worst_of(table: &LockTable, striped: &Striped) -> String {
+    let Striped { row, members, locks } = striped;
+    let mut line = format!("{} stands for {} locks", printable(&row.name), grouped(*locks));
+    let waited_ns = row.waited_ns();
+    let worst = members.first().and_then(|id| table.rows.iter().find(|row| row.id == *id));
+    if let Some(worst) = worst.filter(|_| waited_ns > 0.0) {
+        let share = 100.0 * worst.waited_ns() / waited_ns;
+        let _ = write!(line, "; {} has {share:.0} % of the waits", printable(&worst.name));
+    }
+    line + " (`contend report --unfold` shows each)."
+}
+
 /// From where the most waited for locks are waited for, and behind whom.
-fn call_sites(rows: &[LockRow]) -> String {
-    let all_ns: f64 = rows.iter().map(LockRow::waited_ns).sum();
+fn call_sites(rows: &[&LockRow]) -> String {
+    let all_ns: f64 = rows.iter().map(|row| row.waited_ns()).sum();
     let told = rows.iter().filter(|row| row.waited_ns() > LEAST * all_ns && !row.call_sites.is_empty());
     let mut lines = String::new();
     for row in told.take(TOLD) {
@@ -289,15 +312,16 @@ fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
     Some(format!("Besides, they were ready for {} and had no core.", time(queued_ns)))
 }
 
-/// The first `top` locks, a row for each way of using them.
+/// The first `top` locks, a row for each way of using them; striped locks count as one.
 pub fn rows(table: &LockTable, top: usize) -> Table {
+    let folded = table.folded().into_iter().take(top);
     if table.header.attached.is_some() {
         let mut shown = Table::new(attached_columns());
-        for_each_use(table, top, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
+        for_each_use(folded, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
         return shown;
     }
     let mut shown = Table::new(columns(table));
-    for_each_use(table, top, |row, way, usage| shown.row(cells(table, row, way, usage)));
+    for_each_use(folded, |row, way, usage| shown.row(cells(table, row, way, usage)));
     shown
 }
 
@@ -319,6 +343,14 @@ fn attached_columns() -> [Column; 12] {
     ]
 }
 
+/// A lock's name; of striped locks, how many they are.
+fn name(table: &LockTable, row: &LockRow) -> String {
+    match table.striped_of(row) {
+        Some(striped) => format!("{} ({} locks)", row.name, grouped(striped.locks)),
+        None => row.name.clone(),
+    }
+}
+
 fn attached_cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> [Cell; 12] {
     let (waits, waited_ns, timeouts) = if row.kind.is_lock() {
         (usage.contended, usage.wait.total_ns, usage.timeouts)
@@ -327,7 +359,7 @@ fn attached_cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) 
     };
     let part = |some: f64, all: f64| (all > 0.0).then(|| some / all);
     [
-        row.name.as_str().into(),
+        name(table, row).into(),
         way.into(),
         waits.into(),
         (waited_ns / 1e6).into(),
@@ -355,7 +387,7 @@ pub fn page(table: &LockTable) -> Page {
         page = page.warning(warning);
     }
     let mut unfolded = Vec::new();
-    for_each_use(table, usize::MAX, |row, _, usage| unfolded.push(unfolds_to(row, usage)));
+    for_each_use(table.folded(), |row, _, usage| unfolded.push(unfolds_to(table, row, usage)));
     let filters = [USE, ("file", "program or library")];
     let filters = if table.header.attached.is_some() { &filters[..1] } else { &filters };
     page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
@@ -378,7 +410,26 @@ pub(crate) fn times(usage: &Usage) -> [(&'static str, &Times); 5] {
     ]
 }
 
-fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
+/// Striped locks that a page names.
+const NAMED: usize = 50;
+
+/// Striped locks by name, those waited for longest first.
+fn members(table: &LockTable, row: &LockRow) -> Vec<String> {
+    let Some(striped) = table.striped_of(row) else { return Vec::new() };
+    let by_id: HashMap<_, _> = table.rows.iter().map(|row| (row.id, row)).collect();
+    let named = striped.members.iter().take(NAMED).filter_map(|id| by_id.get(id));
+    let member = |row: &&LockRow| {
+        let (waited, acquired) = (time(row.waited_ns()), grouped(row.acquisitions()));
+        format!("{}: waited {waited}, {acquired} acquisitions", row.name)
+    };
+    let mut lines: Vec<_> = named.map(member).collect();
+    if let Some(more) = striped.members.len().checked_sub(NAMED).filter(|&more| more > 0) {
+        lines.push(format!("{} more (`contend report --unfold` has a row for each)", grouped(more as u64)));
+    }
+    lines
+}
+
+fn unfolds_to<'a>(table: &LockTable, row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
     let calls = if usage.waits_only {
         "Waited for by the calls, innermost first"
     } else {
@@ -406,7 +457,8 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
         )
     };
     let sites = ("Taken by the calls".into(), row.call_sites.iter().map(site).collect());
-    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites];
+    let members = ("Striped locks, those waited for longest first".into(), members(table, row));
+    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites, members];
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
         lists: lists
@@ -461,7 +513,7 @@ pub fn csv(table: &LockTable) -> String {
     let of_kernel = kernel_columns().into_iter().filter(|column| !SHARED.contains(&column.key()));
     let mut all = Table::new(columns(table).into_iter().chain(of_kernel));
     let width = kernel_columns().len() - SHARED.len();
-    for_each_use(table, usize::MAX, |row, way, usage| {
+    for_each_use(&table.rows, |row, way, usage| {
         let waits = Cell::from(usage.contended);
         all.row(
             cells(table, row, way, usage).into_iter().chain([waits]).chain(vec![Cell::Missing; width - 1]),
@@ -517,9 +569,12 @@ fn columns(table: &LockTable) -> [Column; 26] {
     ]
 }
 
-/// Goes through the ways of using the first `top` locks, each with its name.
-fn for_each_use<'a>(table: &'a LockTable, top: usize, mut take: impl FnMut(&'a LockRow, String, &'a Usage)) {
-    for row in table.rows.iter().take(top) {
+/// Goes through the ways of using locks, each with its name.
+fn for_each_use<'a>(
+    rows: impl IntoIterator<Item = &'a LockRow>,
+    mut take: impl FnMut(&'a LockRow, String, &'a Usage),
+) {
+    for row in rows {
         let name = row.kind.name();
         let is_used = |usage: &Usage| {
             usage.acquisitions | usage.contended | usage.try_failures | usage.timeouts | usage.condition_waits
@@ -547,7 +602,7 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     let hold = usage.hold();
     let known = |cell: Cell| if usage.waits_only { Cell::Missing } else { cell };
     vec![
-        row.name.as_str().into(),
+        name(table, row).into(),
         format!("{} {}", row.pid, row.program).into(),
         way.into(),
         known(part(usage.acquisitions as f64, operations).into()),
@@ -720,7 +775,7 @@ mod tests {
             ),
             row("log_lock", LockKind::Object(ObjectKind::Spin), usage(900, 1.2e4), Usage::default()),
         ];
-        let table = LockTable { header: header(), rows, kernel: None, program: None };
+        let table = LockTable { header: header(), rows, striped: Vec::new(), kernel: None, program: None };
         let names = ["cache::Table::tune_logger", "settings_lock"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&table, 2, screen)));
     }
@@ -754,6 +809,7 @@ mod tests {
         LockTable {
             header: TableHeader { attached, operations: None, ..header() },
             rows,
+            striped: Vec::new(),
             kernel: None,
             program: None,
         }
@@ -839,7 +895,7 @@ mod tests {
                 kernel_row("ext4_evict_inode [ext4]", "mutex", 28, 1.2e4, 9e3),
             ],
         };
-        LockTable { header: header(), rows, kernel: Some(kernel), program: None }
+        LockTable { header: header(), rows, striped: Vec::new(), kernel: Some(kernel), program: None }
     }
 
     #[test]

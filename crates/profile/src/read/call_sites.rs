@@ -76,11 +76,7 @@ impl Callers {
             site.held_ns += ns(sum.hold_ticks);
         }
         let mut uses: Vec<_> = uses.into_values().collect();
-        let waits_ns = |site: &SiteUse| site.waited_ns + site.behind_ns;
-        uses.sort_by(|a, b| {
-            let by_waits = waits_ns(b).total_cmp(&waits_ns(a));
-            by_waits.then(b.held_ns.total_cmp(&a.held_ns)).then_with(|| a.function.cmp(&b.function))
-        });
+        uses.sort_by(SiteUse::cmp_cost);
         uses
     }
 }

@@ -3,6 +3,7 @@
 //! The program is not asked for anything: the file is read, and so are its clock and `/proc`. Words of a record are read one
 //! after another while their thread may write them, so a figure of one moment may miss what happens in that very moment.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use super::container::{PairRecord, Section};
 use super::names::{printable, thread_name};
 use super::stacks::Call;
+use super::striped::Striped;
 use super::table::{LockId, LockKind, LockRow, Options};
 use super::{Error, Profile, files};
 use crate::clock::ticks;
@@ -111,9 +113,25 @@ pub struct LiveRow {
     /// The calls that made it, or with which a thread first touched it, innermost first.
     #[serde(skip)]
     pub calls: Arc<[Call]>,
+    /// The striped locks that it is one of, as the lock table has them: the first of them, and the name of all.
+    #[serde(skip)]
+    pub stripe: Option<LiveStripe>,
     /// Its threads, those that waited most first.
     #[serde(skip)]
     pub threads: Vec<ThreadUse>,
+}
+
+/// The first lock of a stripe, and the name of all its locks.
+pub type LiveStripe = (LockId, Arc<str>);
+
+impl LiveRow {
+    /// By threads waiting, then by time held, most first.
+    pub(super) fn cmp_cost(&self, other: &Self) -> Ordering {
+        let costs = |row: &Self| [row.waiting, row.held, row.acquires_per_s];
+        let most_first = costs(other).into_iter().zip(costs(self)).map(|(b, a)| b.total_cmp(&a));
+        let most_first = most_first.reduce(Ordering::then).expect("three of them");
+        most_first.then_with(|| self.lock.cmp(&other.lock)).then_with(|| self.id.cmp(&other.id))
+    }
 }
 
 /// What happened between two looks.
@@ -161,6 +179,16 @@ pub struct ThreadUse {
     pub holds: bool,
 }
 
+impl ThreadUse {
+    /// By time waited, then by acquisitions, most first.
+    pub(super) fn cmp_cost(&self, other: &Self) -> Ordering {
+        let most_first = other.since.waited_ns.total_cmp(&self.since.waited_ns);
+        most_first
+            .then_with(|| other.since.acquisitions.cmp(&self.since.acquisitions))
+            .then_with(|| self.thread.tid.cmp(&other.thread.tid))
+    }
+}
+
 /// Looks at a profile, one after another.
 #[derive(Debug)]
 pub struct Watch {
@@ -169,6 +197,7 @@ pub struct Watch {
     last: Option<Moment>,
     options: Options,
     names: Names,
+    folds: bool,
 }
 
 impl Watch {
@@ -186,7 +215,13 @@ impl Watch {
         // The name may come from a process of another user, who may have put something else there meanwhile.
         let file = files::open(path).ok_or_else(why_not).map_err(unreadable)?;
         let options = Options { symbols, calls: true, ..Options::default() };
-        Ok(Self { file, path: path.to_owned(), last: None, options, names: Names::default() })
+        Ok(Self { file, path: path.to_owned(), last: None, options, names: Names::default(), folds: false })
+    }
+
+    /// Whether striped locks are one row from now on.
+    #[must_use]
+    pub fn folding(self, folds: bool) -> Self {
+        Self { folds, ..self }
     }
 
     /// The file, as it was named.
@@ -210,7 +245,7 @@ impl Watch {
         let mut table = moment.since(self.last.as_ref(), &self.names);
         self.last = Some(moment);
         name_threads(&mut table);
-        Ok(table)
+        Ok(if self.folds { table.folded() } else { table })
     }
 
     /// Whether the launcher still has the file: it locks it against other launchers.
@@ -239,6 +274,7 @@ struct Named {
     kind: LockKind,
     program: String,
     calls: Arc<[Call]>,
+    stripe: Option<LiveStripe>,
 }
 
 impl Names {
@@ -253,8 +289,17 @@ impl Names {
         let table = profile.table(options);
         self.known.extend(table.rows.into_iter().map(|row| {
             let LockRow { id, name, kind, program, calls, .. } = row;
-            (id, Named { name, kind, program, calls })
+            (id, Named { name, kind, program, calls, stripe: None })
         }));
+        for Striped { row, members, .. } in &table.striped {
+            let Some(&first) = members.iter().min() else { continue };
+            let stripe: LiveStripe = (first, row.name.clone().into());
+            for member in members {
+                if let Some(named) = self.known.get_mut(member) {
+                    named.stripe = Some(stripe.clone());
+                }
+            }
+        }
         self.not_before = Some(started + (started.elapsed() * Self::PART).max(Duration::from_millis(1)));
     }
 }
@@ -458,16 +503,7 @@ impl Moment {
             .map(|(&used, threads)| self.row(used, threads, &uses, before, span_ns, names))
             .collect();
         rows.retain(|row| row.since != Since::default() || row.waiters_now > Some(0) || row.holders_now > 0);
-        rows.sort_by(|a, b| {
-            let order = |row: &LiveRow| [row.waiting, row.held, row.acquires_per_s];
-            let (a_order, b_order) = (order(a), order(b));
-            let most_first =
-                a_order.iter().zip(b_order).map(|(a, b)| b.total_cmp(a)).find(|order| order.is_ne());
-            most_first
-                .unwrap_or(std::cmp::Ordering::Equal)
-                .then_with(|| a.lock.cmp(&b.lock))
-                .then_with(|| a.id.cmp(&b.id))
-        });
+        rows.sort_by(LiveRow::cmp_cost);
         LiveTable { header: LiveHeader { span_ns, whole_run, ..self.header.clone() }, rows }
     }
 
@@ -511,12 +547,7 @@ impl Moment {
                 holds,
             });
         }
-        of_threads.sort_by(|a, b| {
-            let most_first = b.since.waited_ns.total_cmp(&a.since.waited_ns);
-            most_first
-                .then_with(|| b.since.acquisitions.cmp(&a.since.acquisitions))
-                .then_with(|| a.thread.tid.cmp(&b.thread.tid))
-        });
+        of_threads.sort_by(ThreadUse::cmp_cost);
         let waits = of_threads.iter().filter_map(|of| Some((of.waits_ns?, &of.thread)));
         let longest = waits.clone().max_by(|a, b| a.0.total_cmp(&b.0));
         let first = holders.iter().min_by_key(|&&(_, hold)| hold.since.unwrap_or(u64::MAX));
@@ -548,6 +579,7 @@ impl Moment {
             holders_now: holders.len() as u64,
             since,
             calls: named.map_or_else(Arc::default, |named| named.calls.clone()),
+            stripe: named.and_then(|named| named.stripe.clone()),
             threads: of_threads,
         }
     }

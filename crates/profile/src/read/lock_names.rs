@@ -12,6 +12,7 @@ use pthread::site::Stack;
 use super::Profile;
 use super::container::{LockRecord, Section};
 use super::members::Member;
+use super::striped::{Stripe, Touched};
 use super::symbols::{CallSite, Function, Symbols};
 use super::table::{LockKind, LockRow, Within};
 
@@ -27,12 +28,14 @@ pub(super) struct Unnamed {
     pub(super) by_stack: bool,
     /// Of how many objects that its stack initialised it was the last; 0 if that is not known.
     pub(super) ordinal: u64,
+    /// Numbers of the threads that touched it, ascending.
+    pub(super) threads: Box<[u64]>,
 }
 
 /// Names each lock by what tells it from the others: its variable, where several have the member that it is; its stack, where locks of
 /// one name were made by several; a number, where one stack made several. None of these depends on which lock or thread came first in this run: the number says in which
 /// order they were initialised, or else in which order they lie in memory.
-pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
+pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
     let mut stacks: HashMap<String, BTreeSet<Stack>> = HashMap::new();
     for unnamed in &rows {
         stacks.entry(unnamed.row.name.clone()).or_default().extend(unnamed.stack);
@@ -79,7 +82,11 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<LockRow> {
             }
         }
     }
-    rows.into_iter().map(|unnamed| unnamed.row).collect()
+    let named = |Unnamed { row, stack, threads, .. }| {
+        let stripe = Stripe::of(&row, stack.is_some());
+        Touched { row, stripe, threads }
+    };
+    rows.into_iter().map(named).collect()
 }
 
 /// A lock and the section that first touched it: numbers are positions in the file, so no two sections share one.

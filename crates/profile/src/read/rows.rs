@@ -1,6 +1,5 @@
 //! From records to the rows of the lock table: merges what threads did with a lock, and turns ticks into nanoseconds.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use super::kernel::KernelTable;
 use super::lock_names::{Classes, Homes, Named, StackOf, Unnamed, finish_names, name_lock};
 use super::names::{LONGEST_FILE, printable_up_to, thread_name};
 use super::stacks::{Stacks, program_module};
+use super::striped::striped;
 use super::symbols::Symbols;
 use super::table::{
     Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, TableHeader, Untouched,
@@ -159,15 +159,13 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
             &mut stacks,
         ));
     }
-    let mut rows = finish_names(rows);
-    for row in &mut rows {
+    let touched = finish_names(rows);
+    let mut striped = striped(&touched, |thread| threads.age_ns(thread));
+    let mut rows: Vec<_> = touched.into_iter().map(|touched| touched.row).collect();
+    for row in rows.iter_mut().chain(striped.iter_mut().map(|striped| &mut striped.row)) {
         relate_to_operation(row, &header);
     }
-    let order = |row: &LockRow| [row.waited_ns(), row.held_ns(), row.condition_ns()];
-    rows.sort_by(|a, b| {
-        let most_first = order(b).into_iter().zip(order(a)).map(|(b, a)| b.total_cmp(&a));
-        most_first.reduce(Ordering::then).expect("three of them").then_with(|| a.name.cmp(&b.name))
-    });
+    rows.sort_by(LockRow::cmp_cost);
     judge_concurrency(&mut header, &rows);
     // What the recorder says of a thread begins at its first lock, which for the kernel's locks is too late.
     let seen_ns: f64 = profile.tasks.iter().map(|task| task.age_ns as f64).sum();
@@ -181,7 +179,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     }
     header.warnings = warnings(profile, &header);
     let program = profile.sections.first().and_then(program_module);
-    LockTable { header, rows, kernel, program }
+    LockTable { header, rows, striped, kernel, program }
 }
 
 /// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
@@ -261,7 +259,18 @@ fn rows_of_section<'p>(
         };
         let (stack, by_stack) = (named.stack, named.by_stack);
         let ordinal = lock.origin >> 32;
-        rows.push(Unnamed { row, section: section.number, number, within, stack, by_stack, ordinal });
+        let mut threads: Box<[u64]> = ticks.threads.into_iter().collect();
+        threads.sort_unstable();
+        rows.push(Unnamed {
+            row,
+            section: section.number,
+            number,
+            within,
+            stack,
+            by_stack,
+            ordinal,
+            threads,
+        });
     }
     rows
 }

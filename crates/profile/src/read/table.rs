@@ -1,5 +1,7 @@
 //! The lock table: what a profile says about each lock, in nanoseconds. Here are its types; [`super::rows`] makes it.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pthread::object::ObjectKind;
@@ -9,6 +11,7 @@ use serde::{Serialize, Serializer};
 use super::blocked::{Blocked, Coverage, Unseen};
 use super::kernel::KernelTable;
 use super::stacks::{Call, Module};
+use super::striped::Striped;
 use super::times::Times;
 
 /// How to make a table.
@@ -92,6 +95,8 @@ pub struct LockTable {
     pub header: TableHeader,
     /// By time lost waiting, then by time held, most first.
     pub rows: Vec<LockRow>,
+    /// Locks of `rows` that are striped, all those of a stripe together.
+    pub striped: Vec<Striped>,
     /// The kernel's locks; `None` if they were not watched.
     pub kernel: Option<KernelTable>,
     /// The file of the program, as its first process had mapped it; `None` if that is unknown.
@@ -319,6 +324,36 @@ pub struct SiteUse {
     pub held_ns: f64,
 }
 
+impl SiteUse {
+    /// What was done with several locks from each place, the longest waits from them and behind them first.
+    pub(super) fn sum<'s>(all: impl Iterator<Item = &'s Self>) -> Vec<Self> {
+        let mut by_place: BTreeMap<(&str, Option<&str>), Self> = BTreeMap::new();
+        for of in all {
+            let sum = by_place.entry((&of.function, of.source.as_deref())).or_insert_with(|| Self {
+                function: of.function.clone(),
+                source: of.source.clone(),
+                file: of.file.clone(),
+                ..Self::default()
+            });
+            sum.waits = sum.waits.saturating_add(of.waits);
+            sum.holds = sum.holds.saturating_add(of.holds);
+            sum.waited_ns += of.waited_ns;
+            sum.behind_ns += of.behind_ns;
+            sum.held_ns += of.held_ns;
+        }
+        let mut uses: Vec<_> = by_place.into_values().collect();
+        uses.sort_by(Self::cmp_cost);
+        uses
+    }
+
+    /// By the waits from here and behind it, then by time held, most first.
+    pub(super) fn cmp_cost(&self, other: &Self) -> Ordering {
+        let waits_ns = |site: &Self| site.waited_ns + site.behind_ns;
+        let by_waits = waits_ns(other).total_cmp(&waits_ns(self));
+        by_waits.then(other.held_ns.total_cmp(&self.held_ns)).then_with(|| self.function.cmp(&other.function))
+    }
+}
+
 /// A thread that held a lock while others waited for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LockHolder {
@@ -420,6 +455,30 @@ impl Usage {
         self.acquisitions.saturating_sub(self.condition_waits)
     }
 
+    /// What was done with several locks.
+    pub(super) fn sum<'u>(all: impl Iterator<Item = &'u Self>) -> Self {
+        all.fold(Self::default(), |sum, of| {
+            let add = u64::saturating_add;
+            Self {
+                waits_only: sum.waits_only || of.waits_only,
+                acquisitions: add(sum.acquisitions, of.acquisitions),
+                nested: add(sum.nested, of.nested),
+                contended: add(sum.contended, of.contended),
+                try_failures: add(sum.try_failures, of.try_failures),
+                timeouts: add(sum.timeouts, of.timeouts),
+                owner_changes: add(sum.owner_changes, of.owner_changes),
+                condition_waits: add(sum.condition_waits, of.condition_waits),
+                condition_timeouts: add(sum.condition_timeouts, of.condition_timeouts),
+                condition_ns: sum.condition_ns + of.condition_ns,
+                wait: sum.wait.and(&of.wait),
+                hold_same: sum.hold_same.and(&of.hold_same),
+                hold_other: sum.hold_other.and(&of.hold_other),
+                think: sum.think.and(&of.think),
+                handover: sum.handover.and(&of.handover),
+            }
+        })
+    }
+
     /// Holding, wherever the last holder was.
     pub fn hold(&self) -> Times {
         self.hold_same.and(&self.hold_other)
@@ -455,6 +514,13 @@ impl LockRow {
     /// Time that it was held, summed over threads, ns.
     pub fn held_ns(&self) -> f64 {
         self.exclusive.held_ns() + self.shared.held_ns()
+    }
+
+    /// By time lost waiting, then by time held, most first.
+    pub(super) fn cmp_cost(&self, other: &Self) -> Ordering {
+        let costs = |row: &Self| [row.waited_ns(), row.held_ns(), row.condition_ns()];
+        let most_first = costs(other).into_iter().zip(costs(self)).map(|(b, a)| b.total_cmp(&a));
+        most_first.reduce(Ordering::then).expect("three of them").then_with(|| self.name.cmp(&other.name))
     }
 
     /// The part that `held_ns` makes of [`LockRow::threads_ns`], 0 to 1.

@@ -1,5 +1,6 @@
 //! Striped locks: the many locks of one array, or those that one call made, as one row.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
@@ -133,6 +134,11 @@ impl Stripe {
         };
         Some(Self { section: row.id.section, kind: row.kind, site, name, by_call })
     }
+
+    /// Nothing but the distance from its variable's start tells one lock from the others.
+    fn by_offset(&self) -> bool {
+        !self.by_call && self.name.ends_with("+*")
+    }
 }
 
 /// `make_shard#7` without its number.
@@ -200,39 +206,61 @@ pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<S
             members.push(one);
         }
     }
-    let are_many = |members: &[&Touched]| members.len() >= LEAST && is_even(members);
     let mut locks_in: HashMap<(u64, &str), usize> = HashMap::new();
     for one in touched {
         *locks_in.entry((one.row.id.section, variable_and_offset(&one.row.site).0)).or_default() += 1;
     }
-    stripes
-        .into_iter()
-        .filter(|(_, members)| are_many(members))
-        .map(|(stripe, members)| {
-            let alone = locks_in.get(&(stripe.section, &stripe.site)) == Some(&members.len());
-            fold(stripe, members, alone, &age_ns)
-        })
-        .collect()
-}
-
-/// Whether locks that are known by their offset alone lie as those of an array do, all equally far apart or several times as far.
-fn is_even(members: &[&Touched]) -> bool {
-    let mut places: Vec<u64> = Vec::with_capacity(members.len());
-    for member in members {
-        match variable_and_offset(&member.row.name) {
-            (_, Some(offset)) => places.push(offset),
-            (name, None) if name == member.row.site => places.push(0),
-            _ => return true,
+    let mut all = Vec::new();
+    for (stripe, members) in stripes {
+        let in_variable = locks_in.get(&(stripe.section, &stripe.site)).copied().unwrap_or(0);
+        let arrays = if stripe.by_offset() { arrays(members) } else { vec![members] };
+        for members in arrays.into_iter().filter(|members| members.len() >= LEAST) {
+            // Without symbols the variable is the whole file.
+            let alone = members.len() == in_variable && members[0].row.file != stripe.site;
+            let name = match members.iter().min_by_key(|member| offset(member)) {
+                Some(first) if stripe.by_offset() && !alone => {
+                    format!("{}[*]", without_ordinal(&first.row.name))
+                }
+                _ => stripe.name.clone(),
+            };
+            all.push(fold(stripe, name, members, alone, &age_ns));
         }
     }
-    places.sort_unstable();
-    let apart = || places.windows(2).map(|two| two[1] - two[0]);
-    let least = apart().min().unwrap_or(0);
-    least > 0 && apart().all(|distance| distance.is_multiple_of(least))
+    all
+}
+
+/// The place in its variable of a lock that is known by that alone, or is the variable's first.
+fn offset(one: &Touched) -> u64 {
+    variable_and_offset(without_ordinal(&one.row.name)).1.unwrap_or(0)
+}
+
+/// Of locks that are known by their offset alone, those together that lie as the locks of an array do: equally far apart, or several times
+/// as far where no thread touched those between.
+fn arrays(mut members: Vec<&Touched>) -> Vec<Vec<&Touched>> {
+    /// Locks of an array between two that were touched.
+    const GAP: u64 = 16;
+    members.sort_by_key(|member| offset(member));
+    let mut distances: BTreeMap<u64, usize> = BTreeMap::new();
+    for two in members.windows(2) {
+        *distances.entry(offset(two[1]) - offset(two[0])).or_default() += 1;
+    }
+    let most_frequent = distances.into_iter().max_by_key(|&(distance, count)| (count, Reverse(distance)));
+    let stride = most_frequent.map_or(0, |(distance, _)| distance);
+    let together = |a: &&Touched, b: &&Touched| {
+        let distance = offset(b) - offset(a);
+        stride > 0 && distance.is_multiple_of(stride) && distance <= GAP * stride
+    };
+    members.chunk_by(together).map(<[&Touched]>::to_vec).collect()
 }
 
 /// `alone` says that the variable has no other locks, so that its name means these.
-fn fold(stripe: &Stripe, mut members: Vec<&Touched>, alone: bool, age_ns: impl Fn(u64) -> f64) -> Striped {
+fn fold(
+    stripe: &Stripe,
+    name: String,
+    mut members: Vec<&Touched>,
+    alone: bool,
+    age_ns: impl Fn(u64) -> f64,
+) -> Striped {
     members.sort_by(|a, b| a.row.cmp_cost(&b.row));
     let worst = &members[0].row;
     let mut threads: Vec<u64> = members.iter().flat_map(|member| member.threads.iter().copied()).collect();
@@ -241,8 +269,8 @@ fn fold(stripe: &Stripe, mut members: Vec<&Touched>, alone: bool, age_ns: impl F
     let rows = || members.iter().map(|member| &member.row);
     let places: BTreeSet<&String> = rows().flat_map(|row| row.places.iter()).collect();
     let row = LockRow {
-        name: stripe.name.clone(),
-        site: if alone { stripe.site.clone() } else { stripe.name.clone() },
+        site: if alone || stripe.by_call { stripe.site.clone() } else { name.clone() },
+        name,
         places: if alone && !stripe.by_call {
             [stripe.site.clone()].into()
         } else {
@@ -309,6 +337,59 @@ mod tests {
         );
         assert_eq!(row.since, Since { acquisitions: 45, contended: 3, waited_ns: 15.0, held_ns: 21.0 });
         assert_eq!((row.threads.len(), row.threads[0].holds), (1, true));
+    }
+
+    fn row() -> LockRow {
+        LockRow {
+            id: LockId::default(),
+            name: String::new(),
+            site: String::new(),
+            places: [].into(),
+            replaced: false,
+            kind: LockKind::Mixed,
+            caller: String::new(),
+            file: String::new(),
+            source: None,
+            calls: [].into(),
+            pid: 1,
+            program: String::new(),
+            address: 0,
+            generations: 1,
+            threads: 1,
+            merged: false,
+            exclusive: Usage::default(),
+            shared: Usage::default(),
+            within: None,
+            holders: Vec::new(),
+            call_sites: Vec::new(),
+            acquisitions_per_operation: None,
+            critical_section_ns: None,
+            threads_ns: 0.0,
+            share: None,
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_file_is_striped_where_it_lies_evenly() {
+        let places =
+            (0..12).map(|i| 0x1000 + 40 * i).chain([0x4000, 0x4028]).chain((0..9).map(|i| 0x8000 + 80 * i));
+        let lock = |(number, place): (u32, u64)| {
+            // A call made them one after another.
+            let site = format!("server+{place:#x}");
+            let row = LockRow {
+                id: LockId { section: 1, number },
+                name: format!("{site}#{number}"),
+                places: [site.clone()].into(),
+                site,
+                file: "server".into(),
+                ..row()
+            };
+            Touched { stripe: Stripe::of(&row, false), row, threads: Box::new([7]) }
+        };
+        let touched: Vec<_> = (0..).zip(places).map(lock).collect();
+        let found = striped(&touched, |_| 3.0);
+        let found: Vec<_> = found.iter().map(|one| (&*one.row.name, one.locks, one.row.threads_ns)).collect();
+        assert_eq!(found, [("server+0x1000[*]", 12, 3.0), ("server+0x8000[*]", 9, 3.0)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{interrupt, machines};
 use anyhow::Context as _;
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
-use report::{Plot, Screen, text};
+use report::{Screen, text};
 use session::names;
 use session::seeds::{SEEDS, Seeds};
 use simulate::{
@@ -257,7 +257,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
     let Setup { workload, hardware, futex_buckets, .. } = experiment.template;
     let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
-        std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
+        std::fs::write(path, experiment.plot(measured)?.svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
@@ -289,8 +289,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
             print!("\n{}", table.terminal(screen));
         }
         if curves.iter().any(|curve| curve.points().len() > 1) {
-            let plot = Plot::new(&*title, &curves)?.log_cores(false);
-            print!("\n{}", plot.terminal(screen, 20));
+            print!("\n{}", experiment.plot(measured)?.terminal(screen, 20));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::sweep::{Setup, curve};
 use curve::Curve;
 use machine::Topology;
 use machine::transaction::Cause;
-use report::{Cell, Column, Table};
+use report::{Cell, Column, Plot, Table};
 use session::ensure_usage;
 use session::placement::Placement;
 use session::seeds::Seeds;
@@ -123,6 +123,21 @@ impl<'a> Experiment<'a> {
         let runs = |lock: &'static str| measured.iter().filter(move |runs| runs.median().lock == lock);
         let locks = self.locks.iter().filter(|lock| runs(lock).next().is_some());
         locks.map(|lock| curve(runs(lock))).collect()
+    }
+
+    /// What is drawn: the curves, of which those of locks that are unstable somewhere say so, since a plot names peaks.
+    ///
+    /// # Errors
+    ///
+    /// Two setups of a lock on as many cores; no runs.
+    pub fn plot(&self, measured: &[SeededRuns]) -> anyhow::Result<Plot> {
+        let mut curves = self.curves(measured)?;
+        for curve in &mut curves {
+            if measured.iter().any(|runs| runs.is_unstable() && runs.median().lock == curve.lock) {
+                curve.label.push_str(" (unstable)");
+            }
+        }
+        Ok(Plot::new(self.title(), &curves)?.log_cores(false))
     }
 }
 
@@ -347,6 +362,10 @@ mod tests {
             format!("{}\n{}\n", run_table(&measured).terminal(screen), screen.fit(&unstable))
         };
         insta::assert_snapshot!(every_screen(&["ticket-proportional", "mcs"], text));
+        let asked = experiment(&hardware, &["ticket-proportional", "mcs"]);
+        let drawn = asked.plot(&measured).expect("two curves").terminal(Screen::wide(100), 10);
+        assert!(drawn.contains("mcs (unstable)") && !drawn.contains("proportional (unstable)"), "{drawn}");
+        assert_eq!(asked.curves(&measured).expect("two curves")[1].label, "mcs", "of the data");
     }
 
     #[test]

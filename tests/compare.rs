@@ -243,16 +243,43 @@ fn a_page_of_regimes_has_its_map_beside_it() {
 fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
     let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50us", "--lock", "mcs", "--json"];
     assert_eq!(contend(&line).stdout, contend(&line).stdout);
-    let with_times = contend(&[&line[..], &["--host-times"]].concat());
+    let with_times = contend(&[&line[..], &["--seeds", "1", "--host-times"]].concat());
     assert!(json(&with_times)["runs"][0]["host"]["seconds"].is_number());
     assert!(json(&with_times)["buckets"].is_null(), "sleepers are in no table");
-    let sleeping = ["simulate", "counter", "--cores", "2", "--threads", "4", "--duration", "50us"];
+    let sleeping =
+        ["simulate", "counter", "--cores", "2", "--threads", "4", "--duration", "50us", "--seeds", "1"];
     let in_table = ["--lock", "glibc-mutex", "--buckets", "default", "--json"];
     let tables = [(); 2].map(|()| contend(&[&sleeping[..], &in_table].concat()));
     assert_eq!(tables[0].stdout, tables[1].stdout);
     assert_eq!(json(&tables[0])["buckets"], 16_384, "256 for each of 48 cores, as a power of two");
     let all = json(&contend(&["simulate", "--list", "--json"]));
     assert!(all.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "mempop")), "{all}");
+}
+
+#[test]
+fn a_simulated_row_is_the_median_run_with_the_range_of_all_seeds() {
+    let line = ["simulate", "counter", "--cores", "6", "--duration", "50us", "--lock", "ticket", "--json"];
+    let of_one =
+        |seed: u64| json(&contend(&[&line[..], &["--seeds", "1", "--seed", &seed.to_string()]].concat()));
+    let row = |all: &Value| all["runs"][0].clone();
+    let rate = |row: &Value| row["operations_per_second"].as_f64().expect("a throughput");
+    let all = json(&contend(&[&line[..], &["--seeds", "4", "--seed", "3"]].concat()));
+    assert_eq!((&all["seed"], &all["seeds"]), (&3.into(), &4.into()));
+    let mut alone = [3, 4, 5, 6].map(|seed| row(&of_one(seed)));
+    alone.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let (shown, median) = (row(&all), &alone[1]);
+    for field in ["seed", "operations", "elapsed_ns", "operations_per_second", "report"] {
+        assert_eq!(shown[field], median[field], "{field}");
+    }
+    let range = |row: &Value| ["low", "high"].map(|end| row[format!("operations_per_second_{end}")].as_f64());
+    assert_eq!(range(&shown), [&alone[0], &alone[3]].map(|row| Some(rate(row))));
+    assert_eq!((&shown["seeds"], &shown["unstable"]), (&4.into(), &false.into()));
+    assert_eq!((&median["seeds"], range(median)), (&1.into(), [Some(rate(median)); 2]));
+    let point = &all["curves"][0]["points"][0];
+    assert_eq!(
+        ["value", "low", "high"].map(|end| point[end].as_f64()),
+        [1, 0, 3].map(|at| Some(rate(&alone[at])))
+    );
 }
 
 /// Starts a command, interrupts it as soon as it has its handler, and gives what it printed until then. What it does takes
@@ -327,5 +354,6 @@ fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
     let output = child.wait_with_output().expect("the command ends");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(json(&output)["cut_short"], true);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("of 2 runs were finished"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("of 10 runs were finished"), "five seeds on each number of cores: {said}");
 }

@@ -6,10 +6,12 @@ use crate::{interrupt, machines};
 use anyhow::Context as _;
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
-use report::{Plot, Screen, text};
+use report::{Screen, text};
 use session::names;
+use session::seeds::{SEEDS, Seeds};
 use simulate::{
-    Experiment, Setup, SimulatedRun, back_off, run_table, sweep_or, transaction_table, workload_table,
+    Experiment, SeededRuns, Setup, back_off, run_table, sweep_seeds_or, transaction_table, unstable_locks,
+    workload_table,
 };
 use simulator::Hardware;
 use std::path::PathBuf;
@@ -21,13 +23,16 @@ use workloads::{Variation, Workload};
 /// Run workloads under the shipped locks on a simulated machine.
 ///
 /// The locks are the very code that contend ships; every access to shared memory is charged by a simulated cache
-/// coherence protocol. The same seed gives the same result on every computer. A lock that lets two threads in, or that
-/// nobody gets any more, stops the run with the last events of each core.
+/// coherence protocol. Each lock runs with several seeds on each number of cores: the throughput that is shown is the
+/// median with its range, and the rest is of the run that has the median. Where one seed gives more than twice what another
+/// gives, the row is marked as unstable. The same seeds give the same result on every computer. A lock that lets two
+/// threads in, or that nobody gets any more, stops the run with the last events of each core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48
   contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
   contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
+  contend simulate cacheline --machine dl580 --lock qspin --cores 6 --seeds 1 --seed 3  # one run of several
   contend simulate exim --lock ticket --per-acquisition 8     # eight sections for each acquisition
   contend simulate counter --lock futex --cores 8 --threads 32 --buckets default  # sleepers in a table
   contend simulate fig10 --sweep-back-off --cores 8,24,48     # the constant of ticket-proportional
@@ -55,9 +60,12 @@ pub(crate) struct Args {
     /// Threads on those cores, instead of one a core
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Decides everything random
+    /// Decides everything random; the seed of the first run
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Runs of each lock on each number of cores, with this seed and those that follow it; --trace makes one
+    #[arg(long, value_name = "N", default_value_t = SEEDS, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    seeds: u32,
     /// Simulated time of each run
     #[arg(long, value_name = "DURATION", default_value = "3ms", value_parser = duration_between("1ns", "10s"))]
     duration: Duration,
@@ -105,6 +113,13 @@ pub(crate) struct Args {
     /// Write a trace of the first run's start, which Perfetto and Chrome read; give one lock and one number of cores
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+impl Args {
+    /// The seeds of each lock's runs on each number of cores. A trace is of the first one.
+    fn seeds(&self) -> Seeds {
+        Seeds { first: self.seed, count: if self.trace.is_some() { 1 } else { self.seeds } }
+    }
 }
 
 /// Buckets of the wait table.
@@ -191,7 +206,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ghz = hardware.mhz as f64 / 1e3;
     let template = Setup {
         duration_ns: args.duration.as_nanos() as u64,
-        seed: args.seed,
         memory_node: args.memory_node,
         section_cycles: args.section.map(|section| section.cycles(ghz)),
         think_cycles: args.think.map(|think| think.cycles(ghz)),
@@ -216,27 +230,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.sweep_back_off {
         return sweep_back_off(args, &setups);
     }
-    let measured = sweep_or(&setups, &BARS, |finished| {
+    let seeds = args.seeds();
+    let measured = sweep_seeds_or(&setups, seeds, &BARS, |finished| {
         let finished: Vec<_> = finished.into_iter().flatten().collect();
         if let Err(error) = show(args, &experiment, &finished) {
             eprintln!("contend: {}", text::printable(&format!("{error:#}")));
         }
-        interrupt::exit(&format!("{} of {} runs were finished", finished.len(), setups.len()))
+        exit_interrupted(&finished, setups.len() * seeds.count as usize)
     })?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
-        std::fs::write(path, only.trace.to_string())
+        std::fs::write(path, only.median().trace.to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     show(args, &experiment, &measured)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Ends the command after an interrupt, with how many runs of `all` were finished.
+fn exit_interrupted<'a>(finished: impl IntoIterator<Item = &'a SeededRuns>, all: usize) -> ! {
+    let runs: usize = finished.into_iter().map(SeededRuns::count).sum();
+    interrupt::exit(&format!("{runs} of {all} runs were finished"))
+}
+
 /// Prints runs, and draws their curves.
-fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> anyhow::Result<()> {
+fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> anyhow::Result<()> {
     let Setup { workload, hardware, futex_buckets, .. } = experiment.template;
     let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
-        std::fs::write(path, Plot::new(&*title, &curves)?.log_cores(false).svg())
+        std::fs::write(path, experiment.plot(measured)?.svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
@@ -245,8 +266,9 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
             "source": workload.source,
             "machine": hardware.name,
             "seed": args.seed,
+            "seeds": args.seeds().count,
             "curves": curves,
-            "runs": measured.iter().map(|one| one.json(args.host_times)).collect::<Vec<_>>(),
+            "runs": measured.iter().map(|runs| runs.json(args.host_times)).collect::<Vec<_>>(),
             "cut_short": interrupt::came(),
         });
         if let Some(buckets) = futex_buckets {
@@ -257,14 +279,17 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
         let screen = Screen::stdout();
         let sleepers =
             futex_buckets.map_or(String::new(), |buckets| format!(", sleepers in {buckets} buckets"));
-        println!("{}", screen.fit(&format!("{title}, seed {}{sleepers}: {}\n", args.seed, workload.summary)));
+        let seeds = args.seeds();
+        println!("{}", screen.fit(&format!("{title}, {seeds}{sleepers}: {}\n", workload.summary)));
         print!("{}", run_table(measured).terminal(screen));
+        if let Some(unstable) = unstable_locks(measured, seeds) {
+            print!("\n{}", screen.fit(&format!("{unstable}\n")));
+        }
         if let Some(table) = transaction_table(measured) {
             print!("\n{}", table.terminal(screen));
         }
         if curves.iter().any(|curve| curve.points().len() > 1) {
-            let plot = Plot::new(&*title, &curves)?.log_cores(false);
-            print!("\n{}", plot.terminal(screen, 20));
+            print!("\n{}", experiment.plot(measured)?.terminal(screen, 20));
         }
     }
     Ok(())
@@ -272,38 +297,37 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SimulatedRun]) -> 
 
 /// Sweeps the constant of ticket-proportional instead.
 fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
-    let swept = back_off::measure_or(setups, &BARS, |finished| {
+    let swept = back_off::measure_or(setups, args.seeds(), &BARS, |finished| {
         if let Err(error) = show_back_off(args, setups, &finished) {
             eprintln!("contend: {}", text::printable(&format!("{error:#}")));
         }
-        let runs = finished.iter().map(|(_, runs)| runs.len()).sum::<usize>();
-        interrupt::exit(&format!("{runs} of {} runs were finished", setups.len() * finished.len()))
+        let all = finished.len() * setups.len() * args.seeds as usize;
+        exit_interrupted(finished.iter().flat_map(|(_, of_cores)| of_cores), all)
     })?;
     show_back_off(args, setups, &swept)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what came of the constants. The best of them is not said of runs that are not all there.
-fn show_back_off(
-    args: &Args,
-    setups: &[Setup<'_>],
-    swept: &[(u64, Vec<SimulatedRun>)],
-) -> anyhow::Result<()> {
-    let table = back_off::table(swept);
+fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<SeededRuns>)]) -> anyhow::Result<()> {
     let verdict = (!interrupt::came()).then(|| back_off::verdict(swept));
     if args.json {
         let out = serde_json::json!({
             "workload": setups[0].workload.name,
             "machine": setups[0].hardware.name,
             "seed": args.seed,
-            "back_off": table.json(),
+            "seeds": args.seeds,
+            "back_off": back_off::json(swept),
             "verdict": verdict,
             "cut_short": interrupt::came(),
         });
         println!("{}", serde_json::to_string_pretty(&out)?);
     } else {
         let screen = Screen::stdout();
-        print!("{}", table.terminal(screen));
+        print!("{}", back_off::table(swept).terminal(screen));
+        if let Some(unstable) = back_off::unstable_constants(swept, args.seeds()) {
+            print!("\n{}", screen.fit(&format!("{unstable}\n")));
+        }
         if let Some(verdict) = verdict {
             print!("\n{}", screen.fit(&format!("{verdict}\n")));
         }

@@ -18,6 +18,8 @@ def test_simulations_are_curves_and_counts_and_always_the_same() -> None:
     assert list(first.curves.columns) == CURVES.names and is_arrow(first.curves) and is_arrow(first.runs)
     assert first.curves[["lock", "cores"]].to_numpy().tolist() == [["ticket", 1], ["ticket", 4], ["mcs", 1], ["mcs", 4]]
     assert first.runs["operations_per_second"].tolist() == first.curves["value"].tolist()
+    assert first.runs["operations_per_second_low"].tolist() == first.curves["low"].tolist()
+    assert first.runs["seeds"].tolist() == [5] * 4 and not first.runs["unstable"].any()
     assert (first.runs["all_lines_hits"] > 0).all() and "report" not in first.runs
     again = contend.simulate("counter", lock="ticket,mcs", cores="1,4", duration="100us")
     pd.testing.assert_frame_equal(first.curves, again.curves)

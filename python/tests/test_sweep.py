@@ -34,11 +34,13 @@ def test_a_row_a_run_in_the_order_of_the_grid(tmp_path: Path) -> None:
     swept = contend.sweep(SMALL, output=tmp_path)
     assert swept.runs[["lock", "cores", "seed"]].head(3).to_numpy().tolist() == [["ticket", 2, 1], ["ticket", 2, 2], ["ticket", 4, 1]]
     assert len(swept.runs) == 16
-    alone = contend.simulate("counter", lock="mcs", cores=8, seed=2, duration="50us")
+    alone = contend.simulate("counter", lock="mcs", cores=8, seed=2, seeds=1, duration="50us")
     assert swept.runs["operations_per_second"].iloc[-1] == alone.curves["value"].iloc[0]
     assert swept.results()[-1].runs.equals(alone.runs)
     curves = swept.curves()
     assert curves["label"].tolist() == ["ticket"] * 4 + ["mcs"] * 4 and (curves["low"] <= curves["value"]).all()
+    without_seeds = {name: value for name, value in SMALL.items() if name != "seed"}
+    assert [run.parameters["seed"] for run in runs_of(without_seeds)] == [1, 2, 3, 4, 5] * 8
 
 
 def test_a_sweep_goes_on_where_it_stopped_and_may_grow(tmp_path: Path) -> None:

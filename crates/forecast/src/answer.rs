@@ -443,7 +443,7 @@ fn unstable(simulated: &Simulated) -> Option<String> {
         format!(
             "unstable: of {} seeds of the simulated program some do more than {} times what others do: {}",
             simulated.seeds,
-            simulated_program::UNSTABLE,
+            session::seeds::UNSTABLE,
             all.join("; ")
         )
     })

@@ -1,10 +1,12 @@
 //! The constant of the ticket lock with proportional back-off, swept on a simulated machine.
 
-use super::sweep::{Setup, SimulatedRun, sweep_or};
+use super::seeds::{SeededRuns, sweep_seeds_or, throughput_column, unstable};
+use super::sweep::Setup;
 use locks::{CYCLES_PER_WAITER, TicketProportional};
 use machine::Run;
 use report::{Cell, Column, Table};
 use session::progress::Progress;
+use session::seeds::Seeds;
 use session::usage::UsageError;
 use simulator::Simulated;
 use std::convert::Infallible;
@@ -34,16 +36,20 @@ macro_rules! constants {
 }
 constants!(10 50 100 150 200 250 350 500 700 1_000 1_400 2_000 4_000 8_000);
 
-/// Runs each of these setups, which differ in their cores, with every constant; in the order of the constants. After an
-/// interrupt that was noted `cut` gets the runs that are finished, and ends the process.
+/// Each constant in cycles for each waiter ahead, with its runs on each number of cores.
+pub type Swept = Vec<(u64, Vec<SeededRuns>)>;
+
+/// Runs each of these setups, which differ in their cores, with every constant and seed; in the order of the constants.
+/// After an interrupt that was noted `cut` gets the runs that are finished, and ends the process.
 ///
 /// # Errors
 /// A workload that is no section under one lock; a simulation that stopped.
 pub fn measure_or(
     setups: &[Setup<'_>],
+    seeds: Seeds,
     progress: &dyn Progress,
-    cut: impl FnOnce(Vec<(u64, Vec<SimulatedRun>)>) -> Infallible,
-) -> anyhow::Result<Vec<(u64, Vec<SimulatedRun>)>> {
+    cut: impl FnOnce(Swept) -> Infallible,
+) -> anyhow::Result<Swept> {
     if let Some(other) = setups.iter().find(|setup| !matches!(setup.workload.body, Body::Section(_))) {
         return Err(UsageError::new(format!(
             "`{}` is no critical section with think time: sweep the back-off of counter, fig10 or another that is",
@@ -54,56 +60,78 @@ pub fn measure_or(
     let with = |&(_, run): &(u64, Proportional)| {
         setups.iter().map(move |setup| Setup { instead: Some(run), lock: LOCK, ..setup.clone() })
     };
-    let by_constant = |all: &[Option<SimulatedRun>]| {
-        let of_constant = all.chunks(setups.len()).map(|runs| runs.iter().flatten().cloned().collect());
-        CONSTANTS.iter().map(|&(cycles, _)| cycles).zip(of_constant).collect::<Vec<_>>()
+    let by_constant = |all: Vec<Option<SeededRuns>>| {
+        let mut all = all.into_iter();
+        let mut of_next = || all.by_ref().take(setups.len()).flatten().collect();
+        CONSTANTS.iter().map(|&(cycles, _)| (cycles, of_next())).collect::<Swept>()
     };
     let all = CONSTANTS.iter().flat_map(with).collect::<Vec<_>>();
-    let all = sweep_or(&all, progress, |finished| cut(by_constant(&finished)))?;
-    Ok(by_constant(&all.into_iter().map(Some).collect::<Vec<_>>()))
+    let all = sweep_seeds_or(&all, seeds, progress, |finished| cut(by_constant(finished)))?;
+    Ok(by_constant(all.into_iter().map(Some).collect()))
 }
 
-/// Throughput with each constant, as a share of the best constant's on as many cores.
-fn shares(swept: &[(u64, Vec<SimulatedRun>)]) -> Vec<Vec<f64>> {
-    let all = || swept.iter().flat_map(|(_, runs)| runs);
+/// Median throughput with each constant, as a share of the best constant's on as many cores.
+fn shares(swept: &[(u64, Vec<SeededRuns>)]) -> Vec<Vec<f64>> {
+    let points = || swept.iter().flat_map(|(_, of_cores)| of_cores).map(SeededRuns::point);
     let best = |cores: u32| {
-        all().filter(|run| run.cores == cores).map(SimulatedRun::throughput).fold(f64::MIN_POSITIVE, f64::max)
+        points()
+            .filter(|point| point.cores == cores)
+            .map(|point| point.value)
+            .fold(f64::MIN_POSITIVE, f64::max)
     };
-    let share = |(_, runs): &(u64, Vec<SimulatedRun>)| {
-        runs.iter().map(|run| run.throughput() / best(run.cores)).collect()
-    };
-    swept.iter().map(share).collect()
+    let share = |runs: &SeededRuns| runs.point().value / best(runs.point().cores);
+    swept.iter().map(|(_, of_cores)| of_cores.iter().map(share).collect()).collect()
 }
 
-/// A row for each constant and number of cores.
-pub fn table(swept: &[(u64, Vec<SimulatedRun>)]) -> Table {
+/// A row for each constant and number of cores: the median run, and the range of the throughput over the seeds.
+pub fn table(swept: &[(u64, Vec<SeededRuns>)]) -> Table {
     let mut table = Table::new([
         Column::number("cycles_per_waiter", "cycles a waiter ahead"),
         Column::number("cores", "cores"),
-        Column::number("operations_per_second", "operations/s"),
+        throughput_column(swept.iter().flat_map(|(_, of_cores)| of_cores)),
         Column::percent("share_of_best", "of the best %"),
         Column::number("misses_per_operation", "misses/operation"),
-        Column::text("note", "note"),
+        Column::text("note", "note").kept(),
     ]);
-    for ((cycles, runs), shares) in swept.iter().zip(shares(swept)) {
-        for (run, share) in runs.iter().zip(shares) {
+    for ((cycles, of_cores), shares) in swept.iter().zip(shares(swept)) {
+        for (runs, share) in of_cores.iter().zip(shares) {
+            let run = runs.median();
             let operations = run.run.operations().max(1) as f64;
-            let is_default = *cycles == CYCLES_PER_WAITER;
+            let default = (*cycles == CYCLES_PER_WAITER).then_some("the default");
+            let notes: Vec<_> = default.into_iter().chain(runs.note()).collect();
             table.row([
                 Cell::Count(*cycles),
                 run.cores.into(),
-                run.throughput().into(),
+                runs.throughput_cell(),
                 share.into(),
                 (run.report.all_lines.all_misses() as f64 / operations).into(),
-                if is_default { "the default" } else { "" }.into(),
+                notes.join(", ").into(),
             ]);
         }
     }
     table
 }
 
-/// The constant whose worst share of the best is best, with that share; and the default's.
-pub fn verdict(swept: &[(u64, Vec<SimulatedRun>)]) -> String {
+/// The rows of the table, with the fields about seeds that the runs of locks have (see [`SeededRuns::json`]).
+pub fn json(swept: &[(u64, Vec<SeededRuns>)]) -> serde_json::Value {
+    let mut rows = table(swept).json();
+    let all = swept.iter().flat_map(|(_, of_cores)| of_cores);
+    for (row, runs) in rows.as_array_mut().into_iter().flatten().zip(all) {
+        runs.write_throughput(row);
+    }
+    rows
+}
+
+/// What to say below the table of constants that are unstable.
+pub fn unstable_constants(swept: &[(u64, Vec<SeededRuns>)], seeds: Seeds) -> Option<String> {
+    let all = swept.iter().flat_map(|(cycles, of_cores)| {
+        of_cores.iter().map(move |runs| (format!("{cycles} cycles a waiter ahead"), runs))
+    });
+    unstable(all, seeds)
+}
+
+/// The constant whose worst share of the best is best, with that share; and the default's. Of medians.
+pub fn verdict(swept: &[(u64, Vec<SeededRuns>)]) -> String {
     let worst = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
     let worsts: Vec<(u64, f64)> =
         swept.iter().zip(shares(swept)).map(|((cycles, _), shares)| (*cycles, worst(&shares))).collect();
@@ -137,9 +165,10 @@ mod tests {
         let hardware = simulator::Hardware::new(&file).unwrap();
         let workload = workloads::catalogue::find("fig10").unwrap();
         let setup = Setup { duration_ns: 200_000, ..Setup::new(&hardware, workload, LOCK).on_first(24) };
-        let swept =
-            measure_or(&[setup], &session::progress::Unwatched, |_| unreachable!("nobody interrupts"))
-                .unwrap();
+        let swept = measure_or(&[setup], Seeds { first: 1, count: 1 }, &session::progress::Unwatched, |_| {
+            unreachable!("nobody interrupts")
+        })
+        .unwrap();
         let shares: Vec<f64> = shares(&swept).into_iter().map(|shares| shares[0]).collect();
         let at = swept.iter().position(|one| one.0 == CYCLES_PER_WAITER).unwrap();
         assert!(shares[at] > shares[0] && shares[at] > shares[shares.len() - 1], "{shares:?}");
@@ -163,9 +192,12 @@ mod tests {
                     elapsed_ns: 1_000_000,
                 };
                 run.report.all_lines = simulator::LineCounts::default();
-                (cycles, vec![run])
+                (cycles, vec![SeededRuns::of(vec![run]).unwrap()])
             })
             .collect();
+        let rows = json(&swept);
+        assert_eq!(rows[4]["operations_per_second"], 1e6);
+        assert_eq!(rows[4]["operations_per_second_low"], rows[4]["operations_per_second"]);
         let text = |screen: report::Screen| {
             format!("{}\n{}\n", table(&swept).terminal(screen), screen.fit(&verdict(&swept)))
         };

@@ -1,13 +1,15 @@
 //! A workload under several locks on some cores of a simulated machine: which runs that takes, and tables of them.
 
 use super::back_off;
-use super::sweep::{Setup, SimulatedRun, curve};
+use super::seeds::{SeededRuns, note_column, throughput_column, unstable};
+use super::sweep::{Setup, curve};
 use curve::Curve;
 use machine::Topology;
 use machine::transaction::Cause;
-use report::{Cell, Column, Table};
+use report::{Cell, Column, Plot, Table};
 use session::ensure_usage;
 use session::placement::Placement;
+use session::seeds::Seeds;
 
 /// Enough for some hundred hand-overs.
 const TRACE_RECORDS: usize = 20_000;
@@ -116,11 +118,26 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     ///
-    /// Two runs of a lock on as many cores.
-    pub fn curves(&self, measured: &[SimulatedRun]) -> anyhow::Result<Vec<Curve>> {
-        let runs = |lock: &'static str| measured.iter().filter(move |one| one.lock == lock);
+    /// Two setups of a lock on as many cores.
+    pub fn curves(&self, measured: &[SeededRuns]) -> anyhow::Result<Vec<Curve>> {
+        let runs = |lock: &'static str| measured.iter().filter(move |runs| runs.median().lock == lock);
         let locks = self.locks.iter().filter(|lock| runs(lock).next().is_some());
         locks.map(|lock| curve(runs(lock))).collect()
+    }
+
+    /// What is drawn: the curves, of which those of locks that are unstable somewhere say so, since a plot names peaks.
+    ///
+    /// # Errors
+    ///
+    /// Two setups of a lock on as many cores; no runs.
+    pub fn plot(&self, measured: &[SeededRuns]) -> anyhow::Result<Plot> {
+        let mut curves = self.curves(measured)?;
+        for curve in &mut curves {
+            if measured.iter().any(|runs| runs.is_unstable() && runs.median().lock == curve.lock) {
+                curve.label.push_str(" (unstable)");
+            }
+        }
+        Ok(Plot::new(self.title(), &curves)?.log_cores(false))
     }
 }
 
@@ -135,37 +152,45 @@ fn spaced(all: u32) -> Vec<u32> {
     cores
 }
 
-/// A row for each run.
-pub fn run_table(measured: &[SimulatedRun]) -> Table {
+/// A row for each setup: its median run, and the range of the throughput over the seeds.
+pub fn run_table(measured: &[SeededRuns]) -> Table {
     let mut table = Table::new([
         Column::text("lock", "lock"),
         Column::number("cores", "cores"),
         Column::number("threads", "threads").detail(),
-        Column::number("operations_per_second", "operations/s").kept(),
-        Column::number("ns_per_operation", "ns/operation"),
+        throughput_column(measured),
+        Column::number("ns_per_operation", "ns/operation").detail(),
         Column::number("misses_per_operation", "misses/operation"),
-        Column::number("home_waits_per_operation", "waits at a home/operation"),
+        Column::number("home_waits_per_operation", "waits at a home/operation").detail(),
         Column::percent("fairness", "slowest/fastest %").detail(),
+        note_column(),
     ]);
-    for one in measured {
+    for runs in measured {
+        let one = runs.median();
         let operations = one.run.operations() as f64;
         let lines = &one.report.all_lines;
         table.row([
             Cell::from(one.lock),
             Cell::from(one.cores),
             Cell::from(one.run.counts.len()),
-            Cell::from(one.throughput()),
+            runs.throughput_cell(),
             Cell::from(one.run.elapsed_ns as f64 / operations.max(1.0)),
             Cell::from(lines.all_misses() as f64 / operations.max(1.0)),
             Cell::from(lines.home_waits as f64 / operations.max(1.0)),
             Cell::from(one.fairness()),
+            runs.note().into(),
         ]);
     }
     table
 }
 
-/// A row for each run in which a transaction was begun; none if there was no such run.
-pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
+/// What to say below the table of locks that are unstable.
+pub fn unstable_locks(measured: &[SeededRuns], seeds: Seeds) -> Option<String> {
+    unstable(measured.iter().map(|runs| (runs.median().lock.to_owned(), runs)), seeds)
+}
+
+/// A row for each median run in which a transaction was begun; none if there was no such run.
+pub fn transaction_table(measured: &[SeededRuns]) -> Option<Table> {
     /// The causes with their columns. Nothing is begun where there are no transactions.
     const CAUSES: [(Cause, Column); Cause::ALL.len() - 1] = [
         (Cause::Conflict, Column::percent("conflict", "conflict %")),
@@ -183,18 +208,25 @@ pub fn transaction_table(measured: &[SimulatedRun]) -> Option<Table> {
     let last = [
         Column::number("fallbacks", "sections that held the lock"),
         Column::percent("wasted", "wasted time %").kept(),
+        note_column(),
     ];
     let columns = first.into_iter().chain(CAUSES.map(|(_, column)| column)).chain(last);
     let mut table = Table::new(columns);
-    let measured = measured.iter().filter(|one| !one.report.transactions.is_zero()).collect::<Vec<_>>();
-    for one in &measured {
+    let begun = |runs: &&SeededRuns| !runs.median().report.transactions.is_zero();
+    let measured = measured.iter().filter(begun).collect::<Vec<_>>();
+    for runs in &measured {
+        let one = runs.median();
         let counts = &one.report.transactions;
         let share = |part: u64| Cell::from(part as f64 / counts.begun as f64);
         let first =
             [Cell::from(one.lock), Cell::from(one.cores), Cell::from(counts.begun), share(counts.committed)];
         let aborted = CAUSES.map(|(cause, _)| share(counts.aborted_by(cause)));
         let wasted = Cell::from(one.share_of_time(counts.wasted_ps));
-        table.row(first.into_iter().chain(aborted).chain([Cell::from(counts.fallbacks), wasted]));
+        table.row(first.into_iter().chain(aborted).chain([
+            counts.fallbacks.into(),
+            wasted,
+            runs.note().into(),
+        ]));
     }
     (!measured.is_empty()).then_some(table)
 }
@@ -215,7 +247,7 @@ pub fn workload_table() -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep;
+    use crate::{SimulatedRun, sweep};
     use machine::{Counts, Run};
     use report::{Screen, every_screen};
     use session::progress::Unwatched;
@@ -320,8 +352,20 @@ mod tests {
             one.report.all_lines =
                 simulator::LineCounts { home_waits: 700, ..simulator::LineCounts::default() };
         }
-        let text = |screen: Screen| run_table(&measured).terminal(screen);
+        let mut slow = measured[1].clone();
+        slow.run.elapsed_ns *= 3;
+        let stable = SeededRuns::of(vec![measured.remove(0)]).expect("a run");
+        let unstable = SeededRuns::of(vec![slow, measured.remove(0)]).expect("two runs");
+        let (measured, seeds) = ([stable, unstable], Seeds { first: 1, count: 2 });
+        let text = |screen: Screen| {
+            let unstable = unstable_locks(&measured, seeds).expect("one of the two");
+            format!("{}\n{}\n", run_table(&measured).terminal(screen), screen.fit(&unstable))
+        };
         insta::assert_snapshot!(every_screen(&["ticket-proportional", "mcs"], text));
+        let asked = experiment(&hardware, &["ticket-proportional", "mcs"]);
+        let drawn = asked.plot(&measured).expect("two curves").terminal(Screen::wide(100), 10);
+        assert!(drawn.contains("mcs (unstable)") && !drawn.contains("proportional (unstable)"), "{drawn}");
+        assert_eq!(asked.curves(&measured).expect("two curves")[1].label, "mcs", "of the data");
     }
 
     #[test]
@@ -331,7 +375,8 @@ mod tests {
         let setup = |lock| Setup { duration_ns: 1_000, ..Setup::new(&hardware, workload, lock) };
         let setups = [setup("ticket-proportional"), setup("mcs")];
         let mut measured = sweep(&setups, &Unwatched).unwrap();
-        assert!(transaction_table(&measured).is_none(), "nobody has begun any");
+        let of_one = |run: &SimulatedRun| [SeededRuns::of(vec![run.clone()]).expect("a run")];
+        assert!(transaction_table(&of_one(&measured[0])).is_none(), "nobody has begun any");
         measured[0].report.elapsed_ns = 1_000;
         measured[0].report.transactions = simulator::TransactionCounts {
             begun: 2_000,
@@ -340,6 +385,7 @@ mod tests {
             fallbacks: 77,
             wasted_ps: 250_000,
         };
+        let measured = of_one(&measured[0]);
         let text = |screen: Screen| transaction_table(&measured).expect("of one run").terminal(screen);
         let shown = every_screen(&["ticket-proportional"], text);
         for share in ["75.0", "77", "15.0", "5.0", "3.0", "1.5", "0.5", "25.0"] {

@@ -3,8 +3,10 @@
 pub mod back_off;
 pub mod experiment;
 pub mod futex_table;
+pub mod seeds;
 pub mod sweep;
 
-pub use experiment::{Experiment, run_table, transaction_table, workload_table};
+pub use experiment::{Experiment, run_table, transaction_table, unstable_locks, workload_table};
 pub use futex_table::with_futex_table;
+pub use seeds::{SeededRuns, sweep_seeds_or};
 pub use sweep::{Setup, SimulatedRun, curve, sweep, sweep_or};

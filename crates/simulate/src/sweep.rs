@@ -1,7 +1,8 @@
 //! Simulated runs, side by side on the host's cores.
 
 use super::futex_table::with_futex_table;
-use curve::{Curve, Point, Provenance, Unit};
+use super::seeds::SeededRuns;
+use curve::{Curve, Provenance, Unit};
 use machine::{Home, Run};
 use rayon::prelude::*;
 use session::interrupt;
@@ -117,6 +118,7 @@ impl<'a> Setup<'a> {
             workload: self.workload.name,
             machine: self.hardware.name.clone(),
             cores: self.cores,
+            seed: self.seed,
             run,
             report,
             trace,
@@ -136,6 +138,8 @@ pub struct SimulatedRun {
     pub machine: String,
     /// The number under which the run stands in a curve.
     pub cores: u32,
+    /// What decided everything random.
+    pub seed: u64,
     /// What the threads counted.
     pub run: Run,
     /// What the simulated machine counted.
@@ -174,6 +178,7 @@ impl SimulatedRun {
         let mut all = serde_json::json!({
             "lock": self.lock,
             "cores": self.cores,
+            "seed": self.seed,
             "threads": self.run.counts.len(),
             "operations": self.run.operations(),
             "acquisitions": self.run.acquisitions(),
@@ -253,11 +258,15 @@ pub fn sweep_or(
     })
 }
 
-/// The curve of some runs of one lock: acquisitions a second where the workload counts those, else operations.
-pub fn curve<'a>(measured: impl IntoIterator<Item = &'a SimulatedRun>) -> anyhow::Result<Curve> {
+/// The curve of one lock: operations a second of the median runs, with their ranges over the seeds.
+///
+/// # Errors
+///
+/// No runs, or two setups on as many cores.
+pub fn curve<'a>(measured: impl IntoIterator<Item = &'a SeededRuns>) -> anyhow::Result<Curve> {
     let measured = measured.into_iter().collect::<Vec<_>>();
-    let Some(first) = measured.first() else { anyhow::bail!("a curve of no runs") };
-    let points = measured.iter().map(|one| Point::exact(one.cores, one.throughput()));
+    let Some(first) = measured.first().map(|runs| runs.median()) else { anyhow::bail!("a curve of no runs") };
+    let points = measured.iter().map(|runs| runs.point());
     let curve = Curve::new(first.lock, Unit::OperationsPerSecond, Provenance::Simulated)
         .lock(first.lock)
         .workload(first.workload)

@@ -25,7 +25,8 @@ FOUND, BOUND = 1, 3
 
 @dataclass(frozen=True)
 class Simulation:
-    """What `simulate` gives: throughput by lock and cores, and what the simulated machine counted in each run."""
+    """What `simulate` gives: throughput by lock and cores with its range over the seeds, and what the simulated machine counted in the
+    run of each lock on each number of cores whose throughput is the median."""
 
     curves: pd.DataFrame
     runs: pd.DataFrame

@@ -68,7 +68,7 @@ class Run:
                 file.write(self.machine_file)
                 file.flush()
                 parameters["machine"] = file.name
-            words = [self.kind, "--json", *flags(parameters), "--", argument]
+            words = [self.kind, "--json", *kind.always, *flags(parameters), "--", argument]
             return canonical(without_times(run_json(words, statuses=kind.statuses, threads=1)))
 
 
@@ -100,6 +100,8 @@ class Kind:
     """The tables of the JSON that the command printed."""
     summary: Callable[[Any], Mapping[str, Any]]
     """What a row says of that JSON."""
+    always: tuple[str, ...] = ()
+    """Flags of every run."""
 
 
 def product(axes: Mapping[str, list[Value]]) -> list[dict[str, Value]]:
@@ -113,7 +115,7 @@ def simulations(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
         raise GridError(f"`{several[0]}` is several values: a run has one lock and one number of cores, write a list of them")
     if "this" in axes.get("machine", []):
         raise GridError("`this` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
-    return product(axes)
+    return product({**axes, "seed": axes.get("seed", SEEDS)})
 
 
 def simulated(document: Any) -> Mapping[str, Any]:
@@ -164,10 +166,14 @@ SIMULATION_FLAGS = (
     "machine lock cores threads seed duration section think per_acquisition spread placement sockets memory_node transactions "
     "buckets really_poll"
 )
+SEEDS: list[Value] = [1, 2, 3, 4, 5]
+"""The seeds of a grid that names none: those that `contend simulate` has by itself."""
 CHECK_FLAGS = "model client threads acquisitions time_limit mutate weaken"
 
 KINDS = {
-    "simulate": Kind("workload", frozenset(SIMULATION_FLAGS.split()), (0,), simulations, calls.Simulation.of, simulated),
+    "simulate": Kind(
+        "workload", frozenset(SIMULATION_FLAGS.split()), (0,), simulations, calls.Simulation.of, simulated, always=("--seeds", "1")
+    ),
     "check": Kind("lock", frozenset(CHECK_FLAGS.split()), (0, calls.FOUND, calls.BOUND), checks, calls.Check.of, checked),
     "reproduce": Kind("figure", frozenset({"variant"}), (0,), reproductions, calls.Reproduction.of, reproduced),
 }

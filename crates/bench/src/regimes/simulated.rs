@@ -13,6 +13,7 @@ use session::ensure_usage;
 use session::interrupt;
 use session::placement::Placement;
 use session::progress::{Progress, Work};
+use session::seeds::Seeds;
 use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Simulated, Simulation};
 use workloads::client::Wrong;
@@ -75,9 +76,7 @@ impl Machines {
     /// How it was simulated, for readers of tables.
     pub(super) fn how(&self, runs: u32) -> String {
         let names: Vec<_> = self.hardware.iter().map(|hardware| hardware.name.as_str()).collect();
-        let last = self.seed.wrapping_add(u64::from(runs) - 1);
-        let seeds =
-            if last == self.seed { format!("seed {last}") } else { format!("seeds {} to {last}", self.seed) };
+        let seeds = Seeds { first: self.seed, count: runs };
         format!(
             "Simulated on {}, {seeds}: the locks' own code, threads placed socket by socket, the lock on node 0. A run has \
              at least {} of simulated time for each thread of a shared core and {ROUNDS} rounds of section and think time. \
@@ -101,7 +100,7 @@ impl Machines {
             .iter()
             .flat_map(|regime| locks.iter().map(move |lock| (regime, lock)))
             .flat_map(|(regime, lock)| {
-                (0..runs).map(move |run| (regime, lock, self.seed.wrapping_add(u64::from(run))))
+                Seeds { first: self.seed, count: runs }.iter().map(move |seed| (regime, lock, seed))
             })
             .collect();
         let steps = progress.start(Work::Simulations, jobs.len());

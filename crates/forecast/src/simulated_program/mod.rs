@@ -26,6 +26,8 @@ pub use blueprint::{Blueprint, Hot, lock_for, own_lock};
 pub use run::{Run, Simulated, SimulatedPoint, run};
 pub use stage::Stage;
 
+use session::seeds::SEEDS;
+
 /// How the simulated program is run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -40,12 +42,6 @@ pub struct Plan {
     /// A candidate takes the place of every lock that it can stand in for, as `contend run --lock` does it; else of the first alone.
     pub everywhere: bool,
 }
-
-/// Runs with the likely values for each figure that is shown.
-pub const SEEDS: u32 = 5;
-
-/// Past this factor between the least and the greatest of several seeds, a figure is unstable.
-pub const UNSTABLE: f64 = 2.0;
 
 impl Plan {
     /// These numbers of threads, and 1.

@@ -1,8 +1,8 @@
 //! The simulated program under its own locks and under each candidate, at each number of threads.
 
+use super::Plan;
 use super::blueprint::{Blueprint, own_lock};
 use super::stage::{Done, Draw, Stage};
-use super::{Plan, UNSTABLE};
 use crate::{Alternative, Conflicts};
 use curve::Point;
 use launch::support;
@@ -12,6 +12,7 @@ use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use serde::Serialize;
 use session::progress::{Progress, Work};
+use session::seeds;
 
 /// Throughput at a number of threads, relative to one thread of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -32,7 +33,7 @@ impl SimulatedPoint {
     /// Whether the seeds disagree so much that their median means little.
     #[must_use]
     pub fn is_unstable(&self) -> bool {
-        self.high > UNSTABLE * self.low
+        seeds::disagree(self.low, self.high)
     }
 
     /// Half of the width of what was simulated, in logarithms.

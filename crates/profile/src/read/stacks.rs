@@ -53,6 +53,8 @@ const MOST: usize = 1 << 15;
 pub(super) struct Stacks<'p> {
     known: HashMap<(u64, &'p [u64]), Arc<[Call]>>,
     modules: HashMap<(u64, u64), Arc<Module>>,
+    /// Call sites whose calls were named.
+    sites: usize,
 }
 
 impl<'p> Stacks<'p> {
@@ -70,18 +72,51 @@ impl<'p> Stacks<'p> {
         if self.known.len() >= MOST {
             return Arc::default();
         }
-        let call = |&return_address: &u64| {
-            let address = return_address.wrapping_sub(1);
-            let functions = symbols.functions(section, return_address);
-            let lines = functions.iter().map(|function| {
-                let (file, line) = function.source.clone().unwrap_or_default();
-                SourceLine { function: function.name.clone(), file, line }
-            });
-            Call { address, lines: lines.collect(), module: self.module(section, address) }
-        };
-        let calls: Arc<[Call]> = frames.iter().map(call).collect();
+        let calls: Arc<[Call]> = frames.iter().map(|&frame| self.call(section, frame, symbols)).collect();
         self.known.insert(key, calls.clone());
         calls
+    }
+
+    /// The calls from a lock function's caller to the function that a call site is named by, which is all that a profile knows for
+    /// certain: another call from there may have had other callers.
+    pub(super) fn of_site(
+        &mut self,
+        section: &Section,
+        caller: u64,
+        stacks: &[&[u64]],
+        function: &str,
+        symbols: &mut Symbols<'_>,
+    ) -> Arc<[Call]> {
+        if self.sites >= MOST {
+            return Arc::default();
+        }
+        self.sites += 1;
+        let of_one = [caller];
+        let frames = if let [only] = stacks { only } else { &of_one[..] };
+        let mut calls = Vec::new();
+        for &frame in frames {
+            calls.push(self.call(section, frame, symbols));
+            if calls.last().is_some_and(|call| call.lines.iter().any(|line| line.function == function)) {
+                return calls.into();
+            }
+        }
+        // A wrapper that several functions call: their names together are one frame above it.
+        calls.truncate(1);
+        if !function.is_empty() {
+            let line = SourceLine { function: function.to_owned(), file: String::new(), line: 0 };
+            calls.push(Call { address: 0, lines: vec![line], module: None });
+        }
+        calls.into()
+    }
+
+    fn call(&mut self, section: &Section, return_address: u64, symbols: &mut Symbols<'_>) -> Call {
+        let address = return_address.wrapping_sub(1);
+        let functions = symbols.functions(section, return_address);
+        let lines = functions.iter().map(|function| {
+            let (file, line) = function.source.clone().unwrap_or_default();
+            SourceLine { function: function.name.clone(), file, line }
+        });
+        Call { address, lines: lines.collect(), module: self.module(section, address) }
     }
 
     fn module(&mut self, section: &Section, address: u64) -> Option<Arc<Module>> {

@@ -18,7 +18,7 @@ pub struct Options {
     pub operations: Option<u64>,
     /// Whether to read the program's files for symbols and lines.
     pub symbols: bool,
-    /// Whether to keep the calls that made each lock, see [`LockRow::calls`].
+    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::calls`].
     pub calls: bool,
 }
 
@@ -317,6 +317,12 @@ pub struct SiteUse {
     pub holds: u64,
     /// How long they lasted, ns.
     pub held_ns: f64,
+    /// The return addresses of the lock calls, in the process.
+    #[serde(skip)]
+    pub callers: Vec<u64>,
+    /// The lock call, then those up to the function, innermost first, if [`Options::calls`] asks for them.
+    #[serde(skip)]
+    pub calls: Arc<[Call]>,
 }
 
 /// A thread that held a lock while others waited for it.

@@ -333,7 +333,7 @@ fn with_call_sites() -> LockTable {
         waits,
         waited_ns,
         behind_ns,
-        calls: vec![Call { address, lines: vec![line(function, "pool.c", 9)], module: None }].into(),
+        call: Some(Call { address, lines: vec![line(function, "pool.c", 9)], module: None }),
         ..SiteUse::default()
     };
     table.rows[0].call_sites = vec![

@@ -57,8 +57,8 @@ impl Callers {
             let (function, source, file) = place_of(section, caller, stacks, symbols);
             let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
                 let calls = calls.as_mut();
-                let calls = calls.map(|calls| calls.of_site(section, caller, stacks, &function, symbols));
-                SiteUse { function, source, file, calls: calls.unwrap_or_default(), ..SiteUse::default() }
+                let call = calls.and_then(|calls| calls.of_site(section, caller, stacks, &function, symbols));
+                SiteUse { function, source, file, call, ..SiteUse::default() }
             });
             site.callers.push(caller);
             site.add(&sum, |ticks| ticks as f64 * ns_per_tick);

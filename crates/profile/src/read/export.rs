@@ -7,7 +7,7 @@ mod pprof;
 mod protobuf;
 
 use std::borrow::Cow;
-use std::iter;
+use std::{iter, slice};
 
 pub use folded::to_folded;
 pub use otel::to_otel;
@@ -72,9 +72,9 @@ fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
         held_ns: row.held_ns(),
         behind_ns: 0.0,
     };
-    let known = row.call_sites.iter().filter(|site| !site.calls.is_empty());
+    let known = row.call_sites.iter().filter_map(|site| Some((site, site.call.as_ref()?)));
     let mut samples: Vec<_> = known
-        .map(|site| {
+        .map(|(site, call)| {
             let contended = site.waits.min(rest.contended);
             let waited_ns = site.waited_ns.round().min(rest.waited_ns).max(0.0);
             rest.contended -= contended;
@@ -82,7 +82,7 @@ fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
             Sample {
                 process: row.pid,
                 lock: rest.lock.clone(),
-                calls: Cow::Borrowed(&site.calls),
+                calls: Cow::Borrowed(slice::from_ref(call)),
                 contended,
                 waited_ns,
                 held_ns: 0.0,

@@ -77,8 +77,9 @@ impl<'p> Stacks<'p> {
         calls
     }
 
-    /// The calls from a lock function's caller to the function that a call site is named by, which is all that a profile knows for
-    /// certain: another call from there may have had other callers.
+    /// The call by which the function that names a call site takes its lock, without the wrappers between: all that a profile knows for
+    /// certain, since another call from there may have had other callers. `stacks` are those that are known of the return address
+    /// `caller`.
     pub(super) fn of_site(
         &mut self,
         section: &Section,
@@ -86,27 +87,30 @@ impl<'p> Stacks<'p> {
         stacks: &[&[u64]],
         function: &str,
         symbols: &mut Symbols<'_>,
-    ) -> Arc<[Call]> {
+    ) -> Option<Call> {
         if self.sites >= MOST {
-            return Arc::default();
+            return None;
         }
         self.sites += 1;
-        let of_one = [caller];
-        let frames = if let [only] = stacks { only } else { &of_one[..] };
-        let mut calls = Vec::new();
-        for &frame in frames {
-            calls.push(self.call(section, frame, symbols));
-            if calls.last().is_some_and(|call| call.lines.iter().any(|line| line.function == function)) {
-                return calls.into();
+        if let [only] = stacks {
+            for &frame in *only {
+                let mut call = self.call(section, frame, symbols);
+                if let Some(wrappers) = call.lines.iter().position(|line| line.function == function) {
+                    call.lines.drain(..wrappers);
+                    return Some(call);
+                }
             }
         }
-        // A wrapper that several functions call: their names together are one frame above it.
-        calls.truncate(1);
-        if !function.is_empty() {
-            let line = SourceLine { function: function.to_owned(), file: String::new(), line: 0 };
-            calls.push(Call { address: 0, lines: vec![line], module: None });
+        let mut call = self.call(section, caller, symbols);
+        match call.lines.iter().position(|line| line.function == function) {
+            Some(wrappers) => drop(call.lines.drain(..wrappers)),
+            // A wrapper that several functions call: their names together stand in its place.
+            None => {
+                let line = SourceLine { function: function.to_owned(), file: String::new(), line: 0 };
+                call.lines = Some(line).filter(|line| !line.function.is_empty()).into_iter().collect();
+            }
         }
-        calls.into()
+        Some(call)
     }
 
     fn call(&mut self, section: &Section, return_address: u64, symbols: &mut Symbols<'_>) -> Call {

@@ -18,7 +18,7 @@ pub struct Options {
     pub operations: Option<u64>,
     /// Whether to read the program's files for symbols and lines.
     pub symbols: bool,
-    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::calls`].
+    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::call`].
     pub calls: bool,
 }
 
@@ -320,9 +320,9 @@ pub struct SiteUse {
     /// The return addresses of the lock calls, in the process.
     #[serde(skip)]
     pub callers: Vec<u64>,
-    /// The lock call, then those up to the function, innermost first, if [`Options::calls`] asks for them.
+    /// The function's call that led to the lock, if [`Options::calls`] asks for it.
     #[serde(skip)]
-    pub calls: Arc<[Call]>,
+    pub call: Option<Call>,
 }
 
 /// A thread that held a lock while others waited for it.

@@ -7,7 +7,7 @@ use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show what grew between two profiles, by lock, by caller and by call site.
+/// Show what grew between two profiles: locks, callers, call sites.
 ///
 /// Take one profile with few threads and one with many, or one of each version. A lock costs what it makes threads
 /// wait and what they do while they hold it; rows are in order of how much that grew. If both profiles counted

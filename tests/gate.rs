@@ -187,3 +187,51 @@ fn a_lock_that_neither_has_is_named_after_the_warm_up() {
     assert_eq!(code(&outcome), Some(2), "{outcome}");
     assert!(outcome.stderr.contains("did you mean `hot_lock`"), "{outcome}");
 }
+
+/// Where the machine is at rest the gate names the lock; where it is not, its report is an error. The profiles are kept either way.
+#[test]
+fn a_longer_hold_is_told_with_its_lock_and_who_waits_for_it() {
+    let program = Source { options: &["-O2"], ..Source::program("call_sites.cc") }.compile();
+    let program = program.to_str().expect("a plain path");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a plain path").to_owned();
+    let (junit, kept) = (path("gate.xml"), path("kept/profiles"));
+    let options = ["--runs", "5", "--threads", "1,2", "--site", "table_lock", "--json", "--junit", &junit];
+    let commands =
+        ["--keep", &kept, "--base", program, "50", "{threads}", "--", program, "4000", "{threads}"];
+    let outcome = gate(&[&options[..], &commands].concat());
+    let all = json(&outcome);
+    let xml = fs::read_to_string(&junit).expect("the file of test cases");
+    match all["outcome"].as_str() {
+        Some("busy") => {
+            assert!(xml.contains("<error ") && !xml.contains("<skipped "), "{xml}");
+            assert!(all["grown"].is_null(), "{all:#}");
+        }
+        _ => {
+            assert_eq!(code(&outcome), Some(1), "{outcome}");
+            let grown = &all["grown"][0];
+            assert_eq!((&grown["lock"], &grown["kind"]), (&"table_lock".into(), &"mutex".into()), "{all:#}");
+            assert!(xml.contains("What costs more") && xml.contains("behind slow_rebalance"), "{xml}");
+        }
+    }
+
+    let mut names: Vec<_> = fs::read_dir(&kept)
+        .expect("the folder")
+        .map(|file| file.expect("a file").file_name().into_string().expect("a plain name"))
+        .collect();
+    names.sort();
+    let expected = |side| (1..=5).map(move |round| format!("{side}-{round}.contend"));
+    assert_eq!(names, expected("base").chain(expected("candidate")).collect::<Vec<_>>());
+
+    let mut command = Command::new(CONTEND);
+    let [base, candidate] = ["base-5", "candidate-5"].map(|name| format!("{kept}/{name}.contend"));
+    command.args(["diff", "--json", &base, &candidate]);
+    let grown = json(&run(command, HANG));
+    let sites = grown["call_sites"].as_array().expect("both have call sites");
+    let of = |function: &str| sites.iter().find(|site| site["function"] == function).expect("a call site");
+    let grew = |function: &str, what: &str| {
+        let [before, after] = ["before", "after"].map(|when| of(function)[when][what].as_f64().expect("ns"));
+        after > before
+    };
+    assert!(grew("quick_lookup", "waited_ns") && grew("slow_rebalance", "behind_ns"), "{grown:#}");
+}

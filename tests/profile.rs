@@ -422,12 +422,15 @@ fn folded_stacks_have_the_figures_of_the_report() {
         json(&["report", file, "--json", "--folded", folded, "--folded-of", of]);
         let written = std::fs::read_to_string(folded).unwrap();
         let lines: Vec<_> = written.lines().filter(|line| line.contains("odd:lock_7 ")).collect();
-        let [line] = lines[..] else { panic!("one line has the lock: {written}") };
-        let (stack, weight) = line.rsplit_once(' ').unwrap();
-        let frames: Vec<_> = stack.split(';').collect();
-        assert_eq!(frames.last(), Some(&"odd:lock_7"), "{written}");
-        assert!(frames.iter().any(|frame| frame.contains("take:the")), "{written}");
-        assert_eq!(weight.parse::<f64>().unwrap(), expected, "{of}: {written}");
+        let mut sum = 0.0;
+        for line in &lines {
+            let (stack, weight) = line.rsplit_once(' ').unwrap();
+            let frames: Vec<_> = stack.split(';').collect();
+            assert_eq!(frames.last(), Some(&"odd:lock_7"), "{written}");
+            assert!(frames.iter().any(|frame| frame.contains("take:the")), "{written}");
+            sum += weight.parse::<f64>().unwrap();
+        }
+        assert_eq!(sum, expected, "{of}: {written}");
     }
 }
 
@@ -461,6 +464,22 @@ fn a_lock_is_waited_for_in_one_function_behind_another() {
         };
         assert!(told.contains(&format!(" in {waiting}")), "{text}");
         assert!(told.contains(&format!(" behind {holding}, held ")), "{text}");
+
+        let folded = directory.path().join("sites.folded");
+        let folded = folded.to_str().expect("a plain path");
+        let all_ns: f64 = sites.iter().map(|site| site["behind_ns"].as_f64().expect("ns").round()).sum();
+        json(&["report", file.to_str().unwrap(), "--json", "--folded", folded, "--folded-of", "behind"]);
+        let written = std::fs::read_to_string(folded).expect("folded stacks");
+        let mut held_behind_ns = 0.0;
+        for line in written.lines() {
+            let (stack, weight) = line.rsplit_once(' ').expect("a weight");
+            let [.., taken_in, "table_lock"] = stack.split(';').collect::<Vec<_>>()[..] else {
+                panic!("the lock above who took it: {written}")
+            };
+            held_behind_ns += weight.parse::<f64>().expect("ns");
+            assert!(["quick_lookup", "slow_rebalance", holding].contains(&taken_in), "{written}");
+        }
+        assert!((held_behind_ns - all_ns).abs() <= 1.0, "{written}");
     }
 }
 

@@ -7,11 +7,14 @@ use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show what grew between two profiles, by lock and by caller.
+/// Show what grew between two profiles: locks, callers, call sites.
 ///
 /// Take one profile with few threads and one with many, or one of each version. A lock costs what it makes threads
 /// wait and what they do while they hold it; rows are in order of how much that grew. If both profiles counted
 /// operations, figures are for one operation, so that a longer run is no difference; otherwise for one second.
+///
+/// By call site means: how long threads waited for a lock in a function, and how long others waited behind its holds, each before and
+/// after; rows are in order of how much both together grew.
 ///
 /// If both profiles have the kernel's locks (contend profile --kernel), those follow, in order of how much the part of the threads'
 /// time grew that went into waits for them.

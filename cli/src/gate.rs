@@ -21,7 +21,8 @@ use std::time::Duration;
 /// Base and candidate run interleaved, on one thread and on more. Judged are ratios, since which machine a job gets decides about
 /// times: how many times as fast the program is on more threads as on one; which part of all lock acquisitions
 /// waited; and, with --site, in which part of its threads' time one lock was held. A ratio is worse if all of the range that
-/// chance leaves open (the exact rank-sum test of `contend compare`) is worse than --worse-by allows.
+/// chance leaves open (the exact rank-sum test of `contend compare`) is worse than --worse-by allows. Then the locks follow that cost
+/// more in the last profile of the candidate than in that of the base, with where they are waited for and behind whom.
 ///
 /// Both commands say where their number of threads goes: write {threads} there. A base of one word is a program that gets the
 /// arguments of CMD. A stored profile can be the base instead; scaling is not judged then.
@@ -110,6 +111,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
+    /// Keep the profile of every judged run in this folder: base-1.contend, candidate-1.contend and so on, for `contend diff`. Those of
+    /// an earlier gate are replaced
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+
     /// Print the outcome, rows, every round's ratios and the noise meanwhile as JSON
     #[arg(long)]
     json: bool,
@@ -136,6 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         site: args.site.clone(),
         worse_by: f64::from(args.worse_by) / 100.0,
         time_limit: args.time_limit,
+        keep: args.keep.clone(),
     };
     let place = |path: &Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
     let (page, junit) = (place(&args.output)?, place(&args.junit)?);

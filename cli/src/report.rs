@@ -54,8 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
 
-    /// Write folded stacks to this file as well, for flame graphs: a line for each lock with the calls that made it, or with those
-    /// that waited for a lock of the kernel
+    /// Write folded stacks to this file as well, for flame graphs: a line for each lock and function that waits for it; where that
+    /// is not known, with the calls that made the lock
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 
@@ -94,6 +94,8 @@ enum Weight {
     Held,
     /// Acquisitions that had to wait
     Contended,
+    /// Time that others waited until a hold was over, by the function that took the lock, in ns
+    Behind,
 }
 
 impl Weight {
@@ -102,6 +104,7 @@ impl Weight {
             Self::Waiting => sample.waited_ns,
             Self::Held => sample.held_ns,
             Self::Contended => sample.contended as f64,
+            Self::Behind => sample.behind_ns,
         }
     }
 }

@@ -1,4 +1,4 @@
-// One mutex that is held briefly by many calls of one function and for long by another, which is what the first waits for.
+// One mutex that is held briefly by many calls of one function and for long (us, the first argument) by another: the first waits for it.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 static std::mutex table_lock;
 static std::atomic<bool> ended;
-static unsigned long looked_up, rebalanced;
+static unsigned long looked_up, rebalanced, hold_us = 4000;
 
 [[gnu::noinline]] void quick_lookup() {
     std::lock_guard<std::mutex> guard(table_lock);
@@ -16,11 +16,13 @@ static unsigned long looked_up, rebalanced;
 
 [[gnu::noinline]] void slow_rebalance() {
     std::lock_guard<std::mutex> guard(table_lock);
-    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    std::this_thread::sleep_for(std::chrono::microseconds(hold_us));
     ++rebalanced;
 }
 
-int main() {
+int main(int argc, char** argv) {
+    if (argc > 1)
+        std::sscanf(argv[1], "%lu", &hold_us);
     quick_lookup();
     std::thread other([] {
         for (int i = 0; i < 25; ++i) {

@@ -5,7 +5,7 @@ use crate::output;
 use humantime::format_rfc3339_millis;
 use profile::read::live::{LiveHeader, LiveTable, LiveThread, Watch};
 use report::text::{grouped, printable, time};
-use report::{Cell, Column, Screen, Table};
+use report::{Cell, Column, Screen, Table, call_sites};
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
@@ -53,6 +53,9 @@ fn line(table: &LiveTable, now: SystemTime, top: usize) -> anyhow::Result<String
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
+/// Locks of which it is said from where they are waited for, at most.
+const TOLD: usize = 3;
+
 fn text(table: &LiveTable, now: SystemTime, top: usize, screen: Screen) -> String {
     let mut lines = screen.fit(&format!("{} {}\n", format_rfc3339_millis(now), summary(&table.header)));
     for note in notes(&table.header) {
@@ -62,6 +65,9 @@ fn text(table: &LiveTable, now: SystemTime, top: usize, screen: Screen) -> Strin
         lines += "No lock was used.\n";
     } else {
         lines += &rows(table, top).terminal(screen);
+        let shown = &table.rows[..table.rows.len().min(top)];
+        let told = shown.iter().filter_map(|row| call_sites::sentence(&row.lock, &row.call_sites));
+        told.take(TOLD).for_each(|sentence| lines += &screen.fit(&format!("{sentence}\n")));
     }
     if let Some(left_out) = table.rows.len().checked_sub(top).filter(|&count| count > 0) {
         lines += &screen.fit(&format!("{} more (--top 0 prints them).\n", grouped(left_out as u64)));

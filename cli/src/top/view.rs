@@ -9,8 +9,8 @@ use profile::read::live::{LiveRow, LiveTable, LockUse, Since};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use report::Screen;
 use report::text::{printable, short, time};
+use report::{Screen, call_sites};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a key leads to.
@@ -234,7 +234,7 @@ impl View {
 
     fn draw_lock(&mut self, canvas: &mut Canvas<'_, '_>, top: u16, bottom: u16) {
         let lines = match self.selected_index() {
-            Some(index) => about(&self.shown.rows[index], &self.shown),
+            Some(index) => about(&self.shown.rows[index], &self.shown, usize::from(canvas.area.width)),
             None => vec!["This lock was not used in the last interval.".to_owned()],
         };
         let first = self.opened.unwrap_or(0).min(lines.len().saturating_sub(1));
@@ -277,8 +277,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What is known of one lock: what is so now, its threads, and the calls that made it.
-fn about(row: &LiveRow, table: &LiveTable) -> Vec<String> {
+/// What is known of one lock: what is so now, from where it was waited for, its threads, and the calls that made it; prose in lines of
+/// so many cells.
+fn about(row: &LiveRow, table: &LiveTable, width: usize) -> Vec<String> {
     let mut lines = vec![format!("{}, {} of process {} {}", row.lock, row.way, row.pid, row.program)];
     lines.push(match (&row.holder, row.holder_ns) {
         (None, _) => "Nobody is known to hold it.".to_owned(),
@@ -287,6 +288,9 @@ fn about(row: &LiveRow, table: &LiveTable) -> Vec<String> {
     });
     if let (Some(waiter), Some(ns)) = (&row.longest_waiter, row.longest_wait_ns) {
         lines.push(format!("{} has waited for {}.", thread_name(waiter), time(ns)));
+    }
+    if let Some(sentence) = call_sites::sentence(&row.lock, &row.call_sites) {
+        lines.extend(wrapped(&sentence, width));
     }
     lines.push(String::new());
     lines.push("Made, or first touched, by these calls:".to_owned());
@@ -499,7 +503,7 @@ mod tests {
     use crate::top::batch::tests::table;
     use profile::LockId;
     use profile::read::live::{LiveThread, ThreadUse};
-    use profile::read::{Call, SourceLine};
+    use profile::read::{Call, SiteUse, SourceLine};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -517,6 +521,10 @@ mod tests {
             module: None,
         };
         table.rows[0].calls = [call("serve_request", 12), call("\u{1b}[5mmain", 0)].into();
+        table.rows[0].call_sites = vec![
+            SiteUse { function: "serve_request".into(), waited_ns: 9e6, ..SiteUse::default() },
+            SiteUse { function: "rebalance".into(), behind_ns: 9e6, ..SiteUse::default() },
+        ];
         let since = Since { acquisitions: 500, ..Since::default() };
         let thread = LiveThread { tid: 4713, name: "worker".into() };
         table.rows[0].threads = vec![ThreadUse { thread, since, waits_ns: Some(2e6), holds: false }];
@@ -658,6 +666,7 @@ mod tests {
         let shown = drawn(&mut view, 80, 20).join("\n");
         for part in [
             "Held by worker 4712 for 4.00 µs",
+            "Waits for cache_lock: 100 % in serve_request; 100 % behind rebalance.",
             "serve_request  server.c:12",
             "worker 4713: 500/s",
             "waits now for 2.00 ms",

@@ -1,10 +1,12 @@
 //! Base and candidate of a program, run in turn: whether a ratio got worse. Absolute times are never judged.
 
 mod gated;
+mod grown;
 mod junit;
 mod ratio;
 
 pub use gated::{Failed, Gated, Outcome};
+pub use grown::Grown;
 pub use ratio::{Kind, Ratio, Verdict};
 
 use crate::rounds::{End, LockRuns, Metric, Trial, measure};
@@ -22,6 +24,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// What stands for the number of threads in a command.
 pub const THREADS: &str = "{threads}";
@@ -63,6 +66,8 @@ pub struct Gate {
     pub worse_by: f64,
     /// When a run is ended.
     pub time_limit: Duration,
+    /// A folder in which every profile that is judged stays: `base-1.contend` and so on, by round.
+    pub keep: Option<PathBuf>,
 }
 
 /// Whose run it is.
@@ -119,7 +124,39 @@ struct Measured {
     rows: Vec<LockRuns>,
     /// Of the profiled cases, by round.
     shares: Vec<Vec<Shares>>,
+    profiles: Profiles,
     noise: Noise,
+}
+
+/// Where the profiles of the runs are.
+struct Profiles {
+    folder: PathBuf,
+    /// By round, else the last of each side alone.
+    all: bool,
+    /// What removes the folder when the gate ends, if it is not to be kept.
+    _temporary: Option<TempDir>,
+}
+
+impl Profiles {
+    fn new(keep: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(folder) = keep {
+            let cannot = || format!("cannot make the folder {}", folder.display());
+            std::fs::create_dir_all(folder).with_context(cannot)?;
+            return Ok(Self { folder: folder.to_owned(), all: true, _temporary: None });
+        }
+        let temporary = tempfile::tempdir().context("cannot make a folder for profiles")?;
+        Ok(Self { folder: temporary.path().to_owned(), all: false, _temporary: Some(temporary) })
+    }
+
+    /// The profile of a side in a round, of which 0 is the warm-up.
+    fn file(&self, side: Side, round: usize) -> PathBuf {
+        let name = side.name();
+        self.folder.join(match round {
+            0 => format!("{name}-warm-up.contend"),
+            _ if self.all => format!("{name}-{round}.contend"),
+            _ => format!("{name}.contend"),
+        })
+    }
 }
 
 impl Gate {
@@ -144,14 +181,38 @@ impl Gate {
             let why = crate::comparison::describe(row.failure?);
             Some(Failed { what: case.name(), why, output_tail: row.output_tail.clone() })
         });
-        Ok(Gated {
+        let mut gated = Gated {
             ratios: self.ratios(&measured, &stored),
             failed,
             noise: measured.noise,
             cut_short: interrupt::came(),
             remarks,
+            grown: None,
             asked: self,
-        })
+        };
+        if gated.outcome() == Outcome::Worse {
+            match gated.asked.grown(&measured.profiles) {
+                Ok(grown) => gated.grown = grown,
+                Err(error) => gated.remarks.push(format!("which lock grew cannot be told: {error:#}")),
+            }
+        }
+        Ok(gated)
+    }
+
+    /// The locks that cost more in the candidate's last profile than in the base's; none where a program took no lock.
+    fn grown(&self, profiles: &Profiles) -> anyhow::Result<Option<Vec<Grown>>> {
+        let base = match &self.base {
+            Base::Command(_) => profiles.file(Side::Base, self.runs as usize),
+            Base::Profiles(paths) => paths.first().context("no profile of the base was given")?.clone(),
+        };
+        // Base and candidate do the same work in a run, however long it takes them.
+        let options = Options { operations: Some(1), ..Options::default() };
+        let candidate = profiles.file(Side::Candidate, self.runs as usize);
+        if !base.exists() || !candidate.exists() {
+            return Ok(None);
+        }
+        let table = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&options));
+        Ok(Some(grown::locks(&table(base)?, &table(candidate)?)))
     }
 
     /// Whether what is asked for can be run.
@@ -228,8 +289,7 @@ impl Gate {
         let labels: Vec<String> = cases.iter().map(|case| case.name()).collect();
         let runs = self.runs as usize;
         let steps = progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (runs + 1));
-        let folder = tempfile::tempdir().context("cannot make a folder for profiles")?;
-        let file = folder.path().join("gate.contend");
+        let profiles = Profiles::new(self.keep.as_deref())?;
         let mut shares = vec![Vec::new(); cases.len()];
         let mut warm_up = Vec::new();
         let mut ended = false;
@@ -240,6 +300,7 @@ impl Gate {
             }
             let case = cases[number];
             steps.begin(&labels[number]);
+            let file = profiles.file(case.side, round);
             let trial = self.run_once(case, &file)?;
             if interrupt::came() {
                 return Ok(None);
@@ -249,6 +310,7 @@ impl Gate {
             if case.profiled && !ended {
                 let (seen, locks) = self.seen(&file)?;
                 if round == 0 {
+                    let _ = std::fs::remove_file(&file); // it is not judged
                     warm_up.push((seen, locks));
                     self.find_site(&warm_up)?;
                 } else {
@@ -259,7 +321,7 @@ impl Gate {
         })?;
         // The load at the start is that of the build before; who else runs meanwhile is measured.
         let noise = Noise { load_before: None, ..watch.stop() };
-        Ok(Measured { cases, rows, shares, noise })
+        Ok(Measured { cases, rows, shares, profiles, noise })
     }
 
     /// Runs the program once; leaves a profile in the file if it records anything.

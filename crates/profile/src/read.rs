@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{CallerRecord, LockRecord, PairRecord, Section};
-pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures};
+pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures, SiteChange, SiteMeasures};
 pub use export::{Sample, to_folded, to_otel, to_pprof};
 pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_lock_kind};
 pub use mappings::{Mapping, Mappings};

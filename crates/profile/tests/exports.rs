@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contend_profile::read::{Call, Module, Profile, SourceLine, to_folded, to_otel, to_pprof};
+use contend_profile::read::{Call, Module, Profile, SiteUse, SourceLine, to_folded, to_otel, to_pprof};
 use contend_profile::session::{Overwrite, Recording};
 use contend_profile::{LockId, LockKind, LockRow, LockTable, ObjectKind, Usage};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -93,6 +93,8 @@ mod pprof {
         pub(crate) time_nanos: i64,
         #[prost(int64, tag = "10")]
         pub(crate) duration_nanos: i64,
+        #[prost(int64, tag = "14")]
+        pub(crate) default_sample_type: i64,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -321,4 +323,87 @@ fn a_flame_graph_has_every_lock_over_its_callers_with_the_time_waited() {
     );
     let contended = to_folded(&table(), |sample| sample.contended as f64);
     assert!(contended.ends_with(";the lock 300\n"), "{contended}");
+}
+
+/// The lock is waited for in `get` and, for less than is known in all, in `put`, each behind `rebalance`.
+fn with_call_sites() -> LockTable {
+    let mut table = table();
+    let site = |function: &str, address, waits, waited_ns, behind_ns| SiteUse {
+        function: function.into(),
+        waits,
+        waited_ns,
+        behind_ns,
+        call: Some(Call { address, lines: vec![line(function, "pool.c", 9)], module: None }),
+        ..SiteUse::default()
+    };
+    table.rows[0].call_sites = vec![
+        site("rebalance", 0x52, 0, 0.0, 64_000.4),
+        site("get", 0x50, 200, 50_000.6, 0.0),
+        site("put", 0x51, 90, 15_000.0, 1_000.0),
+    ];
+    table.rows.truncate(1);
+    table
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn a_lock_with_call_sites_has_a_sample_for_each_that_add_up_to_its_figures() {
+    let profile = pprof::Profile::decode(&to_pprof(&with_call_sites())[..]).unwrap();
+    let text = |index: i64| profile.string_table[index as usize].as_str();
+    let measures: Vec<_> = profile.sample_type.iter().map(|of| (text(of.kind), text(of.unit))).collect();
+    assert_eq!(measures, [("contentions", "count"), ("delay", "nanoseconds"), ("behind", "nanoseconds")]);
+    assert_eq!(text(profile.default_sample_type), "delay", "and not the last one");
+    let name = |location: u64| {
+        let function = profile.location[location as usize - 1].line.last().unwrap().function_id;
+        text(profile.function[function as usize - 1].name)
+    };
+    let samples = profile.sample.iter();
+    let samples: Vec<(Vec<&str>, &[i64])> = samples
+        .map(|sample| (sample.location_id.iter().copied().map(name).collect(), &sample.value[..]))
+        .collect();
+    assert_eq!(
+        samples,
+        [
+            (vec!["the lock", "rebalance"], &[0, 0, 64_000][..]),
+            (vec!["the lock", "get"], &[200, 50_001, 0]),
+            (vec!["the lock", "put"], &[90, 15_000, 1_000]),
+            (vec!["the lock", "the caller"], &[10, 4_999, 0]),
+        ],
+        "what no call site has stays with the calls that made the lock"
+    );
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn call_sites_that_claim_more_than_the_lock_has_get_what_there_is() {
+    let mut table = with_call_sites();
+    for (site, waited_ns) in table.rows[0].call_sites.iter_mut().zip([f64::NAN, f64::INFINITY, -1.0]) {
+        (site.waits, site.waited_ns, site.behind_ns) = (u64::MAX, waited_ns, f64::INFINITY);
+    }
+    let profile = pprof::Profile::decode(&to_pprof(&table)[..]).unwrap();
+    let sum = |value: usize| profile.sample.iter().map(|sample| sample.value[value]).sum::<i64>();
+    assert_eq!((sum(0), sum(1)), (300, 70_000));
+    ProfilesData::decode(&to_otel(&table)[..]).unwrap();
+    to_folded(&table, |sample| sample.behind_ns);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn who_is_waited_behind_is_a_profile_of_opentelemetry_and_a_weight_of_folded_stacks() {
+    let table = with_call_sites();
+    let data = ProfilesData::decode(&to_otel(&table)[..]).unwrap();
+    let dictionary = data.dictionary.as_ref().unwrap();
+    let [contentions, delay, behind] = &data.resource_profiles[0].scope_profiles[0].profiles[..] else {
+        panic!("three profiles")
+    };
+    let values = |profile: &opentelemetry_proto::tonic::profiles::v1development::Profile| -> Vec<_> {
+        profile.samples.iter().flat_map(|sample| sample.values.clone()).collect()
+    };
+    assert_eq!(
+        [contentions, delay, behind].map(values),
+        [vec![200, 90, 10], vec![50_001, 15_000, 4_999], vec![64_000, 1_000]]
+    );
+    let stack = stack_of(dictionary, behind.samples[0].stack_index);
+    assert_eq!(stack, ["the lock :0", "rebalance pool.c:9"]);
+    assert_eq!(to_folded(&table, |sample| sample.behind_ns), "put;the lock 1000\nrebalance;the lock 64000\n");
 }

@@ -4,11 +4,11 @@ use crate::lock_table::{USE, times};
 use crate::page::Unfolded;
 use crate::text::{grouped, short};
 use crate::{Cell, Column, Page, Screen, Table};
-use profile::read::{Change, KernelChange, KernelMeasures, LockId, Measures};
+use profile::read::{Change, KernelChange, KernelMeasures, LockId, Measures, SiteChange, SiteMeasures};
 use profile::{Diff, LockRow, LockTable, Times};
 use std::collections::{BTreeMap, HashMap};
 
-/// The head, then the first `top` locks and the first `top` callers (all if 0) by what grew most.
+/// The head, then the first `top` locks, callers and call sites (all if 0) by what grew most.
 pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
     let top = if top == 0 { usize::MAX } else { top };
     let mut lines = format!(
@@ -17,12 +17,18 @@ pub fn text(diff: &Diff, top: usize, screen: Screen) -> String {
         table("lock", &diff.locks, top, diff.waits_only).terminal(screen),
         table("caller", &diff.callers, top, diff.waits_only).terminal(screen),
     );
+    if let Some(sites) = diff.call_sites.as_ref().filter(|sites| !sites.is_empty()) {
+        lines.push_str(&format!("\n{BY_CALL_SITE}\n{}", sites_table(sites, top).terminal(screen)));
+    }
     if let Some(kernel) = &diff.kernel {
         lines.push_str("\nBy lock of the kernel\n");
         lines.push_str(&kernel_table(kernel, top).terminal(screen));
     }
     lines
 }
+
+/// What a table of call sites is headed by.
+const BY_CALL_SITE: &str = "By the function that waits for the lock, or is waited behind";
 
 /// The two runs as a whole.
 fn head(diff: &Diff) -> String {
@@ -66,6 +72,10 @@ pub fn page(diff: &Diff, tables: [&LockTable; 2]) -> Page {
             sums.iter().map(unfolds_to),
         );
     }
+    if let Some(sites) = &diff.call_sites {
+        let unfolded = sites.iter().map(|_| Unfolded::default());
+        page = page.rows(BY_CALL_SITE, &sites_table(sites, usize::MAX), &[], unfolded);
+    }
     if let Some(kernel) = &diff.kernel {
         let unfolded = kernel.iter().map(|_| Unfolded::default());
         page = page.rows("By lock of the kernel", &kernel_table(kernel, usize::MAX), &[USE], unfolded);
@@ -103,6 +113,35 @@ fn unfolds_to(sums: &Distributions) -> Unfolded<'_> {
         times: sums.iter().map(|(name, times)| (name.clone(), times)).collect(),
         ..Unfolded::default()
     }
+}
+
+fn sites_table(changes: &[SiteChange], top: usize) -> Table {
+    let mut table = Table::new([
+        Column::text("lock", "lock"),
+        Column::text("function", "taken in").kept(),
+        Column::number("growth_us", "growth µs").kept(),
+        Column::text("waited_us", "waited µs"),
+        Column::text("behind_us", "behind µs"),
+        Column::text("hold_ns", "hold ns").detail(),
+        Column::text("waits", "waits").detail(),
+        Column::text("source", "source").detail().only_if_any(),
+    ]);
+    for change in changes.iter().take(top) {
+        let sides = |value: fn(&SiteMeasures) -> f64, unit: f64| {
+            Cell::Sides(value(&change.before) / unit, value(&change.after) / unit)
+        };
+        table.row([
+            change.lock.as_str().into(),
+            change.function.as_str().into(),
+            (change.growth_ns() / 1e3).into(),
+            sides(|m| m.waited_ns, 1e3),
+            sides(|m| m.behind_ns, 1e3),
+            sides(|m| m.hold_ns, 1.0),
+            sides(|m| m.waits, 1.0),
+            change.source.clone().into(),
+        ]);
+    }
+    table
 }
 
 fn kernel_table(changes: &[KernelChange], top: usize) -> Table {
@@ -209,6 +248,13 @@ mod tests {
             cores_used: [0.99, 5.4],
             locks: vec![change("cache::Table::tune_logger", 1e3, 9e3), change("log_lock", 4e2, 3e2)],
             callers: vec![change("serve_request", 1.4e3, 9.3e3)],
+            call_sites: Some(vec![SiteChange {
+                lock: "cache::Table::tune_logger".into(),
+                function: "cache::Table::rebalance(unsigned long)".into(),
+                source: Some("/src/cache/table.cpp:188".into()),
+                before: SiteMeasures { waits: 1.5, waited_ns: 2e2, behind_ns: 0.0, hold_ns: 880.0 },
+                after: SiteMeasures { waits: 2.5, waited_ns: 3e2, behind_ns: 8.1e3, hold_ns: 4_120.0 },
+            }]),
             kernel: Some(vec![KernelChange {
                 name: "vm_mmap_pgoff".into(),
                 kind: "rwsem write",
@@ -216,7 +262,7 @@ mod tests {
                 after: KernelMeasures { waits: 31.0, waited_ns: 4.2e5, spun_ns: 0.0, share: 0.42 },
             }]),
         };
-        let names = ["cache::Table::tune_logger", "log_lock", "serve_request", "vm_mmap_pgoff"];
+        let names = ["cache::Table::tune_logger", "log_lock", "serve_request", "rebalance", "vm_mmap_pgoff"];
         insta::assert_snapshot!(every_screen(&names, |screen| text(&diff, 0, screen)));
     }
 }

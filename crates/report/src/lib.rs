@@ -21,6 +21,7 @@
 //! assert!(plot.svg().contains("collapsed from 4"));
 //! ```
 
+pub mod call_sites;
 pub mod differences;
 pub mod every_screen;
 pub mod lock_table;

@@ -1,5 +1,6 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
+use crate::call_sites::{self, held, place};
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
@@ -35,9 +36,7 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
 
 /// Locks of which the call sites are told below the table.
 const TOLD: usize = 3;
-/// Call sites that are told of each, those with most of the waits.
-const SITES: usize = 2;
-/// The least share that is told of: of the waits for all locks, and of those for one.
+/// The least share of the waits for all locks that a lock is told of for.
 const LEAST: f64 = 0.05;
 
 /// Which of striped locks was waited for longest.
@@ -64,49 +63,13 @@ fn call_sites(rows: &[&LockRow]) -> String {
     let all_ns: f64 = rows.iter().map(|row| row.waited_ns()).sum();
     let told = rows.iter().filter(|row| row.waited_ns() > LEAST * all_ns && !row.call_sites.is_empty());
     let mut lines = String::new();
-    for row in told.take(TOLD) {
-        let by = |ns: fn(&SiteUse) -> f64| {
-            let total_ns: f64 = row.call_sites.iter().map(ns).sum();
-            let mut sites: Vec<_> = row.call_sites.iter().map(|site| (ns(site) / total_ns, site)).collect();
-            sites.retain(|(share, _)| *share >= LEAST);
-            sites.sort_by(|a, b| b.0.total_cmp(&a.0));
-            sites.truncate(SITES);
-            sites
-        };
-        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let waits = by(|site| site.waited_ns).into_iter();
-        let waits: Vec<_> =
-            waits.map(|(share, site)| format!("{} in {}", percent(share), place(site))).collect();
-        let behind = by(|site| site.behind_ns).into_iter();
-        let behind: Vec<_> = behind
-            .map(|(share, site)| format!("{} behind {}{}", percent(share), place(site), held(site)))
-            .collect();
-        if waits.is_empty() {
-            continue;
-        }
+    for sentence in told.take(TOLD).filter_map(|row| call_sites::sentence(&row.name, &row.call_sites)) {
         if lines.is_empty() {
             lines.push('\n');
         }
-        let _ = write!(lines, "Waits for {}: {}", printable(&row.name), waits.join(", "));
-        let _ = match behind.as_slice() {
-            [] => writeln!(lines, "."),
-            behind => writeln!(lines, "; {}.", behind.join(", ")),
-        };
+        let _ = writeln!(lines, "{sentence}");
     }
     lines
-}
-
-/// A call site as people write it: the source's name without its directory.
-fn place(site: &SiteUse) -> String {
-    match site.source.as_ref().and_then(|source| source.rsplit('/').next()) {
-        Some(source) => format!("{} ({})", site.function, printable(source)),
-        None => site.function.clone(),
-    }
-}
-
-/// How long a hold from a call site lasts.
-fn held(site: &SiteUse) -> String {
-    if site.holds == 0 { String::new() } else { format!(", held {}", time(site.held_ns / site.holds as f64)) }
 }
 
 /// How many rows are not shown, and what was waited for them.

@@ -1,7 +1,7 @@
 //! What came of a gate: the outcome, and the texts and tables of it.
 
 use super::ratio::{Ratio, Verdict, least_times_base};
-use super::{Base, Gate, junit};
+use super::{Base, Gate, Grown, grown, junit};
 use crate::rounds::Metric;
 use crate::statistics::{LikelyRatio, ODDS};
 use report::{Cell, Column, Screen, Table, text};
@@ -78,6 +78,8 @@ pub struct Gated {
     pub cut_short: bool,
     /// What the user may not expect.
     pub remarks: Vec<String>,
+    /// The locks that cost more than before, if a ratio is worse and both sides took locks.
+    pub grown: Option<Vec<Grown>>,
 }
 
 impl Gated {
@@ -156,7 +158,8 @@ impl Gated {
     pub fn terminal(&self, screen: Screen) -> String {
         let says_something = self.ratios.iter().any(|ratio| ratio.spreads() != [None, None]);
         let table = if says_something { self.table().terminal(screen) + "\n" } else { String::new() };
-        format!("{table}{}\n", screen.fit(&self.text()))
+        let grown = self.grown.as_deref().map_or_else(String::new, grown::lines);
+        format!("{table}{}\n{}", screen.fit(&self.text()), screen.fit(&grown))
     }
 
     /// What follows the table: how to read it, if it is judged, and what came out.
@@ -225,6 +228,7 @@ impl Gated {
             "rows": self.table().json(),
             "values": self.ratios.iter().map(values).collect::<Vec<_>>(),
             "failed": self.failed.as_ref().map(failed),
+            "grown": self.grown,
             "remarks": self.remarks,
             "noise": self.noise,
         })
@@ -236,6 +240,12 @@ impl Gated {
         // The conclusion of what is judged has names of locks, which Markdown would read; the table has them, too.
         let words = if self.outcome().is_judged() { self.explanation() } else { self.conclusion() };
         page += &format!("{}\n{words}\n", self.table().markdown());
+        if let Some(locks) = &self.grown {
+            page += &format!("\n{}\n", grown::heading(locks));
+            if !locks.is_empty() {
+                page += &format!("\n{}", grown::table(locks).markdown());
+            }
+        }
         for remark in &self.remarks {
             page += &format!("\n{remark}\n");
         }
@@ -254,6 +264,7 @@ pub(super) mod tests {
     use super::*;
     use crate::statistics::Better;
     use launch::Library;
+    use profile::read::{Measures, SiteUse};
     use report::every_screen;
     use std::time::Duration;
 
@@ -272,12 +283,38 @@ pub(super) mod tests {
                 site: Some("cache".into()),
                 worse_by: 0.05,
                 time_limit: Duration::from_secs(60),
+                keep: None,
             },
             ratios,
             failed: None,
             noise: Noise::default(),
             cut_short: false,
             remarks: Vec::new(),
+            grown: None,
+        }
+    }
+
+    /// A lock that is waited for in one function behind another.
+    pub(in super::super) fn grown_lock(lock: &str) -> Grown {
+        let measures = |waited_ns, held_ns| Measures { waited_ns, held_ns, ..Measures::default() };
+        let site = |function: &str, waited_ns, behind_ns| SiteUse {
+            function: function.into(),
+            source: Some("/src/cache.cpp:88".into()),
+            waits: 7,
+            waited_ns,
+            behind_ns,
+            holds: 10,
+            held_ns: 4.1e7,
+            ..SiteUse::default()
+        };
+        Grown {
+            lock: lock.into(),
+            kind: "mutex",
+            caller: "Cache::get".into(),
+            source: Some("cache.cpp:41".into()),
+            before: measures(1.2e6, 3e7),
+            after: measures(9.7e7, 4.1e7),
+            call_sites: vec![site("Cache::get", 9.6e7, 1e6), site("slow_rebalance", 1e6, 9.6e7)],
         }
     }
 
@@ -334,7 +371,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_gate_on_every_screen() {
-        let worse = gated(vec![
+        let mut worse = gated(vec![
             ratio(Kind::Scaling, None, [3.21, 2.53]),
             ratio(Kind::ContendedShare, None, [0.101, 0.105]),
             ratio(Kind::HeldShare, Some("cache_lock"), [0.222, 0.268]),
@@ -347,10 +384,14 @@ pub(super) mod tests {
                 0.05,
             ),
         ]);
+        worse.grown = Some(vec![grown_lock("cache_lock")]);
         let mut busy = gated(vec![ratio(Kind::Scaling, None, [3.0, 2.0])]);
         busy.noise.others_share = Some(0.25);
         let text = |screen: Screen| format!("{}\n{}", worse.terminal(screen), busy.terminal(screen));
         insta::assert_snapshot!(every_screen(&["cache_lock", "not judged"], text));
         insta::assert_snapshot!("markdown", worse.markdown());
+        worse.grown = Some(Vec::new());
+        let said = worse.terminal(Screen::FILE) + &worse.markdown();
+        assert_eq!(said.matches("No lock costs more").count(), 2, "{said}");
     }
 }

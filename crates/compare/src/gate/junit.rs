@@ -1,7 +1,7 @@
 //! JUnit's XML, which continuous integration shows as tests.
 
 use super::ratio::{Ratio, Verdict};
-use super::{Failed, Gated};
+use super::{Failed, Gated, Outcome, grown};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use report::text;
@@ -10,7 +10,7 @@ use std::io;
 /// How a test case came out.
 enum Case {
     Passed,
-    Failed(String),
+    Failed { message: String, details: String },
     Skipped(String),
     Error { message: String, output: String },
 }
@@ -29,8 +29,14 @@ pub(super) fn xml(gated: &Gated) -> String {
 }
 
 fn case(gated: &Gated, ratio: &Ratio) -> Case {
-    if !gated.outcome().is_judged() {
-        return Case::Skipped(gated.conclusion());
+    match gated.outcome() {
+        Outcome::Passed | Outcome::Worse => {}
+        // The failed run is an error of its own.
+        Outcome::Failed => return Case::Skipped(gated.conclusion()),
+        // The job fails, so that no report of it may look as if all were well.
+        Outcome::Busy | Outcome::CutShort => {
+            return Case::Error { message: gated.conclusion(), output: String::new() };
+        }
     }
     let range = ratio.times_base.map(|likely| {
         let [low, median, high] = [likely.range.low, likely.range.median, likely.range.high].map(text::short);
@@ -38,7 +44,10 @@ fn case(gated: &Gated, ratio: &Ratio) -> Case {
     });
     match (ratio.verdict, range) {
         (Verdict::Pass, _) => Case::Passed,
-        (Verdict::Worse, range) => Case::Failed(range.unwrap_or_default()),
+        (Verdict::Worse, range) => Case::Failed {
+            message: range.unwrap_or_default(),
+            details: gated.grown.as_deref().map_or_else(String::new, grown::lines),
+        },
         (Verdict::CannotTell, Some(range)) => Case::Skipped(format!("cannot tell: {range}")),
         (Verdict::CannotTell, None) => Case::Skipped(ratio.missing().unwrap_or_default()),
     }
@@ -48,7 +57,7 @@ fn write(writer: &mut Writer<Vec<u8>>, cases: &[(String, Case)]) -> io::Result<(
     let count = |of: fn(&Case) -> bool| cases.iter().filter(|(_, case)| of(case)).count().to_string();
     let [all, failures, errors, skipped] = [
         count(|_| true),
-        count(|case| matches!(case, Case::Failed(_))),
+        count(|case| matches!(case, Case::Failed { .. })),
         count(|case| matches!(case, Case::Error { .. })),
         count(|case| matches!(case, Case::Skipped(_))),
     ];
@@ -76,20 +85,19 @@ fn write_case(writer: &mut Writer<Vec<u8>>, name: &str, case: &Case) -> io::Resu
         writer.create_element("testcase").with_attributes([("classname", "contend.gate"), ("name", &*name)]);
     let (tag, message, output) = match case {
         Case::Passed => return element.write_empty().map(drop),
-        Case::Failed(message) => ("failure", message, None),
-        Case::Skipped(message) => ("skipped", message, None),
-        Case::Error { message, output } => ("error", message, Some(output)),
+        Case::Failed { message, details } => ("failure", message, details.as_str()),
+        Case::Skipped(message) => ("skipped", message, ""),
+        Case::Error { message, output } => ("error", message, output.as_str()),
     };
     element.write_inner_content(|writer| {
         let message = text::printable(message);
         let element = writer.create_element(tag).with_attribute(("message", &*message));
-        match output {
-            None => element.write_empty()?,
-            Some(output) => {
-                let lines: Vec<_> = output.lines().map(text::printable).collect();
-                element.write_text_content(BytesText::new(&lines.join("\n")))?
-            }
-        };
+        if output.is_empty() {
+            element.write_empty()?;
+        } else {
+            let lines: Vec<_> = output.lines().map(text::printable).collect();
+            element.write_text_content(BytesText::new(&lines.join("\n")))?;
+        }
         Ok(())
     })?;
     Ok(())
@@ -98,10 +106,11 @@ fn write_case(writer: &mut Writer<Vec<u8>>, name: &str, case: &Case) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::super::Kind;
-    use super::super::gated::tests::{gated, ratio};
+    use super::super::gated::tests::{gated, grown_lock, ratio};
     use super::*;
     use quick_xml::Reader;
     use quick_xml::escape::unescape;
+    use session::noise::Noise;
 
     /// Elements with their attributes, in order; fails on what is not well-formed.
     fn elements(xml: &str) -> Vec<(String, Vec<(String, String)>)> {
@@ -132,7 +141,12 @@ mod tests {
             ratio(Kind::Scaling, None, [3.0, 3.0]),
             ratio(Kind::Scaling, None, [3.0, 2.86]),
         ]);
+        gated.grown = Some(vec![grown_lock(HOSTILE)]);
         let xml = gated.junit();
+        assert!(
+            xml.contains("waited 1.20 ms → 97.0 ms") && xml.contains("behind slow_rebalance (cache.cpp:88)"),
+            "a failure says which lock it was: {xml}"
+        );
         assert!(xml.chars().all(|letter| letter == '\n' || !letter.is_control()), "{xml}");
         let found = elements(&xml);
         let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
@@ -153,5 +167,22 @@ mod tests {
         let found = elements(&gated.junit());
         let of = |tag: &str| found.iter().filter(|(name, _)| name == tag).count();
         assert_eq!((of("skipped"), of("failure"), of("error")), (3, 0, 1), "a failure judges nothing");
+    }
+
+    #[test]
+    fn a_gate_that_refuses_is_an_error_and_looks_like_no_pass() {
+        let busy = Noise { others_share: Some(0.5), ..Noise::default() };
+        let ratios =
+            || vec![ratio(Kind::Scaling, None, [3.0, 3.0]), ratio(Kind::ContendedShare, None, [0.1, 0.1])];
+        let refused =
+            [Gated { noise: busy, ..gated(ratios()) }, Gated { cut_short: true, ..gated(ratios()) }];
+        for gated in refused {
+            let found = elements(&gated.junit());
+            let errors: Vec<_> = found.iter().filter(|(name, _)| name == "error").collect();
+            assert_eq!(errors.len(), 2, "{found:?}");
+            assert!(errors[0].1[0].1.starts_with("Not judged"), "{errors:?}");
+            let counts: Vec<_> = found[0].1[1..].iter().map(|(_, count)| count.as_str()).collect();
+            assert_eq!(counts, ["2", "0", "2", "0"], "tests, failures, errors, skipped");
+        }
     }
 }

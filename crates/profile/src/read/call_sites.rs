@@ -1,9 +1,11 @@
 //! From where a lock is waited for, and from where it is held meanwhile.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::container::{CallerRecord, Section};
 use super::lock_names::caller_of;
+use super::stacks::Stacks;
 use super::symbols::{Function, Symbols};
 use super::table::SiteUse;
 
@@ -35,16 +37,7 @@ impl Callers {
     /// What another thread did.
     pub(super) fn add(&mut self, records: &[CallerRecord]) {
         for record in records {
-            let sum = self.0.entry(record.caller).or_default();
-            for (into, from) in [
-                (&mut sum.waits, record.waits),
-                (&mut sum.wait_ticks, record.wait_ticks),
-                (&mut sum.holds, record.holds),
-                (&mut sum.hold_ticks, record.hold_ticks),
-                (&mut sum.behind_ticks, record.behind_ticks),
-            ] {
-                *into = into.saturating_add(from);
-            }
+            self.0.entry(record.caller).or_default().add(record);
         }
     }
 
@@ -53,31 +46,95 @@ impl Callers {
         self,
         section: &Section,
         number: u32,
-        stacks: &TakenBy<'_>,
+        taken_by: &TakenBy<'_>,
         ns_per_tick: f64,
         symbols: &mut Symbols<'_>,
+        calls: &mut Option<Stacks<'_>>,
     ) -> Vec<SiteUse> {
         let mut uses: BTreeMap<(String, Option<String>), SiteUse> = BTreeMap::new();
-        let busy = |sum: &CallerRecord| sum.waits | sum.holds | sum.behind_ticks > 0;
-        for (caller, sum) in self.0.into_iter().filter(|(_, sum)| busy(sum)) {
-            let stacks = stacks.0.get(&(number, caller)).map_or(&[][..], Vec::as_slice);
+        for (caller, sum) in self.0.into_iter().filter(|(_, sum)| sum.is_busy()) {
+            let stacks = taken_by.0.get(&(number, caller)).map_or(&[][..], Vec::as_slice);
             let (function, source, file) = place_of(section, caller, stacks, symbols);
-            let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| SiteUse {
-                function,
-                source,
-                file,
-                ..SiteUse::default()
+            let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
+                let calls = calls.as_mut();
+                let call = calls.and_then(|calls| calls.of_site(section, caller, stacks, &function, symbols));
+                SiteUse { function, source, file, call, ..SiteUse::default() }
             });
-            let ns = |ticks: u64| ticks as f64 * ns_per_tick;
-            site.waits = site.waits.saturating_add(sum.waits);
-            site.waited_ns += ns(sum.wait_ticks);
-            site.behind_ns += ns(sum.behind_ticks);
-            site.holds = site.holds.saturating_add(sum.holds);
-            site.held_ns += ns(sum.hold_ticks);
+            site.callers.push(caller);
+            site.add(&sum, |ticks| ticks as f64 * ns_per_tick);
         }
         let mut uses: Vec<_> = uses.into_values().collect();
-        uses.sort_by(SiteUse::cmp_cost);
+        uses.sort_by(SiteUse::most_first);
         uses
+    }
+}
+
+impl CallerRecord {
+    /// Adds what another thread did.
+    pub(super) fn add(&mut self, more: &Self) {
+        for (into, from) in [
+            (&mut self.waits, more.waits),
+            (&mut self.wait_ticks, more.wait_ticks),
+            (&mut self.holds, more.holds),
+            (&mut self.hold_ticks, more.hold_ticks),
+            (&mut self.behind_ticks, more.behind_ticks),
+        ] {
+            *into = into.saturating_add(from);
+        }
+    }
+
+    /// What was done since.
+    pub(super) fn less(self, before: Self) -> Self {
+        Self {
+            waits: self.waits.saturating_sub(before.waits),
+            wait_ticks: self.wait_ticks.saturating_sub(before.wait_ticks),
+            holds: self.holds.saturating_sub(before.holds),
+            hold_ticks: self.hold_ticks.saturating_sub(before.hold_ticks),
+            behind_ticks: self.behind_ticks.saturating_sub(before.behind_ticks),
+            ..self
+        }
+    }
+
+    /// Whether anything was done that a call site is named for.
+    pub(super) fn is_busy(&self) -> bool {
+        self.waits | self.holds | self.behind_ticks > 0
+    }
+}
+
+impl SiteUse {
+    /// Adds what was done with one return address.
+    pub(super) fn add(&mut self, sum: &CallerRecord, ns: impl Fn(u64) -> f64) {
+        self.waits = self.waits.saturating_add(sum.waits);
+        self.waited_ns += ns(sum.wait_ticks);
+        self.behind_ns += ns(sum.behind_ticks);
+        self.holds = self.holds.saturating_add(sum.holds);
+        self.held_ns += ns(sum.hold_ticks);
+    }
+
+    /// What was done with several locks, by place in the source.
+    pub(super) fn sum<'s>(all: impl Iterator<Item = &'s Self>) -> Vec<Self> {
+        let mut by_place: BTreeMap<(&str, Option<&str>), Self> = BTreeMap::new();
+        for of in all {
+            let Some(sum) = by_place.get_mut(&(&*of.function, of.source.as_deref())) else {
+                by_place.insert((&of.function, of.source.as_deref()), of.clone());
+                continue;
+            };
+            sum.waits = sum.waits.saturating_add(of.waits);
+            sum.waited_ns += of.waited_ns;
+            sum.behind_ns += of.behind_ns;
+            sum.holds = sum.holds.saturating_add(of.holds);
+            sum.held_ns += of.held_ns;
+        }
+        let mut uses: Vec<_> = by_place.into_values().collect();
+        uses.sort_by(Self::most_first);
+        uses
+    }
+
+    /// The order of call sites: the longest waits there and behind it first, then the longest holds.
+    pub(super) fn most_first(a: &Self, b: &Self) -> Ordering {
+        let waits_ns = |site: &Self| site.waited_ns + site.behind_ns;
+        let by_waits = waits_ns(b).total_cmp(&waits_ns(a));
+        by_waits.then(b.held_ns.total_cmp(&a.held_ns)).then_with(|| a.function.cmp(&b.function))
     }
 }
 

@@ -1,4 +1,8 @@
-//! What grew between two profiles, by lock and by caller.
+//! What grew between two profiles, by lock, by caller and by call site.
+
+mod call_sites;
+
+pub use call_sites::{SiteChange, SiteMeasures};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,6 +116,9 @@ pub struct Diff {
     pub locks: Vec<Change>,
     /// By the function that first touched the lock.
     pub callers: Vec<Change>,
+    /// By lock and the function that takes it, in order of how much longer is waited there and behind it; `None` unless both profiles
+    /// have call sites.
+    pub call_sites: Option<Vec<SiteChange>>,
     /// By lock of the kernel, in order of how much its share grew; `None` unless both profiles watched them.
     pub kernel: Option<Vec<KernelChange>>,
 }
@@ -237,16 +244,18 @@ impl Diff {
             let header = &tables[i].header;
             (header.cpu_ns - header.own_cost.total_ns).max(0.0) / operations[i]
         });
+        let names = Names::of(tables);
         Self {
             waits_only,
             per_operation,
             operation_ns,
             threads: tables.map(|table| table.header.threads),
             cores_used: tables.map(|table| table.header.cores_used),
-            locks: by(&Names::of(tables).name()),
+            locks: by(&names.name()),
             callers: by(&|row| {
                 if row.caller.is_empty() { "(unknown caller)".to_owned() } else { row.caller.clone() }
             }),
+            call_sites: call_sites::changes(tables, names.name(), operations),
             kernel: match tables.map(|table| table.kernel.as_ref()) {
                 [Some(before), Some(after)] => Some(kernel_changes([before, after], operations)),
                 _ => None,

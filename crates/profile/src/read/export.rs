@@ -7,7 +7,7 @@ mod pprof;
 mod protobuf;
 
 use std::borrow::Cow;
-use std::iter;
+use std::{iter, slice};
 
 pub use folded::to_folded;
 pub use otel::to_otel;
@@ -20,7 +20,11 @@ const CONTENTIONS: (&str, &str) = ("contentions", "count");
 /// The time lost in them, likewise.
 const DELAY: (&str, &str) = ("delay", "nanoseconds");
 
-/// What exports have of a lock of the program; of a lock of the kernel, for each stack that waited for it.
+/// The time that others waited until holds from a call site were over, and its unit.
+const BEHIND: (&str, &str) = ("behind", "nanoseconds");
+
+/// What exports have of a lock of the program: a sample for each of its call sites, and one with the calls that made it for what no call
+/// site has; of a lock of the kernel, one for each stack that waited for it.
 #[derive(Debug)]
 pub struct Sample<'t> {
     /// The process whose addresses the stack has; 0 for the kernel.
@@ -31,8 +35,11 @@ pub struct Sample<'t> {
     pub contended: u64,
     /// Time lost waiting, ns.
     pub waited_ns: f64,
-    /// Time that the lock was held, summed over threads, ns; 0 for the kernel's locks, since nothing tells it.
+    /// Time that the lock was held, summed over threads, ns: all of it with the calls that made it. 0 for the kernel's locks, since
+    /// nothing tells it.
     pub held_ns: f64,
+    /// Time that other threads waited until holds from this call site were over, ns.
+    pub behind_ns: f64,
 }
 
 impl Sample<'_> {
@@ -42,22 +49,49 @@ impl Sample<'_> {
     }
 }
 
-/// The locks of a table with what is known of their callers. The calls that made a lock are there if
+/// The locks of a table with what is known of their callers. Calls, and so the call sites, are there if
 /// [`Options::calls`](super::Options::calls) asked for them.
 fn samples(table: &LockTable) -> impl Iterator<Item = Sample<'_>> {
     let of_kernel = table.kernel.iter().flat_map(|kernel| &kernel.rows).flat_map(samples_of_kernel_lock);
-    table.rows.iter().map(sample_of_lock).chain(of_kernel)
+    table.rows.iter().flat_map(samples_of_lock).chain(of_kernel)
 }
 
-fn sample_of_lock(row: &LockRow) -> Sample<'_> {
-    Sample {
+/// Whether anything is known of who made others wait.
+fn knows_holders(table: &LockTable) -> bool {
+    table.rows.iter().any(|row| row.call_sites.iter().any(|site| site.behind_ns > 0.0))
+}
+
+/// A lock by its call sites, as far as these have its waits, whole numbers all of them: so their sums are those of the lock.
+fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
+    let mut rest = Sample {
         process: row.pid,
         lock: named(row.address, row.name.clone()),
         calls: Cow::Borrowed(&row.calls),
         contended: row.contended(),
-        waited_ns: row.waited_ns(),
+        waited_ns: row.waited_ns().round(),
         held_ns: row.held_ns(),
-    }
+        behind_ns: 0.0,
+    };
+    let known = row.call_sites.iter().filter_map(|site| Some((site, site.call.as_ref()?)));
+    let mut samples: Vec<_> = known
+        .map(|(site, call)| {
+            let contended = site.waits.min(rest.contended);
+            let waited_ns = site.waited_ns.round().min(rest.waited_ns).max(0.0);
+            rest.contended -= contended;
+            rest.waited_ns -= waited_ns;
+            Sample {
+                process: row.pid,
+                lock: rest.lock.clone(),
+                calls: Cow::Borrowed(slice::from_ref(call)),
+                contended,
+                waited_ns,
+                held_ns: 0.0,
+                behind_ns: site.behind_ns.round(),
+            }
+        })
+        .collect();
+    samples.push(rest);
+    samples.into_iter()
 }
 
 fn samples_of_kernel_lock(row: &KernelRow) -> impl Iterator<Item = Sample<'_>> {
@@ -70,6 +104,7 @@ fn samples_of_kernel_lock(row: &KernelRow) -> impl Iterator<Item = Sample<'_>> {
         contended: calls.waits,
         waited_ns: calls.waited_ns,
         held_ns: 0.0,
+        behind_ns: 0.0,
     })
 }
 

@@ -4,7 +4,7 @@
 //! after another while their thread may write them, so a figure of one moment may miss what happens in that very moment.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use super::container::{PairRecord, Section};
+use super::container::{CallerRecord, PairRecord, Section};
 use super::names::{printable, thread_name};
 use super::stacks::Call;
 use super::striped::Striped;
-use super::table::{LockId, LockKind, LockRow, Options};
+use super::table::{LockId, LockKind, LockRow, Options, SiteUse};
 use super::{Error, Profile, files};
 use crate::clock::ticks;
 use crate::format::{RunValues, ThreadValues};
@@ -110,6 +110,9 @@ pub struct LiveRow {
     /// What happened since the look before.
     #[serde(skip)]
     pub since: Since,
+    /// From where it was waited for since the look before, and from where it was held meanwhile: waits that are over. The longest
+    /// waits from there and behind it come first. A call that has no name yet is called by its address.
+    pub call_sites: Vec<SiteUse>,
     /// The calls that made it, or with which a thread first touched it, innermost first.
     #[serde(skip)]
     pub calls: Arc<[Call]>,
@@ -260,11 +263,13 @@ impl Watch {
     }
 }
 
-/// What locks are called. Finding out reads the files of the program, which may be large, so it takes a tenth of the time at
-/// most while new locks keep coming.
+/// What locks and their callers are called. Finding out reads the files of the program, which may be large, so it takes a tenth of the time at
+/// most while new ones keep coming.
 #[derive(Debug, Default)]
 struct Names {
     known: HashMap<LockId, Named>,
+    /// Callers that were looked up, whether or not that gave a name.
+    callers: HashSet<(LockId, u64)>,
     not_before: Option<Instant>,
 }
 
@@ -275,6 +280,16 @@ struct Named {
     program: String,
     calls: Arc<[Call]>,
     stripe: Option<LiveStripe>,
+    call_sites: Vec<SiteUse>,
+    /// By return address, the index of its call site.
+    by_caller: HashMap<u64, usize>,
+}
+
+impl Named {
+    /// The call site that a lock call with this return address belongs to.
+    fn site(&self, caller: u64) -> Option<&SiteUse> {
+        self.by_caller.get(&caller).map(|&index| &self.call_sites[index])
+    }
 }
 
 impl Names {
@@ -282,14 +297,22 @@ impl Names {
 
     fn learn(&mut self, profile: &Profile, moment: &Moment, options: &Options) {
         let started = Instant::now();
-        let new = moment.pairs.keys().any(|(used, _)| !self.known.contains_key(&used.lock));
+        let callers = moment
+            .callers
+            .iter()
+            .flat_map(|(used, callers)| callers.keys().map(|&caller| (used.lock, caller)));
+        let new = moment.pairs.keys().any(|(used, _)| !self.known.contains_key(&used.lock))
+            || callers.clone().any(|caller| !self.callers.contains(&caller));
         if !new || self.not_before.is_some_and(|time| started < time) {
             return;
         }
         let table = profile.table(options);
         self.known.extend(table.rows.into_iter().map(|row| {
-            let LockRow { id, name, kind, program, calls, .. } = row;
-            (id, Named { name, kind, program, calls, stripe: None })
+            let LockRow { id, name, kind, program, calls, call_sites, .. } = row;
+            let indexed = call_sites.iter().enumerate();
+            let by_caller = indexed.flat_map(|(i, site)| site.callers.iter().map(move |&caller| (caller, i)));
+            let by_caller = by_caller.collect();
+            (id, Named { name, kind, program, calls, call_sites, by_caller, stripe: None })
         }));
         for Striped { row, members, .. } in &table.striped {
             let Some(&first) = members.iter().min() else { continue };
@@ -300,6 +323,7 @@ impl Names {
                 }
             }
         }
+        self.callers.extend(callers);
         self.not_before = Some(started + (started.elapsed() * Self::PART).max(Duration::from_millis(1)));
     }
 }
@@ -320,6 +344,8 @@ struct Moment {
     header: LiveHeader,
     /// By use and by position of the thread's record.
     pairs: HashMap<(LockUse, u64), PairNow>,
+    /// By use and by the return address of the lock call.
+    callers: HashMap<LockUse, HashMap<u64, CallerRecord>>,
     threads: HashMap<u64, LiveThread>,
     sections: HashMap<u64, SectionNow>,
 }
@@ -443,6 +469,7 @@ impl Moment {
                 ..LiveHeader::default()
             },
             pairs: HashMap::new(),
+            callers: HashMap::new(),
             threads: HashMap::new(),
             sections: HashMap::new(),
         };
@@ -466,6 +493,10 @@ impl Moment {
             let now = self.pairs.entry((used(values.key), pair.thread)).or_default();
             now.counts = now.counts.and(Counts::of(pair));
             now.address = address;
+            for record in pair.by_caller() {
+                let callers = self.callers.entry(used(values.key)).or_default();
+                callers.entry(record.caller).or_default().add(record);
+            }
             // Read holds are counted from bit 8 of the state on.
             let reads = values.key & 1 == 1 && values.state >> 8 != 0;
             if present && (values.hold_started != 0 || reads) {
@@ -503,6 +534,7 @@ impl Moment {
             .map(|(&used, threads)| self.row(used, threads, &uses, before, span_ns, names))
             .collect();
         rows.retain(|row| row.since != Since::default() || row.waiters_now > Some(0) || row.holders_now > 0);
+        rows.iter_mut().for_each(|row| row.call_sites = self.call_sites(row.id, before, names));
         rows.sort_by(LiveRow::cmp_cost);
         LiveTable { header: LiveHeader { span_ns, whole_run, ..self.header.clone() }, rows }
     }
@@ -578,10 +610,39 @@ impl Moment {
             holder_ns: first.and_then(|(_, hold)| hold.since).map(|since| self.ns(self.ongoing(Some(since)))),
             holders_now: holders.len() as u64,
             since,
+            call_sites: Vec::new(),
             calls: named.map_or_else(Arc::default, |named| named.calls.clone()),
             stripe: named.and_then(|named| named.stripe.clone()),
             threads: of_threads,
         }
+    }
+
+    /// What was done from each call site since an earlier moment.
+    fn call_sites(&self, used: LockUse, before: &Self, names: &Names) -> Vec<SiteUse> {
+        let named = names.known.get(&used.lock);
+        let mut sites: BTreeMap<(String, Option<String>), SiteUse> = BTreeMap::new();
+        for (&caller, &now) in self.callers.get(&used).into_iter().flatten() {
+            let then = before.callers.get(&used).and_then(|callers| callers.get(&caller));
+            let new = now.less(then.copied().unwrap_or_default());
+            if !new.is_busy() {
+                continue;
+            }
+            let site = named.and_then(|named| named.site(caller));
+            let (function, source, file) = site.map_or_else(
+                || (format!("{caller:#x}"), None, String::new()),
+                |site| (site.function.clone(), site.source.clone(), site.file.clone()),
+            );
+            let site = sites.entry((function.clone(), source.clone())).or_insert_with(|| SiteUse {
+                function,
+                source,
+                file,
+                ..SiteUse::default()
+            });
+            site.add(&new, |ticks| self.ns(ticks as f64));
+        }
+        let mut sites: Vec<_> = sites.into_values().collect();
+        sites.sort_by(SiteUse::most_first);
+        sites
     }
 
     /// Threads that hold a lock in this way. A thread does not notice that another one gives up what it holds; so of several
@@ -778,6 +839,54 @@ mod tests {
             second.since(Some(&second), &names).rows.is_empty(),
             "nothing happened, and no span is no division by it"
         );
+    }
+
+    /// What is known of a lock's callers, and one that has no name yet.
+    #[test]
+    fn call_sites_are_those_between_two_looks() {
+        let site = SiteUse { function: "get".into(), callers: vec![0x50, 0x51], ..SiteUse::default() };
+        let named = Named {
+            stripe: None,
+            name: "cache".into(),
+            kind: LockKind::Object(ObjectKind::Mutex),
+            program: String::new(),
+            calls: Arc::default(),
+            call_sites: vec![site],
+            by_caller: [(0x50, 0), (0x51, 0)].into(),
+        };
+        let lock = LockId { section: 7, number: 10 };
+        let names = Names { known: [(lock, named)].into(), ..Names::default() };
+        let look = |ticks, waited: u64| {
+            let mut moment = moment(&profile(&[(1, pair(waited, 0, 500, 0))], [None; 2]), ticks);
+            let record = |caller, wait_ticks, behind_ticks| {
+                (
+                    caller,
+                    CallerRecord { caller, waits: 1, wait_ticks, behind_ticks, ..CallerRecord::default() },
+                )
+            };
+            let mut records =
+                HashMap::from([record(0x50, 100, 0), record(0x51, waited, 0), record(0x60, 7, waited)]);
+            if waited > 10 {
+                records.values_mut().for_each(|record| record.waits += 2);
+            }
+            moment.callers.insert(LockUse { lock, shared: false }, records);
+            moment
+        };
+        let (first, second) = (look(1_000, 10), look(2_000, 400));
+        let of = |row: LiveRow| -> Vec<_> {
+            let sites = row.call_sites.into_iter();
+            sites.map(|site| (site.function, site.waits, site.waited_ns, site.behind_ns)).collect()
+        };
+        assert_eq!(
+            of(only(first.since(None, &names))),
+            [("get".to_owned(), 2, 110.0, 0.0), ("0x60".to_owned(), 1, 7.0, 10.0)]
+        );
+        assert_eq!(
+            of(only(second.since(Some(&first), &names))),
+            [("0x60".to_owned(), 2, 0.0, 390.0), ("get".to_owned(), 4, 390.0, 0.0)]
+        );
+        let third = look(3_000, 400);
+        assert!(third.since(Some(&second), &names).rows.iter().all(|row| row.call_sites.is_empty()));
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn rows_of_section<'p>(
             shared: ticks.shared.finish(ns_per_tick, &section.process),
             within: None,
             holders: holders(section, number),
-            call_sites: ticks.callers.finish(section, number, &taken_by, ns_per_tick, symbols),
+            call_sites: ticks.callers.finish(section, number, &taken_by, ns_per_tick, symbols, stacks),
             acquisitions_per_operation: None,
             critical_section_ns: None,
             share: None,

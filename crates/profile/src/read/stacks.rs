@@ -53,6 +53,8 @@ const MOST: usize = 1 << 15;
 pub(super) struct Stacks<'p> {
     known: HashMap<(u64, &'p [u64]), Arc<[Call]>>,
     modules: HashMap<(u64, u64), Arc<Module>>,
+    /// Call sites whose calls were named.
+    sites: usize,
 }
 
 impl<'p> Stacks<'p> {
@@ -70,18 +72,55 @@ impl<'p> Stacks<'p> {
         if self.known.len() >= MOST {
             return Arc::default();
         }
-        let call = |&return_address: &u64| {
-            let address = return_address.wrapping_sub(1);
-            let functions = symbols.functions(section, return_address);
-            let lines = functions.iter().map(|function| {
-                let (file, line) = function.source.clone().unwrap_or_default();
-                SourceLine { function: function.name.clone(), file, line }
-            });
-            Call { address, lines: lines.collect(), module: self.module(section, address) }
-        };
-        let calls: Arc<[Call]> = frames.iter().map(call).collect();
+        let calls: Arc<[Call]> = frames.iter().map(|&frame| self.call(section, frame, symbols)).collect();
         self.known.insert(key, calls.clone());
         calls
+    }
+
+    /// The call by which the function that names a call site takes its lock, without the wrappers between: all that a profile knows for
+    /// certain, since another call from there may have had other callers. `stacks` are those that are known of the return address
+    /// `caller`.
+    pub(super) fn of_site(
+        &mut self,
+        section: &Section,
+        caller: u64,
+        stacks: &[&[u64]],
+        function: &str,
+        symbols: &mut Symbols<'_>,
+    ) -> Option<Call> {
+        if self.sites >= MOST {
+            return None;
+        }
+        self.sites += 1;
+        if let [only] = stacks {
+            for &frame in *only {
+                let mut call = self.call(section, frame, symbols);
+                if let Some(wrappers) = call.lines.iter().position(|line| line.function == function) {
+                    call.lines.drain(..wrappers);
+                    return Some(call);
+                }
+            }
+        }
+        let mut call = self.call(section, caller, symbols);
+        match call.lines.iter().position(|line| line.function == function) {
+            Some(wrappers) => drop(call.lines.drain(..wrappers)),
+            // A wrapper that several functions call: their names together stand in its place.
+            None => {
+                let line = SourceLine { function: function.to_owned(), file: String::new(), line: 0 };
+                call.lines = Some(line).filter(|line| !line.function.is_empty()).into_iter().collect();
+            }
+        }
+        Some(call)
+    }
+
+    fn call(&mut self, section: &Section, return_address: u64, symbols: &mut Symbols<'_>) -> Call {
+        let address = return_address.wrapping_sub(1);
+        let functions = symbols.functions(section, return_address);
+        let lines = functions.iter().map(|function| {
+            let (file, line) = function.source.clone().unwrap_or_default();
+            SourceLine { function: function.name.clone(), file, line }
+        });
+        Call { address, lines: lines.collect(), module: self.module(section, address) }
     }
 
     fn module(&mut self, section: &Section, address: u64) -> Option<Arc<Module>> {

@@ -101,6 +101,7 @@ fn fold_live(rows: &[LiveRow]) -> Option<LiveRow> {
         holder: hold.and_then(|row| row.holder.clone()),
         holder_ns: hold.and_then(|row| row.holder_ns),
         holders_now: rows.iter().fold(0, |sum, row| sum.saturating_add(row.holders_now)),
+        call_sites: SiteUse::sum(rows.iter().flat_map(|row| &row.call_sites)),
         since,
         threads,
         ..first.clone()

@@ -1,7 +1,6 @@
 //! The lock table: what a profile says about each lock, in nanoseconds. Here are its types; [`super::rows`] makes it.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pthread::object::ObjectKind;
@@ -21,7 +20,7 @@ pub struct Options {
     pub operations: Option<u64>,
     /// Whether to read the program's files for symbols and lines.
     pub symbols: bool,
-    /// Whether to keep the calls that made each lock, see [`LockRow::calls`].
+    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::call`].
     pub calls: bool,
 }
 
@@ -322,36 +321,12 @@ pub struct SiteUse {
     pub holds: u64,
     /// How long they lasted, ns.
     pub held_ns: f64,
-}
-
-impl SiteUse {
-    /// What was done with several locks from each place, the longest waits from them and behind them first.
-    pub(super) fn sum<'s>(all: impl Iterator<Item = &'s Self>) -> Vec<Self> {
-        let mut by_place: BTreeMap<(&str, Option<&str>), Self> = BTreeMap::new();
-        for of in all {
-            let sum = by_place.entry((&of.function, of.source.as_deref())).or_insert_with(|| Self {
-                function: of.function.clone(),
-                source: of.source.clone(),
-                file: of.file.clone(),
-                ..Self::default()
-            });
-            sum.waits = sum.waits.saturating_add(of.waits);
-            sum.holds = sum.holds.saturating_add(of.holds);
-            sum.waited_ns += of.waited_ns;
-            sum.behind_ns += of.behind_ns;
-            sum.held_ns += of.held_ns;
-        }
-        let mut uses: Vec<_> = by_place.into_values().collect();
-        uses.sort_by(Self::cmp_cost);
-        uses
-    }
-
-    /// By the waits from here and behind it, then by time held, most first.
-    pub(super) fn cmp_cost(&self, other: &Self) -> Ordering {
-        let waits_ns = |site: &Self| site.waited_ns + site.behind_ns;
-        let by_waits = waits_ns(other).total_cmp(&waits_ns(self));
-        by_waits.then(other.held_ns.total_cmp(&self.held_ns)).then_with(|| self.function.cmp(&other.function))
-    }
+    /// The return addresses of the lock calls, in the process.
+    #[serde(skip)]
+    pub callers: Vec<u64>,
+    /// The function's call that led to the lock, if [`Options::calls`] asks for it.
+    #[serde(skip)]
+    pub call: Option<Call>,
 }
 
 /// A thread that held a lock while others waited for it.

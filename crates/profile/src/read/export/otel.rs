@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 
 use super::dictionary::{Dictionary, number};
 use super::protobuf::Message;
-use super::{CONTENTIONS, DELAY, Sample, samples};
+use super::{BEHIND, CONTENTIONS, DELAY, Sample, knows_holders, samples};
 use crate::read::LockTable;
 
 /// The attribute of a mapping that holds its build identifier.
@@ -14,7 +14,8 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 type Measure = fn(&Sample<'_>) -> u64;
 
 /// The table as OpenTelemetry's `ProfilesData`: a profile of contended acquisitions and one of the time lost waiting, with the
-/// stacks of [`to_pprof`](super::to_pprof). Locks that nobody waited for are left out.
+/// stacks of [`to_pprof`](super::to_pprof); where that is known, a third one of the time waited behind each call's holds. What nobody
+/// waited for or behind is left out.
 ///
 /// The fields are those of `opentelemetry/proto/profiles/v1development/profiles.proto` in version 1.10 of the protocol, whose
 /// development is not over: another version may give them other numbers. The message has the shape of a collector's
@@ -22,19 +23,21 @@ type Measure = fn(&Sample<'_>) -> u64;
 pub fn to_otel(table: &LockTable) -> Vec<u8> {
     let mut tables = Tables::default();
     let samples: Vec<_> = samples(table)
-        .filter(|sample| sample.contended > 0)
+        .filter(|sample| sample.contended > 0 || sample.behind_ns > 0.0)
         .map(|sample| (tables.stack(&sample), sample))
         .collect();
     let mut scope_profiles = Message::default();
     scope_profiles.message(1, &scope());
     let measures: [(_, Measure); 2] =
         [(CONTENTIONS, |sample| sample.contended), (DELAY, |sample| sample.waited_ns as u64)];
-    for ((kind, unit), value) in measures {
+    let behind: (_, Measure) = (BEHIND, |sample| sample.behind_ns as u64);
+    let holders = knows_holders(table).then_some(behind);
+    for ((kind, unit), value) in measures.into_iter().chain(holders) {
         let mut value_type = Message::default();
         value_type.number(1, tables.dictionary.string(kind)).number(2, tables.dictionary.string(unit));
         let mut profile = Message::default();
         profile.message(1, &value_type);
-        for (stack, sample) in &samples {
+        for (stack, sample) in samples.iter().filter(|(_, sample)| value(sample) > 0) {
             let mut message = Message::default();
             message.number(1, *stack).packed(4, [value(sample)]);
             profile.message(2, &message);

@@ -265,7 +265,7 @@ fn thousands_of_locks_are_drawn_in_parts() {
     command.arg(&file).arg("--").arg(Source::program("many.c").compile()).args(["1", "10000"]);
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
-    let page = page(directory.path(), &["report", file.to_str().expect("a plain path")]);
+    let page = page(directory.path(), &["report", "--unfold", file.to_str().expect("a plain path")]);
     assert!(data(&page)["rows"].as_array().is_some_and(|rows| rows.len() >= 10_000));
     let outcome = driven(browser, &page, &[]);
     assert_is_well_made(&outcome);

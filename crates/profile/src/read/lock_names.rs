@@ -12,7 +12,7 @@ use pthread::site::Stack;
 use super::Profile;
 use super::container::{LockRecord, Section};
 use super::members::Member;
-use super::striped::{Stripe, Touched};
+use super::striped::Touched;
 use super::symbols::{CallSite, Function, Symbols};
 use super::table::{LockKind, LockRow, Within};
 
@@ -82,10 +82,7 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
             }
         }
     }
-    let named = |Unnamed { row, stack, threads, .. }| {
-        let stripe = Stripe::of(&row, stack.is_some());
-        Touched { row, stripe, threads }
-    };
+    let named = |Unnamed { row, stack, threads, .. }| Touched { row, by_call: stack.is_some(), threads };
     rows.into_iter().map(named).collect()
 }
 

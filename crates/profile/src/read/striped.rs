@@ -1,7 +1,8 @@
 //! Striped locks: the many locks of one array, or those that one call made, as one row.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -110,30 +111,34 @@ fn fold_live(rows: &[LiveRow]) -> Option<LiveRow> {
 
 /// What the locks of an array, or of one call, have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stripe {
+struct Stripe<'r> {
     section: u64,
     kind: LockKind,
     /// The variable, or the function and stack that made them.
-    site: String,
-    /// Their name, with `*` for the number in it.
-    name: String,
+    site: &'r str,
+    /// Their name, without the number behind it, or with `*` for the numbers in it.
+    name: Cow<'r, str>,
     /// One call made them, or they are taken by the same calls; else they lie in one variable.
     by_call: bool,
 }
 
-impl Stripe {
+impl<'r> Stripe<'r> {
     /// None if the lock's name has no number.
-    pub(super) fn of(row: &LockRow, by_call: bool) -> Option<Self> {
+    fn of(&Touched { ref row, by_call, .. }: &'r Touched) -> Option<Self> {
         if row.merged {
             return None;
         }
         let (site, name) = if by_call {
-            (row.site.clone(), format!("{}#*", without_ordinal(&row.name)))
+            (row.site.as_str(), without_ordinal(&row.name).into())
         } else {
-            let (variable, _) = variable_and_offset(&row.site);
-            (variable.to_owned(), without_number(&row.name)?)
+            (variable_and_offset(&row.site).0, without_number(&row.name)?.into())
         };
         Some(Self { section: row.id.section, kind: row.kind, site, name, by_call })
+    }
+
+    /// The name of all its locks.
+    fn full_name(&self) -> String {
+        if self.by_call { format!("{}#*", self.name) } else { self.name.clone().into_owned() }
     }
 
     /// Nothing but the distance from its variable's start tells one lock from the others.
@@ -182,25 +187,29 @@ fn without_number(name: &str) -> Option<String> {
 /// A row and the numbers of the threads that touched its lock, ascending.
 pub(super) struct Touched {
     pub(super) row: LockRow,
-    pub(super) stripe: Option<Stripe>,
+    /// One call made it, or it is taken by calls that others are taken by; else it lies in a variable.
+    pub(super) by_call: bool,
     pub(super) threads: Box<[u64]>,
 }
 
 /// The striped locks among these, the times of whose threads `age_ns` tells. What relates them to an operation is left to the caller.
 pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<Striped> {
-    let mut stripes: BTreeMap<&Stripe, Vec<&Touched>> = BTreeMap::new();
+    let mut stripes: BTreeMap<Stripe<'_>, Vec<&Touched>> = BTreeMap::new();
+    let mut unnumbered = Vec::new();
     for one in touched {
-        if let Some(stripe) = &one.stripe {
-            stripes.entry(stripe).or_default().push(one);
+        match Stripe::of(one) {
+            Some(stripe) => stripes.entry(stripe).or_default().push(one),
+            None if !one.row.merged => unnumbered.push(one),
+            None => {}
         }
     }
     // The first variable of a structure has no offset, and so no number in its name.
-    for one in touched.iter().filter(|one| one.stripe.is_none() && !one.row.merged) {
+    for one in unnumbered {
         let first = Stripe {
             section: one.row.id.section,
             kind: one.row.kind,
-            site: one.row.site.clone(),
-            name: format!("{}+*", one.row.name),
+            site: &one.row.site,
+            name: format!("{}+*", one.row.name).into(),
             by_call: false,
         };
         if let Some(members) = stripes.get_mut(&first) {
@@ -213,7 +222,7 @@ pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<S
     }
     let mut all = Vec::new();
     for (stripe, members) in stripes {
-        let in_variable = locks_in.get(&(stripe.section, &stripe.site)).copied().unwrap_or(0);
+        let in_variable = locks_in.get(&(stripe.section, stripe.site)).copied().unwrap_or(0);
         let arrays = if stripe.by_offset() { arrays(members) } else { vec![members] };
         for members in arrays.into_iter().filter(|members| members.len() >= LEAST) {
             // Without symbols the variable is the whole file.
@@ -222,9 +231,9 @@ pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<S
                 Some(first) if stripe.by_offset() && !alone => {
                     format!("{}[*]", without_ordinal(&first.row.name))
                 }
-                _ => stripe.name.clone(),
+                _ => stripe.full_name(),
             };
-            all.push(fold(stripe, name, members, alone, &age_ns));
+            all.push(fold(&stripe, name, members, alone, &age_ns));
         }
     }
     all
@@ -256,7 +265,7 @@ fn arrays(mut members: Vec<&Touched>) -> Vec<Vec<&Touched>> {
 
 /// `alone` says that the variable has no other locks, so that its name means these.
 fn fold(
-    stripe: &Stripe,
+    stripe: &Stripe<'_>,
     name: String,
     mut members: Vec<&Touched>,
     alone: bool,
@@ -268,14 +277,13 @@ fn fold(
     threads.sort_unstable();
     threads.dedup();
     let rows = || members.iter().map(|member| &member.row);
-    let places: BTreeSet<&String> = rows().flat_map(|row| row.places.iter()).collect();
     let row = LockRow {
-        site: if alone || stripe.by_call { stripe.site.clone() } else { name.clone() },
+        site: if alone || stripe.by_call { stripe.site.to_owned() } else { name.clone() },
         name,
-        places: if alone && !stripe.by_call {
-            [stripe.site.clone()].into()
-        } else {
-            places.into_iter().cloned().collect()
+        places: match (stripe.by_call, alone) {
+            (true, _) => worst.places.clone(), // those of all, who share the call
+            (false, true) => [stripe.site.to_owned()].into(),
+            (false, false) => rows().flat_map(|row| row.places.iter().cloned()).collect(),
         },
         generations: rows().fold(0, |sum, row| sum.saturating_add(row.generations)),
         threads: threads.len() as u64,
@@ -385,7 +393,7 @@ mod tests {
                 file: "server".into(),
                 ..row()
             };
-            Touched { stripe: Stripe::of(&row, false), row, threads: Box::new([7]) }
+            Touched { row, by_call: false, threads: Box::new([7]) }
         };
         let touched: Vec<_> = (0..).zip(places).map(lock).collect();
         let found = striped(&touched, |_| 3.0);

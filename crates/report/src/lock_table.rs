@@ -5,7 +5,7 @@ use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped};
-use profile::{LockRow, LockTable, Times, Usage, Within};
+use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -350,7 +350,11 @@ pub fn page(table: &LockTable) -> Page {
         page = page.warning(warning);
     }
     let mut unfolded = Vec::new();
-    for_each_use(table.folded(), |row, _, usage| unfolded.push(unfolds_to(table, row, usage)));
+    let by_id = table.rows.iter().map(|row| (row.id, row)).collect();
+    for_each_use(table.folded(), |row, _, usage| {
+        let members = table.striped_of(row).map(|striped| members(striped, &by_id));
+        unfolded.push(unfolds_to(row, usage, members.unwrap_or_default()));
+    });
     let filters = [USE, ("file", "program or library")];
     let filters = if table.header.attached.is_some() { &filters[..1] } else { &filters };
     page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
@@ -377,9 +381,7 @@ pub(crate) fn times(usage: &Usage) -> [(&'static str, &Times); 5] {
 const NAMED: usize = 50;
 
 /// Striped locks by name, those waited for longest first.
-fn members(table: &LockTable, row: &LockRow) -> Vec<String> {
-    let Some(striped) = table.striped_of(row) else { return Vec::new() };
-    let by_id: HashMap<_, _> = table.rows.iter().map(|row| (row.id, row)).collect();
+fn members(striped: &Striped, by_id: &HashMap<LockId, &LockRow>) -> Vec<String> {
     let named = striped.members.iter().take(NAMED).filter_map(|id| by_id.get(id));
     let member = |row: &&LockRow| {
         let (waited, acquired) = (time(row.waited_ns()), grouped(row.acquisitions()));
@@ -392,7 +394,8 @@ fn members(table: &LockTable, row: &LockRow) -> Vec<String> {
     lines
 }
 
-fn unfolds_to<'a>(table: &LockTable, row: &'a LockRow, usage: &'a Usage) -> Unfolded<'a> {
+/// `members` are the locks of a row that stands for several.
+fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage, members: Vec<String>) -> Unfolded<'a> {
     let calls = if usage.waits_only {
         "Waited for by the calls, innermost first"
     } else {
@@ -420,7 +423,7 @@ fn unfolds_to<'a>(table: &LockTable, row: &'a LockRow, usage: &'a Usage) -> Unfo
         )
     };
     let sites = ("Taken by the calls".into(), row.call_sites.iter().map(site).collect());
-    let members = ("Striped locks, those waited for longest first".into(), members(table, row));
+    let members = ("Striped locks, those waited for longest first".into(), members);
     let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites, members];
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
@@ -693,7 +696,7 @@ mod tests {
 
     fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
         LockRow {
-            id: profile::LockId::default(),
+            id: LockId::default(),
             name: name.into(),
             site: name.into(),
             places: Vec::new().into(),

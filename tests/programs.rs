@@ -5,7 +5,7 @@ mod common;
 mod locks;
 
 use common::{CONTEND, HANG, Outcome, Source, run};
-use locks::{check_recording, choices, for_site, recorded, recordings, under, watched};
+use locks::{are_all, check_recording, choices, for_site, recorded, recordings, under, watched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ const NO_SUCH_SITE: &str = "holds no lock of the site";
 /// What `predict` has to say about one lock of a profile.
 fn predicted(file: &Path, site: &str) -> String {
     let mut command = Command::new(CONTEND);
-    command.args(["predict", "--cores", "1,2", "--lock", "mcs", "--site", site]).arg(file);
+    command.args(["predict", "--cores", "1", "--lock", "mcs", "--site", site]).arg(file);
     run(command, HANG).stderr
 }
 
@@ -395,7 +395,10 @@ fn owners_that_ended() {
 fn very_many_locks() {
     let program = compiled("many.c");
     let [few, many] = &thread_counts();
-    passes(&program, &[], &[few, "100000"]);
+    // The report of a recording of 100,000 locks is 330 MB of JSON, which takes a build without optimisation half a minute.
+    let recorded = if are_all() { "100000" } else { "10000" };
+    passes_swapped(&program, &[], &[few, "100000"]);
+    passes(&program, &[], &[few, recorded]);
     passes(&program, &[], &[many, "10000"]);
 }
 

@@ -32,10 +32,15 @@ pub(crate) fn locks() -> &'static [Lock] {
     })
 }
 
+/// Whether these are the tests of `tests/all`.
+pub(crate) fn are_all() -> bool {
+    std::env::var_os("CONTEND_TESTS").is_some_and(|tests| tests == "all")
+}
+
 /// Those that have their turn in these tests.
 fn tested() -> Vec<&'static Lock> {
     let mut tested: Vec<_> = locks().iter().collect();
-    if std::env::var_os("CONTEND_TESTS").is_none_or(|tests| tests != "all") {
+    if !are_all() {
         tested.retain(|lock| FEW.contains(&&*lock.name));
         assert_eq!(tested.len(), FEW.len(), "a lock of the ordinary tests has another name now");
     }

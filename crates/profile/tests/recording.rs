@@ -830,7 +830,8 @@ fn what_a_holder_did_is_told_by_lock_and_call_site() {
 fn nothing_is_told_of_holders_where_the_program_uses_the_word_itself() {
     let file = File::new(MIB, 1);
     file.recorder.process().unwrap().watches_cores.store(1, Relaxed);
-    (STAYED.set(false), WATCHABLE.set(false));
+    STAYED.set(false);
+    WATCHABLE.set(false);
     file.pair(&PerThread::new(), &Trace::new(), 0x1000, 5, 100);
     assert_eq!(row(&table(&file), 0x1000).exclusive.while_held, None);
 }

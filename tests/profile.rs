@@ -515,3 +515,34 @@ fn striped_locks_are_one_row() {
         }
     }
 }
+
+/// The part of the timed holds of a lock in which its holders did this, 0 to 1.
+fn held_share(report: &Value, name: &str, part: &str) -> f64 {
+    let held = &row(report, name)["exclusive"]["while_held"];
+    let ns = |part: &str| held[part].as_f64().unwrap_or_else(|| panic!("no {part} of {name}: {held}"));
+    let total: f64 = ["running_ns", "preempted_ns", "sleeping_ns", "waiting_ns"].into_iter().map(ns).sum();
+    ns(part) / total
+}
+
+#[test]
+fn why_a_holder_was_slow_is_told() {
+    let program = Source::program("holders.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("holders.contend");
+    let (printed, report) = profile(&file, &["--", program.to_str().expect("a plain path")], &[]);
+    if row(&report, "running_lock")["exclusive"]["while_held"].is_null() {
+        eprintln!("skipped: this kernel or C library does not tell threads that they left their cores");
+        return;
+    }
+    let share = |name: &str, part: &str| held_share(&report, name, part);
+    assert!(share("sleeping_lock", "sleeping_ns") > 0.8, "{report:#}");
+    assert!(share("waiting_lock", "waiting_ns") > 0.6, "{report:#}");
+    let waiting = row(&report, "waiting_lock")["call_sites"].as_array().expect("call sites");
+    assert!(waiting.iter().any(|site| site["waiting_for"] == "inner_lock"), "{waiting:#?}");
+    // What the program knows by itself of the two that others may disturb.
+    let [running, preempted] = ["running", "preempted"].map(|what| printed[what].as_f64().expect("a share"));
+    let [ran, lost] = [share("running_lock", "running_ns"), share("preempted_lock", "preempted_ns")];
+    assert!((ran - running).abs() < 0.1, "{ran}, and the program says {running}");
+    assert!((lost - preempted).abs() < 0.1, "{lost}, and the program says {preempted}");
+    assert!(lost > 0.25, "{lost} of the time on a core that three threads share");
+}

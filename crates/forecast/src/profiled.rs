@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use model::{Family, Mean, Observed, Parameters};
+use profile::read::WhileHeld;
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
 use session::{ensure_usage, names};
@@ -140,7 +141,12 @@ fn add(all: &mut Usage, one: &Usage) {
         hold_other,
         think,
         handover,
+        while_held,
     } = one;
+    all.while_held = WhileHeld::both(
+        (all.while_held, all.hold().count),
+        (*while_held, hold_same.count.saturating_add(hold_other.count)),
+    );
     for (sum, count) in [
         (&mut all.acquisitions, acquisitions),
         (&mut all.nested, nested),
@@ -221,6 +227,8 @@ pub fn observed(row: &LockRow, ran_together: bool) -> Observed {
         Some(Mean { ns, samples: times.count })
     };
     let both = |of: fn(&Usage) -> &Times| of(&row.exclusive).and(of(&row.shared));
+    // A holder that another thread has taken the core from is no longer critical section, and gone on a machine with cores enough.
+    let on_core = |mean: Mean| Mean { ns: mean.ns.scaled(1.0 - preempted_share(row)), ..mean };
     let handover = both(|usage| &usage.handover);
     let holds = row.exclusive.holds().saturating_add(row.shared.holds()).max(1);
     Observed {
@@ -233,13 +241,21 @@ pub fn observed(row: &LockRow, ran_together: bool) -> Observed {
         threads: u32::try_from(row.threads).unwrap_or(u32::MAX),
         acquisitions: row.acquisitions(),
         reads: (row.kind == LockKind::Object(ObjectKind::Rwlock)).then_some(row.shared.acquisitions),
-        hold_same: mean(&both(|usage| &usage.hold_same)),
-        hold_other: mean(&both(|usage| &usage.hold_other)),
+        hold_same: mean(&both(|usage| &usage.hold_same)).map(on_core),
+        hold_other: mean(&both(|usage| &usage.hold_other)).map(on_core),
         think: mean(&both(|usage| &usage.think)),
         wait_ns: row.waited_ns() / holds as f64,
         handover_ns: range(&handover),
         ran_together,
     }
+}
+
+/// The part of the time that a lock was held in which its holders were preempted, 0 to 1; 0 where nothing tells.
+pub(crate) fn preempted_share(row: &LockRow) -> f64 {
+    let [exclusive, shared] =
+        [&row.exclusive, &row.shared].map(|usage| (usage.while_held, usage.hold().count));
+    let while_held = WhileHeld::both(exclusive, shared);
+    while_held.and_then(|held| held.share(|held| held.preempted_ns)).unwrap_or(0.0)
 }
 
 /// Takes out of the think time what threads waited for a core: think time is time on a core.

@@ -23,6 +23,7 @@
 
 mod hooks;
 mod maps;
+mod off_core;
 pub(crate) mod rights;
 mod system;
 
@@ -189,7 +190,7 @@ pub(crate) fn process_ends() {
 #[cold]
 pub(crate) fn start() {
     let Some(path) = system::variable(environment::PROFILE) else { return };
-    system::find_core_word();
+    let watches_cores = u64::from(system::find_core_word());
     let identity = system::variable(environment::IDENTITY).and_then(|text| text.to_str().ok()?.parse().ok());
     let file = match system::map_file(path, identity) {
         Ok(Some(file)) => file,
@@ -199,7 +200,7 @@ pub(crate) fn start() {
     rights::note_user();
     let (mut arguments, mut executable) = ([0; TEXT], [0; TEXT]);
     let image = Image {
-        process: image_of_now(),
+        process: ProcessValues { watches_cores, ..image_of_now() },
         arguments: read_file(c"/proc/self/cmdline", &mut arguments),
         executable: read_link(c"/proc/self/exe", &mut executable),
     };
@@ -240,6 +241,7 @@ pub(crate) fn forked_child(t: &PerThread) {
         cost_in_think: parent.cost_in_think,
         own_start: parent.own_start,
         own_end: parent.own_end,
+        watches_cores: parent.watches_cores,
         ..ProcessValues::default()
     };
     // Not on the stack, which may be the smallest that a thread can have.

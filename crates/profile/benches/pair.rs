@@ -42,6 +42,16 @@ impl Host for Bare {
     fn running_ns(&self) -> u64 {
         0
     }
+    fn stayed_on_core() -> bool {
+        true
+    }
+    fn watch_core(&self) -> bool {
+        true
+    }
+    fn stop_watching(&self) {}
+    fn switches(&self) -> [u64; 2] {
+        [0; 2]
+    }
     fn is_first(&self, _tid: u32) -> bool {
         false
     }

@@ -228,6 +228,8 @@ words! {
         without_callers,
         /// 1: the process gave up the rights of the profile's user, and left the profile then.
         gave_up_rights,
+        /// 1: threads notice when they have left their cores, so that the `hold_slept_ticks` and so on of a [`Pair`] are right.
+        watches_cores,
     }
 }
 
@@ -383,20 +385,21 @@ words! {
         caller_7,
         /// Position of the pair's [`ByCaller`]; 0 until it has waited, or held the lock for long.
         by_caller,
+        /// Ticks of timed holds in which the thread waited for other locks. This and the next two are right where [`Process`]'s
+        /// `watches_cores` says so.
+        hold_waited_ticks,
+        /// Ticks of timed holds in which it was off its core by its own doing, and waited for no lock.
+        hold_slept_ticks,
+        /// Ticks of timed holds in which it was ready to run, and another had its core.
+        hold_preempted_ticks,
+        /// Live: at the acquisition of the present timed hold, all ticks that the thread had waited for locks, or been off its core.
+        lost_before,
+        /// Live: likewise, those that it had waited.
+        waited_before,
+        /// Live: likewise, those that it had slept.
+        slept_before,
         /// Not used.
         reserved_0,
-        /// Not used.
-        reserved_1,
-        /// Not used.
-        reserved_2,
-        /// Not used.
-        reserved_3,
-        /// Not used.
-        reserved_4,
-        /// Not used.
-        reserved_5,
-        /// Not used.
-        reserved_6,
     }
 }
 
@@ -438,17 +441,42 @@ pub struct ByCaller {
     pub behind: [AtomicU64; CALLERS],
     /// Ticks of the waits that each of them ended.
     pub behind_ticks: [AtomicU64; CALLERS],
+    /// Of the ticks of holds, those in which the thread waited for other locks; see [`Pair`]'s `hold_waited_ticks`.
+    pub hold_waited_ticks: [AtomicU64; CALLERS],
+    /// See [`Pair`]'s `hold_slept_ticks`.
+    pub hold_slept_ticks: [AtomicU64; CALLERS],
+    /// See [`Pair`]'s `hold_preempted_ticks`.
+    pub hold_preempted_ticks: [AtomicU64; CALLERS],
+    /// Key of the lock for which the holds waited longest, by a majority vote (Boyer and Moore 1981) in which each tick counts.
+    pub waited_for: [AtomicU64; CALLERS],
+    /// By how many ticks that lock leads.
+    pub waited_for_votes: [AtomicU64; CALLERS],
 }
 
 impl ByCaller {
     /// Length in bytes.
     pub const LENGTH: usize = size_of::<Self>();
 
+    /// Length in bytes of those that were written before threads noticed that they left their cores.
+    pub const FIRST_LENGTH: usize = offset_of!(Self, hold_waited_ticks);
+
     /// The words behind the head, in the order in which they lie in the file.
     pub(crate) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
-        [&self.waits, &self.wait_ticks, &self.holds, &self.hold_ticks, &self.behind, &self.behind_ticks]
-            .into_iter()
-            .flatten()
+        [
+            &self.waits,
+            &self.wait_ticks,
+            &self.holds,
+            &self.hold_ticks,
+            &self.behind,
+            &self.behind_ticks,
+            &self.hold_waited_ticks,
+            &self.hold_slept_ticks,
+            &self.hold_preempted_ticks,
+            &self.waited_for,
+            &self.waited_for_votes,
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 

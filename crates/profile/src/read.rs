@@ -21,6 +21,7 @@ mod symbols;
 mod table;
 mod times;
 mod warnings;
+mod while_held;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ pub use table::{
     Untouched, Usage, Within,
 };
 pub use times::{Bucket, Times};
+pub use while_held::WhileHeld;
 
 use crate::format::{HeaderValues, RunValues, TaskValues};
 

@@ -25,6 +25,7 @@
 mod callers;
 mod cost;
 mod locks;
+mod off_core;
 mod pairs;
 mod table;
 mod threads;
@@ -140,6 +141,15 @@ pub trait Host: Grow {
     fn tid(&self) -> u32;
     /// The calling thread's time on a core, ns.
     fn running_ns(&self) -> u64;
+    /// Whether the calling thread has not left its core since [`Host::watch_core`]. False if that was never called, true where
+    /// nobody can tell.
+    fn stayed_on_core() -> bool;
+    /// Watches from here on whether the calling thread leaves its core. False where the program uses itself what tells that.
+    fn watch_core(&self) -> bool;
+    /// No thread is watched any more.
+    fn stop_watching(&self);
+    /// The calling thread's switches so far: voluntary, when it slept, and involuntary ones.
+    fn switches(&self) -> [u64; 2];
     /// Whether a thread of this process is its first.
     fn is_first(&self, tid: u32) -> bool;
     /// The name of a thread of this process.
@@ -272,6 +282,8 @@ impl<H: Host> Recorder<H> {
         let started = self.open_section(&image);
         if !started {
             self.arena.detach();
+        } else if image.process.watches_cores != 0 {
+            self.look(t, 0); // what the parent's thread found is not this one's
         }
         started
     }
@@ -535,10 +547,19 @@ impl<H: Host> Recorder<H> {
         }
         let moved = u64::from((place >> 48) as u32 != H::core());
         pair.state.store(state & !(MOVED | CALLER) | moved | (called as u64) << CALLER_SHIFT, Relaxed);
-        if drawn && t.section.get() == 0 {
+        if !drawn {
+            return pair.hold_started.store(0, Relaxed);
+        }
+        if t.section.get() == 0 {
             t.section.set(pair.key.load(Relaxed));
         }
-        pair.hold_started.store(if drawn { now } else { 0 }, Relaxed);
+        let mut began = now;
+        if !H::stayed_on_core() {
+            self.look(t, 0);
+            began = H::stamp(); // looking is no part of the hold
+        }
+        t.off_core.begins(pair);
+        pair.hold_started.store(began, Relaxed);
     }
 
     #[cold]
@@ -546,6 +567,10 @@ impl<H: Host> Recorder<H> {
     fn waited(&self, t: &PerThread, trace: &Trace, pair: &Pair, called: usize, started: u64, now: u64) {
         self.measured(pair, Quantity::Wait, &pair.contended, &pair.wait_ticks, now.saturating_sub(started));
         self.waited_for(t, trace, pair, called, now.saturating_sub(started));
+        let section = t.section.get();
+        if section != 0 {
+            self.waited_within(t, pair, section, now.saturating_sub(started));
+        }
         let released = trace.released.load(Relaxed);
         // A release from before the wait was no hand-over to this thread.
         if released >= started && pair.state.load(Relaxed) & UNTIMED == 0 {
@@ -613,12 +638,17 @@ impl<H: Host> Recorder<H> {
             self.measured(pair, Quantity::HoldOther, &pair.hold_other_count, &pair.hold_other_ticks, ticks);
         }
         self.held_from(t, pair, state, ticks);
+        let mut released = now;
+        if !H::stayed_on_core() || t.off_core.lost.get() != pair.lost_before.load(Relaxed) {
+            self.explain_hold(t, pair, state, ticks);
+            released = H::stamp(); // that took time, in which nobody waited for a hand-over
+        }
         pair.hold_started.store(0, Relaxed);
         if t.section.get() == pair.key.load(Relaxed) {
             t.section.set(0);
         }
-        pair.released.store(now, Relaxed);
-        trace.released.store(now, Relaxed);
+        pair.released.store(released, Relaxed);
+        trace.released.store(released, Relaxed);
     }
 
     /// The caller begins to wait for a lock that it found held. Returns the stamp at which it does, for
@@ -631,6 +661,9 @@ impl<H: Host> Recorder<H> {
         // time, which is no waiting.
         let known = trace.lock() != 0 && !self.only_counts.load(Relaxed);
         let pair = if known { self.pair(t, trace, kind, mode, address) } else { None };
+        if t.section.get() != 0 && !H::stayed_on_core() {
+            self.look(t, 0); // so that what the wait finds is the wait's
+        }
         let started = H::stamp();
         if let Some(pair) = pair
             && let Some(thread) = t.thread()

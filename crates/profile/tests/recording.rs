@@ -9,7 +9,9 @@ use contend_profile::read::{CallerRecord, Profile};
 use contend_profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
 use pthread::object::ObjectKind;
-use support::{CORE, DISK, FIRST, File, GONE, LOOKS, NOW, STACK, image, pass};
+use support::{
+    CORE, DISK, FIRST, File, GONE, LOOKS, NOW, RAN, STACK, STAYED, SWITCHES, WATCHABLE, image, pass,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -766,4 +768,70 @@ fn a_forged_call_site_is_read_as_what_it_is() {
         round(&b, Some(NOW.get()));
         assert!(file.is_inside());
     }
+}
+
+/// Lets the thread leave its core for so many ticks, by itself or not.
+fn leave_core(ticks: u64, kind: usize) {
+    RAN.set(Some(RAN.get().unwrap_or_default())); // it does not run meanwhile
+    pass(ticks);
+    let mut switches = SWITCHES.get();
+    switches[kind] += 1;
+    SWITCHES.set(switches);
+    STAYED.set(false);
+}
+
+/// Lets the thread run for so many ticks.
+fn runs(ticks: u64) {
+    RAN.set(Some(RAN.get().unwrap_or_default() + ticks));
+    pass(ticks);
+}
+
+#[test]
+fn what_a_holder_did_is_told_by_lock_and_call_site() {
+    const INNER_CALL: usize = 0x7000;
+    let file = File::new(MIB, 1);
+    let recorder = &file.recorder;
+    recorder.process().unwrap().watches_cores.store(1, Relaxed);
+    STAYED.set(false);
+    let (t, outer, inner) = (PerThread::new(), Trace::new(), Trace::new());
+    let take = |lock: &Trace, object, caller, waited| {
+        let call = Call { object, caller };
+        recorder.acquired(&t, lock, ObjectKind::Mutex, Mode::Exclusive, call, waited);
+    };
+    let give = |lock: &Trace| recorder.releasing(&t, lock, Mode::Exclusive);
+    leave_core(500_000, 0); // before any hold
+    take(&outer, 0x1000, 0x6000, None);
+    runs(10_000);
+    leave_core(40_000, 0);
+    take(&inner, 0x2000, INNER_CALL, None);
+    leave_core(3_000, 1);
+    runs(1_000);
+    give(&inner);
+    leave_core(5_000, 1);
+    let started = recorder.waits(&t, &inner, ObjectKind::Mutex, Mode::Exclusive, 0x2000);
+    leave_core(20_000, 0);
+    recorder.waits_no_more(&t);
+    take(&inner, 0x2000, INNER_CALL, Some(started));
+    give(&inner);
+    give(&outer);
+    let table = table(&file);
+    let held = |address| {
+        let held = row(&table, address).exclusive.while_held.expect("it is watched");
+        [held.running_ns, held.sleeping_ns, held.preempted_ns, held.waiting_ns]
+    };
+    assert_eq!(held(0x1000), [11_000.0, 40_000.0, 8_000.0, 20_000.0]);
+    assert_eq!(held(0x2000), [1_000.0, 0.0, 3_000.0, 0.0]);
+    let site = &row(&table, 0x1000).call_sites[0];
+    assert_eq!(site.while_held.map(|held| (held.waiting_ns, held.total_ns())), Some((20_000.0, 79_000.0)));
+    assert_eq!(site.waiting_for.as_ref(), Some(&row(&table, 0x2000).site));
+}
+
+#[test]
+fn nothing_is_told_of_holders_where_the_program_uses_the_word_itself() {
+    let file = File::new(MIB, 1);
+    file.recorder.process().unwrap().watches_cores.store(1, Relaxed);
+    STAYED.set(false);
+    WATCHABLE.set(false);
+    file.pair(&PerThread::new(), &Trace::new(), 0x1000, 5, 100);
+    assert_eq!(row(&table(&file), 0x1000).exclusive.while_held, None);
 }

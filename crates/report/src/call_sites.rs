@@ -1,12 +1,14 @@
 //! From where a lock is waited for, and behind whom: a sentence about its call sites.
 
 use crate::text::{printable, time};
-use profile::read::SiteUse;
+use profile::read::{SiteUse, WhileHeld};
 
 /// Call sites that are told of a lock, those with most of the waits.
 const SITES: usize = 2;
 /// The least share of the waits that a call site is told of for.
 const LEAST: f64 = 0.05;
+/// The least share of a hold that is told of what the holder did.
+const LEAST_TOLD: f64 = 0.01;
 
 /// "Waits for LOCK: 71 % in F; 95 % behind G, held 4.1 ms."; `None` if nobody is known to have waited.
 pub fn sentence(lock: &str, sites: &[SiteUse]) -> Option<String> {
@@ -45,9 +47,39 @@ pub(crate) fn place(site: &SiteUse) -> String {
     }
 }
 
-/// How long a hold from a call site lasts.
+/// How long a hold from a call site lasts, and what the holder does meanwhile.
 pub(crate) fn held(site: &SiteUse) -> String {
-    if site.holds == 0 { String::new() } else { format!(", held {}", time(site.held_ns / site.holds as f64)) }
+    if site.holds == 0 {
+        return String::new();
+    }
+    let held = time(site.held_ns / site.holds as f64);
+    match site.while_held.and_then(|held| did(&held, site.waiting_for.as_deref())) {
+        Some(did) => format!(", held {held} ({did})"),
+        None => format!(", held {held}"),
+    }
+}
+
+/// "running 12 %, sleeping 85 %, preempted 3 %": what holders did, in the order of their time. `None` where they ran all the time, and
+/// where nothing was timed.
+fn did(held: &WhileHeld, waiting_for: Option<&str>) -> Option<String> {
+    let waiting = match waiting_for {
+        Some(lock) => format!("waiting for {}", printable(lock)),
+        None => "waiting for other locks".to_owned(),
+    };
+    let parts = [
+        ("running", held.running_ns),
+        ("sleeping", held.sleeping_ns),
+        ("preempted", held.preempted_ns),
+        (&*waiting, held.waiting_ns),
+    ];
+    let mut parts = parts.map(|(name, ns)| (name, held.share(|_| ns).unwrap_or(0.0)));
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let told: Vec<_> = parts
+        .iter()
+        .filter(|(_, share)| *share >= LEAST_TOLD)
+        .map(|(name, share)| format!("{name} {:.0} %", 100.0 * share))
+        .collect();
+    (parts[0].1 > 0.0 && !(told.len() == 1 && parts[0].0 == "running")).then(|| told.join(", "))
 }
 
 #[cfg(test)]
@@ -74,6 +106,22 @@ mod tests {
                 "Waits for Pool::m: 71 % in get (cache.cpp:41), 20 % in put (cache.cpp:41); 95 % behind grow (cache.cpp:41), held 4.10 ms."
             )
         );
+    }
+
+    #[test]
+    fn what_the_holder_did_stands_behind_how_long_it_held() {
+        let mut slow = site("grow", 1.0, 950.0);
+        (slow.holds, slow.held_ns) = (2, 8.2e6);
+        let held = WhileHeld { running_ns: 1e6, preempted_ns: 0.2e6, sleeping_ns: 7e6, waiting_ns: 0.0 };
+        slow.while_held = Some(held);
+        let told = shares(std::slice::from_ref(&slow)).unwrap();
+        assert!(told.ends_with("held 4.10 ms (sleeping 85 %, running 12 %, preempted 2 %)"), "{told}");
+        slow.while_held = Some(WhileHeld { sleeping_ns: 0.0, waiting_ns: 9e6, ..held });
+        slow.waiting_for = Some("journal".into());
+        let told = shares(std::slice::from_ref(&slow)).unwrap();
+        assert!(told.ends_with("(waiting for journal 88 %, running 10 %, preempted 2 %)"), "{told}");
+        slow.while_held = Some(WhileHeld { running_ns: 5.0, ..WhileHeld::default() });
+        assert!(shares(&[slow]).unwrap().ends_with("held 4.10 ms"), "that it ran is what one expects");
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::call_sites::{self, held, place};
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
-use profile::read::{Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped};
+use profile::read::{
+    Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped, WhileHeld,
+};
 use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -497,7 +499,7 @@ pub fn csv(table: &LockTable) -> String {
 const SHARED: [&str; 4] = ["lock", "use", "waited_ms", "wait_p99_ns"];
 
 /// What is said of a lock of the program.
-fn columns(table: &LockTable) -> [Column; 26] {
+fn columns(table: &LockTable) -> [Column; 31] {
     let counted = table.header.operations.is_some();
     let process = Column::text("process", "process");
     let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
@@ -532,6 +534,11 @@ fn columns(table: &LockTable) -> [Column; 26] {
         Column::number("timeouts", "timeouts").detail(),
         Column::number("nested", "nested").detail(),
         Column::text("within", "acquired within").detail(),
+        Column::percent("held_running_share", "held running %").detail().only_if_any(),
+        Column::percent("held_preempted_share", "held preempted %").detail().only_if_any(),
+        Column::percent("held_sleeping_share", "held sleeping %").detail().only_if_any(),
+        Column::percent("held_waiting_share", "held waiting %").detail().only_if_any(),
+        Column::text("held_waiting_for", "held waiting for").detail().only_if_any(),
     ]
 }
 
@@ -567,6 +574,7 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     };
     let hold = usage.hold();
     let known = |cell: Cell| if usage.waits_only { Cell::Missing } else { cell };
+    let held = |part: fn(&WhileHeld) -> f64| usage.while_held.and_then(|held| held.share(part)).into();
     vec![
         name(table, row).into(),
         format!("{} {}", row.pid, row.program).into(),
@@ -594,6 +602,11 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         usage.timeouts.into(),
         known(usage.nested.into()),
         row.within.as_ref().map(within).into(),
+        held(|held| held.running_ns),
+        held(|held| held.preempted_ns),
+        held(|held| held.sleeping_ns),
+        held(|held| held.waiting_ns),
+        row.waiting_for().into(),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Which locks a program's time goes into, now or on the target, and which others may take their place.
 
-use crate::profiled::by_cost;
+use crate::profiled::{by_cost, preempted_share};
 use launch::support;
 use locks::catalogue::{self, Lock};
 use profile::{LockKind, LockRow, LockTable, ObjectKind};
@@ -86,7 +86,7 @@ pub fn suspects(table: &LockTable, cores: u32, transfer_ns: f64) -> Vec<Suspect>
         let waited = row.waited_ns() / active_ns;
         // A section, and the line that brings the lock to the next core.
         let acquisitions = row.acquisitions() as f64;
-        let busy_ns = row.exclusive.held_ns() + transfer_ns * acquisitions;
+        let busy_ns = row.exclusive.held_ns() * (1.0 - preempted_share(row)) + transfer_ns * acquisitions;
         let demand = f64::from(cores) * busy_ns / active_ns;
         match found.iter_mut().find(|(other, _)| other.name == name) {
             // Locks that one call made are replaced together; each has its own queue.

@@ -4,7 +4,7 @@ use super::conditions::Waits;
 use super::durations::Durations;
 use super::program::{Guard, Program, Section, Step};
 use crate::ELIDED;
-use crate::profiled::{Group, observed, share_in_use};
+use crate::profiled::{Group, observed, preempted_share, share_in_use};
 use locks::catalogue;
 use model::{End, Family, Parameters};
 use profile::{LockKind, LockRow, ObjectKind, TableHeader, Times, Usage};
@@ -332,6 +332,8 @@ impl Hot {
         let held = |usage: &Usage| {
             let whole = observed(row, true);
             let same = usage.hold_same.mean_ns().filter(|_| usage.hold_same.count >= 30);
+            // As in what it is compared with, without the time in which holders were preempted.
+            let same = same.map(|same| same * (1.0 - preempted_share(row)));
             let merged = whole.hold_same.map_or(parameters.same_ns.likely, |mean| mean.ns.likely);
             // Of one mode where that was timed often enough, else of both together.
             let scale = same.map_or(1.0, |same| if merged > 0.0 { same / merged } else { 1.0 });

@@ -10,7 +10,7 @@ use profile::arena::Grow;
 use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
-use super::maps;
+use super::{maps, off_core};
 use crate::files::{fresh_memory, read_file};
 use crate::signals_blocked::with_signals_blocked;
 use crate::unwind;
@@ -36,17 +36,21 @@ static FILE_INODE: AtomicU64 = AtomicU64::new(0);
 /// The descriptor is not below this one if that can be, where programs do not expect it.
 const FILE_ABOVE: c_int = 900;
 
-/// Finds the restartable-sequences area that glibc 2.35 and later keep for every thread.
-pub(super) fn find_core_word() {
+/// Finds the restartable-sequences area that glibc 2.35 and later keep for every thread. True if it tells threads that they have
+/// left their cores.
+pub(super) fn find_core_word() -> bool {
     const CPU_ID: isize = 4; // struct rseq, include/uapi/linux/rseq.h
+    const SEQUENCE: isize = 8;
     // SAFETY: plain look-ups; the two objects are constants of the C library, a ptrdiff_t and an unsigned int.
     unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
         if !offset.is_null() && !size.is_null() && *size != 0 {
             CORE_WORD.store(*offset + CPU_ID, Relaxed);
+            return off_core::start(*offset + SEQUENCE);
         }
     }
+    false
 }
 
 #[inline]
@@ -331,6 +335,23 @@ impl Host for Linux {
         // SAFETY: the time is writable, and every thread has such a clock.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    #[inline]
+    fn stayed_on_core() -> bool {
+        off_core::stayed()
+    }
+
+    fn watch_core(&self) -> bool {
+        off_core::watch()
+    }
+
+    fn stop_watching(&self) {
+        off_core::stop();
+    }
+
+    fn switches(&self) -> [u64; 2] {
+        off_core::switches()
     }
 
     fn is_first(&self, tid: u32) -> bool {

@@ -7,7 +7,8 @@ use super::container::{CallerRecord, Section};
 use super::lock_names::caller_of;
 use super::stacks::Stacks;
 use super::symbols::{Function, Symbols};
-use super::table::SiteUse;
+use super::table::{LockId, SiteUse};
+use super::while_held::WhileHeld;
 
 /// What the threads of a process did with one lock, by the return address of the lock call.
 #[derive(Default)]
@@ -62,6 +63,9 @@ impl Callers {
             });
             site.callers.push(caller);
             site.add(&sum, |ticks| ticks as f64 * ns_per_tick);
+            if section.process.watches_cores != 0 {
+                site.add_while_held(&sum, section.number, ns_per_tick);
+            }
         }
         let mut uses: Vec<_> = uses.into_values().collect();
         uses.sort_by(SiteUse::most_first);
@@ -78,9 +82,20 @@ impl CallerRecord {
             (&mut self.holds, more.holds),
             (&mut self.hold_ticks, more.hold_ticks),
             (&mut self.behind_ticks, more.behind_ticks),
+            (&mut self.hold_waited_ticks, more.hold_waited_ticks),
+            (&mut self.hold_slept_ticks, more.hold_slept_ticks),
+            (&mut self.hold_preempted_ticks, more.hold_preempted_ticks),
         ] {
             *into = into.saturating_add(from);
         }
+        let (votes, others) = (self.waited_for_votes, more.waited_for_votes);
+        (self.waited_for, self.waited_for_votes) = if self.waited_for == more.waited_for {
+            (self.waited_for, votes.saturating_add(others))
+        } else if votes < others {
+            (more.waited_for, others - votes)
+        } else {
+            (self.waited_for, votes - others)
+        };
     }
 
     /// What was done since.
@@ -111,6 +126,18 @@ impl SiteUse {
         self.held_ns += ns(sum.hold_ticks);
     }
 
+    /// Adds what holders did whose lock calls had one return address.
+    fn add_while_held(&mut self, sum: &CallerRecord, section: u64, ns_per_tick: f64) {
+        let ns = |ticks: u64| ticks as f64 * ns_per_tick;
+        let parts = [sum.hold_waited_ticks, sum.hold_slept_ticks, sum.hold_preempted_ticks].map(ns);
+        let waited_before_ns = self.while_held.map_or(0.0, |so_far| so_far.waiting_ns);
+        if parts[0] > waited_before_ns && sum.waited_for_votes > 0 {
+            self.waited_for = Some(LockId { section, number: (sum.waited_for >> 1) as u32 });
+        }
+        let held = WhileHeld::of(ns(sum.hold_ticks), parts);
+        self.while_held = Some(self.while_held.unwrap_or_default().and(&held));
+    }
+
     /// What was done with several locks, by place in the source.
     pub(super) fn sum<'s>(all: impl Iterator<Item = &'s Self>) -> Vec<Self> {
         let mut by_place: BTreeMap<(&str, Option<&str>), Self> = BTreeMap::new();
@@ -122,6 +149,10 @@ impl SiteUse {
             sum.waits = sum.waits.saturating_add(of.waits);
             sum.waited_ns += of.waited_ns;
             sum.behind_ns += of.behind_ns;
+            sum.while_held = WhileHeld::both((sum.while_held, sum.holds), (of.while_held, of.holds));
+            if sum.waiting_for.is_none() {
+                sum.waiting_for.clone_from(&of.waiting_for);
+            }
             sum.holds = sum.holds.saturating_add(of.holds);
             sum.held_ns += of.held_ns;
         }

@@ -100,6 +100,16 @@ pub struct CallerRecord {
     pub hold_ticks: u64,
     /// Ticks that the pair's thread waited until a hold was over that another thread had taken from there.
     pub behind_ticks: u64,
+    /// Of `hold_ticks`, those in which the thread waited for other locks.
+    pub hold_waited_ticks: u64,
+    /// Those in which it was off its core by its own doing.
+    pub hold_slept_ticks: u64,
+    /// Those in which another thread had its core.
+    pub hold_preempted_ticks: u64,
+    /// The key of the lock for which it waited longest in them.
+    pub waited_for: u64,
+    /// By how many ticks that lock leads among those that were waited for.
+    pub waited_for_votes: u64,
 }
 
 /// What is kept of a pair that turned warm.
@@ -600,6 +610,11 @@ impl Uncalled {
                 wait_ticks: at(offset_of!(ByCaller, wait_ticks), slot),
                 holds: at(offset_of!(ByCaller, holds), slot),
                 hold_ticks: at(offset_of!(ByCaller, hold_ticks), slot),
+                hold_waited_ticks: at(offset_of!(ByCaller, hold_waited_ticks), slot),
+                hold_slept_ticks: at(offset_of!(ByCaller, hold_slept_ticks), slot),
+                hold_preempted_ticks: at(offset_of!(ByCaller, hold_preempted_ticks), slot),
+                waited_for: at(offset_of!(ByCaller, waited_for), slot),
+                waited_for_votes: at(offset_of!(ByCaller, waited_for_votes), slot),
                 ..CallerRecord::default()
             }),
             behind: std::array::from_fn(|slot| CallerRecord {
@@ -640,7 +655,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)
-        | of(Type::ByCaller, ByCaller::LENGTH)
+        | of(Type::ByCaller, ByCaller::FIRST_LENGTH)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)
         | of(Type::KernelRelease, KernelRelease::LENGTH)

@@ -59,6 +59,10 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
     let sites: HashMap<_, _> =
         rows.iter().map(|unnamed| ((unnamed.section, unnamed.number), unnamed.row.site.clone())).collect();
     for Unnamed { row, section, within, .. } in &mut rows {
+        for site in &mut row.call_sites {
+            let lock = site.waited_for.and_then(|id| sites.get(&(id.section, id.number)));
+            site.waiting_for = lock.cloned();
+        }
         row.within = within.and_then(|(key, acquisitions)| {
             let site = sites.get(&(*section, (key >> 1) as u32))?.clone();
             Some(Within { site, shared: key & 1 != 0, acquisitions })

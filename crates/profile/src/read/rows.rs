@@ -20,6 +20,7 @@ use super::table::{
 };
 use super::times::Ticks;
 use super::warnings::{judge_concurrency, warnings};
+use super::while_held::WhileHeld;
 use crate::format::{HeaderValues, ProcessValues, Quantity};
 use crate::record::{MERGED, Mode, key_of};
 
@@ -27,12 +28,19 @@ use crate::record::{MERGED, Mode, key_of};
 struct UsageTicks {
     counts: Usage,
     condition_ticks: u64,
+    /// Of the timed holds: waited, slept, preempted.
+    off_core: [u64; 3],
     quantities: [Ticks; 5],
 }
 
 impl UsageTicks {
     fn new() -> Self {
-        Self { counts: Usage::default(), condition_ticks: 0, quantities: [const { Ticks::NONE }; 5] }
+        Self {
+            counts: Usage::default(),
+            condition_ticks: 0,
+            off_core: [0; 3],
+            quantities: [const { Ticks::NONE }; 5],
+        }
     }
 
     fn add(&mut self, pair: &PairRecord) {
@@ -49,6 +57,10 @@ impl UsageTicks {
             (&mut counts.condition_timeouts, p.condition_timeouts),
             (&mut self.condition_ticks, p.condition_ticks),
         ] {
+            *into = into.saturating_add(from);
+        }
+        let off_core = [p.hold_waited_ticks, p.hold_slept_ticks, p.hold_preempted_ticks];
+        for (into, from) in self.off_core.iter_mut().zip(off_core) {
             *into = into.saturating_add(from);
         }
         for (quantity, count, ticks) in [
@@ -80,12 +92,17 @@ impl UsageTicks {
         let times = |quantity: Quantity, own, shortest| {
             self.quantities[quantity as usize].finish(ns_per_tick, own, shortest)
         };
+        let [hold_same, hold_other] = [Quantity::HoldSame, Quantity::HoldOther]
+            .map(|quantity| times(quantity, own(process.cost_in_hold), hold));
+        let held_ns = hold_same.total_ns + hold_other.total_ns;
+        let off_core = self.off_core.map(|ticks| ticks as f64 * ns_per_tick);
         Usage {
+            while_held: (process.watches_cores != 0).then(|| WhileHeld::of(held_ns, off_core)),
             condition_ns: self.condition_ticks as f64 * ns_per_tick,
             waits_only: process.attached != 0,
             wait: times(Quantity::Wait, 0.0, None),
-            hold_same: times(Quantity::HoldSame, own(process.cost_in_hold), hold),
-            hold_other: times(Quantity::HoldOther, own(process.cost_in_hold), hold),
+            hold_same,
+            hold_other,
             think: times(Quantity::Think, own(process.cost_in_think), think),
             handover: times(Quantity::Handover, 0.0, None),
             ..self.counts

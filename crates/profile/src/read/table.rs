@@ -12,6 +12,7 @@ use super::kernel::KernelTable;
 use super::stacks::{Call, Module};
 use super::striped::Striped;
 use super::times::Times;
+use super::while_held::WhileHeld;
 
 /// How to make a table.
 #[derive(Clone, Copy, Debug)]
@@ -321,6 +322,13 @@ pub struct SiteUse {
     pub holds: u64,
     /// How long they lasted, ns.
     pub held_ns: f64,
+    /// What the holders did in them; `None` where nothing tells.
+    pub while_held: Option<WhileHeld>,
+    /// The site of the lock that they waited for most; `None` if they waited for none.
+    pub waiting_for: Option<String>,
+    /// The same lock, until all have their names.
+    #[serde(skip)]
+    pub waited_for: Option<LockId>,
     /// The return addresses of the lock calls, in the process.
     #[serde(skip)]
     pub callers: Vec<u64>,
@@ -385,6 +393,8 @@ pub struct Usage {
     pub think: Times,
     /// From the last holder's release to the acquisition, of contended acquisitions.
     pub handover: Times,
+    /// What holders did in the holds of `hold_same` and `hold_other`; `None` where nothing tells.
+    pub while_held: Option<WhileHeld>,
 }
 
 impl Serialize for Usage {
@@ -407,7 +417,7 @@ impl Serialize for Usage {
             ("think", known, &self.think),
             ("handover", known, &self.handover),
         ];
-        let mut usage = serializer.serialize_struct("Usage", counts.len() + 1 + times.len())?;
+        let mut usage = serializer.serialize_struct("Usage", counts.len() + 2 + times.len())?;
         for (name, known, count) in counts {
             usage.serialize_field(name, &known.then_some(count))?;
         }
@@ -415,6 +425,7 @@ impl Serialize for Usage {
         for (name, known, times) in times {
             usage.serialize_field(name, &known.then_some(times))?;
         }
+        usage.serialize_field("while_held", &self.while_held)?;
         usage.end()
     }
 }
@@ -450,6 +461,10 @@ impl Usage {
                 hold_other: sum.hold_other.and(&of.hold_other),
                 think: sum.think.and(&of.think),
                 handover: sum.handover.and(&of.handover),
+                while_held: WhileHeld::both(
+                    (sum.while_held, sum.hold().count),
+                    (of.while_held, of.hold().count),
+                ),
             }
         })
     }
@@ -489,6 +504,13 @@ impl LockRow {
     /// Time that it was held, summed over threads, ns.
     pub fn held_ns(&self) -> f64 {
         self.exclusive.held_ns() + self.shared.held_ns()
+    }
+
+    /// The site of the lock that its holders waited for most, if they did.
+    pub fn waiting_for(&self) -> Option<&str> {
+        let waiting_ns = |site: &&SiteUse| site.while_held.map_or(0.0, |held| held.waiting_ns);
+        let telling = self.call_sites.iter().filter(|site| site.waiting_for.is_some());
+        telling.max_by(|a, b| waiting_ns(a).total_cmp(&waiting_ns(b)))?.waiting_for.as_deref()
     }
 
     /// By time lost waiting, then by time held, most first.

@@ -159,7 +159,7 @@ impl<H: Host> Recorder<H> {
         Some(unsafe { &*start.cast::<ByCaller>() })
     }
 
-    fn give_by_caller(&self, t: &PerThread, pair: &Pair) -> Option<&ByCaller> {
+    pub(super) fn give_by_caller(&self, t: &PerThread, pair: &Pair) -> Option<&ByCaller> {
         let slot = NonNull::new(t.slot.get())?;
         self.host.with_signals_blocked(|| {
             if t.busy.replace(true) {

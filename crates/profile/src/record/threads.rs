@@ -5,6 +5,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 
 use super::callers::TakenFrom;
+use super::off_core::OffCore;
 use super::table::{Entry, Table, home};
 use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of, new_pair};
 use crate::arena::{Block, Need};
@@ -32,6 +33,7 @@ pub struct PerThread {
     pub(super) section: Cell<u64>,
     /// See [`Recorder::only_count`].
     counted: Cell<u64>,
+    pub(super) off_core: OffCore,
 }
 
 /// A thread's part that outlives it, in private memory that is never freed.
@@ -80,6 +82,7 @@ impl PerThread {
             only_joined: Cell::new(false),
             section: Cell::new(0),
             counted: Cell::new(0),
+            off_core: OffCore::new(),
         }
     }
 
@@ -114,6 +117,7 @@ impl PerThread {
         self.refused.set(false);
         self.only_joined.set(false);
         self.section.set(0);
+        self.off_core.forget();
     }
 
     #[inline]

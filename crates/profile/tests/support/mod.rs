@@ -24,6 +24,14 @@ thread_local! {
     pub(crate) static FIRST: Cell<bool> = const { Cell::new(true) };
     /// How often threads were looked at in `/proc`.
     pub(crate) static LOOKS: Cell<u32> = const { Cell::new(0) };
+    /// Ticks that threads have run; half of all without.
+    pub(crate) static RAN: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Whether the thread has not left its core since it was last watched.
+    pub(crate) static STAYED: Cell<bool> = const { Cell::new(true) };
+    /// Whether the program leaves to the recorder what tells that.
+    pub(crate) static WATCHABLE: Cell<bool> = const { Cell::new(true) };
+    /// Voluntary and involuntary switches so far.
+    pub(crate) static SWITCHES: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
     /// Thread identifiers that are gone.
     pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };
 }
@@ -69,7 +77,20 @@ impl Host for Fake {
         1234
     }
     fn running_ns(&self) -> u64 {
-        NOW.get() / 2
+        RAN.get().unwrap_or(NOW.get() / 2)
+    }
+    fn stayed_on_core() -> bool {
+        STAYED.get()
+    }
+    fn watch_core(&self) -> bool {
+        STAYED.set(WATCHABLE.get());
+        WATCHABLE.get()
+    }
+    fn stop_watching(&self) {
+        STAYED.set(true);
+    }
+    fn switches(&self) -> [u64; 2] {
+        SWITCHES.get()
     }
     fn is_first(&self, _tid: u32) -> bool {
         FIRST.get()

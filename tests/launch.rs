@@ -413,7 +413,8 @@ fn a_go_program_is_told_what_shows_its_locks() {
     for command in [&["run", "--lock", "mcs"][..], &["profile", "-q"]] {
         let outcome =
             ran(place.path(), &[command, &["--", static_go.to_str().expect("a plain path"), "1"]].concat());
-        assert!(!outcome.succeeded(), "{outcome}");
+        // Its waits in futexes are recorded where the kernel shows them.
+        assert!(command[0] == "profile" || !outcome.succeeded(), "{outcome}");
         assert!(
             outcome.stderr.contains("is a Go program") && outcome.stderr.contains("go tool pprof"),
             "{outcome}"

@@ -18,8 +18,9 @@ pub fn open(path: &Path) -> anyhow::Result<LockTable> {
     let table = Profile::open(path)?.table(&Options::default());
     ensure_usage!(
         table.header.attached.is_none(),
-        "{} was made by `contend attach`, which sees neither critical sections nor the time outside of them, and a prediction needs both: \
-         start the program with `contend profile -o FILE -- CMD`",
+        "{} has waits in futexes alone, as `contend attach` and `contend profile` of a static program record them, and neither critical \
+         sections nor the time outside of them, and a prediction needs both: link the program dynamically, and start it with \
+         `contend profile -o FILE -- CMD`",
         path.display()
     );
     Ok(table)

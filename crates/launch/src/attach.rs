@@ -83,8 +83,31 @@ impl Attach<'_> {
     ///
     /// There is no such process, or the kernel does not show its calls: then no profile is made. Or the profile cannot be made.
     pub fn run(&self, begun: impl FnOnce(&str)) -> anyhow::Result<Attached> {
-        let mut watch = FutexWatch::attach(self.pid).map_err(|missing| with_rights(missing, self.pid))?;
-        let mut recording = create(self.output, self.size_limit, 1, self.overwrite)?;
+        let watch = self.watch()?;
+        let recording = create(self.output, self.size_limit, 1, self.overwrite)?;
+        self.watched(watch, recording, begun)
+    }
+
+    /// Begins to watch the process.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not show its calls, or the process has ended.
+    pub(crate) fn watch(&self) -> anyhow::Result<FutexWatch> {
+        FutexWatch::attach(self.pid).map_err(|missing| with_rights(missing, self.pid))
+    }
+
+    /// Records what is watched to its end. `begun` gets a line that says what is watched.
+    ///
+    /// # Errors
+    ///
+    /// The profile has no space for the process.
+    pub(crate) fn watched(
+        &self,
+        mut watch: FutexWatch,
+        mut recording: Recording,
+        begun: impl FnOnce(&str),
+    ) -> anyhow::Result<Attached> {
         recording.count_nanoseconds();
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
@@ -139,6 +162,15 @@ impl Attach<'_> {
             }
         }
     }
+}
+
+/// Fails if the kernel would not show the futex calls of a program that this process starts: it is asked for this process's own.
+///
+/// # Errors
+///
+/// What is missing.
+pub(crate) fn check_rights() -> Result<(), Missing> {
+    FutexWatch::attach(std::process::id()).map(drop)
 }
 
 /// The one remedy for all rights that may be missing, before the one that is.

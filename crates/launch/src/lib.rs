@@ -7,6 +7,7 @@ pub mod operations;
 pub mod places;
 pub mod program;
 pub mod record;
+mod static_program;
 pub mod supervise;
 pub mod swapped;
 pub mod tasks;

@@ -2,6 +2,7 @@
 
 use super::kernel::KernelLocks;
 use super::program::{MUTEX_PROFILE, Program};
+use super::static_program;
 use super::supervise::Supervised;
 use super::tasks::Tasks;
 use super::unreached::Lookout;
@@ -69,7 +70,12 @@ impl Record<'_> {
     /// The profile cannot be made, or the program cannot be started; then no profile is left behind.
     pub fn run(&self) -> anyhow::Result<Recorded> {
         let (name, arguments) = self.command.split_first().context("no program was given after `--`")?;
-        let program = Launch::new(self.library, name, arguments).check()?;
+        let program = match Launch::new(self.library, name, arguments).check() {
+            Err(refused) if static_program::is_refused_by(&refused) => {
+                return static_program::record(self, &refused);
+            }
+            checked => checked?,
+        };
         let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
         let started = Instant::now();
         let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));

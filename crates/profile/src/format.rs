@@ -398,8 +398,8 @@ words! {
         waited_before,
         /// Live: likewise, those that it had slept.
         slept_before,
-        /// Not used.
-        reserved_0,
+        /// Ticks of timed holds of which it is not known what the thread did in them.
+        hold_unknown_ticks,
     }
 }
 
@@ -451,6 +451,8 @@ pub struct ByCaller {
     pub waited_for: [AtomicU64; CALLERS],
     /// By how many ticks that lock leads.
     pub waited_for_votes: [AtomicU64; CALLERS],
+    /// See [`Pair`]'s `hold_unknown_ticks`.
+    pub hold_unknown_ticks: [AtomicU64; CALLERS],
 }
 
 impl ByCaller {
@@ -474,6 +476,7 @@ impl ByCaller {
             &self.hold_preempted_ticks,
             &self.waited_for,
             &self.waited_for_votes,
+            &self.hold_unknown_ticks,
         ]
         .into_iter()
         .flatten()

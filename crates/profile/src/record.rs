@@ -550,12 +550,12 @@ impl<H: Host> Recorder<H> {
         if !drawn {
             return pair.hold_started.store(0, Relaxed);
         }
-        if t.section.get() == 0 {
+        let within = t.section.get() != 0;
+        if !within {
             t.section.set(pair.key.load(Relaxed));
         }
         let mut began = now;
-        if !H::stayed_on_core() {
-            self.look(t, 0);
+        if !(H::stayed_on_core() && t.off_core.is_known()) && self.look_at_beginning(t, within, now) {
             began = H::stamp(); // looking is no part of the hold
         }
         t.off_core.begins(pair);

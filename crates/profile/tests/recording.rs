@@ -826,6 +826,38 @@ fn what_a_holder_did_is_told_by_lock_and_call_site() {
     assert_eq!(site.waiting_for.as_ref(), Some(&row(&table, 0x2000).site));
 }
 
+/// A thread that has looked a moment ago does not look again for each hold: what happens in these is unknown, and no part of the shares.
+#[test]
+fn a_thread_that_sleeps_at_each_hand_over_looks_now_and_then() {
+    let file = File::new(MIB, 1);
+    let recorder = &file.recorder;
+    recorder.process().unwrap().watches_cores.store(1, Relaxed);
+    STAYED.set(false);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let hold = |away: u64| {
+        recorder.acquired(
+            &t,
+            &lock,
+            ObjectKind::Mutex,
+            Mode::Exclusive,
+            Call { object: 0x1000, caller: 0x6000 },
+            None,
+        );
+        runs(1_000);
+        leave_core(away, 0);
+        recorder.releasing(&t, &lock, Mode::Exclusive);
+        leave_core(50, 0);
+    };
+    leave_core(500, 0); // before any hold
+    hold(3_000); // its first look tells of it
+    hold(5_000); // not long after that
+    hold(5_000);
+    pass(1_000_000);
+    hold(7_000);
+    let held = row(&table(&file), 0x1000).exclusive.while_held.expect("it is watched");
+    assert_eq!((held.running_ns, held.sleeping_ns, held.total_ns()), (2_000.0, 10_000.0, 12_000.0));
+}
+
 #[test]
 fn nothing_is_told_of_holders_where_the_program_uses_the_word_itself() {
     let file = File::new(MIB, 1);

@@ -85,6 +85,7 @@ impl CallerRecord {
             (&mut self.hold_waited_ticks, more.hold_waited_ticks),
             (&mut self.hold_slept_ticks, more.hold_slept_ticks),
             (&mut self.hold_preempted_ticks, more.hold_preempted_ticks),
+            (&mut self.hold_unknown_ticks, more.hold_unknown_ticks),
         ] {
             *into = into.saturating_add(from);
         }
@@ -134,7 +135,7 @@ impl SiteUse {
         if parts[0] > waited_before_ns && sum.waited_for_votes > 0 {
             self.waited_for = Some(LockId { section, number: (sum.waited_for >> 1) as u32 });
         }
-        let held = WhileHeld::of(ns(sum.hold_ticks), parts);
+        let held = WhileHeld::of(ns(sum.hold_ticks.saturating_sub(sum.hold_unknown_ticks)), parts);
         self.while_held = Some(self.while_held.unwrap_or_default().and(&held));
     }
 

@@ -106,6 +106,8 @@ pub struct CallerRecord {
     pub hold_slept_ticks: u64,
     /// Those in which another thread had its core.
     pub hold_preempted_ticks: u64,
+    /// Those of holds of which it is not known what the thread did in them.
+    pub hold_unknown_ticks: u64,
     /// The key of the lock for which it waited longest in them.
     pub waited_for: u64,
     /// By how many ticks that lock leads among those that were waited for.
@@ -613,6 +615,7 @@ impl Uncalled {
                 hold_waited_ticks: at(offset_of!(ByCaller, hold_waited_ticks), slot),
                 hold_slept_ticks: at(offset_of!(ByCaller, hold_slept_ticks), slot),
                 hold_preempted_ticks: at(offset_of!(ByCaller, hold_preempted_ticks), slot),
+                hold_unknown_ticks: at(offset_of!(ByCaller, hold_unknown_ticks), slot),
                 waited_for: at(offset_of!(ByCaller, waited_for), slot),
                 waited_for_votes: at(offset_of!(ByCaller, waited_for_votes), slot),
                 ..CallerRecord::default()

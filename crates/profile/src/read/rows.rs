@@ -29,7 +29,7 @@ struct UsageTicks {
     counts: Usage,
     condition_ticks: u64,
     /// Of the timed holds: waited, slept, preempted.
-    off_core: [u64; 3],
+    off_core: [u64; 4],
     quantities: [Ticks; 5],
 }
 
@@ -38,7 +38,7 @@ impl UsageTicks {
         Self {
             counts: Usage::default(),
             condition_ticks: 0,
-            off_core: [0; 3],
+            off_core: [0; 4],
             quantities: [const { Ticks::NONE }; 5],
         }
     }
@@ -59,7 +59,8 @@ impl UsageTicks {
         ] {
             *into = into.saturating_add(from);
         }
-        let off_core = [p.hold_waited_ticks, p.hold_slept_ticks, p.hold_preempted_ticks];
+        let off_core =
+            [p.hold_waited_ticks, p.hold_slept_ticks, p.hold_preempted_ticks, p.hold_unknown_ticks];
         for (into, from) in self.off_core.iter_mut().zip(off_core) {
             *into = into.saturating_add(from);
         }
@@ -95,9 +96,10 @@ impl UsageTicks {
         let [hold_same, hold_other] = [Quantity::HoldSame, Quantity::HoldOther]
             .map(|quantity| times(quantity, own(process.cost_in_hold), hold));
         let held_ns = hold_same.total_ns + hold_other.total_ns;
-        let off_core = self.off_core.map(|ticks| ticks as f64 * ns_per_tick);
+        let [waited, slept, preempted, unknown] = self.off_core.map(|ticks| ticks as f64 * ns_per_tick);
+        let while_held = WhileHeld::of(held_ns - unknown, [waited, slept, preempted]);
         Usage {
-            while_held: (process.watches_cores != 0).then(|| WhileHeld::of(held_ns, off_core)),
+            while_held: (process.watches_cores != 0).then_some(while_held),
             condition_ns: self.condition_ticks as f64 * ns_per_tick,
             waits_only: process.attached != 0,
             wait: times(Quantity::Wait, 0.0, None),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What threads did in the timed holds of a lock, ns: together how long these lasted.
+/// What threads did in those timed holds of a lock of which it is known, ns: together how long these lasted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WhileHeld {
     /// They were on a core.

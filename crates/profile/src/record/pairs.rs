@@ -168,7 +168,7 @@ impl<H: Host> Recorder<H> {
     /// Adds the counts of `from` to `into` and makes `from` a new record, except for its key.
     #[inline(never)]
     fn merge(&self, from: &Pair, into: &Pair) {
-        let sums = |pair: &Pair| -> [*const AtomicU64; 20] {
+        let sums = |pair: &Pair| -> [*const AtomicU64; 21] {
             [
                 &pair.acquisitions,
                 &pair.owner_changes,
@@ -190,6 +190,7 @@ impl<H: Host> Recorder<H> {
                 &pair.hold_waited_ticks,
                 &pair.hold_slept_ticks,
                 &pair.hold_preempted_ticks,
+                &pair.hold_unknown_ticks,
             ]
             .map(core::ptr::from_ref)
         };

@@ -80,7 +80,7 @@ def _buckets(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for row in rows:
         for use in ("exclusive", "shared"):
             for quantity, times in row[use].items():
-                if isinstance(times, dict):
+                if isinstance(times, dict) and "buckets" in times:
                     for bucket in times["buckets"]:
                         yield {"site": row["site"], "use": use, "quantity": quantity, **bucket}
 

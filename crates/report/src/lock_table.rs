@@ -506,15 +506,15 @@ fn columns(table: &LockTable) -> [Column; 31] {
     [
         Column::text("lock", "lock"),
         if several { process.kept() } else { process.detail() },
-        Column::text("use", "use"),
+        Column::text("use", "use").main(),
         if counted {
             Column::number("acquires_per_operation", "acquires/op")
         } else {
             Column::number("acquires_per_s", "acquires/s")
         },
-        Column::number("critical_section_ns", "section ns"),
+        Column::number("critical_section_ns", "section ns").main(),
         Column::percent("share", "% of time"),
-        Column::percent("contended_share", "contended %"),
+        Column::percent("contended_share", "contended %").main(),
         Column::number("waited_ms", "waited ms").kept(),
         Column::number("handover_ns", "hand-over ns"),
         Column::number("section_same_core_ns", "same core ns").detail(),

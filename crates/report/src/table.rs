@@ -16,6 +16,9 @@ const SENTENCE_WIDTH: usize = 20;
 /// Names are broken into lines of at least this width, however narrow the screen.
 const LEAST_NAME_WIDTH: usize = 8;
 
+/// Names are broken into lines of this width for columns that tell more than others.
+const BROKEN_NAME_WIDTH: usize = 24;
+
 /// Blanks between columns: one of padding, one that stands for a line.
 const GAP: usize = 2;
 
@@ -127,6 +130,7 @@ pub struct Column {
 enum Rank {
     Detail,
     Plain,
+    Main,
     Kept,
 }
 
@@ -164,6 +168,12 @@ impl Column {
     #[must_use]
     pub const fn detail(self) -> Self {
         Self { rank: Rank::Detail, ..self }
+    }
+
+    /// A column that tells more than others: names are broken into lines before a screen does without it.
+    #[must_use]
+    pub const fn main(self) -> Self {
+        Self { rank: Rank::Main, ..self }
     }
 
     /// A column that the table is there for: shown however narrow the screen is, as the first one always is.
@@ -286,7 +296,7 @@ impl Table {
     ///
     /// What does not fit is left out and named below, before a word is broken: columns of detail first, then the ranges
     /// around medians, then other columns. Sentences are wrapped between words, and so are headers. Only a name that is too
-    /// wide beside the columns that are always kept is broken. Where lines may have any length, everything is shown, one
+    /// wide beside the columns that tell most is broken. Where lines may have any length, everything is shown, one
     /// line a row, but for columns that say nothing.
     pub fn terminal(&self, screen: Screen) -> String {
         self.without_silent_columns().lines(screen)
@@ -359,16 +369,7 @@ impl Table {
             (0..contents.len()).filter(|&index| widths[index].is_none()).map(header).collect();
         let without_range: Vec<_> =
             without_range.into_iter().filter(|&index| widths[index].is_some()).map(header).collect();
-        let mut note = String::new();
-        for (what, headers) in [("Left out", left_out), ("Without ranges", without_range)] {
-            if !headers.is_empty() {
-                let _ = write!(note, "{what}: {}. ", headers.join(", "));
-            }
-        }
-        if !note.is_empty() {
-            note.push_str("A wider terminal, a pipe and --json show all.\n");
-            lines.push_str(&screen.fit(&note));
-        }
+        lines.push_str(&screen.fit(&missing(&left_out, &without_range, edge)));
         lines
     }
 
@@ -383,7 +384,8 @@ impl Table {
             }
         }
         let mut without_range = Vec::new();
-        for index in ranked(Rank::Plain).rev().chain(ranked(Rank::Kept).rev()) {
+        let with_ranges = [Rank::Plain, Rank::Main, Rank::Kept];
+        for index in with_ranges.into_iter().flat_map(|rank| ranked(rank).rev()) {
             if total(&widths) > columns && contents[index].swap_range() {
                 widths[index] = Some(contents[index].comfortable());
                 without_range.push(index);
@@ -391,6 +393,11 @@ impl Table {
         }
         for index in ranked(Rank::Plain).rev() {
             if total(&widths) > columns {
+                widths[index] = None;
+            }
+        }
+        for index in ranked(Rank::Main).rev() {
+            if total(&broken(&widths, contents)) > columns {
                 widths[index] = None;
             }
         }
@@ -579,6 +586,44 @@ fn total(widths: &[Option<usize>]) -> usize {
     widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
+/// As wide as columns are when names are broken, though into no more pieces than are read well.
+fn broken(widths: &[Option<usize>], contents: &[Contents]) -> Vec<Option<usize>> {
+    let all = widths.iter().zip(contents);
+    all.map(|(width, column)| {
+        width.map(|width| if column.text { width.min(BROKEN_NAME_WIDTH) } else { width })
+    })
+    .collect()
+}
+
+/// A line about what a screen of so many columns does not show; as many headers as it has space for.
+fn missing(left_out: &[&str], without_range: &[&str], columns: usize) -> String {
+    const ALL: &str = " (a pipe shows all)";
+    let named = |most: usize| {
+        let mut parts = Vec::new();
+        for (what, headers) in [("Left out", left_out), ("without ranges", without_range)] {
+            let named = headers.get(..most).unwrap_or(headers);
+            let more = headers.len() - named.len();
+            match (named.is_empty(), more) {
+                (true, 0) => {}
+                (true, _) => parts.push(format!("{what}: {more} columns")),
+                (false, 0) => parts.push(format!("{what}: {}", named.join(", "))),
+                (false, _) => parts.push(format!("{what}: {} and {more} more", named.join(", "))),
+            }
+        }
+        parts.join("; ")
+    };
+    let most = left_out.len().max(without_range.len());
+    if most == 0 {
+        return String::new();
+    }
+    // One column is named in any case.
+    let lines = (usize::from(most == 1)..=most).rev().map(|most| named(most) + ALL);
+    let fits = |line: &String| line.width() <= columns;
+    let line = lines.clone().find(fits).or_else(|| lines.clone().next_back()).unwrap_or_default();
+    let (first, rest) = line.split_at(1);
+    format!("{}{rest}\n", first.to_uppercase())
+}
+
 /// What a column shows, as it is spelt on a screen.
 struct Contents {
     header: String,
@@ -712,8 +757,7 @@ lock                 section ns   waited
                                       ms
 ----------------------------------------
 kyotocabinet::order        12.5     1.50
-Left out: threads, why. A wider
-terminal, a pipe and --json show all.
+Left out: 2 columns (a pipe shows all)
 "
         );
         assert_eq!(
@@ -724,11 +768,8 @@ lock          waited
 --------------------
 kyotocabinet    1.50
 ::order
-Left out: section
-ns, threads, why. A
-wider terminal, a
-pipe and --json show
-all.
+Left out: 3 columns
+(a pipe shows all)
 "
         );
     }
@@ -742,14 +783,14 @@ all.
         for columns in [0, 1, 7, 30] {
             assert!(table().terminal(Screen::wide(columns)).contains("glibc"), "{columns}");
         }
-        assert!(table().terminal(Screen::wide(58)).contains("Left out: note. A"));
+        assert!(table().terminal(Screen::wide(58)).contains("Left out: note ("));
     }
 
     #[test]
     fn ranges_are_left_out_before_columns_that_are_no_detail() {
         let shown = table().terminal(Screen::wide(50));
         assert!(shown.contains("2.00") && !shown.contains("4.50"), "{shown}");
-        assert!(shown.contains("12.3") && shown.contains("Without ranges: time s."), "{shown}");
+        assert!(shown.contains("12.3") && shown.contains("Without ranges: time s ("), "{shown}");
         // Where a range was left out, there may be space again for what is worth less.
         assert!(shown.contains("a note"), "{shown}");
     }

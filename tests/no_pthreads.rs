@@ -25,6 +25,7 @@ fn a_static_program_is_recorded_by_its_waits_from_its_start() {
         return;
     }
     assert!(outcome.succeeded() && outcome.stderr.contains("take_static"), "{outcome}");
+    assert!(!outcome.stderr.contains("contend predict"), "{outcome}");
     let report = json(&["report", profile, "--json"]);
     let rows = report["rows"].as_array().expect("rows");
     let mutex = rows.iter().find(|row| row["name"] == "attached_mutex").expect("the static's row");

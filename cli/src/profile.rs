@@ -121,11 +121,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut text =
         remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
     if used && !args.quiet {
-        text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
+        let table = recording.read()?.table(&Options::default());
+        text += &lock_table::text(&table, 20, Screen::stderr());
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
+        // A forecast needs critical sections, of which waits in futexes alone do not tell.
+        let further = if table.header.attached.is_some() { "diff" } else { "predict" };
         text += &format!(
-            "\nThe profile is in {} (contend report, contend predict).\n",
+            "\nThe profile is in {} (contend report, contend {further}).\n",
             printable(&shown.to_string_lossy())
         );
     }

@@ -65,16 +65,16 @@ static void *holds_inner(void *unused) {
     return unused;
 }
 
-// Holds running_lock, and says what the part was in which it really had a core.
-static double run(void) {
+// Holds a lock so often and so long, and says what the part was in which it really had a core.
+static double hold(pthread_mutex_t *lock, int times, long us) {
     double held = 0, ran = 0;
-    for (int i = 0; i < 50; ++i) {
-        pthread_mutex_lock(&running_lock);
+    for (int i = 0; i < times; ++i) {
+        pthread_mutex_lock(lock);
         double from = now_ns(CLOCK_MONOTONIC), from_cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
-        run_us(1000);
+        run_us(us);
         ran += now_ns(CLOCK_THREAD_CPUTIME_ID) - from_cpu;
         held += now_ns(CLOCK_MONOTONIC) - from;
-        pthread_mutex_unlock(&running_lock);
+        pthread_mutex_unlock(lock);
     }
     return ran / held;
 }
@@ -82,23 +82,14 @@ static double run(void) {
 static void *preempted(void *core) {
     static double ran_share;
     pin(*(int *)core);
-    double held = 0, ran = 0;
-    for (int i = 0; i < 10; ++i) {
-        pthread_mutex_lock(&preempted_lock);
-        double from = now_ns(CLOCK_MONOTONIC), from_cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
-        run_us(40000);
-        ran += now_ns(CLOCK_THREAD_CPUTIME_ID) - from_cpu;
-        held += now_ns(CLOCK_MONOTONIC) - from;
-        pthread_mutex_unlock(&preempted_lock);
-    }
-    ran_share = ran / held;
+    ran_share = hold(&preempted_lock, 10, 40000);
     ended = 1;
     return &ran_share;
 }
 
 int main(void) {
     int core = first_core();
-    double ran = run();
+    double ran = hold(&running_lock, 50, 1000);
     for (int i = 0; i < 50; ++i) {
         pthread_mutex_lock(&sleeping_lock);
         sleep_us(2000);

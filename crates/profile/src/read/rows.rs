@@ -28,7 +28,7 @@ use crate::record::{MERGED, Mode, key_of};
 struct UsageTicks {
     counts: Usage,
     condition_ticks: u64,
-    /// Of the timed holds: waited, slept, preempted.
+    /// Of the timed holds: waited, slept, preempted, and those of which nothing is known.
     off_core: [u64; 4],
     quantities: [Ticks; 5],
 }

@@ -1,4 +1,4 @@
-//! `contend profile` of programs without a library's pthread locks: their waits in futexes.
+//! `contend profile` of programs with locks that are no pthread's: their waits in futexes.
 //!
 //! Where the kernel shows no system calls, as in most containers, these tests say so and pass.
 
@@ -8,6 +8,8 @@ mod common;
 
 use command_line::{contend, json};
 use common::{CONTEND, HANG, Source, run};
+use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -36,4 +38,50 @@ fn a_static_program_is_recorded_by_its_waits_from_its_start() {
     assert!(waits > 10 && waits <= counted && 2 * waits >= counted, "{waits} of {counted} waits");
     let refused = run(contend(&["predict", profile]), HANG);
     assert!(!refused.succeeded() && refused.stderr.contains("attach"), "{refused}");
+}
+
+#[test]
+fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let [program, profile] = ["rust_locks", "p.contend"].map(|name| directory.path().join(name));
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(rustc);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/rust_locks.rs");
+    compile.args(["--edition", "2024", "-g", "-O", "-o"]).arg(&program).arg(source);
+    let compiled = run(compile, HANG);
+    assert!(compiled.succeeded(), "{compiled}");
+    let [program, profile] = [&program, &profile].map(|path| path.to_str().expect("a plain path"));
+    let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    if outcome.stderr.contains("and not recorded") {
+        println!("skipped: {}", outcome.stderr);
+        return;
+    }
+    let report = json(&["report", profile, "--json"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let counted = |name: &str| -> [f64; 2] {
+        let line = outcome.stdout.lines().find_map(|line| line.strip_prefix(name)).expect("printed");
+        let mut numbers = line.split_whitespace().map(|number| number.parse().expect("a number"));
+        std::array::from_fn(|_| numbers.next().expect("two"))
+    };
+    let waits = |name: &str, mode: &str| -> [f64; 2] {
+        let of_name: Vec<_> = rows.iter().filter(|row| row["name"].to_string().contains(name)).collect();
+        let [row] = of_name[..] else { panic!("one row for {name}: {rows:#?}") };
+        [&row[mode]["contended"], &row[mode]["wait"]["total_ns"]].map(|value| value.as_f64().expect("known"))
+    };
+    for (name, mode, told) in [
+        ("RUST_MUTEX", "exclusive", "take_rust_mutex"),
+        ("RUST_RWLOCK", "shared", "read_rust_rwlock"),
+        ("C_MUTEX", "exclusive", "C_MUTEX"),
+    ] {
+        let ([count, ns], [told_count, told_ns]) = (waits(name, mode), counted(told));
+        let near = |seen: f64, told: f64| seen > 0.7 * told && seen < 1.3 * told;
+        assert!(near(count, told_count) && near(ns, told_ns), "{name}: {count}, {ns} ns\n{outcome}");
+    }
+    let row = |name: &str| rows.iter().find(|row| row["name"].to_string().contains(name)).expect("its row");
+    assert_eq!(row("C_MUTEX")["exclusive"]["acquisitions"], 60, "recorded once, from inside");
+    assert_eq!(row("RUST_MUTEX")["exclusive"]["acquisitions"], Value::Null);
+    assert_eq!((&report["header"]["attached"], &report["header"]["processes"]), (&Value::Null, &1.into()));
+    let refused = run(contend(&["predict", profile]), HANG);
+    assert!(refused.stdout.contains("No forecast"), "{refused}");
 }

@@ -74,6 +74,10 @@ impl Subject {
         let one = all.first().filter(|profiled| profiled.threads == 1).map(|profiled| profiled.table);
         let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?;
         let header = &main.table.header;
+        let most_costly = profiled::by_cost(main.table).first().copied();
+        if let Some(void) = void::of_other_locks(main.table, most_costly).filter(|_| site.is_none()) {
+            return Ok(Err(void));
+        }
         let groups = chosen(main.table, site, transfer_ns, file)?;
         if let Some(void) = all.iter().find_map(|profiled| void::of_table(&profiled.table.header)) {
             return Ok(Err(void));

@@ -1,7 +1,7 @@
 //! Profiles that no forecast is made from: what they hold is not what the program does.
 
 use crate::question::Void;
-use profile::{LockRow, TableHeader};
+use profile::{LockRow, LockTable, TableHeader};
 use report::text;
 
 /// A machine whose hypervisor takes more of its cores' time was too busy.
@@ -77,6 +77,25 @@ pub(crate) fn of_lock(row: &LockRow, header: &TableHeader) -> Option<Void> {
         ));
     }
     None
+}
+
+/// The same where threads wait longer for locks of which waits alone are known than for `row`, the one in question if there is one.
+pub(crate) fn of_other_locks(table: &LockTable, row: Option<&LockRow>) -> Option<Void> {
+    let [_, locks] = ELSEWHERE;
+    let waited_ns = table.waited_outside_pthreads_ns();
+    let least_ns =
+        row.map_or(0.0, |row| (row.waited_ns() + row.held_ns()).max(locks * table.header.threads_ns()));
+    if waited_ns <= least_ns {
+        return None;
+    }
+    let name = table.most_waited_for_outside_pthreads().map_or("", |row| row.name.as_str());
+    Some(void(
+        format!(
+            "its threads waited longest for {}, which is no pthread's lock: of such, waits alone are recorded, and no critical sections",
+            text::printable(name)
+        ),
+        "Wrap that lock in `Recorded` of the crate contend-recorded, if it is one of lock_api",
+    ))
 }
 
 /// A lock of which too little was seen.

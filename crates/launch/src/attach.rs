@@ -31,6 +31,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
@@ -112,7 +113,7 @@ impl Attach<'_> {
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
-        let mut counted = Counted::begin(self.pid, &recording)?;
+        let mut counted = Counted::begin(self.pid, &recording, Kept::All)?;
         begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
         let elapsed = started.elapsed();
@@ -164,6 +165,48 @@ impl Attach<'_> {
     }
 }
 
+/// Waits in futexes of a program that is recorded from inside, too: those that the recorder does not see.
+#[derive(Debug)]
+pub(crate) struct Beside(FutexWatch);
+
+impl Beside {
+    /// Begins to watch the process.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not show its calls, or the process has ended.
+    pub(crate) fn watch(pid: u32) -> Result<Self, Missing> {
+        FutexWatch::attach(pid).map(Self)
+    }
+
+    /// Counts the waits in a section of their own until the process ends. Gives what the user may not expect.
+    ///
+    /// # Errors
+    ///
+    /// The profile has no space for the section.
+    pub(crate) fn record(
+        self,
+        pid: u32,
+        recording: &Recording,
+        has_ended: &AtomicBool,
+    ) -> std::io::Result<Vec<String>> {
+        let Self(mut watch) = self;
+        let mut counted = Counted::begin(pid, recording, Kept::UnseenInside)?;
+        let mut was_replaced = false;
+        while watch.sleep(PAUSE) && !has_ended.load(Ordering::Relaxed) && !was_replaced {
+            watch.drain(|event| counted.take(event));
+            was_replaced = watch.was_replaced();
+        }
+        let mut remarks = counted.finish(watch);
+        if was_replaced {
+            remarks.push(format!(
+                "process {pid} has begun another program by exec, of which waits for locks that are no pthread's are not recorded"
+            ));
+        }
+        Ok(remarks)
+    }
+}
+
 /// Fails if the kernel would not show the futex calls of a program that this process starts: it is asked for this process's own.
 ///
 /// # Errors
@@ -173,6 +216,10 @@ pub(crate) fn check_rights() -> Result<(), Missing> {
     FutexWatch::attach(std::process::id()).map(drop)
 }
 
+/// What a command needs to see another program's waits, with the way to give it to one.
+pub(crate) const CAPABILITIES: &str = "CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH \
+     (setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which contend))";
+
 /// The one remedy for all rights that may be missing, before the one that is.
 fn with_rights(missing: Missing, pid: u32) -> anyhow::Error {
     let wants_rights = missing.wants_rights();
@@ -181,8 +228,7 @@ fn with_rights(missing: Missing, pid: u32) -> anyhow::Error {
         return error;
     }
     error.context(format!(
-        "no right to attach to process {pid}: run as root, or give the command CAP_PERFMON, CAP_SYS_PTRACE and \
-         CAP_DAC_READ_SEARCH (setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which contend))"
+        "no right to attach to process {pid}: run as root, or give the command {CAPABILITIES}"
     ))
 }
 
@@ -199,9 +245,20 @@ fn run_values(elapsed: Duration, tasks: &[TaskValues], stolen_share: f64) -> Run
     }
 }
 
+/// Which waits are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All of them.
+    All,
+    /// Those that a recorder in the program does not see: for what is neither a lock, a condition variable nor a thread of the
+    /// C library.
+    UnseenInside,
+}
+
 /// What was counted so far.
 struct Counted<'r> {
     pid: u32,
+    kept: Kept,
     waits: FutexWaits,
     section: AttachedSection<'r>,
     modules: Modules,
@@ -214,7 +271,7 @@ struct Counted<'r> {
 
 impl<'r> Counted<'r> {
     /// Begins, with what the threads wait for now.
-    fn begin(pid: u32, recording: &'r Recording) -> std::io::Result<Self> {
+    fn begin(pid: u32, recording: &'r Recording, kept: Kept) -> std::io::Result<Self> {
         let mut arguments = Vec::new();
         // A process says itself where in its memory they are, and how long.
         let file = fs::File::open(format!("/proc/{pid}/cmdline"));
@@ -224,6 +281,7 @@ impl<'r> Counted<'r> {
             AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
         let mut counted = Self {
             pid,
+            kept,
             waits: FutexWaits::default(),
             section: AttachedSection::begin(recording, &image)?,
             modules: Modules::of(pid),
@@ -269,6 +327,9 @@ impl<'r> Counted<'r> {
 
     fn count(&mut self, wait: &FutexWait) {
         let (object, addresses) = self.object(&wait.call);
+        if self.kept == Kept::UnseenInside && object.is_seen_inside(self.modules.function(&addresses)) {
+            return;
+        }
         match object {
             Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
             Object::Memory { kind, address, shared } => self.section.count(&AttachedWait {

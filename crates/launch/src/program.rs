@@ -223,7 +223,8 @@ impl Program {
     }
 
     /// Whether it is a binary that the Rust compiler made, and none in which the recorder for locks that are no pthread's is linked.
-    pub(crate) fn is_rust(&self) -> bool {
+    #[must_use]
+    pub fn is_rust(&self) -> bool {
         is_rust(&self.0)
     }
 

@@ -1,5 +1,6 @@
 //! A program run to its end with its locks recorded.
 
+use super::attach::{Beside, CAPABILITIES};
 use super::kernel::KernelLocks;
 use super::program::{MUTEX_PROFILE, Program};
 use super::static_program;
@@ -8,6 +9,7 @@ use super::tasks::Tasks;
 use super::unreached::Lookout;
 use super::{Launch, Library, operations};
 use anyhow::Context as _;
+use kernel_locks::Missing;
 use profile::format::RunValues;
 use profile::session::{Overwrite, Recording};
 use pthread::environment;
@@ -91,10 +93,17 @@ impl Record<'_> {
             }
         };
         recording.begun();
+        // The recorder sees pthread locks alone, and Rust's are none.
+        let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
+        let beside = is_rust.then(|| Beside::watch(program.id()));
         let lookout = Lookout::over(program.id());
         let tasks = Tasks::of(program.id());
-        let Followed { counted, status, tasks, kernel } =
-            self.follow(&mut program, &recording, tasks, kernel)?;
+        let (beside, unwatched) = match beside.transpose() {
+            Ok(beside) => (beside, None),
+            Err(missing) => (None, Some(missing)),
+        };
+        let Followed { counted, status, tasks, kernel, beside } =
+            self.follow(&mut program, &recording, tasks, kernel, beside)?;
         let elapsed = started.elapsed();
         let unreached = lookout.and_then(Lookout::finish);
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
@@ -140,16 +149,12 @@ impl Record<'_> {
                 name.display()
             ));
         }
-        if Program::find(name).is_ok_and(|program| program.is_rust()) {
-            remarks.push(format!(
-                "{} is a Rust program, whose own locks are no pthread's and not recorded: wrap those of lock_api (parking_lot's) in `Recorded` of the crate contend-recorded, or see the waits for all of them by `contend attach`",
-                name.display()
-            ));
-        }
+        let watched = matches!(beside, Some(Ok(_)));
+        remarks.extend(said_of_rust(name, beside, unwatched));
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
-        let used = reached || matches!(kernel, Some(Ok(())));
+        let used = reached || watched || matches!(kernel, Some(Ok(())));
         Ok(Recorded { recording, status, used, complete: lost.is_none(), remarks })
     }
 
@@ -161,13 +166,16 @@ impl Record<'_> {
         recording: &Recording,
         mut tasks: Tasks,
         kernel: Option<KernelLocks>,
+        beside: Option<Beside>,
     ) -> anyhow::Result<Followed> {
         let (output, errors) = program.streams();
+        let pid = program.id();
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let has_ended = &has_ended;
             let kernel =
                 kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
+            let beside = beside.map(|beside| scope.spawn(move || beside.record(pid, recording, has_ended)));
             let (ended, watched) = mpsc::channel::<()>();
             let watcher = scope.spawn(move || {
                 loop {
@@ -191,13 +199,14 @@ impl Record<'_> {
             has_ended.store(true, Ordering::Relaxed);
             drop(ended);
             let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
+            let beside = beside.map(|beside| beside.join().expect("counting does not panic"));
             let tasks = watcher.join().expect("looking does not panic");
             let mut counted = None;
             for reader in readers.into_iter().flatten() {
                 // What the program wrote to its output counts before what it wrote to its errors.
                 counted = counted.or(reader.join().expect("copying does not panic")?);
             }
-            Ok(Followed { counted, status: status?, tasks, kernel })
+            Ok(Followed { counted, status: status?, tasks, kernel, beside })
         })
     }
 }
@@ -243,6 +252,41 @@ struct Followed {
     tasks: Tasks,
     /// Whether the kernel's locks were recorded, if they were to be.
     kernel: Option<std::io::Result<()>>,
+    /// What is to be said of the waits in futexes that were watched beside the recorder, if they were.
+    beside: Option<std::io::Result<Vec<String>>>,
+}
+
+/// How much is known of the locks of a Rust program, and what would tell more.
+fn said_of_rust(
+    name: &OsStr,
+    beside: Option<std::io::Result<Vec<String>>>,
+    unwatched: Option<Missing>,
+) -> Vec<String> {
+    let name = name.display();
+    let more = "wrap those of lock_api (parking_lot's) in `Recorded` of the crate contend-recorded";
+    let lacks = format!("{name} is a Rust program, whose own locks are no pthread's");
+    match (beside, unwatched) {
+        (None, None) => Vec::new(),
+        (Some(Ok(mut remarks)), _) => {
+            remarks.push(format!(
+                "{lacks}: of them waits alone are recorded; to have critical sections, {more}"
+            ));
+            remarks
+        }
+        (Some(Err(error)), _) => vec![format!("{lacks} and not recorded: {error}")],
+        (None, Some(missing)) => {
+            let why = match &missing {
+                Missing::Process(_) => "it ended before its waits could be watched".to_owned(),
+                missing if missing.wants_rights() => {
+                    format!(
+                        "to have the waits for them, run as root, or give the command {CAPABILITIES}: {missing}"
+                    )
+                }
+                missing => missing.to_string(),
+            };
+            vec![format!("{lacks} and not recorded: {why}. To have critical sections, too, {more}")]
+        }
+    }
 }
 
 fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {

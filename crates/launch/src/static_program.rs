@@ -2,7 +2,7 @@
 //! as [`attach`](super::attach) records those of a program that runs already.
 
 use super::Launch;
-use super::attach::{Attach, Attached, check_rights};
+use super::attach::{Attach, Attached, CAPABILITIES, check_rights};
 use super::program::{MUTEX_PROFILE, Refused, Why};
 use super::record::{Record, Recorded, create};
 use super::supervise::Supervised;
@@ -29,8 +29,7 @@ pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Re
     }
     if let Err(missing) = check_rights() {
         bail!(
-            "{refused:#}, or have its waits in futexes recorded, as root or with CAP_PERFMON, CAP_SYS_PTRACE and \
-             CAP_DAC_READ_SEARCH (setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which contend)): {missing}"
+            "{refused:#}, or have its waits in futexes recorded, as root or with {CAPABILITIES}: {missing}"
         );
     }
     let (name, arguments) = record.command.split_first().context("no program was given after `--`")?;

@@ -164,9 +164,9 @@ impl Profile {
         &self.path
     }
 
-    /// Whether the program was attached to while it ran.
+    /// Whether the program was attached to while it ran, and nothing recorded it from inside.
     pub fn is_attached(&self) -> bool {
-        self.sections.iter().any(|section| section.process.attached != 0)
+        !self.sections.is_empty() && self.sections.iter().all(Section::is_watched)
     }
 
     /// One section for each process image, in the order in which they started.

@@ -52,6 +52,8 @@ pub struct Recording {
     arena: Arena,
     /// The file's ticks are nanoseconds of the monotonic clock.
     counts_nanoseconds: bool,
+    /// Ticks of the processor and ns of the monotonic clock when it began.
+    first: (u64, u64),
     /// Bytes of the launcher's own blocks.
     own: AtomicU64,
     /// What `arena` uses.
@@ -78,14 +80,16 @@ impl Recording {
         let header = unsafe { &*map.as_mut_ptr().cast::<Header>() };
         let (now, realtime) = (clock_ns(ClockId::Monotonic), clock_ns(ClockId::Realtime));
         header.identity.store(random(), Relaxed);
-        write_header(header, limit, sample_period, ticks(), now, realtime);
+        let first = (ticks(), now);
+        write_header(header, limit, sample_period, first.0, first.1, realtime);
         let arena = Arena::new();
         // SAFETY: mapped at its limit, with the header just written; `map` lives as long as the arena.
         unsafe { arena.attach(map.as_mut_ptr(), map.len() as u64, PAGE) };
         let _ = lock(file); // a file system without locks has no protection, and still a profile
         let replaced = place.take_place_of(&path, overwrite)?;
         let file = place.keep()?;
-        Ok(Self { path, replaced, file, arena, counts_nanoseconds: false, own: AtomicU64::new(0), _map: map })
+        let own = AtomicU64::new(0);
+        Ok(Self { path, replaced, file, arena, counts_nanoseconds: false, first, own, _map: map })
     }
 
     /// Has ticks of a nanosecond of the monotonic clock from here on, as what the kernel tells has. To be called before anything is
@@ -151,6 +155,33 @@ impl Recording {
             header.clock_last_ticks.store(ticks, Relaxed);
             header.clock_last_ns.store(now, Relaxed);
         }
+    }
+
+    /// So many of the profile's ticks are a nanosecond, as far as both clocks tell up to now.
+    fn ticks_per_ns(&self) -> f64 {
+        let (first_ticks, first_ns) = self.first;
+        let past =
+            (ticks().saturating_sub(first_ticks), clock_ns(ClockId::Monotonic).saturating_sub(first_ns));
+        match past {
+            _ if self.counts_nanoseconds => 1.0,
+            (0, _) | (_, 0) => 1.0,
+            (ticks, ns) => ticks as f64 / ns as f64,
+        }
+    }
+
+    /// A duration in ticks.
+    fn ticks_in(&self, ns: u64) -> u64 {
+        (ns as f64 * self.ticks_per_ns()).round() as u64
+    }
+
+    /// A time of the monotonic clock in ticks.
+    fn ticks_at(&self, ns: u64) -> u64 {
+        let (first_ticks, first_ns) = self.first;
+        if self.counts_nanoseconds {
+            return ns;
+        }
+        let since = ns as f64 - first_ns as f64;
+        first_ticks.saturating_add_signed((since * self.ticks_per_ns()) as i64)
     }
 
     /// Adds what the launcher saw: the run as a whole, and the last sight of each thread. The `head`s are filled in.

@@ -20,12 +20,16 @@ fn wait(tid: u32, kind: LockKind, address: u64, duration_ns: u64) -> AttachedWai
     }
 }
 
-/// Records what `write` writes for a process that does not exist, so that nothing has a name.
+/// A profile whose ticks are nanoseconds, with what `write` writes for a process that does not exist, so that nothing has a name.
 fn table(write: impl FnOnce(&mut AttachedSection<'_>)) -> LockTable {
+    table_of(Recording::count_nanoseconds, write)
+}
+
+fn table_of(begin: impl FnOnce(&mut Recording), write: impl FnOnce(&mut AttachedSection<'_>)) -> LockTable {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.contend");
     let mut recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
-    recording.count_nanoseconds();
+    begin(&mut recording);
     recording.begun();
     let image = AttachedImage { pid: u32::MAX, arguments: b"server\0-v\0", executable: b"/bin/server" };
     let mut section = AttachedSection::begin(&recording, &image).unwrap();
@@ -140,4 +144,20 @@ fn what_finds_no_space_is_counted() {
     let counted = row(&table, 0x1000, MUTEX).exclusive.contended;
     assert!(counted > 100 && table.header.dropped > 0);
     assert_eq!(counted + table.header.dropped, 400);
+}
+
+/// Beside a recorder in the program, whose ticks are the processor's, the kernel's nanoseconds become ticks, and nanoseconds again.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn waits_keep_their_times_in_a_profile_of_the_processors_ticks() {
+    // Long enough for the ratio of the two clocks.
+    let begin = |_: &mut Recording| std::thread::sleep(std::time::Duration::from_millis(20));
+    let table = table_of(begin, |section| {
+        section.count(&wait(11, MUTEX, 0x1000, 3_000_000));
+        section.count(&wait(12, LockKind::Condition, 0x3000, 5_000_000));
+    });
+    let near = |ns: f64, expected: f64| (ns / expected - 1.0).abs() < 0.01;
+    let (mutex, condition) = (row(&table, 0x1000, MUTEX), row(&table, 0x3000, LockKind::Condition));
+    assert!(near(mutex.waited_ns(), 3e6), "{}", mutex.waited_ns());
+    assert!(near(condition.condition_ns(), 5e6), "{}", condition.condition_ns());
 }

@@ -186,7 +186,7 @@ fn table(what: &'static str, changes: &[Change], top: usize, waits_only: bool) -
         let sides = |value: fn(&Measures) -> f64, unit: f64| {
             Cell::Sides(value(&change.before) / unit, value(&change.after) / unit)
         };
-        let known = |cell: Cell| if waits_only { Cell::Missing } else { cell };
+        let known = |cell: Cell| if waits_only || change.waits_only { Cell::Missing } else { cell };
         let ratio = Some(change.ratio()).filter(|ratio| ratio.is_finite());
         table.row([
             change.name.as_str().into(),
@@ -214,6 +214,7 @@ mod tests {
             name: name.into(),
             before: measures(before),
             after: measures(after),
+            waits_only: false,
             rows: Default::default(),
         };
         let shown = table("lock", &[change("grown", 1e3, 5e3), change("new", 0.0, 2e3)], 1, false)
@@ -238,6 +239,7 @@ mod tests {
             name: name.into(),
             before: measures(before),
             after: measures(after),
+            waits_only: false,
             rows: Default::default(),
         };
         let diff = Diff {

@@ -5,7 +5,7 @@ use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{
-    Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped, WhileHeld,
+    Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader, WhileHeld,
 };
 use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
@@ -220,33 +220,49 @@ fn figures(table: &LockTable) -> String {
         }
     }
     if let Some(attached) = &h.attached {
-        lines.push_str(&unseen_by(attached));
+        lines.push_str(WAITS_ALONE);
+        lines.push_str(&without_callers(attached));
         return lines;
+    }
+    lines.push_str(&cost(h));
+    if let Some(beside) = &h.beside {
+        lines.push_str(WAITS_ALONE_BESIDE);
+        lines.push_str(&without_callers(beside));
+    }
+    lines
+}
+
+/// What recording cost; nothing where no pair was recorded, since then it was not measured.
+fn cost(h: &TableHeader) -> String {
+    if h.own_cost.timed_ns == 0.0 {
+        return String::new();
     }
     let rate = match h.sample_period {
         1 => "on every pair".to_owned(),
         n => format!("on one pair in {}, at random", grouped(n)),
     };
     let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns.max(0.0) / h.cpu_ns + 0.0 } else { 0.0 };
-    let _ = writeln!(
-        lines,
+    format!(
         "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share:.1} % of \
-         the CPU time; it is subtracted.",
+         the CPU time; it is subtracted.\n",
         short(h.own_cost.timed_ns),
         short(h.own_cost.untimed_ns),
-    );
-    lines
+    )
 }
 
 /// What a watch from outside cannot know.
-fn unseen_by(attached: &Attached) -> String {
-    let mut lines = "Only waits that slept in the kernel (futex) are seen: no acquisitions without contention, no spinning before the \
-                     sleep, no locks that never sleep, no critical sections.\n"
-        .to_owned();
-    if attached.without_callers > 0 {
-        let _ = writeln!(lines, "Of {} waits the callers are not known.", grouped(attached.without_callers));
+const WAITS_ALONE: &str = "Only waits that slept in the kernel (futex) are seen: no acquisitions without contention, no spinning before \
+     the sleep, no locks that never sleep, no critical sections.\n";
+
+/// The same where it stands beside a recorder.
+const WAITS_ALONE_BESIDE: &str = "Of locks that are no pthread's (those of Rust, semaphores) only waits that slept in the kernel (futex) \
+     are known: their other cells are empty.\n";
+
+fn without_callers(watched: &Attached) -> String {
+    match watched.without_callers {
+        0 => String::new(),
+        waits => format!("Of {} waits the callers are not known.\n", grouped(waits)),
     }
-    lines
 }
 
 /// What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
@@ -280,7 +296,7 @@ fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
 /// The first `top` locks, a row for each way of using them; striped locks count as one.
 pub fn rows(table: &LockTable, top: usize) -> Table {
     let folded = table.folded().into_iter().take(top);
-    if table.header.attached.is_some() {
+    if has_waits_alone(table) {
         let mut shown = Table::new(attached_columns());
         for_each_use(folded, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
         return shown;
@@ -288,6 +304,12 @@ pub fn rows(table: &LockTable, top: usize) -> Table {
     let mut shown = Table::new(columns(table));
     for_each_use(folded, |row, way, usage| shown.row(cells(table, row, way, usage)));
     shown
+}
+
+/// Whether nothing but waits is known of any lock.
+fn has_waits_alone(table: &LockTable) -> bool {
+    let beside = table.header.beside.is_some() && table.rows.iter().all(|row| row.exclusive.waits_only);
+    table.header.attached.is_some() || beside
 }
 
 /// What is said of a lock of a program that was attached to.
@@ -358,7 +380,7 @@ pub fn page(table: &LockTable) -> Page {
         unfolded.push(unfolds_to(row, usage, members.unwrap_or_default()));
     });
     let filters = [USE, ("file", "program or library")];
-    let filters = if table.header.attached.is_some() { &filters[..1] } else { &filters };
+    let filters = if has_waits_alone(table) { &filters[..1] } else { &filters };
     page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
     if let Some(kernel) = &table.kernel {
         let unfolded = kernel.rows.iter().map(kernel_unfolds_to);
@@ -574,6 +596,12 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     };
     let hold = usage.hold();
     let known = |cell: Cell| if usage.waits_only { Cell::Missing } else { cell };
+    // What a wait was for is not known of a futex; its time is that of a condition wait.
+    let waited = if usage.waits_only && !row.kind.is_lock() {
+        Cell::Missing
+    } else {
+        (usage.wait.total_ns / 1e6).into()
+    };
     let held = |part: fn(&WhileHeld) -> f64| usage.while_held.and_then(|held| held.share(part)).into();
     vec![
         name(table, row).into(),
@@ -583,7 +611,7 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
         mean(&hold),
         known((row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into()),
         of_acquisitions(usage.contended).into(),
-        (usage.wait.total_ns / 1e6).into(),
+        waited,
         mean(&usage.handover),
         mean(&usage.hold_same),
         mean(&usage.hold_other),
@@ -619,7 +647,7 @@ fn within(within: &Within) -> String {
 mod tests {
     use super::*;
     use crate::every_screen;
-    use profile::read::{KernelCalls, OwnCost, TableHeader, Unseen, Untouched};
+    use profile::read::{KernelCalls, OwnCost, Unseen, Untouched};
     use profile::{LockKind, ObjectKind, Options, Profile};
     use std::sync::Arc;
 
@@ -688,6 +716,7 @@ mod tests {
             merged_locks: 0,
             untouched: Untouched::default(),
             attached: None,
+            beside: None,
             warnings: vec!["the file was full: 12 locks are merged into one row".into()],
         }
     }

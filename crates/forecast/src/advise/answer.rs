@@ -7,6 +7,7 @@ use super::{Asked, profiles, reasons};
 use crate::{Void, profiled};
 use compare::statistics::Verdict;
 use curve::Point;
+use launch::program::Program;
 use report::{Screen, Spread, text};
 use serde::Serialize;
 use session::names::{self, types_of};
@@ -103,6 +104,8 @@ pub struct Advice {
     pub findings: Vec<Finding>,
     /// What else holds the program back.
     pub besides: Option<String>,
+    /// What the program has besides pthread locks, which are the only ones that were looked at.
+    pub other_locks: Option<String>,
     /// What disturbed the runs.
     pub disturbed: Vec<String>,
 }
@@ -132,6 +135,10 @@ impl Advice {
         let besides =
             tables.first().filter(|_| slowed).and_then(|table| reasons::besides(table, measured, reached));
         advice.besides = besides;
+        let program = asked.command.first().map(|name| Program::find(name));
+        if program.is_some_and(|program| program.is_ok_and(|program| program.is_rust())) {
+            advice.other_locks = Some(reasons::of_rust(tables.first()));
+        }
         Ok(advice)
     }
 
@@ -140,7 +147,7 @@ impl Advice {
         let findings =
             measured.suspects.iter().map(|suspect| Finding::measured(suspect, &measured)).collect();
         let disturbed = measured.noise.disturbances();
-        Self { target, findings, besides: None, disturbed, measured }
+        Self { target, findings, besides: None, other_locks: None, disturbed, measured }
     }
 
     /// Why nothing is said, where the profile cannot carry an answer.
@@ -206,6 +213,9 @@ impl Advice {
         if let Some(besides) = &self.besides {
             let _ = writeln!(said, "{besides}");
         }
+        if let Some(other_locks) = &self.other_locks {
+            let _ = writeln!(said, "{other_locks}");
+        }
         if !self.disturbed.is_empty() {
             let _ = writeln!(said, "Disturbed: {}.", self.disturbed.join("; "));
         }
@@ -229,12 +239,13 @@ impl Advice {
         let fair = HELD_BACK * f64::from(most) / f64::from(first);
         let slowed = self.own(most).is_some_and(|own| own.value < fair);
         let program = self.program();
+        let a_lock = if self.other_locks.is_some() { "pthread lock" } else { "lock" };
         let Some(finding) = self.findings.first() else {
             return if slowed {
-                format!("No lock holds {program} back.")
+                format!("No {a_lock} holds {program} back.")
             } else {
                 format!(
-                    "Nothing holds {program} back on {most} threads, and no lock will on {}.",
+                    "Nothing holds {program} back on {most} threads, and no {a_lock} will on {}.",
                     self.target
                 )
             };
@@ -251,7 +262,7 @@ impl Advice {
                 format!("{program} waits for {lock}, and no other lock in its place helps.")
             }
             (false, false, false) => {
-                format!("No lock holds {program} back. The one it takes most is {lock}.")
+                format!("No {a_lock} holds {program} back. The one it takes most is {lock}.")
             }
         }
     }

@@ -2,9 +2,27 @@
 
 use super::measured::Measured;
 use profile::LockTable;
+use report::text;
 
 /// A part of the threads' time that is worth a word.
 const PART: f64 = 0.15;
+
+/// What a Rust program's threads wait for that is no pthread's lock, and what can be done.
+pub(super) fn of_rust(table: Option<&LockTable>) -> String {
+    let row = table.and_then(LockTable::most_waited_for_outside_pthreads);
+    let remedy =
+        "put `Mutex` or `RwLock` of the crate contend-locks in its place in the source (docs/library.md)";
+    match row {
+        Some(row) => format!(
+            "Its threads waited for `{}` for {}, a lock of Rust's, of which waits alone are seen and which cannot be swapped: {remedy}.",
+            text::printable(&row.name),
+            text::time(row.waited_ns()),
+        ),
+        None => "It is a Rust program, whose own locks are no pthread's: they are neither seen nor swapped here. `contend profile` \
+                 as root shows the waits for them."
+            .to_owned(),
+    }
+}
 
 /// The largest thing that threads spend time in besides these locks; `reached` is the work on the most threads with the best lock,
 /// relative to the fewest. None where nothing can be told.

@@ -118,6 +118,21 @@ pub(super) enum Object {
     },
 }
 
+impl Object {
+    /// Whether a recorder in the program sees the wait, which was made in `function` if that is known: one for a lock, a condition
+    /// variable or a thread of the C library. Semaphores are not recorded.
+    pub(super) fn is_seen_inside(&self, function: Option<Function>) -> bool {
+        match function {
+            Some(Function::Mutex | Function::Rwlock { .. } | Function::Condition | Function::Join) => true,
+            // What lies there tells a mutex or a thread.
+            None | Some(Function::Syscall) => {
+                matches!(self, Self::Thread | Self::Memory { kind: LockKind::Object(_), .. })
+            }
+            Some(_) => false,
+        }
+    }
+}
+
 /// The memory of a process and its threads, read only.
 #[derive(Debug)]
 pub(super) struct Memory {

@@ -1,6 +1,6 @@
 //! What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -202,11 +202,19 @@ pub struct Unseen {
 }
 
 /// What the recorder says of a thread's waits, ns of elapsed time.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Recorded {
     locks_ns: f64,
     conditions_ns: f64,
     joins_ns: f64,
+}
+
+impl Recorded {
+    fn add(&mut self, more: Self) {
+        self.locks_ns += more.locks_ns;
+        self.conditions_ns += more.conditions_ns;
+        self.joins_ns += more.joins_ns;
+    }
 }
 
 /// The threads of a profile, those that touched no lock included.
@@ -219,6 +227,8 @@ pub(super) struct Threads {
     pub(super) queued_ns: Option<f64>,
     /// The part of their time in which they waited for events, each weighed by its time on cores; `None` likewise.
     pub(super) events_share: Option<f64>,
+    /// How many waited for a lock or acquired one.
+    pub(super) count: u64,
 }
 
 impl Threads {
@@ -243,12 +253,21 @@ impl Threads {
                 }
             };
         let mut unended = Vec::new();
-        for section in &profile.sections {
+        // A thread whose waits were watched beside its recorder has a record in both sections.
+        let (watched, recorded): (Vec<_>, Vec<_>) = profile.sections.iter().partition(|s| s.is_watched());
+        let mut beside = waits_by_thread(&watched, ns_per_tick);
+        let mut count: u64 = 0;
+        for section in recorded {
+            let process = &section.process;
+            count = count.saturating_add(process.threads.saturating_sub(process.only_joined));
             let mut recorded = recorded_waits(section, ns_per_tick);
             for (&position, thread) in &section.threads {
                 ages_ns.insert(position, age_ns(profile, section, thread));
                 let who = (section.process.pid, thread.tid);
                 let mut waits = recorded.remove(&position).unwrap_or_default();
+                if let Some(more) = beside.remove(&who) {
+                    waits.add(more);
+                }
                 let since = |ticks| pending_ns(profile, section, ticks, ns_per_tick);
                 waits.conditions_ns += since(thread.waiting_since);
                 waits.joins_ns += thread.join_ticks as f64 * ns_per_tick + since(thread.joining_since);
@@ -269,6 +288,12 @@ impl Threads {
                 }
             }
         }
+        for section in watched {
+            ages_ns
+                .extend(section.threads.iter().map(|(&at, thread)| (at, age_ns(profile, section, thread))));
+        }
+        count = count.saturating_add(beside.len() as u64);
+        unended.extend(beside);
         for (who, waits) in unended {
             if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
                 add(off_cpu_of_task(task), 0.0, task.queued_ns, &waits, Some(task));
@@ -284,6 +309,7 @@ impl Threads {
             blocked: known.then_some(blocked),
             queued_ns: known.then_some(queued_ns),
             events_share: (running_ns > 0.0).then(|| events_ns / running_ns),
+            count,
         }
     }
 
@@ -301,6 +327,20 @@ fn recorded_waits(section: &Section, ns_per_tick: f64) -> HashMap<u64, Recorded>
         of_thread.locks_ns += pair.values.wait_ticks as f64 * ns_per_tick;
         // The mutex's return is a part of the condition wait.
         of_thread.conditions_ns += pair.values.condition_ticks as f64 * ns_per_tick;
+    }
+    waits
+}
+
+/// What threads that were watched waited, by process and thread.
+fn waits_by_thread(watched: &[&Section], ns_per_tick: f64) -> BTreeMap<(u64, u64), Recorded> {
+    let mut waits: BTreeMap<(u64, u64), Recorded> = BTreeMap::new();
+    for section in watched {
+        let recorded = recorded_waits(section, ns_per_tick);
+        for (position, thread) in &section.threads {
+            let of_thread = waits.entry((section.process.pid, thread.tid)).or_default();
+            of_thread.add(recorded.get(position).copied().unwrap_or_default());
+            of_thread.joins_ns += thread.join_ticks as f64 * ns_per_tick;
+        }
     }
     waits
 }

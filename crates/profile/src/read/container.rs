@@ -56,6 +56,11 @@ impl Section {
         self.arguments.split_inclusive(|&byte| byte == 0).map(|argument| printable(&text(argument))).collect()
     }
 
+    /// Whether the waits of its process in futexes were watched from outside: then nothing else is in it.
+    pub(super) fn is_watched(&self) -> bool {
+        self.process.attached != 0
+    }
+
     /// Where an address lies in its file, counted from where the file's beginning is mapped; `None` outside of files.
     pub(super) fn in_its_file(&self, address: u64) -> Option<u64> {
         let mapping = self.mappings.at(address)?;
@@ -243,6 +248,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     let finish = |(mut section, Begun { mappings, .. }): (Section, Begun)| {
         // The latest look counts first.
         section.mappings = Mappings::new(mappings.into_iter().rev().flatten().collect());
+        let is_watched = section.is_watched();
         for pair in &mut section.pairs {
             // Cleared here; until then the word says where the pair lies.
             pair.histograms = histograms.remove(&pair.values.head).unwrap_or_default();
@@ -250,7 +256,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
                 by_caller.remove(&pair.values.head).map_or_else(Vec::new, |record| record.of(&pair.values));
             pair.values.head = 0;
             // The record counts calls. A condition wait takes the mutex back, too; of attached programs only waits are known.
-            if section.process.attached == 0 {
+            if !is_watched {
                 let p = &mut pair.values;
                 p.acquisitions = p.acquisitions.saturating_add(p.condition_waits);
             }

@@ -44,6 +44,8 @@ pub struct Change {
     pub before: Measures,
     /// In the second profile.
     pub after: Measures,
+    /// Waits alone are known of it: what else stands on the sides is 0 because nothing tells.
+    pub waits_only: bool,
     /// The rows that are added up, of each profile.
     #[serde(skip)]
     pub rows: [Vec<LockId>; 2],
@@ -127,6 +129,8 @@ pub struct Diff {
 #[derive(Clone, Default)]
 struct Sums {
     rows: Vec<LockId>,
+    /// Of one of the rows more than waits is known.
+    has_more: bool,
     measures: Measures,
     hold: (f64, f64),
     handover: (f64, f64),
@@ -135,6 +139,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, row: &LockRow, waits_only: bool) {
         self.rows.push(row.id);
+        self.has_more |= !row.exclusive.waits_only;
         self.measures.contended += row.contended() as f64;
         self.measures.waited_ns += row.waited_ns();
         if waits_only {
@@ -233,6 +238,7 @@ impl Diff {
                     name: name.clone(),
                     before: before.per(operations[0]),
                     after: after.per(operations[1]),
+                    waits_only: !before.has_more && !after.has_more,
                     rows: [before.rows, after.rows],
                 }
             };

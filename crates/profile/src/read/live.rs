@@ -355,6 +355,8 @@ struct SectionNow {
     pid: u64,
     /// What recording adds to a hold, ticks.
     cost_in_hold: f64,
+    /// Whether it notes who waits.
+    marks_waits: bool,
 }
 
 /// What a thread did with a lock so far, and what it does now.
@@ -431,9 +433,9 @@ impl Moment {
     ) -> Self {
         // A process that executes another program goes on under the same identifier, in a new section.
         let mut seen = HashSet::new();
-        let present: HashSet<u64> = profile
-            .sections
-            .iter()
+        // Waits that are watched beside a recorder are another section of that recorder's process.
+        let images = || profile.sections.iter().filter(|section| !section.is_watched());
+        let present: HashSet<u64> = images()
             .rev()
             .filter(|section| {
                 let p = &section.process;
@@ -464,7 +466,7 @@ impl Moment {
                 elapsed_ns,
                 processes: present.len() as u64,
                 sample_period: h.sample_period.max(1),
-                marks_waits: profile.sections.iter().all(|section| section.process.marks_waits != 0),
+                marks_waits: images().all(|section| section.process.marks_waits != 0),
                 dropped: h.dropped,
                 ..LiveHeader::default()
             },
@@ -481,7 +483,11 @@ impl Moment {
 
     fn add(&mut self, section: &Section, present: bool) {
         let p = &section.process;
-        let of_section = SectionNow { pid: p.pid, cost_in_hold: p.cost_in_hold as f64 / 1024.0 };
+        let of_section = SectionNow {
+            pid: p.pid,
+            cost_in_hold: p.cost_in_hold as f64 / 1024.0,
+            marks_waits: p.marks_waits != 0,
+        };
         self.sections.insert(section.number, of_section);
         let used = |key: u64| LockUse {
             lock: LockId { section: section.number, number: (key >> 1) as u32 },
@@ -602,7 +608,7 @@ impl Moment {
             waiting: threads_of(since.waited_ns),
             held: threads_of(since.held_ns).min(if used.shared { f64::INFINITY } else { 1.0 }),
             section_ns: section_ticks.map(|ticks| self.ns(ticks.max(0.0))),
-            waiters_now: (self.header.marks_waits && self.header.ended.is_none())
+            waiters_now: (of_section.marks_waits && self.header.ended.is_none())
                 .then(|| waits.count() as u64),
             longest_wait_ns: longest.map(|(ns, _)| ns),
             longest_waiter: longest.map(|(_, thread)| thread.clone()),
@@ -962,6 +968,20 @@ mod tests {
         let mut old = held;
         old.sections[0].process.marks_waits = 0;
         assert_eq!(only(moment(&old, 2_000).since(None, &names)).waiters_now, None);
+    }
+
+    #[test]
+    fn waits_that_are_watched_beside_the_recorder_are_no_process_of_their_own() {
+        let mut both = profile(&[(1, pair(100, 0, 500, 0))], [None; 2]);
+        let (mut watched, known) = (both.sections[0].clone(), both.sections[0].process);
+        watched.number = 8;
+        watched.process = ProcessValues { attached: 1, marks_waits: 0, ..known };
+        both.sections.push(watched);
+        let table = moment(&both, 10_000).since(None, &Names::default());
+        assert_eq!((table.header.processes, table.header.threads, table.header.marks_waits), (1, 2, true));
+        let waiters =
+            |section| table.rows.iter().find(|row| row.id.lock.section == section).unwrap().waiters_now;
+        assert_eq!((waiters(7), waiters(8)), (Some(0), None));
     }
 
     #[test]

@@ -160,7 +160,7 @@ struct Places {
 impl<'p> Classes<'p> {
     pub(super) fn of(profile: &'p Profile, symbols: &mut Symbols<'_>) -> Self {
         let mut taken: BTreeMap<u32, Vec<StackOf<'p>>> = BTreeMap::new();
-        for section in profile.sections.iter().filter(|section| section.process.attached == 0) {
+        for section in profile.sections.iter().filter(|section| !section.is_watched()) {
             for (&number, lock) in &section.locks {
                 if lock.values.origin as u32 == 0 && symbols.variable(section, lock.values.address).is_none()
                 {

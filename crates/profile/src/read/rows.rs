@@ -338,6 +338,10 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
     let operations = options.operations.or((run.operations > 0).then_some(run.operations)).filter(|&n| n > 0);
     let own_cost = own_cost(profile, ns_per_tick);
     let net_cpu_ns = (cpu_ns - own_cost.total_ns).max(0.0);
+    let watched = profile.sections.iter().any(Section::is_watched).then(|| Attached {
+        lost_events: sum(|p| p.lost_events),
+        without_callers: sum(|p| p.without_callers),
+    });
     let seconds = elapsed_ns / 1e9;
     let operation_ns = match operations {
         Some(n) => net_cpu_ns / n as f64,
@@ -347,8 +351,8 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
     TableHeader {
         schema: 2,
         command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
-        processes: profile.sections.len() as u64,
-        threads: sum(|p| p.threads.saturating_sub(p.only_joined)),
+        processes: images(profile).count() as u64,
+        threads: threads.count,
         cores: run.cores,
         started_realtime_ns: profile.header.started_realtime_ns,
         elapsed_ns,
@@ -377,12 +381,16 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
             condition: sum(|p| p.untouched_condition),
             other: sum(|p| p.untouched_other),
         },
-        attached: profile.is_attached().then(|| Attached {
-            lost_events: sum(|p| p.lost_events),
-            without_callers: sum(|p| p.without_callers),
-        }),
+        attached: watched.filter(|_| profile.is_attached()),
+        beside: watched.filter(|_| !profile.is_attached()),
         warnings: Vec::new(),
     }
+}
+
+/// The sections that are process images: one that was watched beside the recorder is that recorder's image.
+fn images(profile: &Profile) -> impl Iterator<Item = &Section> {
+    let all_are_watched = profile.is_attached();
+    profile.sections.iter().filter(move |section| all_are_watched || !section.is_watched())
 }
 
 fn elapsed_of(header: &HeaderValues) -> f64 {

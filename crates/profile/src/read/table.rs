@@ -162,8 +162,29 @@ pub struct TableHeader {
     pub untouched: Untouched,
     /// That the program was attached to while it ran: then only waits in futexes are known. `None` if it was started for the profile.
     pub attached: Option<Attached>,
+    /// That waits in futexes were watched beside the recorder, for locks that are no pthread's: of those, waits alone are known.
+    /// `None` if there is no such watch.
+    pub beside: Option<Attached>,
     /// What to know before believing the table.
     pub warnings: Vec<String>,
+}
+
+impl LockTable {
+    /// The locks of which waits alone are known, in a table that has others, too: those that are no pthread's.
+    fn outside_pthreads(&self) -> impl Iterator<Item = &LockRow> {
+        let rows = self.rows.iter().filter(|_| self.header.beside.is_some());
+        rows.filter(|row| row.exclusive.waits_only && row.kind.is_lock())
+    }
+
+    /// How long threads waited for locks that are no pthread's, where a recorder of pthread locks was not alone; ns.
+    pub fn waited_outside_pthreads_ns(&self) -> f64 {
+        self.outside_pthreads().map(LockRow::waited_ns).sum()
+    }
+
+    /// The one of them that was waited for longest.
+    pub fn most_waited_for_outside_pthreads(&self) -> Option<&LockRow> {
+        self.outside_pthreads().max_by(|a, b| a.waited_ns().total_cmp(&b.waited_ns()))
+    }
 }
 
 impl TableHeader {

@@ -98,7 +98,9 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             header.untouched.total()
         ));
     }
-    if let Some(lost) = header.attached.map(|attached| attached.lost_events).filter(|&lost| lost > 0) {
+    if let Some(lost) =
+        header.attached.or(header.beside).map(|watched| watched.lost_events).filter(|&lost| lost > 0)
+    {
         warnings.push(format!(
             "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read"
         ));

@@ -85,7 +85,7 @@ struct ThreadOfSection<'r> {
 }
 
 impl<'r> AttachedSection<'r> {
-    /// Begins the section, in a recording that counts nanoseconds.
+    /// Begins the section.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<'r> AttachedSection<'r> {
             head: head(Type::Process, Process::LENGTH),
             pid: image.pid.into(),
             started_realtime_ns: clock_ns(ClockId::Realtime),
-            clock_first_ticks: now,
+            clock_first_ticks: recording.ticks_at(now),
             clock_first_ns: now,
             attached: 1,
             ..ProcessValues::default()
@@ -153,26 +153,27 @@ impl<'r> AttachedSection<'r> {
         let lock = self.lock(wait)?;
         let key = key_of(lock, if wait.shared { Mode::Shared } else { Mode::Exclusive });
         let pair = self.pair(wait.tid, key)?;
-        let ns = wait.duration_ns;
+        let ticks = self.recording.ticks_in(wait.duration_ns);
         if !wait.kind.is_lock() {
             add(&pair.condition_waits, 1);
             add(&pair.condition_timeouts, wait.timed_out.into());
-            add(&pair.condition_ticks, ns);
+            add(&pair.condition_ticks, ticks);
         } else if wait.timed_out {
             add(&pair.timeouts, 1);
         } else {
             add(&pair.contended, 1);
-            add(&pair.wait_ticks, ns);
+            add(&pair.wait_ticks, ticks);
             let of_waits = &self.histograms(key, pair)?.buckets[Quantity::Wait as usize];
-            add(&of_waits[bucket(ns)], 1);
+            add(&of_waits[bucket(ticks)], 1);
         }
         Some(())
     }
 
     /// Counts a join that is over.
     pub fn count_join(&mut self, tid: u32, duration_ns: u64) {
+        let ticks = self.recording.ticks_in(duration_ns);
         match self.thread(tid) {
-            Some(thread) => add(&thread.record.join_ticks, duration_ns),
+            Some(thread) => add(&thread.record.join_ticks, ticks),
             None => self.note_dropped(),
         }
     }
@@ -206,7 +207,7 @@ impl<'r> AttachedSection<'r> {
             unsafe { (&*start.cast::<Lock>(), &*start.add(Lock::LENGTH).cast::<[AtomicU64; FRAMES]>()) };
         record.address.store(wait.address, Relaxed);
         record.kind.store(wait.kind.number().into(), Relaxed);
-        record.first_ticks.store(wait.begun_ns, Relaxed);
+        record.first_ticks.store(self.recording.ticks_at(wait.begun_ns), Relaxed);
         record.thread.store(thread, Relaxed);
         record.head.store(head(Type::Lock, LOCK_LENGTH), Ordering::Release);
         let number = u32::try_from(self.recording.arena.position_of(record)).ok()?;
@@ -242,7 +243,7 @@ impl<'r> AttachedSection<'r> {
     pub fn finish(self, lost_events: u64) {
         let now = clock_ns(ClockId::Monotonic);
         self.process.lost_events.store(lost_events, Relaxed);
-        self.process.clock_last_ticks.store(now, Relaxed);
+        self.process.clock_last_ticks.store(self.recording.ticks_at(now), Relaxed);
         self.process.clock_last_ns.store(now, Relaxed);
     }
 

@@ -10,6 +10,8 @@ const STOLEN: f64 = 0.2;
 const QUEUED: f64 = 0.3;
 /// Waits that are no recorded locks' are what the program does, where they take more of the threads' time, and locks less than that.
 const ELSEWHERE: [f64; 2] = [0.5, 0.05];
+/// Threads that wait for so much of their time for an interpreter are kept apart by it.
+const INTERPRETED: f64 = 0.2;
 /// Fewer acquisitions show no distribution of anything.
 const LEAST_ACQUISITIONS: u64 = 100;
 
@@ -30,12 +32,22 @@ pub(crate) fn of_table(header: &TableHeader) -> Option<Void> {
         ));
     }
     if !header.ran_together {
+        let (why, remedy) = match &header.gil {
+            Some(gil) if gil.share > INTERPRETED => (
+                ", under Python's global interpreter lock",
+                "One of them runs Python at a time, whatever locks there are: several processes, or a Python without that lock, do more",
+            ),
+            _ => (
+                "",
+                "Profile on an otherwise idle machine, with no more threads than cores, and for as long as the threads are at work",
+            ),
+        };
         return Some(void(
             format!(
-                "{} threads hardly ran together: {:.2} of them ran or waited for a lock at a time",
+                "{} threads hardly ran together{why}: {:.2} of them ran or waited for a lock at a time",
                 header.threads, header.concurrency
             ),
-            "Profile on an otherwise idle machine, with no more threads than cores, and for as long as the threads are at work",
+            remedy,
         ));
     }
     if header.cores == 1 && header.threads > 1 && header.concurrency > 1.2 {

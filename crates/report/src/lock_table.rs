@@ -5,7 +5,8 @@ use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{
-    Attached, Blocked, Call, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader, WhileHeld,
+    Attached, Blocked, Call, Gil, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader,
+    WhileHeld,
 };
 use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
@@ -28,6 +29,11 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
         let shown = &folded[..folded.len().min(top)];
         lines.push_str(&screen.fit(&striped(table, shown)));
         lines.push_str(&screen.fit(&call_sites(shown)));
+        lines.push_str(
+            &screen.fit(
+                &table.header.gil.as_ref().map_or(String::new(), |gil| format!("\n{}", interpreter(gil))),
+            ),
+        );
     }
     if let Some(kernel) = &table.kernel {
         lines.push('\n');
@@ -58,6 +64,17 @@ fn worst_of(table: &LockTable, striped: &Striped) -> String {
         let _ = write!(line, "; {} has {share:.0} % of the waits", printable(&worst.name));
     }
     line + " (`contend report --unfold` shows each)."
+}
+
+/// What the interpreter lock cost.
+fn interpreter(gil: &Gil) -> String {
+    format!(
+        "{} is Python's global interpreter lock (GIL): threads waited for it for {}, {:.0} % of their time. One of them runs Python at \
+         a time; another lock in its place changes nothing.\n",
+        printable(&gil.name),
+        time(gil.waited_ns),
+        100.0 * gil.share,
+    )
 }
 
 /// From where the most waited for locks are waited for, and behind whom.
@@ -381,6 +398,9 @@ pub fn page(table: &LockTable) -> Page {
     });
     let filters = [USE, ("file", "program or library")];
     let filters = if has_waits_alone(table) { &filters[..1] } else { &filters };
+    if let Some(gil) = &table.header.gil {
+        page = page.paragraphs(&interpreter(gil));
+    }
     page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
     if let Some(kernel) = &table.kernel {
         let unfolded = kernel.rows.iter().map(kernel_unfolds_to);
@@ -717,6 +737,7 @@ mod tests {
             untouched: Untouched::default(),
             attached: None,
             beside: None,
+            gil: None,
             warnings: vec!["the file was full: 12 locks are merged into one row".into()],
         }
     }

@@ -8,6 +8,7 @@ use super::blocked::Threads;
 use super::call_sites::{Callers, TakenBy};
 use super::container::{PairRecord, Section};
 use super::debug_info::Contents;
+use super::gil::Gil;
 use super::kernel::KernelTable;
 use super::lock_names::{Classes, Homes, Named, StackOf, Unnamed, finish_names, name_lock};
 use super::names::{LONGEST_FILE, printable_up_to, thread_name};
@@ -196,6 +197,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         blocked.asleep_in_kernel_locks(asleep_ns);
         (header.coverage, header.unseen) = (Some(blocked.coverage()), blocked.unseen());
     }
+    header.gil = Gil::among(&rows, header.threads_ns());
     header.warnings = warnings(profile, &header);
     let program = profile.sections.first().and_then(program_module);
     LockTable { header, rows, striped, kernel, program }
@@ -383,6 +385,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         },
         attached: watched.filter(|_| profile.is_attached()),
         beside: watched.filter(|_| !profile.is_attached()),
+        gil: None,
         warnings: Vec::new(),
     }
 }

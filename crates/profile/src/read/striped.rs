@@ -311,7 +311,7 @@ fn holders<'r>(rows: impl Iterator<Item = &'r LockRow>) -> Vec<LockHolder> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::read::live::LiveThread;
 
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((row.threads.len(), row.threads[0].holds), (1, true));
     }
 
-    fn row() -> LockRow {
+    pub(in super::super) fn row() -> LockRow {
         LockRow {
             id: LockId::default(),
             name: String::new(),

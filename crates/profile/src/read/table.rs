@@ -8,6 +8,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::blocked::{Blocked, Coverage, Unseen};
+use super::gil::Gil;
 use super::kernel::KernelTable;
 use super::stacks::{Call, Module};
 use super::striped::Striped;
@@ -165,6 +166,8 @@ pub struct TableHeader {
     /// That waits in futexes were watched beside the recorder, for locks that are no pthread's: of those, waits alone are known.
     /// `None` if there is no such watch.
     pub beside: Option<Attached>,
+    /// CPython's global interpreter lock, where threads waited for it.
+    pub gil: Option<Gil>,
     /// What to know before believing the table.
     pub warnings: Vec<String>,
 }

@@ -7,7 +7,7 @@ mod common;
 
 use command_line::{contend, json};
 use common::{HANG, run};
-use recorded::Recorded;
+use recorded::{Recorded, sync};
 use serde_json::Value;
 use std::sync::Barrier;
 use std::time::Duration;
@@ -18,6 +18,9 @@ type RwLock<T> = lock_api::RwLock<Recorded<parking_lot::RawRwLock>, T>;
 static COUNTER: Mutex<u64> = Mutex::new(0);
 static TABLE: RwLock<u64> = RwLock::new(0);
 static HELD: Mutex<()> = Mutex::new(());
+static QUEUE: sync::Mutex<u64> = sync::Mutex::new(0);
+static PAGES: sync::RwLock<u64> = sync::RwLock::new(0);
+static CHANGED: sync::Condvar = sync::Condvar::new();
 
 const THREADS: u64 = 3;
 const TURNS: u64 = 500;
@@ -38,12 +41,29 @@ fn program() {
                         assert!(*TABLE.read() <= THREADS * TURNS);
                     }
                     *in_a_box.lock() += 1;
+                    *QUEUE.lock().unwrap() += 1;
+                    assert!(*PAGES.read().unwrap() == 0);
                 }
             });
         }
     });
     assert_eq!((*COUNTER.lock(), *TABLE.read(), *in_a_box.lock()), (1500, 300, 1500));
     wait_give_up_and_fail();
+    wait_for_a_change();
+}
+
+/// One thread waits until another one has changed what the mutex protects, and then in vain.
+fn wait_for_a_change() {
+    std::thread::scope(|scope| {
+        let guard = QUEUE.lock().unwrap();
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            *QUEUE.lock().unwrap() = 0;
+            CHANGED.notify_one();
+        });
+        let guard = CHANGED.wait_while(guard, |count| *count > 0).unwrap();
+        drop(CHANGED.wait_timeout(guard, Duration::from_millis(1)).unwrap());
+    });
 }
 
 #[inline(never)]
@@ -112,12 +132,23 @@ fn they_have_rows_as_pthread_locks_have() {
     let rows = report["rows"].as_array().expect("rows");
     let on_heap = rows.iter().find(|row| row["exclusive"]["acquisitions"] == 1502);
     let name = on_heap.and_then(|row| row["name"].as_str()).unwrap_or_else(|| panic!("{report:#}"));
-    assert!(["make_a_mutex", "recorded::program"].iter().any(|taker| name.contains(taker)), "{name}");
+    // Line tables alone have no more of a closure that is inlined than its number.
+    let takers = ["make_a_mutex", "recorded::program", "{closure#0}"];
+    assert!(takers.iter().any(|taker| name.contains(taker)), "{name}");
     let kinds = ["COUNTER", "TABLE"].map(|name| row(&report, name)["kind"].as_str().unwrap());
     assert_eq!(kinds, ["mutex", "rwlock"]);
     let counted = &row(&report, "COUNTER")["exclusive"];
     let holds = ["hold_same", "hold_other"].map(|hold| counted[hold]["count"].as_u64().unwrap());
     assert_eq!(holds.iter().sum::<u64>(), 1501, "every hold is timed: {report:#}");
+
+    // Twice in the test of the condition, and once at its every end.
+    let queue = &row(&report, "QUEUE")["exclusive"];
+    let waits = queue["condition_waits"].as_u64().unwrap();
+    assert!((2..100).contains(&waits), "{report:#}");
+    assert_eq!(queue["acquisitions"].as_u64(), Some(1502 + waits), "{report:#}");
+    assert!(queue["condition_ns"].as_f64() > Some(15e6), "{report:#}");
+    assert_eq!(queue["condition_timeouts"], 1);
+    assert_eq!((taken("PAGES"), row(&report, "PAGES")["kind"].as_str()), ([0, 1500], Some("rwlock")));
 
     let held = &row(&report, "HELD")["exclusive"];
     let figures =

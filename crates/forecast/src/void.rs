@@ -106,7 +106,7 @@ pub(crate) fn of_other_locks(table: &LockTable, row: Option<&LockRow>) -> Option
             "its threads waited longest for {}, which is no pthread's lock: of such, waits alone are recorded, and no critical sections",
             text::printable(name)
         ),
-        "Wrap that lock in `Recorded` of the crate contend-recorded, if it is one of lock_api",
+        "Have it recorded by the crate contend-recorded: `contend_recorded::sync` in the place of `std::sync`, and `Recorded` around a lock of parking_lot",
     ))
 }
 

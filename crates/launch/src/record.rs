@@ -263,7 +263,7 @@ fn said_of_rust(
     unwatched: Option<Missing>,
 ) -> Vec<String> {
     let name = name.display();
-    let more = "wrap those of lock_api (parking_lot's) in `Recorded` of the crate contend-recorded";
+    let more = "put `contend_recorded::sync` in the place of `std::sync`, and `contend_recorded::Recorded` around those of parking_lot";
     let lacks = format!("{name} is a Rust program, whose own locks are no pthread's");
     match (beside, unwatched) {
         (None, None) => Vec::new(),

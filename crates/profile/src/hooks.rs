@@ -14,7 +14,7 @@ use crate::record::{Mode, Trace};
 pub const ENTRY: &CStr = c"contend_recorder";
 
 /// The version of [`Hooks`]: one for each layout and meaning of its functions.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Gives the table of this version; null if the process does not record, or the recorder has another version. The answer stays the
 /// same as long as the process runs its program.
@@ -49,6 +49,10 @@ pub struct Hooks {
     pub try_failed: extern "C" fn(&Trace, &Use),
     /// A timed call gave up.
     pub timed_out: extern "C" fn(&Trace, &Use),
+    /// The caller, which has given up a mutex, begins to wait for a condition, at the stamp that comes back.
+    pub condition_waits: extern "C" fn() -> u64,
+    /// The wait that began at this stamp is over, and the mutex is held again; `timed_out` if its time was over.
+    pub condition_waited: extern "C" fn(&Trace, &Use, started: u64, timed_out: bool),
     /// The lock is gone: whatever comes to its address is another one.
     pub destroyed: extern "C" fn(&Trace),
 }

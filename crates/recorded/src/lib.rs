@@ -1,7 +1,7 @@
-//! Locks of [`lock_api`], whoever made them, in the profiles of contend.
+//! The locks of a Rust program in the profiles of contend: those of `std`, and those of [`lock_api`], whoever made them.
 //!
-//! `contend profile` sees pthread locks. A Rust program has others: those of `parking_lot`, of `spin`, of `contend-locks`, or its own.
-//! [`Recorded`] around such a raw lock tells the recorder what happens to it:
+//! `contend profile` sees pthread locks. A Rust program has others. In the place of `std::sync` there is [`sync`], which has the same
+//! names. Of those of `parking_lot`, of `spin`, of `contend-locks`, or its own, [`Recorded`] around the raw lock tells the recorder what happens to it:
 //!
 //! ```
 //! use contend_recorded::Recorded;
@@ -17,7 +17,8 @@
 //!
 //! The recorder is the one in the preload library, which comes into the program with `contend profile`. So a program that is linked
 //! statically has no rows.
-#![no_std]
+
+pub mod sync;
 
 use core::mem::transmute;
 use core::ptr::{self, null_mut};

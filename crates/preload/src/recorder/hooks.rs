@@ -4,10 +4,20 @@ use core::ptr::null;
 
 use profile::hooks::{Hooks, Use, VERSION};
 
-use super::{Mode, RECORDER, Trace};
+use super::{Mode, Outcome, RECORDER, Trace};
 use crate::thread;
 
-static HOOKS: Hooks = Hooks { acquired, releasing, waits, waits_no_more, try_failed, timed_out, destroyed };
+static HOOKS: Hooks = Hooks {
+    acquired,
+    releasing,
+    waits,
+    waits_no_more,
+    try_failed,
+    timed_out,
+    condition_waits,
+    condition_waited,
+    destroyed,
+};
 
 /// [`profile::hooks::ENTRY`].
 #[unsafe(no_mangle)]
@@ -38,6 +48,17 @@ extern "C" fn try_failed(trace: &Trace, of: &Use) {
 
 extern "C" fn timed_out(trace: &Trace, of: &Use) {
     RECORDER.timed_out(thread::current().recording(), trace, of.kind, of.mode, of.address);
+}
+
+extern "C" fn condition_waits() -> u64 {
+    let started = super::stamp();
+    RECORDER.cond_waits(thread::current().recording(), started);
+    started
+}
+
+extern "C" fn condition_waited(trace: &Trace, of: &Use, started: u64, timed_out: bool) {
+    let outcome = if timed_out { Outcome::TimedOut } else { Outcome::Woken };
+    RECORDER.cond_waited(thread::current().recording(), trace, of.address, started, None, outcome);
 }
 
 extern "C" fn destroyed(trace: &Trace) {

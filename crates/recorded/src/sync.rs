@@ -1,0 +1,105 @@
+//! What [`std::sync`] has, with its locks recorded: a program has `use contend_recorded::sync::Mutex` for `use std::sync::Mutex`, and
+//! its locks have rows under `contend profile`.
+//!
+//! ```
+//! use contend_recorded::sync::{Arc, Condvar, Mutex};
+//!
+//! let jobs = Arc::new((Mutex::new(vec![1]), Condvar::new()));
+//! let (queue, filled) = &*jobs;
+//! let mut queue = filled.wait_while(queue.lock().unwrap(), |queue| queue.is_empty()).unwrap();
+//! assert_eq!(queue.pop(), Some(1));
+//! ```
+//!
+//! [`Mutex`], [`RwLock`] and [`Condvar`] have the methods of those of `std` that stable Rust 1.88 has, with its poisoning; everything
+//! else is `std`'s own. The locks inside are `std`'s, too: a lock has 16 bytes more, and an acquisition and a release each a load and a
+//! branch.
+
+mod condvar;
+mod mutex;
+mod rwlock;
+
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[doc(no_inline)]
+pub use std::sync::{
+    Arc, Barrier, BarrierWaitResult, LazyLock, LockResult, Once, OnceLock, OnceState, PoisonError,
+    TryLockError, TryLockResult, Weak, atomic, mpsc,
+};
+
+use crate::Recorded;
+use profile::record::Mode;
+use pthread::object::ObjectKind;
+use std::cell::Cell;
+
+/// The hold of a lock, which ends before the lock inside is released: guards have it as their first field.
+struct Held<'a> {
+    lock: &'a Recorded<()>,
+    mode: Mode,
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.releases(self.mode);
+    }
+}
+
+/// Acquires a lock of `std` that may be poisoned: its guard comes back either way.
+#[inline]
+fn any_lock<G>(
+    lock: &Recorded<()>,
+    kind: ObjectKind,
+    mode: Mode,
+    try_lock: impl FnOnce() -> TryLockResult<G>,
+    wait: impl FnOnce() -> LockResult<G>,
+) -> LockResult<G> {
+    let acquired = Cell::new(None);
+    let tried = || {
+        acquired.set(match try_lock() {
+            Ok(guard) => Some(Ok(guard)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Err(poisoned)),
+            Err(TryLockError::WouldBlock) => return false,
+        });
+        true
+    };
+    lock.any_lock(kind, mode, tried, || acquired.set(Some(wait())));
+    acquired.into_inner().expect("one of the two has acquired the lock")
+}
+
+/// Acquires a lock of `std` if it is free, poisoned or not.
+#[inline]
+fn any_try_lock<G>(
+    lock: &Recorded<()>,
+    kind: ObjectKind,
+    mode: Mode,
+    try_lock: impl FnOnce() -> TryLockResult<G>,
+) -> TryLockResult<G> {
+    let tried = Cell::new(None);
+    lock.any_try_lock(kind, mode, || {
+        let result = try_lock();
+        let acquired = !matches!(result, Err(TryLockError::WouldBlock));
+        tried.set(Some(result));
+        acquired
+    });
+    tried.into_inner().expect("it was tried")
+}
+
+/// Makes a guard of this crate from one of `std`, poisoned or not.
+#[inline]
+fn guarded<G, H>(result: LockResult<G>, guard: impl FnOnce(G) -> H) -> LockResult<H> {
+    match result {
+        Ok(inner) => Ok(guard(inner)),
+        Err(poisoned) => Err(PoisonError::new(guard(poisoned.into_inner()))),
+    }
+}
+
+/// The same of an attempt.
+#[inline]
+fn try_guarded<G, H>(result: TryLockResult<G>, guard: impl FnOnce(G) -> H) -> TryLockResult<H> {
+    match result {
+        Ok(inner) => Ok(guard(inner)),
+        Err(TryLockError::Poisoned(poisoned)) => Err(PoisonError::new(guard(poisoned.into_inner())).into()),
+        Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+    }
+}

@@ -1,0 +1,186 @@
+//! The reader-writer lock.
+
+use super::{Held, any_lock, any_try_lock, guarded, try_guarded};
+use crate::Recorded;
+use profile::record::Mode;
+use pthread::object::ObjectKind;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{self, LockResult, TryLockResult};
+
+/// [`std::sync::RwLock`], recorded.
+#[derive(Default)]
+pub struct RwLock<T: ?Sized> {
+    recorded: Recorded<()>,
+    inner: sync::RwLock<T>,
+}
+
+/// Holds an [`RwLock`] with other readers until it is dropped.
+#[must_use = "the lock is released at once if nothing has the guard"]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    _held: Held<'a>,
+    inner: sync::RwLockReadGuard<'a, T>,
+}
+
+/// Holds an [`RwLock`] alone until it is dropped.
+#[must_use = "the lock is released at once if nothing has the guard"]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    _held: Held<'a>,
+    inner: sync::RwLockWriteGuard<'a, T>,
+}
+
+impl<T> RwLock<T> {
+    /// A lock that nobody holds.
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        Self { recorded: Recorded::new(()), inner: sync::RwLock::new(value) }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    ///
+    /// The lock is poisoned; the error has the value.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.inner.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Acquires the lock with other readers.
+    ///
+    /// # Errors
+    ///
+    /// The lock is poisoned; the error has the guard.
+    #[inline]
+    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        let (try_lock, lock) = (|| self.inner.try_read(), || self.inner.read());
+        let inner = any_lock(&self.recorded, ObjectKind::Rwlock, Mode::Shared, try_lock, lock);
+        guarded(inner, |inner| self.read_guard(inner))
+    }
+
+    /// Acquires the lock alone.
+    ///
+    /// # Errors
+    ///
+    /// The lock is poisoned; the error has the guard.
+    #[inline]
+    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        let (try_lock, lock) = (|| self.inner.try_write(), || self.inner.write());
+        let inner = any_lock(&self.recorded, ObjectKind::Rwlock, Mode::Exclusive, try_lock, lock);
+        guarded(inner, |inner| self.write_guard(inner))
+    }
+
+    /// Acquires the lock with other readers if it can be had at once.
+    ///
+    /// # Errors
+    ///
+    /// It is held; or it is poisoned, and the error has the guard.
+    #[inline]
+    pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
+        let inner = any_try_lock(&self.recorded, ObjectKind::Rwlock, Mode::Shared, || self.inner.try_read());
+        try_guarded(inner, |inner| self.read_guard(inner))
+    }
+
+    /// Acquires the lock alone if it is free.
+    ///
+    /// # Errors
+    ///
+    /// It is held; or it is poisoned, and the error has the guard.
+    #[inline]
+    pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
+        let inner =
+            any_try_lock(&self.recorded, ObjectKind::Rwlock, Mode::Exclusive, || self.inner.try_write());
+        try_guarded(inner, |inner| self.write_guard(inner))
+    }
+
+    /// Whether a thread panicked while it held the lock alone.
+    #[inline]
+    pub fn is_poisoned(&self) -> bool {
+        self.inner.is_poisoned()
+    }
+
+    /// Takes the poison away.
+    #[inline]
+    pub fn clear_poison(&self) {
+        self.inner.clear_poison();
+    }
+
+    /// The value, which nobody else can have.
+    ///
+    /// # Errors
+    ///
+    /// The lock is poisoned; the error has the value.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.inner.get_mut()
+    }
+
+    fn read_guard<'a>(&'a self, inner: sync::RwLockReadGuard<'a, T>) -> RwLockReadGuard<'a, T> {
+        RwLockReadGuard { _held: Held { lock: &self.recorded, mode: Mode::Shared }, inner }
+    }
+
+    fn write_guard<'a>(&'a self, inner: sync::RwLockWriteGuard<'a, T>) -> RwLockWriteGuard<'a, T> {
+        RwLockWriteGuard { _held: Held { lock: &self.recorded, mode: Mode::Exclusive }, inner }
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

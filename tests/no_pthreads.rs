@@ -1,6 +1,6 @@
 //! `contend profile` of programs with locks that are no pthread's: their waits in futexes.
 //!
-//! Where the kernel shows no system calls, as in most containers, these tests say so and pass.
+//! Where the kernel shows no system calls, as in most containers, those that need them say so and pass.
 
 #[path = "common/command_line.rs"]
 mod command_line;
@@ -84,4 +84,22 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     assert_eq!((&report["header"]["attached"], &report["header"]["processes"]), (&Value::Null, &1.into()));
     let refused = run(contend(&["predict", profile]), HANG);
     assert!(refused.stdout.contains("No forecast"), "{refused}");
+}
+
+/// The profile is of a program whose `slowRebalance` holds a mutex for 2 ms, a hundred times, while another goroutine waits.
+#[test]
+fn a_go_programs_own_profile_has_a_table() {
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/go-mutex.pb.gz");
+    let rows = json(&["report", profile, "--json"])["rows"].take();
+    let first = &rows[0];
+    assert_eq!(
+        (&first["way"], &first["function"]),
+        (&"mutex".into(), &"main.slowRebalance".into()),
+        "{rows:#}"
+    );
+    assert_eq!((&first["behind"], &first["waits"]), (&true.into(), &100.into()), "{rows:#}");
+    let printed = run(contend(&["report", profile]), HANG);
+    assert!(printed.succeeded() && printed.stdout.contains("main.slowRebalance"), "{printed}");
+    let refused = run(contend(&["report", profile, "--html", "/dev/null"]), HANG);
+    assert!(!refused.succeeded() && refused.stderr.contains("go tool pprof"), "{refused}");
 }

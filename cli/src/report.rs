@@ -3,9 +3,10 @@
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
-use profile::read::{Sample, to_folded, to_otel, to_pprof};
+use profile::read::{GoProfile, Sample, to_folded, to_otel, to_pprof};
 use profile::{Options, Profile};
-use report::{Screen, lock_table};
+use report::{Screen, go_profile, lock_table};
+use session::ensure_usage;
 use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ use std::process::ExitCode;
 /// difference is the cost of moving its data, which is what grows with cores.
 ///
 /// Where the profile has the kernel's locks (contend profile --kernel), a second table has those that threads waited for.
+///
+/// A mutex or block profile of a Go program, as /debug/pprof/mutex of net/http/pprof gives it, is read, too: who waits, and behind whom.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend report p.contend                    # the locks that cost most
@@ -31,9 +34,10 @@ use std::process::ExitCode;
   contend report p.contend --html locks.html  # a page to look through, or to send: it needs nothing else
   contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it
   contend report p.contend --folded locks.txt # for flamegraph.pl, inferno-flamegraph or speedscope
-  contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry")]
+  contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry
+  contend report mutex.pb.gz                  # Go's own profile of its mutexes")]
 pub(crate) struct Args {
-    /// The profile, as `contend profile -o` wrote it; the program may still be running
+    /// The profile, as `contend profile -o` wrote it; the program may still be running. Or a mutex or block profile of Go
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
 
@@ -109,10 +113,30 @@ impl Weight {
     }
 }
 
+fn report_of_go(profile: &GoProfile, json: bool, csv: bool, top: usize) -> anyhow::Result<ExitCode> {
+    if json {
+        output::print_json(profile)?;
+    } else if csv {
+        output::print(&go_profile::rows(profile, usize::MAX).csv())?;
+    } else {
+        output::print(&go_profile::text(profile, top, Screen::stdout()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, unfold, ops, no_symbols } =
         args;
+    if GoProfile::is_one(&path) {
+        let further = [&html, &pprof, &folded, &otel].into_iter().any(Option::is_some);
+        ensure_usage!(
+            !further && ops.is_none(),
+            "{} is a profile of Go's own, of which there is a table, --csv and --json alone: `go tool pprof` makes pictures of it",
+            path.display()
+        );
+        return report_of_go(&GoProfile::open(&path)?, json, csv, top);
+    }
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);

@@ -31,8 +31,7 @@ const MACHINE: (elf::Machine, &str) = (elf::EM_X86_64, "x86-64");
 const MACHINE: (elf::Machine, &str) = (elf::EM_AARCH64, "AArch64");
 
 /// What shows the waits for Go's own locks.
-pub(crate) const MUTEX_PROFILE: &str =
-    "take Go's mutex profile of it (runtime.SetMutexProfileFraction, then `go tool pprof`)";
+pub(crate) const MUTEX_PROFILE: &str = "take Go's mutex profile of it (runtime.SetMutexProfileFraction, /debug/pprof/mutex), which `contend report` reads";
 
 /// A program that was not started, and what a shell exits with then.
 #[derive(Debug)]

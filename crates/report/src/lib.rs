@@ -24,6 +24,7 @@
 pub mod call_sites;
 pub mod differences;
 pub mod every_screen;
+pub mod go_profile;
 pub mod lock_table;
 pub mod map;
 pub mod page;

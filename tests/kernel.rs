@@ -101,7 +101,7 @@ fn threads_that_map_memory_wait_for_the_lock_of_their_address_space() {
         first["kind"].as_str().is_some_and(|kind| kind.starts_with("rwsem")),
         "what many threads wait for most, and one does not: {diff:#}"
     );
-    let text = run(contend(&["diff", few, many]), HANG).stdout;
+    let text = run(contend(&["diff", "--wide", few, many]), HANG).stdout;
     assert!(
         text.contains("By lock of the kernel") && text.contains(first["name"].as_str().unwrap()),
         "{text}"

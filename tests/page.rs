@@ -312,7 +312,7 @@ fn has_sliders(page: &Path) -> bool {
 fn predicted(profile: &str, flags: &str) -> (String, Value) {
     let mut arguments = vec!["predict", profile, "--engine", "chain", "--site", "hot_lock"];
     arguments.extend(flags.split(' '));
-    let printed = run(contend(&arguments), HANG);
+    let printed = run(contend(&[&["--wide"], &arguments[..]].concat()), HANG);
     assert!(printed.succeeded(), "{printed}");
     arguments.push("--json");
     (printed.stdout, json(&arguments))

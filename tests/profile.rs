@@ -274,7 +274,7 @@ fn blocked(what: &str) -> (Value, String) {
     command.arg(&file).arg("--").arg(program).arg(what);
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
-    let text = run(contend(&["report", file.to_str().unwrap()]), HANG);
+    let text = run(contend(&["report", "--wide", file.to_str().unwrap()]), HANG);
     assert!(text.succeeded(), "{text}");
     (json(&["report", "--json", file.to_str().unwrap()]), text.stdout)
 }
@@ -496,8 +496,9 @@ fn striped_locks_are_one_row() {
         let program = program.to_str().expect("a plain path");
         let (_, report) = profile(&file, &["--", program], &[]);
         let file = file.to_str().expect("a plain path");
-        let text =
-            |more: &[&str]| run(contend(&[&["report", file], more].concat()), HANG).stdout.replace('\n', " ");
+        let text = |more: &[&str]| {
+            run(contend(&[&["report", "--wide", file], more].concat()), HANG).stdout.replace('\n', " ")
+        };
         let (folded, unfolded) = (text(&[]), text(&["--unfold", "--top", "0"]));
         assert_eq!(report["rows"].as_array().map(Vec::len), Some(32), "{report:#}");
         for (name, worst) in [(array, hot), ("make_bucket#*", "make_bucket#4")] {

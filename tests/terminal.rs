@@ -11,10 +11,10 @@ const CONTEND: &str = env!("CARGO_BIN_EXE_contend");
 fn contend(arguments: &[&str]) -> Command {
     let mut command = Command::new(CONTEND);
     command.args(arguments).stdin(Stdio::null());
-    for name in ["COLUMNS", "LC_ALL", "LC_CTYPE"] {
+    for name in ["COLUMNS", "LC_ALL", "LC_CTYPE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
-    command.env("LANG", "en_US.UTF-8");
+    command.env("LANG", "en_US.UTF-8").env("TERM", "xterm");
     command
 }
 
@@ -61,11 +61,23 @@ fn in_a_pipe(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// What is shown with its colours taken away: those of verdicts, and the end of each.
+fn without_colours(shown: &str) -> String {
+    let colours = ["\u{1b}[38;5;1m", "\u{1b}[38;5;2m", "\u{1b}[38;5;3m", "\u{1b}[39m"];
+    colours.iter().fold(shown.to_owned(), |shown, colour| shown.replace(colour, ""))
+}
+
 /// The columns of the widest line, as it stands when a progress bar before it has been cleared away.
 fn widest(shown: &str) -> usize {
     let cleared = |line: &str| line.replace("\u{1b}[2K", "\r");
     let last = |line: &str| cleared(line).rsplit('\r').next().map_or(0, |last| last.chars().count());
-    shown.lines().map(last).max().unwrap_or(0)
+    without_colours(shown).lines().map(last).max().unwrap_or(0)
+}
+
+/// The table of `contend locks` or `contend machines` with the line about what it lacks, without the prose behind it.
+fn table(shown: &str) -> String {
+    let prose = |line: &str| line.is_empty() || line.starts_with("Transfers and waiters");
+    shown.lines().take_while(|line| !prose(line)).map(|line| line.to_owned() + "\n").collect()
 }
 
 /// Commands that print a table or prose and need no time.
@@ -98,14 +110,57 @@ fn a_terminal_of_80_columns_shows_whole_names() {
 }
 
 #[test]
-fn a_pipe_has_one_line_for_each_row_with_every_column() {
-    let shown = in_a_pipe(contend(&["locks"]));
+fn a_pipe_is_as_wide_as_one_reads_and_says_what_shows_the_rest() {
+    for command in [&["machines"][..], &["locks"]] {
+        let shown = table(&in_a_pipe(contend(command)));
+        assert!((81..=100).contains(&widest(&shown)), "{command:?}:\n{shown}");
+        let left_out: Vec<_> = shown.lines().filter(|line| line.starts_with("Left out: ")).collect();
+        assert!(matches!(left_out[..], [line] if line.ends_with(" (--wide shows all)")), "{shown}");
+        assert_eq!(shown, table(&on_a_terminal(contend(command), 100, Streams::Output)), "{command:?}");
+    }
+}
+
+#[test]
+fn all_columns_are_shown_at_any_width_where_they_are_asked_for() {
+    let piped = in_a_pipe(contend(&["machines", "--wide"]));
+    assert!(widest(&piped) > 132 && !piped.contains("Left out"), "{piped}");
+    assert_eq!(piped, in_a_pipe(contend(&["--wide", "machines"])), "before the command too");
+    let narrow = on_a_terminal(contend(&["machines", "--wide"]), 60, Streams::Output);
+    assert_eq!(table(&piped), table(&narrow));
+    let mut narrow = contend(&["machines", "--wide"]);
+    narrow.env("COLUMNS", "60");
+    assert_eq!(table(&piped), table(&in_a_pipe(narrow)));
+}
+
+#[test]
+fn a_table_with_all_columns_has_one_line_for_each_row() {
+    let shown = in_a_pipe(contend(&["locks", "--wide"]));
     let rows: Vec<_> = shown.lines().skip(2).collect();
     let json = in_a_pipe(contend(&["locks", "--json"]));
     let all: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(rows.len(), all.as_array().expect("an array").len());
     assert!(rows.iter().all(|row| !row.starts_with(' ')), "{shown}");
     assert!(shown.lines().next().is_some_and(|header| header.contains("arena")), "{shown}");
+}
+
+#[test]
+fn verdicts_are_in_colour_on_a_terminal_unless_the_environment_forbids_it() {
+    let claims = |variables: &[(&str, &str)]| {
+        let mut command = contend(&["reproduce", "claims"]);
+        command.envs(variables.iter().copied());
+        command
+    };
+    let coloured = on_a_terminal(claims(&[]), 100, Streams::Output);
+    assert!(coloured.contains("\u{1b}[38;5;2mmet\u{1b}[39m"), "{coloured}");
+    let plain = without_colours(&coloured);
+    assert!(!plain.contains('\u{1b}') && widest(&plain) <= 100, "{plain}");
+    for variables in [&[("NO_COLOR", "1")][..], &[("CLICOLOR", "0")], &[("TERM", "dumb")]] {
+        assert_eq!(on_a_terminal(claims(variables), 100, Streams::Output), plain, "{variables:?}");
+    }
+    let piped = in_a_pipe(claims(&[]));
+    assert!(!piped.contains('\u{1b}'), "{piped}");
+    let forced = in_a_pipe(claims(&[("CLICOLOR_FORCE", "1")]));
+    assert!(forced != piped && without_colours(&forced) == piped, "{forced}");
 }
 
 #[test]
@@ -131,7 +186,8 @@ fn columns_of_the_environment_come_first() {
     assert!(widest(&on_a_terminal(with("60"), 132, Streams::Output)) <= 60);
     assert!(widest(&in_a_pipe(with("60"))) <= 60);
     for nonsense in ["", "0", "wide", "-4"] {
-        assert!(widest(&in_a_pipe(with(nonsense))) > 132, "{nonsense:?} is no width");
+        let piped = table(&in_a_pipe(with(nonsense)));
+        assert!((81..=100).contains(&widest(&piped)), "{nonsense:?} is no width:\n{piped}");
         let shown = on_a_terminal(with(nonsense), 100, Streams::Output);
         assert!((81..=100).contains(&widest(&shown)), "{nonsense:?}: {shown}");
     }

@@ -126,7 +126,7 @@ fn the_present_is_told_while_the_program_runs_and_the_end_when_it_ends() {
 
     let pid = mutex["pid"].to_string();
     let mut by_process = Command::new(CONTEND);
-    by_process.args(["top", &pid, "--batch", "--interval", "100ms"]).stdout(Stdio::piped());
+    by_process.args(["top", &pid, "--batch", "--wide", "--interval", "100ms"]).stdout(Stdio::piped());
     let mut follower = by_process.spawn().expect("contend starts");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let seen = lines.find(|line| line.starts_with("held_mutex")).expect("a table comes at once");

@@ -118,6 +118,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("warm-up", None, &["DURATION"], "what is not counted at the beginning"),
     ("weaken", None, &["SITE=CHANGE"], "a mutant"),
     ("what-if", None, &["CHANGE"], "a change to the program"),
+    ("wide", None, &[], "print all columns of tables"),
     ("work", None, &["WORK"], "what an operation is"),
     ("worse-by", None, &["PERCENT"], "how much worse a ratio may be"),
 ];

@@ -33,11 +33,22 @@ pub(crate) fn end_if_left_out(error: &clap::Error) {
 /// The command with its help under headings; `completions` and `man` are named in the last line.
 pub(crate) fn under_headings(command: Command) -> Command {
     let template = format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\n`contend COMMAND --help` explains a \
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{}\n`contend COMMAND --help` explains a \
          command, with examples.\n`contend completions SHELL` and `contend man DIR` write completions and manuals.\n",
-        listed(&command)
+        listed(&command),
+        options(&command)
     );
     command.help_template(template).override_usage("contend COMMAND [OPTIONS] [-- PROGRAM …]")
+}
+
+/// The options of every command, each in one line, which clap gives two and a blank one.
+fn options(command: &Command) -> String {
+    let mut text = String::new();
+    for option in command.get_arguments() {
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "      --{:<9}{help}", option.get_long().unwrap_or_default());
+    }
+    text + "  -h, --help     Print help\n  -V, --version  Print version\n"
 }
 
 /// The headings with a line for each command.

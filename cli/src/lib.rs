@@ -52,6 +52,10 @@ static PRELOAD: launch::Library =
 #[derive(Debug, Parser)]
 #[command(version, long_version = env!("CONTEND_BUILT_FROM"), propagate_version = true, arg_required_else_help = true)]
 struct Command {
+    /// Print all columns of tables, however wide
+    #[arg(long, global = true)]
+    wide: bool,
+
     #[command(subcommand)]
     subcommand: Subcommands,
 }
@@ -95,7 +99,11 @@ enum Subcommands {
 pub fn main() -> ExitCode {
     die_of_closed_pipes();
     explain_unwritable_output();
-    let result = match parse().subcommand {
+    let Command { wide, subcommand } = parse();
+    if wide {
+        ::report::screen::show_whole_tables();
+    }
+    let result = match subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Advise(args) => advise::run(args),
         Subcommands::Profile(args) => profile::run(&args),

@@ -119,7 +119,7 @@ fn report_of_go(profile: &GoProfile, json: bool, csv: bool, top: usize) -> anyho
     } else if csv {
         output::print(&go_profile::rows(profile, usize::MAX).csv())?;
     } else {
-        output::print(&go_profile::text(profile, top, Screen::stdout()))?;
+        output::print(&go_profile::text(profile, top, Screen::stdout().with_csv()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +176,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if csv {
         output::print(&lock_table::csv(&table))?;
     } else {
-        let screen = Screen::stdout();
+        let screen = Screen::stdout().with_csv();
         output::print(&(lock_table::text(&table, top, screen) + &no_forecast(&table, screen)))?;
     }
     if let Some(file) = page {

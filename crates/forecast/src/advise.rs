@@ -530,6 +530,20 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_are_in_colour_and_nothing_else_changes() {
+        let advice = advice();
+        let coloured = advice.terminal(Screen::wide(80).coloured());
+        let (bad, open, end) = ("\u{1b}[38;5;1m", "\u{1b}[38;5;3m", "\u{1b}[39m");
+        for words in
+            [format!("{bad}collapses at 2, measured{end}"), format!("{open}uncertain: 60 % collapses{end}")]
+        {
+            assert!(coloured.contains(&words), "{words:?}: {coloured:?}");
+        }
+        let plain = [bad, open, end].iter().fold(coloured, |said, colour| said.replace(colour, ""));
+        assert_eq!(plain, advice.terminal(Screen::wide(80)));
+    }
+
+    #[test]
     fn the_lock_that_did_most_is_advised_with_its_measured_gain() {
         let advice = advice();
         let said = advice.terminal(Screen::FILE);

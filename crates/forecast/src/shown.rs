@@ -29,7 +29,7 @@ impl Forecast {
 
     /// The answer: a row for each lock, a column for a few numbers of threads, and the verdict.
     #[must_use]
-    pub fn answer(&self) -> String {
+    pub fn answer(&self, screen: Screen) -> String {
         let threads = self.columns();
         let name = |row: &Row| text::printable(row.name());
         let widest =
@@ -46,9 +46,9 @@ impl Forecast {
                 let figure = row.at(threads).map_or_else(String::new, figure);
                 let _ = write!(shown, " {figure:>WIDTH$}");
             }
-            let _ = writeln!(shown, "  {}", row.verdict);
+            let _ = writeln!(shown, "  {}", screen.verdict(&row.verdict.to_string()));
         }
-        shown
+        screen.spell(&shown).into_owned()
     }
 
     /// What becomes of each row, for a page.
@@ -189,7 +189,7 @@ impl Forecast {
             text::printable(&self.lock),
             text::printable(&self.machine)
         ));
-        shown.push_str(&screen.spell(&self.answer()));
+        shown.push_str(&self.answer(screen));
         shown.push('\n');
         let mut lines = self.sentences();
         lines.extend(advice_lines(&self.advice));

@@ -2,17 +2,18 @@
 
 use crate::Screen;
 
-/// The screens on which tables are compared: terminals, a pipe, and a terminal whose locale has nothing but ASCII.
-const SCREENS: [(&str, Screen); 5] = [
+/// The screens on which tables are compared: terminals, a pipe, all columns, and a terminal whose locale has nothing but ASCII.
+const SCREENS: [(&str, Screen); 6] = [
     ("60 columns", Screen::wide(60)),
     ("80 columns", Screen::wide(80)),
     ("132 columns", Screen::wide(132)),
-    ("a pipe", Screen::FILE),
+    ("a pipe", Screen::PIPE),
+    ("a pipe with --wide", Screen::FILE),
     ("80 columns of ASCII", Screen::wide(80).ascii()),
 ];
 
-/// What `show` gives for terminals of 60, 80 and 132 columns, for a pipe, and for a terminal without more than ASCII, each
-/// under a heading.
+/// What `show` gives for terminals of 60, 80 and 132 columns, for a pipe, with all columns, and for a terminal without more
+/// than ASCII, each under a heading.
 ///
 /// # Panics
 ///

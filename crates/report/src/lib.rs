@@ -32,6 +32,7 @@ pub mod plot;
 pub mod ranges;
 pub mod screen;
 pub mod table;
+mod verdict;
 
 pub use curve::text;
 pub use every_screen::every_screen;

@@ -1,19 +1,29 @@
 //! What text is written to: how wide it is, and which characters it shows.
 
 use crate::text::printable_lines;
+use crate::verdict::Tone;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The width of a terminal that does not tell its own.
 const UNKNOWN_COLUMNS: usize = 80;
 
-/// The width of a drawing that goes to a file or a pipe.
-const DRAWING_COLUMNS: usize = 100;
+/// The width of a drawing or a table that goes to a file or a pipe.
+const PIPE_COLUMNS: usize = 100;
 
-/// A stream as a place to read: its width, and whether it shows more than ASCII.
+/// Whether tables on standard output and standard error have all columns.
+static WHOLE_TABLES: AtomicBool = AtomicBool::new(false);
+
+/// From now on tables on [`Screen::stdout`] and [`Screen::stderr`] have all columns at any width: what `--wide` asks for.
+pub fn show_whole_tables() {
+    WHOLE_TABLES.store(true, Ordering::Relaxed); // read by the thread that prints, which has set it
+}
+
+/// A stream as a place to read: its width, whether it shows more than ASCII, and whether it shows colours.
 ///
 /// ```
 /// use contend_report::Screen;
@@ -24,23 +34,60 @@ const DRAWING_COLUMNS: usize = 100;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
+    /// The width of prose.
     columns: Option<usize>,
+    /// The width of tables.
+    table_columns: Option<usize>,
     ascii: bool,
+    coloured: bool,
+    /// Whether the command that prints has `--csv`.
+    has_csv: bool,
 }
 
 impl Screen {
     /// A document: lines of any length, and every character.
-    pub const FILE: Self = Self { columns: None, ascii: false };
+    pub const FILE: Self =
+        Self { columns: None, table_columns: None, ascii: false, coloured: false, has_csv: false };
+
+    /// A pipe or a file without `COLUMNS`: prose in lines of any length, as one searches it; tables as on a terminal of 100
+    /// columns, as one reads them.
+    pub const PIPE: Self = Self { table_columns: Some(PIPE_COLUMNS), ..Self::FILE };
 
     /// A terminal of so many columns that shows every character.
     pub const fn wide(columns: usize) -> Self {
-        Self { columns: Some(columns), ascii: false }
+        Self { columns: Some(columns), table_columns: Some(columns), ..Self::FILE }
+    }
+
+    /// The same with all columns of tables, whatever its width.
+    #[must_use]
+    pub const fn with_whole_tables(self) -> Self {
+        Self { table_columns: None, ..self }
+    }
+
+    /// The same for a command that has `--csv`, which tables name beside `--wide` where they leave columns out.
+    #[must_use]
+    pub const fn with_csv(self) -> Self {
+        Self { has_csv: true, ..self }
     }
 
     /// The same with ASCII characters alone.
     #[must_use]
     pub const fn ascii(self) -> Self {
         Self { ascii: true, ..self }
+    }
+
+    /// The same with verdicts in colour, whatever the environment says.
+    #[must_use]
+    pub fn coloured(self) -> Self {
+        crossterm::style::force_color_output(true); // it reads NO_COLOR too
+        Self { coloured: true, ..self }
+    }
+
+    /// The same with no more than so many columns.
+    #[must_use]
+    pub fn at_most(self, columns: usize) -> Self {
+        let narrower = |own: Option<usize>| Some(own.map_or(columns, |own| own.min(columns)));
+        Self { columns: narrower(self.columns), table_columns: narrower(self.table_columns), ..self }
     }
 
     /// Standard output.
@@ -54,7 +101,8 @@ impl Screen {
     }
 
     /// Reads the width of a stream: `COLUMNS` if it is a number above 0, else that of the terminal. A stream that is
-    /// no terminal has none. The locale says whether it shows more than ASCII.
+    /// no terminal has none, but for tables. The locale says whether it shows more than ASCII, and
+    /// the environment whether verdicts are in colour.
     fn of(stream: impl AsFd) -> Self {
         use std::io::IsTerminal as _;
         let set = |name: &str| std::env::var(name).ok();
@@ -63,17 +111,42 @@ impl Screen {
             let size = terminal_size::terminal_size_of(stream.as_fd());
             size.map_or(UNKNOWN_COLUMNS, |(width, _)| usize::from(width.0))
         });
-        Self { columns: asked.or(terminal), ascii: ascii_locale(set) }
+        let screen = asked.or(terminal).map_or(Self::PIPE, Self::wide);
+        let screen = if WHOLE_TABLES.load(Ordering::Relaxed) { screen.with_whole_tables() } else { screen };
+        Self { ascii: ascii_locale(set), coloured: is_coloured(terminal.is_some(), set), ..screen }
     }
 
-    /// How many columns there are; `None` where lines may have any length.
+    /// How many columns there are for prose; `None` where lines may have any length.
     pub fn columns(self) -> Option<usize> {
         self.columns
     }
 
+    /// How many columns there are for a table; `None` where it is shown as a whole.
+    pub fn table_columns(self) -> Option<usize> {
+        self.table_columns
+    }
+
     /// How many columns a drawing takes.
     pub fn drawing_columns(self) -> usize {
-        self.columns.unwrap_or(DRAWING_COLUMNS)
+        self.columns.unwrap_or(PIPE_COLUMNS)
+    }
+
+    /// Whether verdicts are in colour.
+    pub fn is_coloured(self) -> bool {
+        self.coloured
+    }
+
+    /// A verdict in its colour, where there are colours: red where it is bad, green where it is good, yellow where it is open.
+    pub fn verdict(self, words: &str) -> Cow<'_, str> {
+        match Tone::of(words).filter(|_| self.coloured) {
+            Some(tone) => tone.paint(words).into(),
+            None => words.into(),
+        }
+    }
+
+    /// How to see all columns of a table.
+    pub(crate) fn remedy(self) -> &'static str {
+        if self.has_csv { "--wide or --csv shows all" } else { "--wide shows all" }
     }
 
     /// Whether nothing but ASCII may be written.
@@ -211,9 +284,47 @@ fn ascii_locale(set: impl Fn(&str) -> Option<String>) -> bool {
     !matches!(charset.to_ascii_lowercase().as_str(), "utf-8" | "utf8")
 }
 
+/// Whether colours are shown: on a terminal that has them, or anywhere with `CLICOLOR_FORCE`; not with `NO_COLOR`
+/// (<https://no-color.org>, <https://bixense.com/clicolors>).
+fn is_coloured(terminal: bool, set: impl Fn(&str) -> Option<String>) -> bool {
+    let is_set = |name: &str| set(name).is_some_and(|value| !value.is_empty());
+    let is = |name: &str, value: &str| set(name).is_some_and(|is| is == value);
+    let forced = is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
+    let can = terminal && is_set("TERM") && !is("TERM", "dumb") && !is("CLICOLOR", "0");
+    !is_set("NO_COLOR") && (forced || can)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them_and_for_who_asks() {
+        let coloured = |terminal, variables: &[(&str, &str)]| {
+            is_coloured(terminal, |name| {
+                variables.iter().find(|(known, _)| *known == name).map(|&(_, value)| value.to_owned())
+            })
+        };
+        let xterm = ("TERM", "xterm");
+        assert!(coloured(true, &[xterm]));
+        assert!(coloured(true, &[xterm, ("NO_COLOR", ""), ("CLICOLOR", "1")]));
+        assert!(coloured(false, &[("CLICOLOR_FORCE", "1")]));
+        assert!(coloured(true, &[("TERM", "dumb"), ("CLICOLOR", "0"), ("CLICOLOR_FORCE", "1")]));
+        assert!(!coloured(false, &[xterm]));
+        assert!(!coloured(false, &[xterm, ("CLICOLOR_FORCE", "0")]));
+        assert!(!coloured(true, &[]));
+        assert!(!coloured(true, &[("TERM", "dumb")]));
+        assert!(!coloured(true, &[xterm, ("CLICOLOR", "0")]));
+        assert!(!coloured(true, &[xterm, ("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]));
+    }
+
+    #[test]
+    fn a_screen_is_made_narrower_and_never_wider() {
+        assert_eq!(Screen::wide(100).at_most(80), Screen::wide(80));
+        assert_eq!(Screen::wide(60).ascii().at_most(80), Screen::wide(60).ascii());
+        assert_eq!(Screen::FILE.at_most(80), Screen::wide(80));
+        assert_eq!(Screen::PIPE.at_most(80).coloured(), Screen::wide(80).coloured());
+    }
 
     #[test]
     fn prose_is_wrapped_between_words_only() {

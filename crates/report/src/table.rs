@@ -2,6 +2,7 @@
 
 use crate::Screen;
 use crate::text::{grouped, html, printable, short};
+use crate::verdict::Tone;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use curve::Point;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
+
+/// The key of columns of verdicts, which have a colour where a screen has colours.
+const VERDICT: &str = "verdict";
 
 /// A column of sentences is not made narrower than this, as long as columns can be left out instead.
 const SENTENCE_WIDTH: usize = 20;
@@ -296,7 +300,7 @@ impl Table {
     ///
     /// What does not fit is left out and named below, before a word is broken: columns of detail first, then the ranges
     /// around medians, then other columns. Sentences are wrapped between words, and so are headers. Only a name that is too
-    /// wide beside the columns that tell most is broken. Where lines may have any length, everything is shown, one
+    /// wide beside the columns that tell most is broken. Where tables may have any width, everything is shown, one
     /// line a row, but for columns that say nothing.
     pub fn terminal(&self, screen: Screen) -> String {
         self.without_silent_columns().lines(screen)
@@ -333,7 +337,7 @@ impl Table {
                 }
             })
             .collect();
-        let (widths, without_range) = match screen.columns() {
+        let (widths, without_range) = match screen.table_columns() {
             Some(columns) => self.widths_within(&mut contents, columns),
             None => (contents.iter().map(|column| Some(column.whole())).collect(), Vec::new()),
         };
@@ -344,9 +348,19 @@ impl Table {
         let rule = if screen.is_ascii() { '-' } else { '─' };
         drawn.load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule)));
         drawn.set_content_arrangement(ContentArrangement::Disabled);
+        if screen.is_coloured() {
+            drawn.enforce_styling().style_text_only();
+        }
         drawn.set_header(shown.iter().map(|&(index, _)| &contents[index].header));
         for row in 0..self.rows.len() {
-            drawn.add_row(shown.iter().map(|&(index, _)| &contents[index].cells[row]));
+            drawn.add_row(shown.iter().map(|&(index, _)| {
+                let text = &contents[index].cells[row];
+                let cell = comfy_table::Cell::new(text);
+                // A cell with a colour is drawn in it on any terminal, whatever the screen has.
+                let coloured = screen.is_coloured() && self.columns[index].key == VERDICT;
+                let tone = Tone::of(text).filter(|_| coloured);
+                tone.map_or(cell.clone(), |tone| cell.fg(tone.cell_colour()))
+            }));
         }
         for (place, &(index, width)) in shown.iter().enumerate() {
             let column = drawn.column_mut(place).expect("a header was set for each column");
@@ -358,7 +372,7 @@ impl Table {
             }
         }
         // The rule below the header would reach over the edge by the padding of the last column.
-        let edge = screen.columns().unwrap_or(usize::MAX).max(total(&widths));
+        let edge = screen.table_columns().unwrap_or(usize::MAX).max(total(&widths));
         let mut lines = String::new();
         for line in drawn.lines() {
             let over = line.char_indices().nth(edge).filter(|_| line.starts_with(rule));
@@ -369,7 +383,7 @@ impl Table {
             (0..contents.len()).filter(|&index| widths[index].is_none()).map(header).collect();
         let without_range: Vec<_> =
             without_range.into_iter().filter(|&index| widths[index].is_some()).map(header).collect();
-        lines.push_str(&screen.fit(&missing(&left_out, &without_range, edge)));
+        lines.push_str(&screen.fit(&missing(&left_out, &without_range, edge, screen.remedy())));
         lines
     }
 
@@ -595,9 +609,8 @@ fn broken(widths: &[Option<usize>], contents: &[Contents]) -> Vec<Option<usize>>
     .collect()
 }
 
-/// A line about what a screen of so many columns does not show; as many headers as it has space for.
-fn missing(left_out: &[&str], without_range: &[&str], columns: usize) -> String {
-    const ALL: &str = " (a pipe shows all)";
+/// A line about what a screen of so many columns does not show, with the remedy; as many headers as it has space for.
+fn missing(left_out: &[&str], without_range: &[&str], columns: usize, remedy: &str) -> String {
     let named = |most: usize| {
         let mut parts = Vec::new();
         for (what, headers) in [("Left out", left_out), ("without ranges", without_range)] {
@@ -617,7 +630,7 @@ fn missing(left_out: &[&str], without_range: &[&str], columns: usize) -> String 
         return String::new();
     }
     // One column is named in any case.
-    let lines = (usize::from(most == 1)..=most).rev().map(|most| named(most) + ALL);
+    let lines = (usize::from(most == 1)..=most).rev().map(|most| format!("{} ({remedy})", named(most)));
     let fits = |line: &String| line.width() <= columns;
     let line = lines.clone().find(fits).or_else(|| lines.clone().next_back()).unwrap_or_default();
     let (first, rest) = line.split_at(1);
@@ -757,7 +770,7 @@ lock                 section ns   waited
                                       ms
 ----------------------------------------
 kyotocabinet::order        12.5     1.50
-Left out: 2 columns (a pipe shows all)
+Left out: 2 columns (--wide shows all)
 "
         );
         assert_eq!(
@@ -769,7 +782,7 @@ lock          waited
 kyotocabinet    1.50
 ::order
 Left out: 3 columns
-(a pipe shows all)
+(--wide shows all)
 "
         );
     }
@@ -784,6 +797,9 @@ Left out: 3 columns
             assert!(table().terminal(Screen::wide(columns)).contains("glibc"), "{columns}");
         }
         assert!(table().terminal(Screen::wide(58)).contains("Left out: note ("));
+        let with_csv = table().terminal(Screen::wide(58).with_csv());
+        assert!(with_csv.ends_with("\nLeft out: note (--wide or --csv shows all)\n"), "{with_csv}");
+        assert_eq!(table().terminal(Screen::wide(30).with_whole_tables()), table().terminal(Screen::FILE));
     }
 
     #[test]
@@ -793,6 +809,37 @@ Left out: 3 columns
         assert!(shown.contains("12.3") && shown.contains("Without ranges: time s ("), "{shown}");
         // Where a range was left out, there may be space again for what is worth less.
         assert!(shown.contains("a note"), "{shown}");
+    }
+
+    #[test]
+    fn verdicts_are_in_colour_where_there_are_colours_and_no_column_is_wider() {
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::text("verdict", "verdict").kept(),
+            Column::number("peak", "peak"),
+        ]);
+        for (lock, verdict) in [
+            ("worse", "collapses at 8 (2 to 8), 93 %"),
+            ("mcs", "rises to 2, then level, 88 %"),
+            ("ticket", "uncertain: 60 % collapses"),
+            ("tas", "no difference seen"),
+        ] {
+            table.row([lock.into(), verdict.into(), 8_u32.into()]);
+        }
+        for columns in [30, 40, 80] {
+            let screen = Screen::wide(columns);
+            let shown = table.terminal(screen.coloured());
+            for (colour, words) in [(1, "collapses"), (2, "rises"), (3, "uncertain:")] {
+                assert!(shown.contains(&format!("\u{1b}[38;5;{colour}m{words}")), "{columns}: {shown:?}");
+            }
+            assert!(!shown.contains("mworse") && !shown.contains("mno difference"), "{shown:?}");
+            let mut plain = shown.replace("\u{1b}[39m", "");
+            for colour in 1..=3 {
+                plain = plain.replace(&format!("\u{1b}[38;5;{colour}m"), "");
+            }
+            assert_eq!(plain, table.terminal(screen), "{columns}");
+            assert!(!table.terminal(screen).contains('\u{1b}'));
+        }
     }
 
     #[test]

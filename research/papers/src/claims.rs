@@ -101,7 +101,7 @@ pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
         Column::number("model_section_of_one_core", "model, section of 1 core").detail(),
         Column::number("model", "model"),
         Column::number("ratio", "model / published"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
     ]);
     let mut tally = Tally::default();
     for claim in &claims {

@@ -93,7 +93,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
         Column::number("published", "published ops/s/core"),
         Column::spread("simulated", "simulated (range over seeds and lengths)"),
         Column::percent("error", "error %"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
     ]);
     let mut errors = Errors::default();
     let mut by_sockets = BTreeMap::new();

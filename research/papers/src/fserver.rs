@@ -220,7 +220,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         Column::text("what", "what"),
         Column::number("published", "published"),
         Column::number("simulated", "simulated"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
     ]);
     let counted = rows.iter().filter(|row| !row.fitted).count();
     let met = rows.iter().filter(|row| row.verdict() == "met").count();

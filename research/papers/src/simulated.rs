@@ -396,7 +396,7 @@ fn benchmark_table() -> Table {
         Column::text("published", "published"),
         Column::number("simulated", "simulated"),
         Column::number("ratio", "simulated / published"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
         Column::text("lacking", "lacking"),
     ])
 }

@@ -222,7 +222,7 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         Column::number("cores", "cores"),
         Column::number("value", "simulated"),
         Column::text("wanted", "wanted"),
-        Column::text("verdict", "verdict"),
+        Column::text("verdict", "verdict").kept(),
         Column::text("source", "source").detail(),
     ]);
     let (mut met, mut rows) = (0, 0);

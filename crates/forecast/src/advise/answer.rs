@@ -189,11 +189,9 @@ impl Advice {
     /// The answer in lines of at most 80 columns, in a file or pipe too.
     #[must_use]
     pub fn terminal(&self, screen: Screen) -> String {
-        let narrow = Screen::wide(screen.columns().unwrap_or(COLUMNS).min(COLUMNS));
-        let narrow = if screen.is_ascii() { narrow.ascii() } else { narrow };
+        let narrow = screen.at_most(COLUMNS);
         let table = self.findings.first().filter(|_| self.void().is_none());
-        let columns = narrow.columns().unwrap_or(COLUMNS);
-        let table = table.map_or(String::new(), |finding| format!("\n{}\n", finding.table(self, columns)));
+        let table = table.map_or(String::new(), |finding| format!("\n{}\n", finding.table(self, narrow)));
         let (heading, rest) = self.in_parts();
         format!("{}{}{}", narrow.fit(&heading), narrow.spell(&table), narrow.fit(&rest))
     }
@@ -466,8 +464,9 @@ impl Finding {
         (1..=room).map(|step| beyond[(step * beyond.len()).div_ceil(room) - 1]).collect()
     }
 
-    /// What was measured and what is forecast, in lines of so many columns.
-    fn table(&self, advice: &Advice, width: usize) -> String {
+    /// What was measured and what is forecast, for a screen.
+    fn table(&self, advice: &Advice, screen: Screen) -> String {
+        let width = screen.columns().unwrap_or(COLUMNS);
         let columns = self.columns(&advice.measured);
         let shown: Vec<&Row> = self.rows.iter().take(1 + SHOWN).collect();
         let name_width = shown.iter().map(|row| row.name().len()).max().unwrap_or(0).max("threads".len());
@@ -498,7 +497,10 @@ impl Finding {
                 let _ = write!(line, "{value:>6}");
             }
             if let Some(said) = row.failure.as_ref().or(row.verdict.as_ref()) {
-                beside(&mut line, &text::printable(said), width);
+                let said = text::printable(said);
+                beside(&mut line, &said, width);
+                line.truncate(line.len() - said.len());
+                line += &screen.verdict(&said);
             }
             table += &line;
         }

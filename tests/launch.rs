@@ -416,7 +416,7 @@ fn a_go_program_is_told_what_shows_its_locks() {
         // Its waits in futexes are recorded where the kernel shows them.
         assert!(command[0] == "profile" || !outcome.succeeded(), "{outcome}");
         assert!(
-            outcome.stderr.contains("is a Go program") && outcome.stderr.contains("go tool pprof"),
+            outcome.stderr.contains("is a Go program") && outcome.stderr.contains("`contend report` reads"),
             "{outcome}"
         );
     }

@@ -51,10 +51,16 @@ fn a_folder_keeps_what_was_measured_for_another_target() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let (runs, kept) = (place.path().join("runs"), place.path().join("kept"));
     let kept = kept.to_str().expect("a path of text");
-    let first = run(advise(&runs, &["-o", kept, "--threads", "1,2", "--target", "typical", "--json"]), HANG);
-    // A machine that is busy with other tests may be too busy for an answer, which is an exit code of its own.
-    assert!(matches!(code(&first), Some(0 | 3)), "{first}");
+    let options = ["-o", kept, "--threads", "1,2", "--target", "typical", "--json"];
+    let first = run(advise(&runs, &options), HANG);
     let all: Value = serde_json::from_str(&first.stdout).expect("the command prints JSON");
+    // A machine that is busy with other tests may be too busy for an answer: then there is the reason alone, and nothing is kept.
+    if code(&first) == Some(3) {
+        assert!(all["void"]["remedy"].is_string() && all["findings"] == serde_json::json!([]), "{all}");
+        assert!(!Path::new(kept).join("measured.json").exists());
+        return;
+    }
+    assert_eq!(code(&first), Some(0), "{first}");
     assert_eq!(all["target"], "typical");
     assert_eq!(all["measured"]["threads"], serde_json::json!([1, 2]));
     let suspect = &all["measured"]["suspects"][0];
@@ -90,11 +96,16 @@ fn an_interrupt_ends_with_what_is_known() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let runs = place.path().join("runs");
     let mut command = advise(&runs, &["--threads", "1,2", "--target", "typical"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let started = Instant::now();
     // Two runs as it is, two and more recorded, and the first rounds.
     while lines(&runs) < 16 {
         assert!(started.elapsed() < HANG, "the program is not run");
+        // A machine that is too busy for an answer is told of at once.
+        if child.try_wait().expect("it can be waited for").is_some_and(|status| status.code() == Some(3)) {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
     let pid = libc::pid_t::try_from(child.id()).expect("a number of a process");

@@ -7,7 +7,7 @@ use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, machines};
 use anyhow::Context as _;
 use compare::gate::THREADS;
-use forecast::advise::{Advice, Asked, Counted, measure};
+use forecast::advise::{Advice, Asked, Counted, measure, takes_threads};
 use regex_lite::Regex;
 use report::Screen;
 use session::ensure_usage;
@@ -76,12 +76,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut threads = Numbers::all(&args.threads);
     threads.sort_unstable();
     threads.dedup();
-    if threads.is_empty() {
+    let usual_threads = threads.is_empty();
+    if usual_threads {
         threads = Asked::usual_threads(&args.command);
     }
-    let takes_threads = args.command.iter().any(|word| word.to_string_lossy().contains(THREADS));
     ensure_usage!(
-        takes_threads || threads.len() == 1,
+        takes_threads(&args.command) || threads.len() == 1,
         "the command does not say where its number of threads goes: write {THREADS} there, as in `./server --threads {THREADS}`"
     );
     let asked = Asked {
@@ -89,6 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         contend: std::env::current_exe().context("cannot find the command itself")?,
         command: args.command,
         threads,
+        usual_threads,
         work: match (args.ops_regex, args.metric) {
             (Some(operations), _) => Counted::Operations(operations),
             (None, Some(throughput)) => Counted::Throughput(throughput),

@@ -119,6 +119,7 @@ impl Part {
             library: PRELOAD,
             contend,
             threads: Asked::usual_threads(&command),
+            usual_threads: true,
             command,
             work: Counted::Throughput(Regex::new(THROUGHPUT).context("a constant")?),
             target: machines::load(self.target)?,

@@ -158,7 +158,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let shown = match shown {
         Ok(shown) => shown?,
-        Err(void) => return refuse(&void, args.json, screen),
+        Err(void) => return refuse(&void, args.json, page, screen),
     };
     if let Some(file) = args.svg {
         std::fs::write(&file, shown.plot.svg())
@@ -184,13 +184,23 @@ struct Shown {
 }
 
 /// Says why there is no forecast, and what to do.
-fn refuse(void: &Void, json: bool, screen: Screen) -> anyhow::Result<ExitCode> {
+fn refuse(void: &Void, json: bool, page: Option<OutputFile>, screen: Screen) -> anyhow::Result<ExitCode> {
     if json {
         print_json(&serde_json::json!({ "void": void }))?;
     } else {
         print(&screen.fit(&format!("No forecast: {}.\n{}.\n", void.reason, void.remedy)))?;
     }
+    if let Some(file) = page {
+        let said = format!("{}.\n{}.", in_a_sentence(&void.reason), void.remedy);
+        file.write(Page::new("No forecast").paragraphs(&said).made_by(&own_command_line()).html())?;
+    }
     Ok(ExitCode::from(VOID))
+}
+
+/// The same with a capital letter.
+fn in_a_sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Question> {

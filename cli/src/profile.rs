@@ -2,6 +2,7 @@
 
 use crate::PRELOAD;
 use crate::arguments::size_between;
+use crate::report::no_forecast;
 use launch::record::{KernelScope, Record, Recorded};
 use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
@@ -122,13 +123,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
     if used && !args.quiet {
         let table = recording.read()?.table(&Options::default());
+        let no_forecast = no_forecast(&table, Screen::stderr());
         text += &lock_table::text(&table, 20, Screen::stderr());
+        text += &no_forecast;
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
         // A forecast needs critical sections, of which waits in futexes alone do not tell.
-        let further = if table.header.attached.is_some() { "diff" } else { "predict" };
+        let further = match (table.header.attached, no_forecast.is_empty()) {
+            (Some(_), _) => ", contend diff",
+            (None, true) => ", contend predict",
+            (None, false) => "",
+        };
         text += &format!(
-            "\nThe profile is in {} (contend report, contend {further}).\n",
+            "\nThe profile is in {} (contend report{further}).\n",
             printable(&shown.to_string_lossy())
         );
     }

@@ -4,7 +4,7 @@ use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
 use profile::read::{GoProfile, Sample, to_folded, to_otel, to_pprof};
-use profile::{Options, Profile};
+use profile::{LockTable, Options, Profile};
 use report::{Screen, go_profile, lock_table};
 use session::ensure_usage;
 use session::output_file::OutputFile;
@@ -124,6 +124,15 @@ fn report_of_go(profile: &GoProfile, json: bool, csv: bool, top: usize) -> anyho
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a table ends with that carries no forecast.
+pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
+    // Of waits alone nobody expects one.
+    let void = forecast::void::of_profile(table).filter(|_| table.header.attached.is_none());
+    void.map_or_else(String::new, |void| {
+        screen.fit(&format!("\nNo forecast: {}.\n{}.\n", void.reason, void.remedy))
+    })
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, unfold, ops, no_symbols } =
@@ -167,7 +176,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if csv {
         output::print(&lock_table::csv(&table))?;
     } else {
-        output::print(&lock_table::text(&table, top, Screen::stdout()))?;
+        let screen = Screen::stdout();
+        output::print(&(lock_table::text(&table, top, screen) + &no_forecast(&table, screen)))?;
     }
     if let Some(file) = page {
         file.write(lock_table::page(&table).made_by(&own_command_line()).html())?;

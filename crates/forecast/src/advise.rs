@@ -15,7 +15,7 @@ pub use answer::{Advice, Checked, Finding, Row};
 pub use measured::{Case, Measured, forget};
 pub use suspects::{Suspect, suspects};
 
-use crate::profiled;
+use crate::{Void, profiled, subject, void as voids};
 use anyhow::{Context as _, bail};
 use compare::gate::THREADS;
 use compare::rounds::{End, LockRuns, Metric, Trial, measure_until};
@@ -48,6 +48,8 @@ pub struct Asked {
     pub command: Vec<OsString>,
     /// Numbers of threads, ascending.
     pub threads: Vec<u32>,
+    /// Nobody named them: a folder may keep others, and a command that takes none runs as many as it does.
+    pub usual_threads: bool,
     /// What a run has done in its time.
     pub work: Counted,
     /// The machine that is asked about.
@@ -87,7 +89,7 @@ impl Asked {
     #[must_use]
     pub fn usual_threads(command: &[OsString]) -> Vec<u32> {
         let cores = usable_cores();
-        if !command.iter().any(|word| word.to_string_lossy().contains(THREADS)) {
+        if !takes_threads(command) {
             return vec![cores];
         }
         let mut counts: Vec<u32> =
@@ -179,7 +181,7 @@ impl Asked {
         };
         let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let last = report::text::printable(last.trim());
-        bail!("on {threads} threads, {how}, the program {ended}; it wrote last: {last}")
+        bail!("on {}, {how}, the program {ended}; it wrote last: {last}", threads_in_words(threads))
     }
 }
 
@@ -187,6 +189,17 @@ impl Asked {
 struct Recorded {
     table: LockTable,
     trial: Trial,
+}
+
+/// Whether the command has a place for the number of its threads.
+#[must_use]
+pub fn takes_threads(command: &[OsString]) -> bool {
+    command.iter().any(|word| word.to_string_lossy().contains(THREADS))
+}
+
+/// So many threads, in words.
+fn threads_in_words(threads: u32) -> String {
+    if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
 }
 
 /// Cores that this process may run on.
@@ -200,7 +213,10 @@ fn usable_cores() -> u32 {
 ///
 /// The program fails, or cannot be recorded.
 pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measured> {
-    if let Some(kept) = Measured::read(&asked.folder, asked)? {
+    // What says nothing is not worth keeping: it is measured again.
+    if let Some(kept) = Measured::read(&asked.folder, asked)?
+        && void(&tables(&asked.folder, &kept.threads)?).is_none()
+    {
         return Ok(kept);
     }
     let begun = Instant::now();
@@ -208,7 +224,7 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, 2 * asked.threads.len());
     let mut alone = Vec::new();
     for &threads in &asked.threads {
-        steps.begin(&format!("as it is, {threads} threads"));
+        steps.begin(&format!("as it is, {}", threads_in_words(threads)));
         let case = Case::own(threads);
         let (trial, _) = asked.run(&case, left())?;
         if interrupt::came() {
@@ -220,21 +236,22 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     }
     let mut all = Vec::new();
     for &threads in &asked.threads {
-        steps.begin(&format!("recorded, {threads} threads"));
+        steps.begin(&format!("recorded, {}", threads_in_words(threads)));
         all.push(recorded(asked, threads, left())?);
         steps.done();
     }
     drop(steps);
-    let per_thread = per_thread(asked, &alone, &all)?;
+    let threads = threads_run(asked, &all)?;
+    let is_void = all.iter().any(|recorded| voids::of_table(&recorded.table.header).is_some());
+    let per_thread = if is_void { false } else { per_thread(asked, &alone, &all)? };
     let cores = usable_cores();
-    let most = asked.threads.iter().rposition(|&threads| threads <= cores).unwrap_or(0);
-    let transfer_ns = asked.target.costs().transfer_ns(asked.target.topology.cores()).likely;
-    let suspects = suspects(&all[most].table, asked.target.topology.cores(), transfer_ns);
+    let most = threads.iter().rposition(|&threads| threads <= cores).unwrap_or(0);
+    let suspects = profiled_suspects(asked, &all[most].table);
     let mut measured = Measured {
         command: asked.words(),
         counted: asked.work_in_words(),
         cores,
-        threads: asked.threads.clone(),
+        threads,
         per_thread,
         stretch: stretch(asked, &alone[0], &all[0]),
         suspects,
@@ -242,6 +259,9 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         noise: Noise::default(),
         cut_short: false,
     };
+    if is_void {
+        return Ok(measured);
+    }
     let longest = alone.iter().map(|trial| trial.elapsed).max().unwrap_or_default();
     rounds(asked, &mut measured, longest, begun, progress)?;
     if !measured.cut_short {
@@ -250,16 +270,32 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     Ok(measured)
 }
 
-/// Profiles the program, again while something keeps its threads from running together.
+/// Profiles the program, again while something disturbs it so that the profile says nothing.
 fn recorded(asked: &Asked, threads: u32, left: Duration) -> anyhow::Result<Recorded> {
     let begun = Instant::now();
     for tried in 1.. {
         let recorded = asked.profile(threads, left)?;
-        if recorded.table.header.ran_together || tried == TRIES || begun.elapsed() > left / 4 {
+        let carries = voids::of_table(&recorded.table.header).is_none();
+        if carries || tried == TRIES || begun.elapsed() > left / 4 {
             return Ok(recorded);
         }
     }
     unreachable!("the last try gives its answer")
+}
+
+/// On how many threads the program ran: as many as were asked for, if it takes a number; else as many as its profile shows, whose file
+/// is named after them.
+fn threads_run(asked: &Asked, recorded: &[Recorded]) -> anyhow::Result<Vec<u32>> {
+    let ([one], [asked_for], true) = (recorded, &asked.threads[..], asked.usual_threads) else {
+        return Ok(asked.threads.clone());
+    };
+    if takes_threads(&asked.command) {
+        return Ok(asked.threads.clone());
+    }
+    let ran = subject::threads_of(&one.table.header);
+    let [from, to] = [*asked_for, ran].map(|threads| profile_file(&asked.folder, threads));
+    std::fs::rename(&from, &to).with_context(|| format!("cannot rename {}", from.display()))?;
+    Ok(vec![ran])
 }
 
 /// Whether each thread has work of its own: then more threads take the program's locks more often, and not in less time.
@@ -274,9 +310,10 @@ fn per_thread(asked: &Asked, alone: &[Trial], recorded: &[Recorded]) -> anyhow::
     let took = elapsed(&alone[alone.len() - 1]) / elapsed(&alone[0]);
     has_own_work(took, grown, f64::from(*last) / f64::from(*first)).ok_or_else(|| {
         UsageError::new(format!(
-            "the program runs for {:.1} s on {first} threads and on {last}, and takes its locks {grown:.2} times as often: what it has done \
+            "the program runs for {:.1} s on {} and on {last}, and takes its locks {grown:.2} times as often: what it has done \
              in that time only its output tells. Say where, as in --ops-regex 'operations: ([0-9]+)' or --metric '([0-9.]+) per second'",
-            elapsed(&alone[0])
+            elapsed(&alone[0]),
+            threads_in_words(*first),
         ))
         .into()
     })
@@ -365,7 +402,7 @@ fn rounds(
         .map(|((case, runs), replaced)| Case { replaced, ..Case::of(case, runs, better, work(case)) })
         .collect();
     if let Some(Case { failure: Some(why), threads, .. }) = measured.cases.first() {
-        bail!("on {threads} threads the program failed: {why}");
+        bail!("on {} the program failed: {why}", threads_in_words(*threads));
     }
     Ok(())
 }
@@ -387,8 +424,25 @@ impl Case {
 
     fn label(&self) -> String {
         let lock = self.swap.as_ref().map_or("as it is", |(_, lock)| lock);
-        format!("{lock}, {} threads", self.threads)
+        format!("{lock}, {}", threads_in_words(self.threads))
     }
+}
+
+/// The locks of a profile that cost time now, or will on the machine that is asked about.
+fn profiled_suspects(asked: &Asked, table: &LockTable) -> Vec<Suspect> {
+    let cores = asked.target.topology.cores();
+    suspects(table, cores, asked.target.costs().transfer_ns(cores).likely)
+}
+
+/// The tables of a folder's profiles, by number of threads.
+fn tables(folder: &Path, threads: &[u32]) -> anyhow::Result<Vec<(u32, LockTable)>> {
+    let open = |(threads, file): (u32, PathBuf)| Ok((threads, profiled::open(&file)?));
+    profiles(folder, threads).into_iter().map(open).collect()
+}
+
+/// Why these profiles carry no answer, if that is so.
+fn void(tables: &[(u32, LockTable)]) -> Option<Void> {
+    tables.iter().find_map(|(_, table)| voids::of_table(&table.header))
 }
 
 /// The profiles of a folder, by number of threads.
@@ -401,7 +455,6 @@ fn profiles(folder: &Path, threads: &[u32]) -> Vec<(u32, PathBuf)> {
 mod tests {
     use super::measured::tests::{about, case};
     use super::*;
-    use crate::Void;
     use curve::Point;
     use profile::ObjectKind;
     use report::{Screen, every_screen};
@@ -495,7 +548,7 @@ mod tests {
     #[test]
     fn a_void_profile_is_said_alone() {
         let mut advice = advice();
-        advice.findings[0].void = Some(Void {
+        advice.void = Some(Void {
             reason: "2 threads hardly ran together".into(),
             remedy: "Profile on an otherwise idle machine".into(),
         });
@@ -505,6 +558,11 @@ mod tests {
             "Nothing is said of ./server: 2 threads hardly ran together.\nProfile on an otherwise idle machine.\n"
         );
         assert!(!advice.has_finding());
+        let page = advice.page().unwrap().html();
+        assert!(
+            page.contains("hardly ran together") && !page.contains("<svg") && !page.contains("<table"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -517,7 +575,10 @@ mod tests {
         ];
         let advice = Advice::measured("typical".into(), measured(cases, 2));
         let said = advice.terminal(Screen::FILE);
-        assert!(!said.contains("Do:") && said.contains("None of rw does more"), "{said}");
+        assert!(
+            !said.contains("Do:") && said.contains("`rw` does no more in its place than chance"),
+            "{said}"
+        );
         assert!(said.contains("waits for TABLE"), "{said}");
         let quiet = Measured {
             suspects: Vec::new(),
@@ -525,6 +586,65 @@ mod tests {
         };
         let said = Advice::measured("typical".into(), quiet).terminal(Screen::FILE);
         assert!(said.starts_with("No lock holds ./server back."), "{said}");
+    }
+
+    #[test]
+    fn what_was_not_decided_is_no_finding() {
+        let few = |swap, threads, rates: &[f64]| case(swap, threads, rates);
+        let cases = |own: &[f64], other: &[f64]| {
+            vec![
+                case(None, 1, &about(100.0)),
+                few(None, 2, own),
+                case(swap("rw"), 1, &about(100.0)),
+                few(swap("rw"), 2, other),
+            ]
+        };
+        let said = |own: &[f64], other: &[f64]| {
+            let advice = Advice::measured("typical".into(), measured(cases(own, other), 2));
+            advice.terminal(Screen::FILE).replace('\n', " ")
+        };
+        let undecided = said(&[20.0, 21.0], &[30.0, 33.0]);
+        assert!(undecided.contains("Too few runs were made to tell whether rw helps"), "{undecided}");
+        assert!(!undecided.contains("None of") && !undecided.contains("no other lock"), "{undecided}");
+        let unknown = said(&[], &[]);
+        assert!(unknown.starts_with("Too little of ./server was run to tell"), "{unknown}");
+    }
+
+    #[test]
+    fn what_can_be_done_comes_first() {
+        let mut measured = measured(
+            vec![
+                case(None, 1, &about(100.0)),
+                case(None, 2, &about(120.0)),
+                case(swap("rw"), 2, &about(120.5)),
+                case(Some(("JOURNAL", "futex")), 1, &about(100.0)),
+                case(Some(("JOURNAL", "futex")), 2, &about(180.0)),
+            ],
+            2,
+        );
+        let journal = Suspect { name: "JOURNAL".into(), kind: ObjectKind::Mutex, source: None, waited: 0.1 };
+        measured.suspects.push(journal);
+        let said = Advice::measured("typical".into(), measured).terminal(Screen::FILE);
+        assert!(said.starts_with("JOURNAL (mutex) holds ./server back."), "{said}");
+        assert!(said.contains("contend run --only JOURNAL=futex"), "{said}");
+    }
+
+    #[test]
+    fn threads_that_share_cores_are_not_counted_as_cores() {
+        let mut measured = measured(vec![case(None, 4, &about(100.0))], 2);
+        measured.threads = vec![4];
+        let said = Advice::measured("typical".into(), measured).terminal(Screen::FILE);
+        assert!(said.contains("1.00 is the program as it is on 4 threads."), "{said}");
+    }
+
+    #[test]
+    fn a_forecast_of_which_the_seeds_disagree_is_no_figure() {
+        let mut advice = advice();
+        advice.findings[0].rows[0].unstable = vec![64];
+        let said = advice.terminal(Screen::FILE);
+        assert!(said.contains('?') && said.contains("with other random numbers"), "{said}");
+        assert!(said.lines().count() <= 20, "{said}");
+        assert!(advice.page().unwrap().html().contains("forecast, unstable"));
     }
 
     #[test]
@@ -536,11 +656,14 @@ mod tests {
             case(swap("rw"), 2, &about(198.0)),
         ];
         let mut advice = Advice::measured("opteron-8x6".into(), measured(cases, 2));
-        advice.measured.suspects[0].waited = 0.0;
+        advice.findings[0].suspect.waited = 0.0;
         advice.findings[0].rows[1].gain_there = Some(report::Spread { low: 5.0, median: 20.0, high: 40.0 });
         advice.findings[0].rows[1].forecast = vec![Point::exact(48, 40.0)];
         let said = advice.terminal(Screen::FILE).replace('\n', " ");
-        assert!(said.contains("does not hold ./server back here; on opteron-8x6 it will."), "{said}");
+        assert!(
+            said.contains("does not hold ./server back here; on opteron-8x6 it probably will."),
+            "{said}"
+        );
         assert!(said.contains("put `rw` in its place: about 20 times on 48 (5.0 to 40)."), "{said}");
     }
 
@@ -584,6 +707,7 @@ mod tests {
             contend: PathBuf::new(),
             command: ["./server", "--threads", last].map(OsString::from).to_vec(),
             threads: vec![1, 2],
+            usual_threads: false,
             work: Counted::Same,
             target: topology::carried::machine("typical"),
             here: topology::carried::machine("typical"),
@@ -595,6 +719,10 @@ mod tests {
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), Some(kept));
         let other = format!("{:#}", Measured::read(folder.path(), &asked("x")).unwrap_err());
         assert!(other.contains("another command") && other.contains("-o"), "{other}");
+        let fewer = Asked { threads: vec![1], ..asked(THREADS) };
+        let of_threads = format!("{:#}", Measured::read(folder.path(), &fewer).unwrap_err());
+        assert!(of_threads.contains("on 1, 2 threads") && of_threads.contains("--threads"), "{of_threads}");
+        assert!(Measured::read(folder.path(), &Asked { usual_threads: true, ..fewer }).is_ok());
         let file = folder.path().join("measured.json");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replacen("1.47", "-1.47", 1)).unwrap();

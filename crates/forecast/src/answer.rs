@@ -341,6 +341,8 @@ impl Frame {
         let threads = point.threads;
         let oversubscribed = threads > self.cores;
         if let Some(&MeasuredPoint { rate, low, high, .. }) = measured {
+            // Threads do not do more than so many times the work of one, unless that itself was measured.
+            let high = high.min(rate.max(f64::from(threads)));
             let point = Point { threads, value: rate, low, high, measured: true, unstable: false };
             return Drawn { point, known: None, sigma: 0.0, most: f64::INFINITY };
         }

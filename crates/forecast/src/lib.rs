@@ -1,7 +1,7 @@
 //! Forecasts: what a profiled program does on more cores, with its own locks and with others in their place.
 //!
 //! - [`question`]: what is asked, and what was measured; [`answer`]: what becomes of the program, with ranges and verdicts;
-//! - `subject`: the profiled program in one piece; `void`: profiles that carry no forecast;
+//! - `subject`: the profiled program in one piece; [`void`]: profiles that carry no forecast;
 //! - [`simulated_program`]: the profiled program rebuilt and run on the simulated machine, which carries on what was measured;
 //!   `anchor`: the ratio from the last measured point;
 //! - `uncertainty`: how far a forecast may be off; [`verdict`]: what becomes of throughput, with a probability;
@@ -31,7 +31,7 @@ mod subject;
 mod uncertainty;
 pub mod validate;
 pub mod verdict;
-mod void;
+pub mod void;
 
 pub use answer::{Forecast, Point, Row, forecast};
 pub use question::{MeasuredPoint, Question, Void};

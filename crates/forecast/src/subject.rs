@@ -75,11 +75,16 @@ impl Subject {
         let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?;
         let header = &main.table.header;
         let most_costly = profiled::by_cost(main.table).first().copied();
-        if let Some(void) = void::of_other_locks(main.table, most_costly).filter(|_| site.is_none()) {
-            return Ok(Err(void));
+        let of_table = all.iter().find_map(|profiled| void::of_table(&profiled.table.header));
+        let of_program = void::of_other_locks(main.table, most_costly)
+            .filter(|_| site.is_none())
+            .or_else(|| most_costly.is_none().then(void::no_lock));
+        if let Some(void) = of_program {
+            return Ok(Err(of_table.unwrap_or(void)));
         }
+        // A lock that is not there is an error of the command, whatever the machine did.
         let groups = chosen(main.table, site, transfer_ns, file)?;
-        if let Some(void) = all.iter().find_map(|profiled| void::of_table(&profiled.table.header)) {
+        if let Some(void) = of_table {
             return Ok(Err(void));
         }
         let row = groups[0].row.clone();
@@ -134,7 +139,7 @@ impl Subject {
     }
 }
 
-/// The program's locks by site, the one in question first.
+/// The program's locks by site, the one in question first; there is one at least.
 fn chosen(
     table: &LockTable,
     site: Option<&str>,
@@ -152,11 +157,6 @@ fn chosen(
             groups.iter().position(same).unwrap_or(0)
         }
     };
-    anyhow::ensure!(
-        !groups.is_empty(),
-        "{} holds no lock that was acquired: there is nothing to forecast",
-        file.display()
-    );
     let hot = groups.remove(place);
     groups.insert(0, hot);
     Ok(groups)

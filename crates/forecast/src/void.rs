@@ -1,8 +1,10 @@
 //! Profiles that no forecast is made from: what they hold is not what the program does.
 
 use crate::question::Void;
+use crate::subject::{Besides, Subject};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
+use std::path::Path;
 
 /// A machine whose hypervisor takes more of its cores' time was too busy.
 const STOLEN: f64 = 0.2;
@@ -20,7 +22,8 @@ fn void(reason: String, remedy: &str) -> Void {
 }
 
 /// Why nothing is forecast from this profile, if that is so.
-pub(crate) fn of_table(header: &TableHeader) -> Option<Void> {
+#[must_use]
+pub fn of_table(header: &TableHeader) -> Option<Void> {
     let cores_ns = header.elapsed_ns * header.cores.max(1) as f64;
     if header.stolen_ns > STOLEN * cores_ns {
         return Some(void(
@@ -108,6 +111,23 @@ pub(crate) fn of_other_locks(table: &LockTable, row: Option<&LockRow>) -> Option
         ),
         "Have it recorded by the crate contend-recorded: `contend_recorded::sync` in the place of `std::sync`, and `Recorded` around a lock of parking_lot",
     ))
+}
+
+/// Why nothing is forecast from this profile alone, if that is so.
+#[must_use]
+pub fn of_profile(table: &LockTable) -> Option<Void> {
+    let transfer_ns = topology::carried::machine("typical").costs().transfer_ns(2);
+    let tables = std::slice::from_ref(table);
+    let subject = Subject::new(tables, None, transfer_ns, Besides::default(), Path::new("the profile"));
+    subject.ok().and_then(Result::err)
+}
+
+/// Nothing in it was acquired.
+pub(crate) fn no_lock() -> Void {
+    void(
+        "no lock in it was acquired".into(),
+        "Profile longer, while the program is at work; a program that takes no pthread lock is not slowed by one",
+    )
 }
 
 /// A lock of which too little was seen.

@@ -125,7 +125,7 @@ def _message(ran: subprocess.CompletedProcess[str]) -> str:
     for prefix in ("contend: ", "error: "):
         said = said.removeprefix(prefix)
     said = said.removesuffix("For more information, try '--help'.").rstrip()
-    if not said and ran.stdout.startswith('{\n  "void": '):
+    if not said and ran.stdout.startswith('{\n  "void": {'):
         void = json.loads(ran.stdout)["void"]
         said = f"{void['reason']}. {void['remedy']}."
     if ran.returncode < 0:

@@ -3,8 +3,8 @@
 use super::measured::Measured;
 use super::outlook::{self, Outlook};
 use super::suspects::Suspect;
-use super::{Asked, profiles, reasons};
-use crate::{Void, profiled};
+use super::{Asked, profiled_suspects, reasons, tables, threads_in_words, void};
+use crate::Void;
 use compare::statistics::Verdict;
 use curve::Point;
 use launch::program::Program;
@@ -20,6 +20,9 @@ pub(super) const COLUMNS: usize = 80;
 /// Locks that are shown beside the program's own.
 const SHOWN: usize = 3;
 
+/// How one thread is measured as well.
+const ONE_THREAD: &str = "put {threads} where the command takes its number of threads, and 1 among --threads";
+
 /// Threads that do this share of as many times the work of one are not held back.
 const HELD_BACK: f64 = 0.9;
 
@@ -32,6 +35,8 @@ pub struct Row {
     pub measured: Vec<Point>,
     /// The same on the target, as far as it is forecast.
     pub forecast: Vec<Point>,
+    /// Numbers of threads at which seeds of the simulated program disagree, so that its forecast there means little.
+    pub unstable: Vec<u32>,
     /// What becomes of it, in words.
     pub verdict: Option<String>,
     /// How many times the work of the program as it is, on the most threads that have a core each: what chance leaves.
@@ -87,8 +92,6 @@ pub struct Finding {
     pub suspect: Suspect,
     /// The program as it is, then the locks that were tried, the best first.
     pub rows: Vec<Row>,
-    /// Why there is no forecast.
-    pub void: Option<Void>,
     /// What was predicted beforehand.
     pub checked: Vec<Checked>,
 }
@@ -96,12 +99,16 @@ pub struct Finding {
 /// The answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {
+    /// Why nothing is said, where the profiles cannot carry an answer.
+    pub void: Option<Void>,
     /// What was measured.
     pub measured: Measured,
     /// The machine that is asked about.
     pub target: String,
     /// The locks that were looked at, the one that costs most first.
     pub findings: Vec<Finding>,
+    /// A lock that will cost most on this machine, where what a folder keeps was measured for another: no lock was tried in its place.
+    pub untried: Option<Suspect>,
     /// What else holds the program back.
     pub besides: Option<String>,
     /// What the program has besides pthread locks, which are the only ones that were looked at.
@@ -118,42 +125,59 @@ impl Advice {
     /// Profiles that cannot be read.
     pub fn new(asked: &Asked, measured: Measured, progress: &dyn Progress) -> anyhow::Result<Self> {
         let mut advice = Self::measured(asked.target.name.clone(), measured);
-        let Self { findings, measured, .. } = &mut advice;
-        if let Some(first) = findings.first_mut() {
-            first.forecast(asked, measured, progress)?;
+        let tables = tables(&asked.folder, &advice.measured.threads)?;
+        advice.void = void(&tables);
+        if let (Some(first), None) = (advice.findings.first_mut(), &advice.void) {
+            advice.void = first.forecast(asked, &advice.measured, progress)?;
         }
+        if advice.void.is_some() {
+            advice.findings.clear();
+            return Ok(advice);
+        }
+        let Self { findings, measured, .. } = &mut advice;
         let most = measured.most();
         let own = measured.points(None).into_iter().find(|point| point.cores == most);
         let best = findings.iter().filter_map(Finding::best).filter_map(|row| row.at(most));
         let reached = best.chain(own).map(|point| point.value).fold(0.0, f64::max);
-        let tables: Vec<_> = profiles(&asked.folder, &measured.threads)
-            .into_iter()
-            .filter(|(threads, _)| *threads == most)
-            .map(|(_, file)| profiled::open(&file))
-            .collect::<Result<_, _>>()?;
-        let slowed = reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
-        let besides =
-            tables.first().filter(|_| slowed).and_then(|table| reasons::besides(table, measured, reached));
+        let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
+        // One number of threads does not tell what more of them give.
+        let slowed = measured.threads.len() == 1
+            || reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
+        let besides = table.filter(|_| slowed).and_then(|table| reasons::besides(table, measured, reached));
+        let known: Vec<&str> = measured.suspects.iter().map(|suspect| suspect.name.as_str()).collect();
+        let untried = table.map_or_else(Vec::new, |table| profiled_suspects(asked, table));
+        advice.untried = untried.into_iter().find(|suspect| !known.contains(&suspect.name.as_str()));
         advice.besides = besides;
         let program = asked.command.first().map(|name| Program::find(name));
         if program.is_some_and(|program| program.is_ok_and(|program| program.is_rust())) {
-            advice.other_locks = Some(reasons::of_rust(tables.first()));
+            advice.other_locks = Some(reasons::of_rust(table));
         }
         Ok(advice)
     }
 
     /// What the rounds found, without the target.
     pub(super) fn measured(target: String, measured: Measured) -> Self {
-        let findings =
+        let mut findings: Vec<_> =
             measured.suspects.iter().map(|suspect| Finding::measured(suspect, &measured)).collect();
+        // What can be done comes first.
+        findings.sort_by_key(|finding| !finding.rows.iter().any(Row::is_better));
         let disturbed = measured.noise.disturbances();
-        Self { target, findings, besides: None, other_locks: None, disturbed, measured }
+        Self {
+            void: None,
+            target,
+            findings,
+            untried: None,
+            besides: None,
+            other_locks: None,
+            disturbed,
+            measured,
+        }
     }
 
     /// Why nothing is said, where the profile cannot carry an answer.
     #[must_use]
     pub fn void(&self) -> Option<&Void> {
-        self.findings.first().and_then(|finding| finding.void.as_ref())
+        self.void.as_ref()
     }
 
     /// Whether there is something to do.
@@ -195,10 +219,7 @@ impl Advice {
         };
         match finding.best() {
             Some(row) => said += &finding.instruction(row, self),
-            None => {
-                let tried = self.measured.tried(&finding.suspect.name).join(", ");
-                let _ = writeln!(said, "None of {tried} does more in its place than chance explains.");
-            }
+            None => said += &finding.nothing_gained(self),
         }
         for other in &self.findings[1..] {
             if let Some(line) = other.in_a_line(&self.measured) {
@@ -210,6 +231,16 @@ impl Advice {
     }
 
     fn end(&self, said: &mut String) {
+        if let Some(lock) = self.untried.as_ref().filter(|_| !self.findings.is_empty()) {
+            let _ = writeln!(said, "{} may hold it back on {} as well.", lock.in_words(), self.target);
+        }
+        if self.untried.is_some() {
+            let _ = writeln!(
+                said,
+                "Nothing was tried in its place, since what is kept was measured for another machine: measure for this one with another \
+                 folder for -o."
+            );
+        }
         if let Some(besides) = &self.besides {
             let _ = writeln!(said, "{besides}");
         }
@@ -221,6 +252,12 @@ impl Advice {
         }
         if self.measured.cut_short {
             let _ = writeln!(said, "Cut short: this is what was known by then.");
+        }
+        if self.measured.threads[0] > 1 && !self.findings.is_empty() {
+            let _ = writeln!(
+                said,
+                "A run on one thread too would show its work without contention: {ONE_THREAD}."
+            );
         }
     }
 
@@ -240,12 +277,20 @@ impl Advice {
         let slowed = self.own(most).is_some_and(|own| own.value < fair);
         let program = self.program();
         let a_lock = if self.other_locks.is_some() { "pthread lock" } else { "lock" };
+        if self.own(most).is_none() {
+            return format!("Too little of {program} was run to tell what holds it back.");
+        }
         let Some(finding) = self.findings.first() else {
-            return if slowed {
+            if let Some(lock) = &self.untried {
+                let (lock, target) = (lock.in_words(), &self.target);
+                return format!("{lock} does not hold {program} back here; on {target} it may.");
+            }
+            return if slowed || self.measured.threads.len() == 1 {
                 format!("No {a_lock} holds {program} back.")
             } else {
                 format!(
-                    "Nothing holds {program} back on {most} threads, and no {a_lock} will on {}.",
+                    "Nothing holds {program} back on {}, and probably no {a_lock} will on {}.",
+                    threads_in_words(most),
                     self.target
                 )
             };
@@ -255,8 +300,14 @@ impl Advice {
         let waits = finding.suspect.waited >= super::suspects::WAITED;
         match (now, finding.best().is_some(), waits) {
             (true, ..) => format!("{lock} holds {program} back."),
-            (false, true, _) => {
-                format!("{lock} does not hold {program} back here; on {} it will.", self.target)
+            (false, true, true) => {
+                format!("{program} waits for {lock}; another lock in its place helps on {}.", self.target)
+            }
+            (false, true, false) => {
+                format!("{lock} does not hold {program} back here; on {} it probably will.", self.target)
+            }
+            (false, false, true) if !finding.undecided(&self.measured).is_empty() => {
+                format!("{program} waits for {lock}.")
             }
             (false, false, true) => {
                 format!("{program} waits for {lock}, and no other lock in its place helps.")
@@ -293,6 +344,7 @@ impl Finding {
             lock: None,
             measured: measured.points(None),
             forecast: Vec::new(),
+            unstable: Vec::new(),
             verdict: None,
             gain: None,
             gain_there: None,
@@ -320,28 +372,67 @@ impl Finding {
         let reached = |row: &Row| row.gain.map_or(0.0, |gain| gain.median);
         tried.sort_by(|a, b| reached(b).total_cmp(&reached(a)));
         let rows = std::iter::once(own.clone()).chain(tried).collect();
-        Self { suspect: suspect.clone(), rows, void: None, checked: Vec::new() }
+        Self { suspect: suspect.clone(), rows, checked: Vec::new() }
     }
 
-    /// Adds what the target makes of it, and what would have been predicted without a measurement.
+    /// Adds what the target makes of it, and what would have been predicted without a measurement. Tells why there is no forecast, if so.
     fn forecast(
         &mut self,
         asked: &Asked,
         measured: &Measured,
         progress: &dyn Progress,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<Void>> {
         match outlook::forecast(asked, measured, self, progress)? {
             Ok(outlooks) => {
-                for Outlook { lock, points, verdict, gain } in outlooks {
+                for Outlook { lock, points, unstable, verdict, gain } in outlooks {
                     let Some(row) = self.rows.iter_mut().find(|row| row.lock == lock) else { continue };
-                    (row.forecast, row.verdict, row.gain_there) = (points, Some(verdict), gain);
+                    (row.forecast, row.unstable, row.verdict, row.gain_there) =
+                        (points, unstable, Some(verdict), gain);
                 }
                 self.checked = outlook::checked(asked, measured, self, progress)?;
                 self.sort_by_target();
+                Ok(None)
             }
-            Err(void) => self.void = Some(void),
+            Err(void) => Ok(Some(void)),
         }
-        Ok(())
+    }
+
+    /// The locks of which too few runs were made to tell whether they help.
+    fn undecided(&self, measured: &Measured) -> Vec<&str> {
+        let most = measured.most();
+        let undecided = |row: &&Row| {
+            let swap = row.lock.as_deref().map(|lock| (self.suspect.name.as_str(), lock));
+            row.failure.is_none() && swap.is_some_and(|swap| measured.is_undecided(swap, most))
+        };
+        self.rows.iter().filter(undecided).filter_map(|row| row.lock.as_deref()).collect()
+    }
+
+    /// What the runs say where no lock is advised.
+    fn nothing_gained(&self, advice: &Advice) -> String {
+        let undecided = self.undecided(&advice.measured);
+        let decided: Vec<&str> = (self.rows.iter())
+            .filter(|row| row.failure.is_none())
+            .filter_map(|row| row.lock.as_deref())
+            .filter(|lock| !undecided.contains(lock))
+            .collect();
+        let mut said = String::new();
+        match &decided[..] {
+            [] => {}
+            [one] => {
+                let _ = writeln!(said, "`{one}` does no more in its place than chance explains.");
+            }
+            all => {
+                let all = all.join(", ");
+                let _ = writeln!(said, "None of {all} does more in its place than chance explains.");
+            }
+        }
+        if !undecided.is_empty() {
+            let remedy =
+                if advice.measured.cut_short { "" } else { ": give them more time with --time-limit" };
+            let all = undecided.join(", ");
+            let _ = writeln!(said, "Too few runs were made to tell whether {all} helps{remedy}.");
+        }
+        said
     }
 
     /// Where nothing is gained here, the target decides which lock is the best.
@@ -384,6 +475,8 @@ impl Finding {
         for threads in advice.measured.threads.iter().chain(&columns) {
             let _ = write!(line, "{threads:>6}");
         }
+        let is_unstable = |row: &&Row| columns.iter().any(|cores| row.unstable.contains(cores));
+        let rows_are_unstable = shown.iter().any(is_unstable);
         let mut table = String::new();
         if !columns.is_empty() {
             let measured = advice.measured.threads.last().copied().unwrap_or(1);
@@ -398,13 +491,23 @@ impl Finding {
             }
             for &cores in &columns {
                 let point = row.forecast.iter().find(|point| point.cores == cores);
-                let value = point.map_or("-".to_owned(), |point| forecast_value(point.value));
+                let value = match point {
+                    Some(_) if row.unstable.contains(&cores) => "?".to_owned(),
+                    point => point.map_or("-".to_owned(), |point| forecast_value(point.value)),
+                };
                 let _ = write!(line, "{value:>6}");
             }
             if let Some(said) = row.failure.as_ref().or(row.verdict.as_ref()) {
                 beside(&mut line, &text::printable(said), width);
             }
             table += &line;
+        }
+        let first = advice.measured.threads[0];
+        if first > 1 {
+            let _ = write!(table, "\n1.00 is the program as it is on {first} threads.");
+        }
+        if rows_are_unstable {
+            table += "\n?: with other random numbers the simulation does more than twice as much.";
         }
         table + "\n"
     }

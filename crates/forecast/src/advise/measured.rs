@@ -139,6 +139,13 @@ impl Measured {
         Some((likely, statistics::verdict(&own.rates, &swapped.rates, Better::Higher, 0.0)?))
     }
 
+    /// Whether there are so few runs with this lock, on so many threads, that they decide nothing.
+    pub(super) fn is_undecided(&self, swap: (&str, &str), threads: u32) -> bool {
+        let runs =
+            |swap| self.case(swap, threads).map_or(0, |case: &Case| case.rates.iter().flatten().count());
+        runs(None).min(runs(Some(swap))) < statistics::LEAST_RUNS
+    }
+
     /// The most threads that have a core each.
     #[must_use]
     pub fn most(&self) -> u32 {
@@ -171,7 +178,9 @@ impl Measured {
         let figures = kept.cases.iter().flat_map(|case| case.rates.iter().flatten());
         let is_measured = |rate: &f64| rate.is_finite() && *rate > 0.0;
         ensure!(
-            !kept.threads.is_empty() && figures.clone().all(is_measured),
+            kept.threads.first().is_some_and(|&first| first > 0)
+                && kept.threads.is_sorted()
+                && figures.clone().all(is_measured),
             "{} holds what cannot have been measured: name another folder with -o, or remove this one",
             file.display()
         );
@@ -180,6 +189,12 @@ impl Measured {
             "{} keeps what was measured of another command, `{}`: name another folder with -o",
             folder.display(),
             report::text::printable(&kept.command.join(" "))
+        );
+        ensure!(
+            asked.usual_threads || kept.threads == asked.threads,
+            "{} keeps what was measured on {} threads: leave out --threads, or name another folder with -o",
+            folder.display(),
+            kept.threads.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
         );
         Ok(Some(kept))
     }

@@ -14,6 +14,8 @@ pub(super) struct Outlook {
     pub(super) lock: Option<String>,
     /// Throughput relative to the program as it is on the fewest threads, beyond what was measured.
     pub(super) points: Vec<Point>,
+    /// Numbers of threads at which the seeds disagree.
+    pub(super) unstable: Vec<u32>,
     pub(super) verdict: String,
     /// How many times the work of the program as it is on the most threads.
     pub(super) gain: Option<Spread>,
@@ -57,12 +59,16 @@ pub(super) fn forecast(
         Err(void) => return Ok(Err(void)),
     };
     let one = scale(&forecast, measured);
-    let last =
-        |row: &crate::Row| row.points.last().map(|last| point(last, one)).filter(|last| last.cores > most);
+    // Seeds that disagree tell nothing of a gain.
+    let last = |row: &crate::Row| {
+        let last = row.points.last().filter(|last| last.threads > most && !last.unstable);
+        last.map(|last| point(last, one))
+    };
     let own = forecast.row(None).and_then(last);
     let rows = forecast.rows.iter().map(|row| Outlook {
         lock: row.lock.clone(),
         points: row.points.iter().filter(|point| !point.measured).map(|known| point(known, one)).collect(),
+        unstable: row.points.iter().filter(|point| point.unstable).map(|point| point.threads).collect(),
         verdict: row.verdict.to_string(),
         gain: own.zip(last(row)).filter(|_| row.lock.is_some()).map(|(own, instead)| ratio(own, instead)),
     });

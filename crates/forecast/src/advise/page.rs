@@ -62,10 +62,13 @@ impl Advice {
     /// As [`Advice::plot`].
     pub fn page(&self) -> anyhow::Result<Page> {
         let mut page = Page::new(&format!("Advice for {}", self.measured.command.join(" ")));
-        for what in &self.disturbed {
+        for what in self.disturbed.iter().filter(|_| self.void.is_none()) {
             page = page.warning(what);
         }
         page = page.paragraphs(&self.in_prose());
+        if self.void.is_some() {
+            return Ok(page);
+        }
         if let Some(plot) = self.plot()? {
             page = page.plot(&plot);
         }
@@ -112,7 +115,7 @@ impl Finding {
         let mut table = Table::new([
             Column::text("lock", "lock"),
             Column::number("threads", "threads"),
-            Column::spread("times", "times the work of one thread"),
+            Column::spread("times", "times the work as it is on the fewest threads"),
             Column::text("source", "source"),
             Column::spread("gain", "times as it is"),
             Column::text("is", "which is"),
@@ -125,6 +128,7 @@ impl Finding {
             for (number, (point, source)) in
                 measured.chain(beyond.map(|point| (point, "forecast"))).enumerate()
             {
+                let source = if row.unstable.contains(&point.cores) { "forecast, unstable" } else { source };
                 let first = |cell: Cell| if number == 0 { cell } else { Cell::Missing };
                 table.row([
                     row.lock.as_deref().unwrap_or("as it is").into(),

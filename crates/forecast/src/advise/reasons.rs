@@ -55,18 +55,25 @@ pub(super) fn besides(table: &LockTable, measured: &Measured, reached: f64) -> O
             100.0 * ns / threads_ns
         ));
     }
+    let left = header.untouched.total();
+    if measured.suspects.is_empty() && left > 0 {
+        let objects = if left == 1 { "object was".to_owned() } else { "objects were".to_owned() };
+        return Some(format!(
+            "Of its locks and conditions, {left} {objects} left to the C library, which are neither recorded nor replaced, such as those that \
+             processes share."
+        ));
+    }
     let busy = measured.case(None, most).and_then(super::Case::busy)?;
     let fewest = f64::from(measured.threads[0]);
     if busy > reached * fewest * (1.0 + PART) {
         return Some(format!(
-            "Besides, its threads keep {busy:.1} cores busy for {reached:.1} times the work: they share data outside of locks, or \
-             their cores share a cache."
+            "Besides, its threads keep {busy:.1} cores busy for {reached:.1} times the work, which these locks do not explain: \
+             they may share data outside of locks, or a cache."
         ));
     }
-    let idle = f64::from(most) - busy;
-    (idle > PART * f64::from(most)).then(|| {
-        format!(
-            "Besides, it keeps {busy:.1} of {most} cores busy: part of its work is done by one thread alone."
-        )
+    let cores = most.min(measured.cores);
+    let idle = f64::from(cores) - busy;
+    (idle > PART * f64::from(cores)).then(|| {
+        format!("Besides, it keeps {busy:.1} of {cores} cores busy: part of its work may be done by fewer threads.")
     })
 }

@@ -79,6 +79,8 @@ impl Record<'_> {
             checked => checked?,
         };
         let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
+        // The recorder sees pthread locks alone, and Rust's are none. To look takes time, which is not the program's.
+        let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
         let started = Instant::now();
         let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
         let (kernel, missing) = match self.kernel.map(KernelLocks::watch).transpose() {
@@ -93,8 +95,6 @@ impl Record<'_> {
             }
         };
         recording.begun();
-        // The recorder sees pthread locks alone, and Rust's are none.
-        let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
         let beside = is_rust.then(|| Beside::watch(program.id()));
         let lookout = Lookout::over(program.id());
         let tasks = Tasks::of(program.id());

@@ -14,11 +14,13 @@ static RUST_RWLOCK: RwLock<()> = RwLock::new(());
 #[repr(C)]
 struct CMutex(UnsafeCell<[u64; 5]>);
 
+// SAFETY: threads change it by the two functions below alone, which are for that.
 unsafe impl Sync for CMutex {}
 
 #[unsafe(no_mangle)]
 static C_MUTEX: CMutex = CMutex(UnsafeCell::new([0; 5]));
 
+// SAFETY: POSIX's declarations, with the type above in the place of its own.
 unsafe extern "C" {
     fn pthread_mutex_lock(mutex: *mut [u64; 5]) -> i32;
     fn pthread_mutex_unlock(mutex: *mut [u64; 5]) -> i32;
@@ -80,8 +82,10 @@ fn read_rust_rwlock() {
 #[inline(never)]
 fn take_c_mutex() {
     let mutex = C_MUTEX.0.get();
+    // SAFETY: a mutex of glibc's that is never moved nor destroyed.
     OF_C_MUTEX.measure(|| assert_eq!(unsafe { pthread_mutex_lock(mutex) }, 0));
     thread::sleep(INSIDE);
+    // SAFETY: as above, and this thread holds it.
     assert_eq!(unsafe { pthread_mutex_unlock(mutex) }, 0);
     thread::sleep(INSIDE / 4);
 }

@@ -97,9 +97,37 @@ fn guarded<G, H>(result: LockResult<G>, guard: impl FnOnce(G) -> H) -> LockResul
 /// The same of an attempt.
 #[inline]
 fn try_guarded<G, H>(result: TryLockResult<G>, guard: impl FnOnce(G) -> H) -> TryLockResult<H> {
-    match result {
-        Ok(inner) => Ok(guard(inner)),
-        Err(TryLockError::Poisoned(poisoned)) => Err(PoisonError::new(guard(poisoned.into_inner())).into()),
-        Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
-    }
+    let acquired = match result {
+        Ok(inner) => Ok(inner),
+        Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+        Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
+    };
+    Ok(guarded(acquired, guard)?)
 }
+
+/// What all guards do: they lead to the value, and show it as it shows itself.
+macro_rules! leads_to_the_value {
+    ($guard:ident) => {
+        impl<T: ?Sized> std::ops::Deref for $guard<'_, T> {
+            type Target = T;
+
+            #[inline]
+            fn deref(&self) -> &T {
+                &self.inner
+            }
+        }
+
+        impl<T: ?Sized + std::fmt::Debug> std::fmt::Debug for $guard<'_, T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+
+        impl<T: ?Sized + std::fmt::Display> std::fmt::Display for $guard<'_, T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+    };
+}
+use leads_to_the_value;

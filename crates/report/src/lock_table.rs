@@ -721,6 +721,7 @@ mod tests {
             unseen: Unseen::default(),
             queued_ns: Some(1e6),
             events_share: None,
+            sleep_share: None,
             operations: Some(500_000),
             operation_ns: 14_400.0,
             sample_period: 64,

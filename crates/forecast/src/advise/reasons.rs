@@ -35,12 +35,14 @@ pub(super) fn besides(table: &LockTable, measured: &Measured, reached: f64) -> O
     let threads_ns = (header.elapsed_ns * f64::from(most)).max(1.0);
     let blocked = header.blocked.unwrap_or_default();
     // The interpreter is waited for by a condition variable.
+    // A thread that sleeps to the end of a run, as a main thread does, holds back nobody who works.
+    let of_work = |share: Option<f64>, ns: f64| share.map_or(ns, |share| share * threads_ns);
     let gil_ns = header.gil.as_ref().map_or(0.0, |gil| gil.waited_ns.min(blocked.conditions_ns));
     let parts = [
         (gil_ns, "wait for Python's global interpreter lock, so that one of them runs at a time"),
         (blocked.io_ns, "wait for input and output"),
-        (blocked.events_ns, "wait for events (epoll, poll, select)"),
-        (blocked.sleep_ns, "sleep until a time"),
+        (of_work(header.events_share, blocked.events_ns), "wait for events (epoll, poll, select)"),
+        (of_work(header.sleep_share, blocked.sleep_ns), "sleep until a time"),
         (blocked.conditions_ns - gil_ns, "wait for conditions, which other threads signal too late"),
         (blocked.futex_ns, "wait for locks or semaphores that are no pthread's, which nothing recorded"),
         (blocked.kernel_locks_ns, "sleep in locks of the kernel"),

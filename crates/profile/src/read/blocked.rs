@@ -227,8 +227,29 @@ pub(super) struct Threads {
     pub(super) queued_ns: Option<f64>,
     /// The part of their time in which they waited for events, each weighed by its time on cores; `None` likewise.
     pub(super) events_share: Option<f64>,
+    /// The same of sleeping until a time.
+    pub(super) sleep_share: Option<f64>,
     /// How many waited for a lock or acquired one.
     pub(super) count: u64,
+}
+
+/// A part of the threads' time, each thread weighed by its time on cores: one that sleeps while others work hardly counts.
+#[derive(Default)]
+struct Weighed {
+    part_ns: f64,
+    running_ns: f64,
+}
+
+impl Weighed {
+    fn add(&mut self, task: &TaskValues, ns: f64) {
+        let running_ns = task.running_ns as f64;
+        self.running_ns += running_ns;
+        self.part_ns += running_ns * (ns / task.age_ns.max(1) as f64).min(1.0);
+    }
+
+    fn share(&self) -> Option<f64> {
+        (self.running_ns > 0.0).then(|| self.part_ns / self.running_ns)
+    }
 }
 
 impl Threads {
@@ -239,7 +260,7 @@ impl Threads {
         let mut ages_ns = HashMap::new();
         let mut blocked = Blocked::default();
         let (mut known, mut queued_ns) = (false, 0.0);
-        let (mut events_ns, mut running_ns) = (0.0, 0.0);
+        let (mut events, mut sleep) = (Weighed::default(), Weighed::default());
         let mut add =
             |off_cpu_ns: f64, before_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
                 known = true;
@@ -247,9 +268,8 @@ impl Threads {
                 blocked.add(&of_thread);
                 queued_ns += queued as f64;
                 if let Some(task) = task {
-                    let running = task.running_ns as f64;
-                    running_ns += running;
-                    events_ns += running * (of_thread.events_ns / task.age_ns.max(1) as f64).min(1.0);
+                    events.add(task, of_thread.events_ns);
+                    sleep.add(task, of_thread.sleep_ns);
                 }
             };
         let mut unended = Vec::new();
@@ -308,7 +328,8 @@ impl Threads {
             ages_ns,
             blocked: known.then_some(blocked),
             queued_ns: known.then_some(queued_ns),
-            events_share: (running_ns > 0.0).then(|| events_ns / running_ns),
+            events_share: events.share(),
+            sleep_share: sleep.share(),
             count,
         }
     }
@@ -409,6 +430,21 @@ mod tests {
         let task = TaskValues { sleep_ns: 500, ..TaskValues::default() };
         let blocked = Blocked::of_thread(10.0, 490.0, &recorded, Some(&task));
         assert_eq!((blocked.locks_ns, blocked.sleep_ns, blocked.unknown_ns), (10.0, 490.0, 0.0));
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_while_others_work_hardly_counts() {
+        let task = |running_ns| TaskValues { age_ns: 1_000, running_ns, ..TaskValues::default() };
+        let mut sleep = Weighed::default();
+        assert_eq!(sleep.share(), None);
+        sleep.add(&task(1), 999.0);
+        sleep.add(&task(900), 0.0);
+        assert!(sleep.share().is_some_and(|share| share < 0.01));
+        let mut sleep = Weighed::default();
+        for _ in 0..2 {
+            sleep.add(&task(400), 600.0);
+        }
+        assert_eq!(sleep.share(), Some(0.6));
     }
 
     #[test]

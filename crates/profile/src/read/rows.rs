@@ -368,6 +368,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         unseen: threads.blocked.unwrap_or_default().unseen(),
         queued_ns: threads.queued_ns,
         events_share: threads.events_share,
+        sleep_share: threads.sleep_share,
         operations,
         operation_ns,
         sample_period: profile.header.sample_period.max(1),

@@ -144,6 +144,8 @@ pub struct TableHeader {
     /// The part of their time in which threads waited for events (epoll, poll, select), each thread weighed by its time on cores, 0 to
     /// 1; `None` if the profile cannot tell.
     pub events_share: Option<f64>,
+    /// The same of sleeping until a time.
+    pub sleep_share: Option<f64>,
     /// Operations, if they were counted.
     pub operations: Option<u64>,
     /// Time on cores for one operation, ns, without recording; for one second of elapsed time if operations were not

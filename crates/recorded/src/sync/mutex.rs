@@ -1,11 +1,11 @@
 //! The mutex.
 
-use super::{Held, any_lock, any_try_lock, guarded, try_guarded};
+use super::{Held, any_lock, any_try_lock, guarded, leads_to_the_value, try_guarded};
 use crate::Recorded;
 use profile::record::Mode;
 use pthread::object::ObjectKind;
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::DerefMut;
 use std::sync::{self, LockResult, TryLockResult};
 
 /// [`std::sync::Mutex`], recorded.
@@ -114,15 +114,6 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.inner
-    }
-}
-
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
@@ -130,14 +121,4 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
+leads_to_the_value!(MutexGuard);

@@ -101,7 +101,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         folder,
     };
     interrupt::keep();
-    let measured = measure(&asked, &BARS)?;
+    let measured = match measure(&asked, &BARS) {
+        Err(nothing) if interrupt::came() => {
+            return Ok(interrupt::exit_code(&format!("{nothing:#}"), ExitCode::FAILURE));
+        }
+        measured => measured?,
+    };
     let advice = Advice::new(&asked, measured, &BARS)?;
     if args.json {
         print_json(&advice)?;

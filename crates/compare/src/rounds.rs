@@ -30,6 +30,14 @@ pub struct Trial {
     pub output: String,
 }
 
+impl Trial {
+    /// CPU time over elapsed time: how many cores the program kept busy. None of a run that took no time.
+    pub fn cores_busy(&self) -> Option<f64> {
+        let elapsed = self.elapsed.as_secs_f64();
+        (elapsed > 0.0).then(|| self.cpu.as_secs_f64() / elapsed)
+    }
+}
+
 /// Why a lock has no more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -139,8 +147,7 @@ impl LockRuns {
         match value {
             Ok(value) if round > 0 => {
                 self.values.push(Some(value));
-                let elapsed = trial.elapsed.as_secs_f64();
-                self.cores_busy.extend((elapsed > 0.0).then(|| trial.cpu.as_secs_f64() / elapsed));
+                self.cores_busy.extend(trial.cores_busy());
             }
             Ok(_) => {}
             Err(failure) => {

@@ -94,7 +94,9 @@ impl Adviser<'_> {
         let gains = changes.par_iter().map(|change| self.gain(change, before.as_deref()));
         let mut gains: Vec<Gain> = gains.collect::<anyhow::Result<_>>()?;
         let likely = |gain: &Gain| gain.times.map_or(0.0, |times| times.likely);
-        gains.retain(|gain| changes.len() == 1 || likely(gain) >= WORTH_IT);
+        let is_worth_it =
+            |gain: &Gain| likely(gain) >= WORTH_IT && gain.times.is_some_and(|times| times.low > 1.0);
+        gains.retain(|gain| changes.len() == 1 || is_worth_it(gain));
         gains.sort_by(|a, b| likely(b).total_cmp(&likely(a)));
         Ok(gains)
     }

@@ -147,8 +147,8 @@ impl Asked {
         Ok((trial, Swapped::read(&tally).any()))
     }
 
-    /// Profiles the program on so many threads.
-    fn profile(&self, threads: u32, limit: Duration) -> anyhow::Result<Recorded> {
+    /// Profiles the program on so many threads; none after an interrupt.
+    fn profile(&self, threads: u32, limit: Duration) -> anyhow::Result<Option<Recorded>> {
         let file = profile_file(&self.folder, threads);
         let mut command = Command::new(&self.contend);
         command.args(["profile", "--quiet", "--output"]).arg(&file);
@@ -158,7 +158,7 @@ impl Asked {
         command.arg("--").args(self.words_for(threads));
         let trial = trial::run(command, limit)?;
         if interrupt::came() {
-            bail!("it was interrupted before anything was known");
+            return Ok(None);
         }
         self.check(&trial, threads, "recorded")?;
         ensure_usage!(
@@ -166,7 +166,7 @@ impl Asked {
             "nothing of it can be recorded: {}",
             trial.output.lines().last().unwrap_or("it leaves no profile")
         );
-        Ok(Recorded { table: profiled::open(&file)?, trial })
+        Ok(Some(Recorded { table: profiled::open(&file)?, trial }))
     }
 
     /// Fails if the program did.
@@ -180,8 +180,11 @@ impl Asked {
             }
         };
         let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let last = report::text::printable(last.trim());
-        bail!("on {}, {how}, the program {ended}; it wrote last: {last}", threads_in_words(threads))
+        let last = match last.trim() {
+            "" => String::new(),
+            last => format!("; it wrote last: {}", report::text::printable(last)),
+        };
+        bail!("on {}, {how}, the program {ended}{last}", threads_in_words(threads))
     }
 }
 
@@ -211,7 +214,7 @@ fn usable_cores() -> u32 {
 ///
 /// # Errors
 ///
-/// The program fails, or cannot be recorded.
+/// The program fails, or cannot be recorded; an interrupt before anything of its locks is known.
 pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measured> {
     // What says nothing is not worth keeping: it is measured again.
     if let Some(kept) = Measured::read(&asked.folder, asked)?
@@ -228,22 +231,28 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         let case = Case::own(threads);
         let (trial, _) = asked.run(&case, left())?;
         if interrupt::came() {
-            bail!("it was interrupted before anything was known");
+            break;
         }
         asked.check(&trial, threads, "not recorded")?;
         alone.push(trial);
         steps.done();
     }
     let mut all = Vec::new();
-    for &threads in &asked.threads {
+    let is_interrupted = alone.len() < asked.threads.len();
+    for &threads in asked.threads.iter().filter(|_| !is_interrupted) {
         steps.begin(&format!("recorded, {}", threads_in_words(threads)));
-        all.push(recorded(asked, threads, left())?);
+        let Some(recorded) = recorded(asked, threads, left())? else { break };
+        all.push(recorded);
         steps.done();
     }
     drop(steps);
-    let threads = threads_run(asked, &all)?;
+    if all.is_empty() {
+        bail!("nothing is known of its locks yet{}", so_far(&asked.threads, &alone));
+    }
+    let mut threads = threads_run(asked, &all)?;
+    threads.truncate(all.len());
     let is_void = all.iter().any(|recorded| voids::of_table(&recorded.table.header).is_some());
-    let per_thread = if is_void { false } else { per_thread(asked, &alone, &all)? };
+    let per_thread = if is_void { false } else { per_thread(asked, &threads, &alone, &all)? };
     let cores = usable_cores();
     let most = threads.iter().rposition(|&threads| threads <= cores).unwrap_or(0);
     let suspects = profiled_suspects(asked, &all[most].table);
@@ -264,20 +273,30 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     }
     let longest = alone.iter().map(|trial| trial.elapsed).max().unwrap_or_default();
     rounds(asked, &mut measured, longest, begun, progress)?;
+    measured.keep_runs_before(&asked.metric(), &alone);
     if !measured.cut_short {
         measured.write(&asked.folder)?;
     }
     Ok(measured)
 }
 
-/// Profiles the program, again while something disturbs it so that the profile says nothing.
-fn recorded(asked: &Asked, threads: u32, left: Duration) -> anyhow::Result<Recorded> {
+/// What runs that were not recorded took, for who interrupted the rest.
+fn so_far(threads: &[u32], alone: &[Trial]) -> String {
+    let took = |(&threads, trial): (&u32, &Trial)| {
+        format!("{:.2} s on {}", trial.elapsed.as_secs_f64(), threads_in_words(threads))
+    };
+    let took: Vec<String> = threads.iter().zip(alone).map(took).collect();
+    if took.is_empty() { String::new() } else { format!("; as it is, it took {}", took.join(", ")) }
+}
+
+/// Profiles the program, again while something disturbs it so that the profile says nothing; none after an interrupt.
+fn recorded(asked: &Asked, threads: u32, left: Duration) -> anyhow::Result<Option<Recorded>> {
     let begun = Instant::now();
     for tried in 1.. {
-        let recorded = asked.profile(threads, left)?;
+        let Some(recorded) = asked.profile(threads, left)? else { return Ok(None) };
         let carries = voids::of_table(&recorded.table.header).is_none();
         if carries || tried == TRIES || begun.elapsed() > left / 4 {
-            return Ok(recorded);
+            return Ok(Some(recorded));
         }
     }
     unreachable!("the last try gives its answer")
@@ -299,15 +318,20 @@ fn threads_run(asked: &Asked, recorded: &[Recorded]) -> anyhow::Result<Vec<u32>>
 }
 
 /// Whether each thread has work of its own: then more threads take the program's locks more often, and not in less time.
-fn per_thread(asked: &Asked, alone: &[Trial], recorded: &[Recorded]) -> anyhow::Result<bool> {
-    let (Some(first), Some(last)) = (asked.threads.first(), asked.threads.last()) else { return Ok(false) };
+fn per_thread(
+    asked: &Asked,
+    threads: &[u32],
+    alone: &[Trial],
+    recorded: &[Recorded],
+) -> anyhow::Result<bool> {
+    let (Some(first), Some(last)) = (threads.first(), threads.last()) else { return Ok(false) };
     if !matches!(asked.work, Counted::Same) || first == last {
         return Ok(false);
     }
     let taken = |run: &Recorded| run.table.rows.iter().map(LockRow::acquisitions).sum::<u64>() as f64;
     let grown = taken(&recorded[recorded.len() - 1]) / taken(&recorded[0]).max(1.0);
     let elapsed = |trial: &Trial| trial.elapsed.as_secs_f64();
-    let took = elapsed(&alone[alone.len() - 1]) / elapsed(&alone[0]);
+    let took = elapsed(&alone[recorded.len() - 1]) / elapsed(&alone[0]);
     has_own_work(took, grown, f64::from(*last) / f64::from(*first)).ok_or_else(|| {
         UsageError::new(format!(
             "the program runs for {:.1} s on {} and on {last}, and takes its locks {grown:.2} times as often: what it has done \
@@ -395,11 +419,12 @@ fn rounds(
     // The load at the start is that of what ran before; who else runs meanwhile is measured.
     measured.noise = Noise { load_before: None, ..watch.stop() };
     measured.cut_short = interrupt::came();
-    let per_thread = measured.per_thread;
-    let work = |case: &Case| if per_thread { f64::from(case.threads) } else { 1.0 };
     let found = found.into_inner();
     measured.cases = (cases.iter().zip(&runs).zip(found))
-        .map(|((case, runs), replaced)| Case { replaced, ..Case::of(case, runs, better, work(case)) })
+        .map(|((case, runs), replaced)| Case {
+            replaced,
+            ..Case::of(case, runs, better, measured.work(case.threads))
+        })
         .collect();
     if let Some(Case { failure: Some(why), threads, .. }) = measured.cases.first() {
         bail!("on {} the program failed: {why}", threads_in_words(*threads));

@@ -6,9 +6,11 @@ use crate::question::{MeasuredPoint, Void};
 use crate::simulated_program::Blueprint;
 use crate::void;
 use anyhow::Context as _;
+use compare::statistics;
 use model::{Observed, Parameters};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use topology::Range;
 
@@ -134,7 +136,7 @@ impl Subject {
             1 => row.name.clone(),
             copies => format!("{}, {copies} locks", row.site),
         };
-        let shown = shown(&all, &row.site);
+        let shown = shown(rates(&all, &row.site));
         Ok(Ok(Self { name, row, one_thread, observed: lock, parameters, blueprint, shown, notes }))
     }
 }
@@ -162,19 +164,43 @@ fn chosen(
     Ok(groups)
 }
 
-/// How often a second the locks of a site were taken in each profile: what several profiles show without a model.
-fn shown(all: &[Profiled<'_>], site: &str) -> Vec<MeasuredPoint> {
-    /// Recording slows a run by a part of this.
-    const RECORDED: f64 = 0.1;
-    let mut points: Vec<MeasuredPoint> = Vec::new();
-    for Profiled { table, threads } in all {
+/// How often the locks of a site were taken in each profile, by its number of threads, for one ns.
+fn rates(all: &[Profiled<'_>], site: &str) -> impl Iterator<Item = (u32, f64)> {
+    all.iter().map(move |Profiled { table, threads }| {
         let taken = table.rows.iter().filter(|row| row.site == site && !row.merged);
         let rate = taken.map(|row| row.acquisitions() as f64).sum::<f64>() / table.header.elapsed_ns.max(1.0);
-        if rate > 0.0 && points.iter().all(|point| point.threads != *threads) {
-            let [low, high] = [1.0 - RECORDED, 1.0 + RECORDED].map(|factor| factor * rate);
-            points.push(MeasuredPoint { lock: None, threads: *threads, rate, low, high });
-        }
+        (*threads, rate)
+    })
+}
+
+/// What several profiles show of a lock without a model. Those of as many threads are one point, as wide as they lie apart.
+fn shown(rates: impl Iterator<Item = (u32, f64)>) -> Vec<MeasuredPoint> {
+    /// Recording slows a run by a part of this.
+    const RECORDED: f64 = 0.1;
+    let mut by_threads: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (threads, rate) in rates.filter(|&(_, rate)| rate > 0.0) {
+        by_threads.entry(threads).or_default().push(rate);
     }
+    let point = |(threads, rates): (u32, Vec<f64>)| {
+        let spread = statistics::spread(&rates)?;
+        let [low, high] = [(1.0 - RECORDED) * spread.low, (1.0 + RECORDED) * spread.high];
+        Some(MeasuredPoint { lock: None, threads, rate: spread.median, low, high })
+    };
+    let points: Vec<MeasuredPoint> = by_threads.into_iter().filter_map(point).collect();
     // One profile alone is relative to nothing.
     if points.len() > 1 { points } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_of_as_many_threads_are_one_point_that_holds_them_all() {
+        let points = shown([(1, 2.0), (4, 1.0), (4, 3.0), (8, 0.0)].into_iter());
+        assert_eq!(points.iter().map(|point| point.threads).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(points[1].rate, 2.0);
+        assert!(points[1].low <= 0.9 && points[1].high >= 3.3, "{points:?}");
+        assert!(shown([(2, 1.0), (2, 1.5)].into_iter()).is_empty(), "they are relative to nothing");
+    }
 }

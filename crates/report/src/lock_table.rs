@@ -547,7 +547,7 @@ fn columns(table: &LockTable) -> [Column; 31] {
     let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
     [
         Column::text("lock", "lock"),
-        if several { process.kept() } else { process.detail() },
+        if several { process.kept() } else { process.aside() },
         Column::text("use", "use").main(),
         if counted {
             Column::number("acquires_per_operation", "acquires/op")

@@ -132,6 +132,7 @@ pub struct Column {
 /// When a column is left out of a screen that is too narrow, first to last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    Aside,
     Detail,
     Plain,
     Main,
@@ -172,6 +173,12 @@ impl Column {
     #[must_use]
     pub const fn detail(self) -> Self {
         Self { rank: Rank::Detail, ..self }
+    }
+
+    /// A column that a narrow screen does without before those of detail.
+    #[must_use]
+    pub const fn aside(self) -> Self {
+        Self { rank: Rank::Aside, ..self }
     }
 
     /// A column that tells more than others: names are broken into lines before a screen does without it.
@@ -392,7 +399,8 @@ impl Table {
     fn widths_within(&self, contents: &mut [Contents], columns: usize) -> (Vec<Option<usize>>, Vec<usize>) {
         let mut widths: Vec<_> = contents.iter().map(|column| Some(column.comfortable())).collect();
         let ranked = |rank| (1..self.columns.len()).filter(move |&index| self.columns[index].rank == rank);
-        for index in ranked(Rank::Detail).rev() {
+        let details = [Rank::Aside, Rank::Detail];
+        for index in details.into_iter().flat_map(|rank| ranked(rank).rev()) {
             if total(&widths) > columns {
                 widths[index] = None;
             }
@@ -436,7 +444,8 @@ impl Table {
             }
             still
         });
-        ranked(Rank::Detail).for_each(|index| restore(index, &mut widths, contents));
+        let details = details.into_iter().rev().flat_map(ranked);
+        details.for_each(|index| restore(index, &mut widths, contents));
         // Of what is kept in any case, sentences give way first, then names; figures never do.
         if total(&widths) > columns {
             for (width, column) in widths.iter_mut().zip(&*contents) {
@@ -548,7 +557,7 @@ impl Table {
             header: column.header,
             numeric: column.kind != CellKind::Text,
             kept: index == 0 || column.rank == Rank::Kept,
-            detail: column.rank == Rank::Detail,
+            detail: column.rank <= Rank::Detail,
         };
         columns.map(column).collect()
     }
@@ -735,6 +744,19 @@ glibc              1,234,567    12.3  2.00 (1.00 to 4.50)  a note
 <b>\\u{1b}[31m,\"\\n          -       -                    -
 "
         );
+    }
+
+    #[test]
+    fn what_stands_aside_is_left_out_before_details_that_follow_it() {
+        let mut table = Table::new([
+            Column::text("lock", "lock"),
+            Column::text("process", "process").aside(),
+            Column::number("threads", "threads").detail(),
+        ]);
+        table.row(["order".into(), "4711 server".into(), 4_u32.into()]);
+        let shown = |columns| table.terminal(Screen::wide(columns));
+        assert!(shown(40).starts_with("lock   process      threads\n"), "{}", shown(40));
+        assert!(shown(20).starts_with("lock   threads\n"), "{}", shown(20));
     }
 
     #[test]

@@ -132,6 +132,7 @@ impl Advice {
         }
         if advice.void.is_some() {
             advice.findings.clear();
+            advice.measured.suspects.clear();
             return Ok(advice);
         }
         let Self { findings, measured, .. } = &mut advice;

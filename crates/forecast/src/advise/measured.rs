@@ -3,7 +3,7 @@
 use super::suspects::Suspect;
 use anyhow::{Context as _, ensure};
 use compare::comparison::describe;
-use compare::rounds::LockRuns;
+use compare::rounds::{LockRuns, Metric, Trial};
 use compare::statistics::{self, Better, LikelyRatio, Verdict};
 use curve::Point;
 use serde::{Deserialize, Serialize};
@@ -31,9 +31,8 @@ pub struct Case {
 impl Case {
     /// What the rounds found. Wall times become work for one second: `work` is what a run does.
     pub(super) fn of(case: &Self, runs: &LockRuns, better: Better, work: f64) -> Self {
-        let rate = |value: f64| if better == Better::Lower { work / value.max(1e-9) } else { value };
         Self {
-            rates: runs.values.iter().map(|value| value.map(rate)).collect(),
+            rates: runs.values.iter().map(|value| rate(better, (*value)?, work)).collect(),
             cores_busy: runs.cores_busy.clone(),
             failure: runs.failure.map(describe),
             ..case.clone()
@@ -56,6 +55,12 @@ impl Case {
     pub fn busy(&self) -> Option<f64> {
         statistics::spread(&self.cores_busy).map(|busy| busy.median)
     }
+}
+
+/// Work for one second, where a run does `work` in the time `value` or prints its rate; none of a run that did nothing.
+fn rate(better: Better, value: f64, work: f64) -> Option<f64> {
+    let rate = if better == Better::Lower { work / value.max(1e-9) } else { value };
+    (rate.is_finite() && rate > 0.0).then_some(rate)
 }
 
 /// All that was measured, of which answers for any target are made.
@@ -85,6 +90,24 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The work of a run, in any unit, by its number of threads.
+    pub(super) fn work(&self, threads: u32) -> f64 {
+        if self.per_thread { f64::from(threads) } else { 1.0 }
+    }
+
+    /// Where no round was finished, the runs before them are what is known of the program as it is: one for each number of threads.
+    pub(super) fn keep_runs_before(&mut self, metric: &Metric, alone: &[Trial]) {
+        for (threads, trial) in self.threads.clone().into_iter().zip(alone) {
+            let work = self.work(threads);
+            let Some(own) = self.cases.iter_mut().find(|case| case.is_of(None, threads)) else { continue };
+            if own.rates.is_empty() {
+                let value = metric.of(trial);
+                own.rates = vec![value.and_then(|value| rate(metric.better(), value, work))];
+                own.cores_busy = trial.cores_busy().into_iter().collect();
+            }
+        }
+    }
+
     /// A case; none if it was not run.
     #[must_use]
     pub fn case(&self, swap: Option<(&str, &str)>, threads: u32) -> Option<&Case> {
@@ -241,6 +264,35 @@ pub(super) mod tests {
     /// Five rounds that differ a little.
     pub(in crate::advise) fn about(rate: f64) -> [f64; 5] {
         [0.98, 0.99, 1.0, 1.01, 1.02].map(|share| share * rate)
+    }
+
+    fn trial(output: &str) -> Trial {
+        let elapsed = std::time::Duration::from_secs(2);
+        Trial { end: compare::rounds::End::Exited(0), elapsed, cpu: elapsed, output: output.to_owned() }
+    }
+
+    #[test]
+    fn before_the_first_round_the_runs_as_it_is_are_what_is_known() {
+        let own = |threads| case(None, threads, &[]);
+        let cases = vec![own(1), own(2), case(Some(("TABLE", "rw")), 2, &[])];
+        let mut measured = super::super::tests::measured(cases, 2);
+        let alone = [trial(""), trial("")];
+        measured.keep_runs_before(&Metric::WallTime, &alone);
+        assert_eq!(measured.points(None).iter().map(|point| point.value).collect::<Vec<_>>(), [1.0, 1.0]);
+        assert_eq!(measured.cases[0].busy(), Some(1.0));
+        assert!(
+            measured.points(Some(("TABLE", "rw"))).is_empty() && measured.is_undecided(("TABLE", "rw"), 2)
+        );
+        measured.cases[0].rates = vec![Some(7.0)];
+        measured.keep_runs_before(&Metric::WallTime, &alone);
+        assert_eq!(measured.cases[0].rates, [Some(7.0)], "a round is better");
+    }
+
+    #[test]
+    fn a_run_that_did_nothing_has_no_rate() {
+        assert_eq!(rate(Better::Higher, 0.0, 1.0), None);
+        assert_eq!(rate(Better::Higher, -1.0, 1.0), None);
+        assert_eq!(rate(Better::Lower, 0.5, 2.0), Some(4.0));
     }
 
     #[test]

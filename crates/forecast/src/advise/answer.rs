@@ -137,14 +137,19 @@ impl Advice {
         }
         let Self { findings, measured, .. } = &mut advice;
         let most = measured.most();
-        let own = measured.points(None).into_iter().find(|point| point.cores == most);
-        let best = findings.iter().filter_map(Finding::best).filter_map(|row| row.at(most));
-        let reached = best.chain(own).map(|point| point.value).fold(0.0, f64::max);
+        let own = measured.points(None).into_iter().find(|point| point.cores == most).map(|own| (own, None));
+        let best = findings.iter().filter_map(|finding| {
+            let row = finding.best()?;
+            Some((row.at(most)?, Some((finding.suspect.name.as_str(), row.lock.as_deref()?))))
+        });
+        let most_done = best.chain(own).max_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
+        let (reached, by) = most_done.map_or((0.0, None), |(point, by)| (point.value, by));
         let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
         // One number of threads does not tell what more of them give.
         let slowed = measured.threads.len() == 1
             || reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
-        let besides = table.filter(|_| slowed).and_then(|table| reasons::besides(table, measured, reached));
+        let besides =
+            table.filter(|_| slowed).and_then(|table| reasons::besides(table, measured, by, reached));
         let known: Vec<&str> = measured.suspects.iter().map(|suspect| suspect.name.as_str()).collect();
         let untried = table.map_or_else(Vec::new, |table| profiled_suspects(asked, table));
         advice.untried = untried.into_iter().find(|suspect| !known.contains(&suspect.name.as_str()));

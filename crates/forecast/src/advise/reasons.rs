@@ -24,9 +24,14 @@ pub(super) fn of_rust(table: Option<&LockTable>) -> String {
     }
 }
 
-/// The largest thing that threads spend time in besides these locks; `reached` is the work on the most threads with the best lock,
-/// relative to the fewest. None where nothing can be told.
-pub(super) fn besides(table: &LockTable, measured: &Measured, reached: f64) -> Option<String> {
+/// The largest thing that threads spend time in besides these locks; `reached` is the work on the most threads with the best lock in its
+/// place, `by`, relative to the fewest. None where nothing can be told.
+pub(super) fn besides(
+    table: &LockTable,
+    measured: &Measured,
+    by: Option<(&str, &str)>,
+    reached: f64,
+) -> Option<String> {
     let most = measured.most();
     if measured.cores == 1 {
         return Some("It has one core here, on which no two of its threads run at a time.".into());
@@ -65,7 +70,8 @@ pub(super) fn besides(table: &LockTable, measured: &Measured, reached: f64) -> O
              processes share."
         ));
     }
-    let busy = measured.case(None, most).and_then(super::Case::busy)?;
+    // Of the program with its own locks, these explain what it does less.
+    let busy = measured.case(by, most).and_then(super::Case::busy)?;
     let fewest = f64::from(measured.threads[0]);
     if busy > reached * fewest * (1.0 + PART) {
         return Some(format!(

@@ -97,14 +97,15 @@ fn bounded_buffer() {
 fn unmapped_right_after_unlock() {
     let program = compiled("unmap.c");
     let cases = [
-        ("mutex", "mutex", "50000"),
-        ("errorcheck", "mutex", "10000"),
-        ("cond", "mutex", "10000"),
-        ("rwlock", "rwlock", "20000"),
-        ("spin", "spin", "20000"),
+        ("mutex", "mutex", 50_000),
+        ("errorcheck", "mutex", 10_000),
+        ("cond", "mutex", 10_000),
+        ("rwlock", "rwlock", 20_000),
+        ("spin", "spin", 20_000),
     ];
     for (lock, kind, objects) in cases {
-        passes(&program, &[kind], &[lock, "2", objects]);
+        let objects = if are_all() { objects } else { objects / 5 };
+        passes(&program, &[kind], &[lock, "2", &objects.to_string()]);
         passes(&program, &[kind], &[lock, &thread_counts()[1], "2000"]);
     }
 }
@@ -214,7 +215,8 @@ const NO_SUCH_SITE: &str = "holds no lock of the site";
 /// What `predict` has to say about one lock of a profile.
 fn predicted(file: &Path, site: &str) -> String {
     let mut command = Command::new(CONTEND);
-    command.args(["predict", "--cores", "1", "--lock", "mcs", "--site", site]).arg(file);
+    // A site is found, or not, before anything is computed: the engine that is done at once will do.
+    command.args(["predict", "--engine", "chain", "--cores", "1", "--lock", "mcs", "--site", site]).arg(file);
     run(command, HANG).stderr
 }
 

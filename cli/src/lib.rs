@@ -1,6 +1,6 @@
 //! The `contend` command: parses arguments, calls the crates, prints.
 //!
-//! Without the feature `full` it leaves out the commands that check, measure and simulate locks, and what only those use.
+//! Without the feature `full` it leaves out `top` and the commands that check, measure and simulate locks, and what only those use.
 
 mod advise;
 #[cfg_attr(not(feature = "full"), allow(dead_code))]
@@ -37,6 +37,7 @@ mod run;
 #[cfg(feature = "full")]
 mod simulate;
 mod sweep;
+#[cfg(feature = "full")]
 mod top;
 mod validate;
 
@@ -66,6 +67,7 @@ enum Subcommands {
     Advise(advise::Args),
     Profile(profile::Args),
     Attach(attach::Args),
+    #[cfg(feature = "full")]
     Top(top::Args),
     Report(report::Args),
     Diff(diff::Args),
@@ -108,6 +110,7 @@ pub fn main() -> ExitCode {
         Subcommands::Advise(args) => advise::run(args),
         Subcommands::Profile(args) => profile::run(&args),
         Subcommands::Attach(args) => attach::run(&args),
+        #[cfg(feature = "full")]
         Subcommands::Top(args) => top::run(&args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),

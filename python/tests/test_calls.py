@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import contend
+from contend.options import CheckOptions
 from contend.tables import CURVES, frame
 
 
@@ -60,10 +61,11 @@ def test_measured_tables_are_extrapolated(tmp_path: Path) -> None:
 
 
 def test_a_check_tells_verified_from_wrong() -> None:
-    size = {"threads": 2, "acquisitions": 1, "client": "exclusive", "model": "ra"}
+    size: CheckOptions = {"threads": 2, "acquisitions": 1, "client": "exclusive", "model": "ra"}
     right = contend.check("mcs", **size)
     assert right.verified and not right.wrong and right.explorations["verdict"].tolist() == ["verified"]
-    wrong = contend.check("mcs", weaken="McsQueue::acquire.swap=acquire", **size)
+    weakened: CheckOptions = {**size, "weaken": "McsQueue::acquire.swap=acquire"}
+    wrong = contend.check("mcs", **weakened)
     assert wrong.wrong and not wrong.verified
     assert wrong.explorations["violation"].notna().all() and wrong.explorations["replay"].notna().all()
 
@@ -92,7 +94,7 @@ def test_errors_are_the_commands_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
         contend.simulate("counter", lock="msc")
     assert wrong.value.status == 2 and "--lock=msc" in wrong.value.command
     with pytest.raises(contend.UsageError, match="--no-such-flag"):
-        contend.simulate("counter", no_such_flag=True)
+        contend.simulate("counter", no_such_flag=True)  # type: ignore[call-arg]
     with pytest.raises(contend.ContendError, match="no.contend") as absent:
         contend.report(tmp_path / "no.contend")
     assert not isinstance(absent.value, contend.UsageError) and not str(absent.value).startswith("contend:")

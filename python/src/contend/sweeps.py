@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.parquet as pq
 
 from .executable import ContendError, UsageError
 from .grids import KINDS, Run, runs_of
@@ -165,7 +165,7 @@ def _on_cluster(client: Client, runs: Sequence[Run]) -> Iterator[tuple[Run, Outc
 def _kept(parts: Path, run: Run) -> str | None:
     """What the run gave before, if that is kept."""
     try:
-        document = pa.parquet.read_table(parts / f"{run.key}.parquet")["document"][0].as_py()
+        document = pq.read_table(parts / f"{run.key}.parquet")["document"][0].as_py()
     except (OSError, pa.ArrowException):
         return None
     return str(document)
@@ -180,7 +180,7 @@ def _write(table: pa.Table, path: Path) -> None:
     """Puts a whole file there, or none."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".tmp", delete=False) as file:
         try:
-            pa.parquet.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
             os.replace(file.name, path)

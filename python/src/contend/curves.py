@@ -98,8 +98,8 @@ def _draw_curves(curves: pd.DataFrame, ax: Axes) -> None:
     ax.legend()
 
 
-BARS = 15
-"""Locks that are drawn, at most: the first of the table, which cost most."""
+BARS = 16
+"""Bars that are drawn, at most: those of the first locks of the table, which cost most."""
 
 
 def _draw_profiled_locks(locks: pd.DataFrame, ax: Axes) -> None:
@@ -123,8 +123,8 @@ def _draw_times(bars: pd.DataFrame, ax: Axes, unit: str) -> None:
     """The first on top, waiting before holding."""
     bars = bars.head(BARS)
     names, left = list(map(str, bars.index)), [0.0] * len(bars)
-    for column in bars:
-        ax.barh(range(len(bars)), bars[column].tolist(), left=left, label=str(column))
+    for column, color in (("waited", "C3"), ("held", "0.8")):
+        ax.barh(range(len(bars)), bars[column].tolist(), left=left, label=column, color=color)
         left = [start + length for start, length in zip(left, bars[column])]
     ax.set_yticks(range(len(bars)), names)
     ax.invert_yaxis()

@@ -263,9 +263,12 @@ def advise(*program: Word, **options: Unpack[AdviseOptions]) -> Advice:
     return Advice.of(run_json(["advise", "--json", *flags(options), "--", *program]))
 
 
-COMPARED = known(
-    text="lock verdict failure",
-    number="metric metric_low metric_high times_glibc times_glibc_low times_glibc_high cores_busy",
+WITH_METRIC, WITHOUT = (
+    known(
+        text="lock verdict failure",
+        number=f"{value} {value}_low {value}_high times_glibc times_glibc_low times_glibc_high cores_busy",
+    )
+    for value in ("metric", "elapsed_s")
 )
 VALUES = known(text="lock", whole="round", number="value")
 
@@ -294,7 +297,8 @@ def compare(*program: Word, **options: Unpack[CompareOptions]) -> Comparison:
     values = (
         {"lock": lock, "round": number, "value": value} for lock, all_ in rounds for number, value in enumerate(all_, 1)
     )
-    return Comparison(frame(document["rows"], COMPARED), frame(values, VALUES), document["warnings"], document, svg)
+    columns = WITH_METRIC if options.get("metric") else WITHOUT
+    return Comparison(frame(document["rows"], columns), frame(values, VALUES), document["warnings"], document, svg)
 
 
 RATIOS = known(

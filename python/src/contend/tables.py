@@ -48,10 +48,10 @@ def known(**names: str) -> pa.Schema:
 
 
 def arrow(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = NONE_KNOWN) -> pa.Table:
-    """A row for each object, text before figures. The columns that are known have their types where they are empty too; one of text
-    and figures becomes text."""
+    """A row for each object, text before figures, and the columns that are known before others. These have their types where they are
+    empty too; another one of text and figures becomes text."""
     flattened = [flat(row) for row in rows]
-    names = dict.fromkeys([*(name for row in flattened for name in row), *columns.names])
+    names = dict.fromkeys([*columns.names, *(name for row in flattened for name in row)])
     made = {name: _column([row.get(name) for row in flattened], name, columns) for name in names if not _is_object(name, columns)}
     return pa.table(dict(sorted(made.items(), key=lambda column: not pa.types.is_string(column[1].type))))
 

@@ -27,15 +27,15 @@ def test_simulations_are_curves_and_counts_and_always_the_same() -> None:
     pd.testing.assert_frame_equal(first.curves, again.curves)
 
 
-def test_a_profile_is_the_documented_table_and_its_histograms(profiled: contend.Profile) -> None:
-    ways = profiled.locks[profiled.locks["lock"].str.endswith("demo_program::TABLE")]
+def test_a_profile_is_the_documented_table_and_its_histograms(recorded: contend.Profile) -> None:
+    ways = recorded.locks[recorded.locks["lock"].str.endswith("demo_program::TABLE")]
     lock = ways.iloc[0]
     assert lock["use"] == "rwlock write" and lock["acquisitions"] > 100 and lock["threads"] == 2
     # A lookup acquires the lock once, for reading or for writing.
-    assert "lookups: " in profiled.output and profiled.header["operations"] == ways["acquisitions"].sum()
-    held = profiled.distributions.query("use == 'exclusive' and quantity in ['hold_same', 'hold_other']")
+    assert "lookups: " in recorded.output and recorded.header["operations"] == ways["acquisitions"].sum()
+    held = recorded.distributions.query("use == 'exclusive' and quantity in ['hold_same', 'hold_other']")
     assert (held["from_ns"] < held["to_ns"]).all() and held["count"].sum() > 0
-    assert contend.report(profiled.path).locks.equals(profiled.locks)
+    assert contend.report(recorded.path).locks.equals(recorded.locks)
 
 
 def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) -> None:
@@ -47,13 +47,13 @@ def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) 
     assert predicted.document["engine"] == "chain"
 
 
-def test_a_difference_has_what_grew_on_both_sides(profiled: contend.Profile, tmp_path: Path) -> None:
-    same = contend.diff(profiled.path, profiled.path)
+def test_a_difference_has_what_grew_on_both_sides(recorded: contend.Profile, tmp_path: Path) -> None:
+    same = contend.diff(recorded.path, recorded.path)
     assert same.per_operation and same.locks["before_held_ns"].equals(same.locks["after_held_ns"])
     assert same.locks["name"].tolist() == ["contend_forecast::demo_program::TABLE"] and same.kernel.empty
     assert set(same.call_sites["function"]) == {"change", "look"}
     page = tmp_path / "grown.html"
-    contend.diff(profiled.path, profiled.path, html=page)
+    contend.diff(recorded.path, recorded.path, html=page)
     assert "What grew between two profiles" in page.read_text()
 
 
@@ -63,17 +63,17 @@ def test_a_process_that_cannot_be_attached_to_is_an_error(tmp_path: Path) -> Non
     assert "--for=100ms" in refused.value.command
 
 
-def test_a_profile_of_waits_is_read_as_any_other(profiled: contend.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_of_waits_is_read_as_any_other(recorded: contend.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that attaches to nothing, since that takes privileges, and writes the profile of a program."""
     path, stub = tmp_path / "attached.contend", tmp_path / "contend"
     stub.write_text(
         f'#!/bin/sh\n[ "$1" = attach ] || exec {contend.command()} "$@"\n'
-        f'[ "$*" = "attach --quiet --output={path} --for=1s -- 4711" ] && cp {profiled.path} {path}\n'
+        f'[ "$*" = "attach --quiet --output={path} --for=1s -- 4711" ] && cp {recorded.path} {path}\n'
     )
     stub.chmod(0o755)
     monkeypatch.setenv("CONTEND", str(stub))
     attached = contend.attach(4711, for_="1s", output=path)
-    assert attached.path == path and attached.locks.equals(profiled.locks)
+    assert attached.path == path and attached.locks.equals(recorded.locks)
 
 
 def test_measured_tables_are_extrapolated(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def test_a_simulation_shows_the_picture_of_the_command(tmp_path: Path) -> None:
     assert of_sweep.svg == "" and len(pictures(of_sweep)) == 1
 
 
-def test_profiles_and_comparisons_show_their_locks(profiled: contend.Profile, program: list[str]) -> None:
-    assert len(pictures(profiled)) == 1 and "demo_program::TABLE" in profiled._repr_html_()
+def test_profiles_and_comparisons_show_their_locks(recorded: contend.Profile, program: list[str]) -> None:
+    assert len(pictures(recorded)) == 1 and "demo_program::TABLE" in recorded._repr_html_()
     compared = contend.compare(*program, lock="rw", runs=1)
     assert pictures(compared) == [compared.svg.strip()]
 
@@ -45,12 +45,12 @@ def test_an_extrapolation_shows_what_was_measured_too() -> None:
     assert len(pictures(contend.extrapolate(table, upto=16))) == 1
 
 
-def test_locks_are_drawn(profiled: contend.Profile, program: list[str]) -> None:
-    profile = contend.plot(profiled.locks, title="locks")
+def test_locks_are_drawn(recorded: contend.Profile, program: list[str]) -> None:
+    profile = contend.plot(recorded.locks, title="locks")
     names = [label.get_text() for label in profile.get_yticklabels()]
-    assert names == [f"{lock} ({use})" for lock, use in zip(profiled.locks["lock"], profiled.locks["use"])]
+    assert names == [f"{lock} ({use})" for lock, use in zip(recorded.locks["lock"], recorded.locks["use"])]
     assert profile.get_title() == "locks" and profile.get_legend_handles_labels()[1] == ["waited", "held"]
-    grown = contend.plot(contend.diff(profiled.path, profiled.path).locks)
+    grown = contend.plot(contend.diff(recorded.path, recorded.path).locks)
     assert [label.get_text().rsplit(", ")[-1] for label in grown.get_yticklabels()] == ["before", "after"]
     compared = contend.plot(contend.compare(*program, lock="rw", runs=1).locks)
     assert compared.get_xlabel() == "times as good as glibc" and len(compared.get_yticklabels()) == 1

@@ -41,12 +41,12 @@ def test_a_bound_is_no_figure() -> None:
     assert types(table)["threads"] == "int64[pyarrow]" and types(table)["note"] == "string[pyarrow]"
 
 
-def test_the_columns_that_are_known_are_those_of_the_command(profiled: contend.Profile) -> None:
+def test_the_columns_that_are_known_are_those_of_the_command(recorded: contend.Profile) -> None:
     """Each table with rows has what is said to be known of it, and nothing that has other rows' types by chance."""
     checked = contend.check("mcs", threads=2, acquisitions=1, client="exclusive", model="ra", mutate=True)
-    grown = contend.diff(profiled.path, profiled.path)
+    grown = contend.diff(recorded.path, recorded.path)
     for table, columns in [
-        (profiled.distributions, programs.DISTRIBUTIONS),
+        (recorded.distributions, programs.DISTRIBUTIONS),
         (grown.locks, programs.CHANGES),
         (grown.callers, programs.CHANGES),
         (grown.call_sites, programs.SITE_CHANGES),
@@ -54,8 +54,8 @@ def test_the_columns_that_are_known_are_those_of_the_command(profiled: contend.P
     ]:
         assert set(columns.names) >= set(table.columns) - {"seconds"} and table.notna().any().all(), table
     # Of an operation or of a second; `holder` is a column of programs that were attached to.
-    assert set(programs.LOCKS.names) - set(profiled.locks.columns) == {"acquires_per_s", "holder"}
-    assert set(profiled.locks.columns) - set(programs.LOCKS.names) <= {f"{name}_below" for name in programs.LOCKS.names}
+    assert set(programs.LOCKS.names) - set(recorded.locks.columns) == {"acquires_per_s", "holder"}
+    assert set(recorded.locks.columns) - set(programs.LOCKS.names) <= {f"{name}_below" for name in programs.LOCKS.names}
     without = contend.check("mcs", threads=2, acquisitions=1, client="exclusive", model="ra")
     assert without.mutants.empty and types(without.mutants)["killed_client"] == "string[pyarrow]"
     assert types(without.explorations)["limit"] == "string[pyarrow]"

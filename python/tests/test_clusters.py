@@ -4,8 +4,10 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from test_docs import blocks
 
 import contend
 from contend.sweeps import sweep
@@ -48,8 +50,11 @@ def test_slurm_would_start_workers_of_one_thread_with_the_package() -> None:
 
 
 def test_kubernetes_would_start_scheduler_and_workers_of_the_image() -> None:
-    operator = pytest.importorskip("dask_kubernetes.operator")
-    spec = operator.make_cluster_spec(name="sweep", image="registry.example/contend", n_workers=20, worker_command=["dask", "worker", "--nthreads", "1"])
+    pytest.importorskip("dask_kubernetes.operator")
+    names: dict[str, Any] = {}
+    (block,) = blocks("py")
+    exec(block, names)
+    spec = names["spec"]
     parts = [spec["spec"][part]["spec"]["containers"][0] for part in ("scheduler", "worker")]
     assert [part["image"] for part in parts] == ["registry.example/contend"] * 2
     assert parts[1]["args"][:4] == ["dask", "worker", "--nthreads", "1"] and spec["spec"]["worker"]["replicas"] == 20

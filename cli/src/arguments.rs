@@ -11,6 +11,7 @@
 //!
 //! The section "Flags" of CONTRIBUTING.md says which flag takes which.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
 use session::placement::Placement;
 use std::time::Duration;
@@ -28,15 +29,12 @@ const SIZES: [(&str, f64); 3] = [("K", 1024.0), ("M", 1_048_576.0), ("G", 1_073_
 const DURATION: &str =
     "a duration is a number and a unit (ns, us, ms, s, m or h), such as 500ms, 90s or 1.5h";
 
-/// The form of that name; for commands that take `--variant`.
-pub(crate) fn variant(name: &str) -> Result<Variant, String> {
-    Variant::named(name).ok_or_else(|| {
-        let forms: Vec<_> = Variant::ALL
-            .iter()
-            .map(|variant| format!("{} (t_k = {})", variant.name(), variant.form()))
-            .collect();
-        format!("the forms are {}", forms.join(", "))
-    })
+/// The forms of the model by name; for commands that take `--variant`.
+pub(crate) fn variants() -> impl TypedValueParser<Value = Variant> {
+    let form =
+        |variant: Variant| PossibleValue::new(variant.name()).help(format!("t_k = {}", variant.form()));
+    PossibleValuesParser::new(Variant::ALL.map(form))
+        .map(|name| Variant::named(&name).expect("a possible value is the name of a form"))
 }
 
 /// Splits `1.5h` into number and unit; `None` where there is no number, or a negative or infinite one.

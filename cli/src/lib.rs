@@ -13,6 +13,7 @@ mod calibrate;
 mod check;
 mod compare;
 mod demo;
+mod describe;
 mod diff;
 mod extrapolate;
 #[cfg(test)]
@@ -94,6 +95,8 @@ enum Subcommands {
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     #[command(hide = true)]
+    Describe(describe::Args),
+    #[command(hide = true)]
     DemoProgram(demo::program::Args),
 }
 
@@ -136,6 +139,7 @@ pub fn main() -> ExitCode {
         Subcommands::Calibrate(args) => calibrate::run(args),
         Subcommands::Completions(args) => manual::completions::<Command>(&args),
         Subcommands::Man(args) => manual::man::<Command>(&args),
+        Subcommands::Describe(args) => describe::run::<Command>(&args),
         Subcommands::DemoProgram(args) => demo::program::run(&args),
     };
     result.unwrap_or_else(|error| {

@@ -1,10 +1,11 @@
 //! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
-use crate::arguments::{Numbers, variant};
+use crate::arguments::{Numbers, variants};
 use crate::machines;
 use crate::output::{own_command_line, print, print_json};
 use crate::progress::BARS;
 use anyhow::Context as _;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
 use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
 use launch::GLIBC;
@@ -71,10 +72,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
     /// How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without probabilities
-    #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engine)]
+    #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engines())]
     engine: Engine,
     /// The form of the chain (see `contend reproduce`)
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variant)]
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variants())]
     variant: Variant,
     /// Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take turns there
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]
@@ -117,16 +118,18 @@ enum Engine {
     Simulated,
 }
 
-fn engine(name: &str) -> Result<Engine, String> {
-    match name {
-        "chain" => Ok(Engine::Chain),
-        "simulated" => Ok(Engine::Simulated),
-        "twin" => {
-            eprintln!("contend: `--engine twin` is called `--engine simulated` now");
-            Ok(Engine::Simulated)
-        }
-        _ => Err(format!("no engine `{name}`: simulated or chain")),
-    }
+fn engines() -> impl TypedValueParser<Value = Engine> {
+    let former = PossibleValue::new("twin").hide(true);
+    PossibleValuesParser::new(["simulated", "chain"].map(PossibleValue::new).into_iter().chain([former])).map(
+        |name| match &*name {
+            "chain" => Engine::Chain,
+            "twin" => {
+                eprintln!("contend: `--engine twin` is called `--engine simulated` now");
+                Engine::Simulated
+            }
+            _ => Engine::Simulated,
+        },
+    )
 }
 
 /// Exit status where the profile carries no forecast.

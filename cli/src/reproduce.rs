@@ -1,6 +1,6 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
-use crate::arguments::variant;
+use crate::arguments::variants;
 use crate::output::own_command_line;
 use crate::progress::BARS;
 use anyhow::Context as _;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// The form of the model: the paper writes it in several ways, and c is fitted anew under each
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variant)]
+    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variants())]
     variant: Variant,
 }
 

@@ -43,7 +43,15 @@ def program() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def recorded(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> contend.Profile:
+    """A profile of the program, whatever else ran on the machine: it may carry no forecast."""
+    path = tmp_path_factory.mktemp("recorded") / "two.contend"
+    return contend.profile(*program, output=path, ops_regex="lookups: ([0-9]+)")
+
+
+@pytest.fixture(scope="session")
 def profiled(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> contend.Profile:
+    """A profile that carries a forecast."""
     path: Path = tmp_path_factory.mktemp("profile") / "two.contend"
 
     def profile() -> contend.Profile:

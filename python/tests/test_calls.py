@@ -1,12 +1,14 @@
 """Each call runs the command and gives its tables; each error of the command is an exception with its message."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import contend
-from contend.tables import CURVES, frame
+from contend.options import CheckOptions
+from contend.tables import CURVES
 
 
 def is_arrow(table: pd.DataFrame) -> bool:
@@ -25,15 +27,15 @@ def test_simulations_are_curves_and_counts_and_always_the_same() -> None:
     pd.testing.assert_frame_equal(first.curves, again.curves)
 
 
-def test_a_profile_is_the_documented_table_and_its_histograms(profiled: contend.Profile) -> None:
-    ways = profiled.locks[profiled.locks["lock"].str.endswith("demo_program::TABLE")]
+def test_a_profile_is_the_documented_table_and_its_histograms(recorded: contend.Profile) -> None:
+    ways = recorded.locks[recorded.locks["lock"].str.endswith("demo_program::TABLE")]
     lock = ways.iloc[0]
     assert lock["use"] == "rwlock write" and lock["acquisitions"] > 100 and lock["threads"] == 2
     # A lookup acquires the lock once, for reading or for writing.
-    assert "lookups: " in profiled.output and profiled.header["operations"] == ways["acquisitions"].sum()
-    held = profiled.distributions.query("use == 'exclusive' and quantity in ['hold_same', 'hold_other']")
+    assert "lookups: " in recorded.output and recorded.header["operations"] == ways["acquisitions"].sum()
+    held = recorded.distributions.query("use == 'exclusive' and quantity in ['hold_same', 'hold_other']")
     assert (held["from_ns"] < held["to_ns"]).all() and held["count"].sum() > 0
-    assert contend.report(profiled.path).locks.equals(profiled.locks)
+    assert contend.report(recorded.path).locks.equals(recorded.locks)
 
 
 def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) -> None:
@@ -43,6 +45,35 @@ def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) 
     assert predicted.verdicts["as_it_is"].tolist() == [True, False]
     assert set(predicted.verdicts["verdict"]) <= {"grows", "levels_off", "collapses", "cannot_tell"}
     assert predicted.document["engine"] == "chain"
+
+
+def test_a_difference_has_what_grew_on_both_sides(recorded: contend.Profile, tmp_path: Path) -> None:
+    same = contend.diff(recorded.path, recorded.path)
+    assert same.per_operation and same.locks["before_held_ns"].equals(same.locks["after_held_ns"])
+    assert same.locks["name"].tolist() == ["contend_forecast::demo_program::TABLE"] and same.kernel.empty
+    assert set(same.call_sites["function"]) == {"change", "look"}
+    page = tmp_path / "grown.html"
+    contend.diff(recorded.path, recorded.path, html=page)
+    assert "What grew between two profiles" in page.read_text()
+
+
+def test_a_process_that_cannot_be_attached_to_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(contend.ContendError) as refused:
+        contend.attach(2**22 + 1, for_="100ms", output=tmp_path / "no.contend")
+    assert "--for=100ms" in refused.value.command
+
+
+def test_a_profile_of_waits_is_read_as_any_other(recorded: contend.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that attaches to nothing, since that takes privileges, and writes the profile of a program."""
+    path, stub = tmp_path / "attached.contend", tmp_path / "contend"
+    stub.write_text(
+        f'#!/bin/sh\n[ "$1" = attach ] || exec {contend.command()} "$@"\n'
+        f'[ "$*" = "attach --quiet --output={path} --for=1s -- 4711" ] && cp {recorded.path} {path}\n'
+    )
+    stub.chmod(0o755)
+    monkeypatch.setenv("CONTEND", str(stub))
+    attached = contend.attach(4711, for_="1s", output=path)
+    assert attached.path == path and attached.locks.equals(recorded.locks)
 
 
 def test_measured_tables_are_extrapolated(tmp_path: Path) -> None:
@@ -60,10 +91,11 @@ def test_measured_tables_are_extrapolated(tmp_path: Path) -> None:
 
 
 def test_a_check_tells_verified_from_wrong() -> None:
-    size = {"threads": 2, "acquisitions": 1, "client": "exclusive", "model": "ra"}
+    size: CheckOptions = {"threads": 2, "acquisitions": 1, "client": "exclusive", "model": "ra"}
     right = contend.check("mcs", **size)
     assert right.verified and not right.wrong and right.explorations["verdict"].tolist() == ["verified"]
-    wrong = contend.check("mcs", weaken="McsQueue::acquire.swap=acquire", **size)
+    weakened: CheckOptions = {**size, "weaken": "McsQueue::acquire.swap=acquire"}
+    wrong = contend.check("mcs", **weakened)
     assert wrong.wrong and not wrong.verified
     assert wrong.explorations["violation"].notna().all() and wrong.explorations["replay"].notna().all()
 
@@ -73,6 +105,61 @@ def test_a_comparison_has_each_runs_value(program: list[str]) -> None:
     assert compared.locks["lock"].tolist() == ["glibc", "rw"]
     assert compared.locks["metric_low"].le(compared.locks["metric"]).all()
     assert compared.values.groupby("lock")["round"].apply(list).to_dict() == {"glibc": [1, 2], "rw": [1, 2]}
+
+
+def test_a_gate_has_its_ratios_or_why_it_has_none(program: list[str], tmp_path: Path) -> None:
+    of_threads = ["{threads}" if word == "2" else word for word in program]
+    judged = contend.gate(*of_threads, base=of_threads[0], threads=2, runs=5, worse_by="100%", keep=tmp_path / "kept")
+    assert judged.outcome in ("passed", "busy") and judged.passed == judged.conclusion.startswith("Passed")
+    assert judged.ratios["ratio"].tolist() == ["scaling", "contended share"] and judged.ratios["base"].notna().all()
+    assert judged.values.groupby("ratio")["round"].apply(list).tolist() == [[1, 2, 3, 4, 5]] * 2
+    against = contend.gate(*of_threads, against=tmp_path / "kept/base-1.contend", threads=2, runs=5)
+    assert against.ratios["ratio"].tolist() == ["contended share"]
+    failed = contend.gate("false", "{threads}", base="true", threads=2, runs=5)
+    assert failed.outcome == "failed" and not failed.passed and "candidate" in failed.conclusion
+    with pytest.raises(contend.UsageError, match="--base"):
+        contend.gate("true", "{threads}")
+
+
+ROW: dict[str, Any] = {"lock": None, "verdict": None, "is": None, "gain": None, "gain_there": None, "failure": None, "unstable": []}
+
+
+def test_an_advice_has_locks_findings_and_curves() -> None:
+    def point(cores: int, value: float) -> dict[str, float]:
+        return {"cores": cores, "value": value, "low": value, "high": value}
+
+    gain = {"low": 1.5, "median": 2.0, "high": 2.5}
+    rows = [
+        {**ROW, "measured": [point(1, 1.0), point(2, 1.2)], "forecast": [point(64, 0.5)]},
+        {**ROW, "lock": "mcs", "is": "better", "gain": gain, "measured": [point(2, 2.4)], "forecast": []},
+        {**ROW, "lock": "rw", "failure": "it hangs", "measured": [], "forecast": []},
+    ]
+    suspect = {"name": "cache_lock", "kind": "mutex", "source": None, "waited": 0.3}
+    advice = contend.Advice.of(
+        {
+            "target": "epyc-9654x2",
+            "measured": {"suspects": [suspect]},
+            "findings": [{"suspect": suspect, "rows": rows, "checked": []}],
+            "disturbed": [],
+        }
+    )
+    assert advice.findings["lock"].isna().tolist() == [True, False, False] and advice.findings["gain_low"].tolist()[1] == 1.5
+    assert advice.findings.columns.tolist()[:2] == ["suspect", "lock"] and advice.suspects["waited"].tolist() == [0.3]
+    at = advice.curves[["label", "provenance", "cores"]].to_numpy().tolist()
+    assert at == [["as it is", "measured", 1], ["as it is", "measured", 2], ["as it is", "predicted", 64], ["mcs", "measured", 2]]
+    assert advice._repr_html_().count("<svg") == 1
+
+
+def test_advice_is_given_or_why_there_is_none(program: list[str], tmp_path: Path) -> None:
+    of_threads = ["{threads}" if word == "2" else word for word in program]
+    try:
+        advice = contend.advise(*of_threads, threads=[1, 2], ops_regex="lookups: ([0-9]+)", time_limit="20s", output=tmp_path)
+    except contend.ContendError as error:
+        # Something else ran on the machine.
+        assert error.status == 3 and "." in str(error)
+        return
+    assert advice.target == "epyc-9654x2" and advice.suspects.columns.tolist() == ["name", "kind", "source", "waited"]
+    assert set(advice.findings["suspect"]) <= set(advice.suspects["name"])
 
 
 def test_published_figures_are_reproduced() -> None:
@@ -92,7 +179,7 @@ def test_errors_are_the_commands_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
         contend.simulate("counter", lock="msc")
     assert wrong.value.status == 2 and "--lock=msc" in wrong.value.command
     with pytest.raises(contend.UsageError, match="--no-such-flag"):
-        contend.simulate("counter", no_such_flag=True)
+        contend.simulate("counter", no_such_flag=True)  # type: ignore[call-arg]
     with pytest.raises(contend.ContendError, match="no.contend") as absent:
         contend.report(tmp_path / "no.contend")
     assert not isinstance(absent.value, contend.UsageError) and not str(absent.value).startswith("contend:")
@@ -101,9 +188,3 @@ def test_errors_are_the_commands_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CONTEND", str(tmp_path / "contend"))
     with pytest.raises(contend.CommandNotFound, match="set it to the path"):
         contend.locks()
-
-
-def test_columns_of_tables_have_one_type() -> None:
-    table = frame([{"a": 1, "b": {"median": 2, "low": 1.5}}, {"a": "x", "c": {"is": "grows", "latest": None}}])
-    assert table.columns.tolist() == ["a", "c", "b", "b_low", "c_latest"]
-    assert table["a"].tolist() == ["1", "x"] and table["b"].isna().tolist() == [False, True]

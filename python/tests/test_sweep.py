@@ -180,3 +180,14 @@ def test_files_that_are_no_grid_are_named(tmp_path: Path, capsys: pytest.Capture
         act: Callable[[], Any] = write
         act()
         assert main([str(path)]) == 2 and said in capsys.readouterr().err
+
+
+def test_progress_is_a_bar_or_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = {**SMALL, "cores": 2}
+    contend.sweep(grid, output=tmp_path / "bar", progress=True)
+    assert "4/4" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    contend.sweep(grid, output=tmp_path / "lines", progress=True)
+    assert capsys.readouterr().err.splitlines()[-1] == "4 of 4 runs"
+    contend.sweep(grid, output=tmp_path / "none")
+    assert capsys.readouterr().err == ""

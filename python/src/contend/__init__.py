@@ -6,37 +6,58 @@
     contend.plot(simulation.curves)
 """
 
+from importlib.metadata import PackageNotFoundError as _NotInstalled
+from importlib.metadata import version as _version_of
+
 from .calls import (
     Check,
-    Comparison,
     Extrapolation,
-    Prediction,
-    Profile,
     Reproduction,
     Simulation,
     check,
-    compare,
     extrapolate,
     locks,
     machines,
-    predict,
-    profile,
-    report,
     reproduce,
     simulate,
     workloads,
 )
-from .executable import CommandNotFound, ContendError, UsageError, command, version
 from .curves import plot, relative_to_one_core
+from .executable import CommandNotFound, ContendError, UsageError, command, version
 from .grids import GridError
+from .programs import (
+    Advice,
+    Comparison,
+    Difference,
+    Gate,
+    Prediction,
+    Profile,
+    advise,
+    attach,
+    compare,
+    diff,
+    gate,
+    predict,
+    profile,
+    report,
+)
 from .sweeps import Sweep, SweepError, sweep
 
+try:
+    __version__ = _version_of("contend")
+except _NotInstalled:
+    __version__ = "0+sources"
+"""The version of the package; `version()` tells what the command was built from."""
+
 __all__ = [
+    "Advice",
     "Check",
     "CommandNotFound",
     "Comparison",
     "ContendError",
+    "Difference",
     "Extrapolation",
+    "Gate",
     "GridError",
     "Prediction",
     "Profile",
@@ -45,10 +66,15 @@ __all__ = [
     "Sweep",
     "SweepError",
     "UsageError",
+    "__version__",
+    "advise",
+    "attach",
     "check",
     "command",
     "compare",
+    "diff",
     "extrapolate",
+    "gate",
     "locks",
     "machines",
     "plot",

@@ -1,23 +1,28 @@
-"""The subcommands of contend as calls that give tables.
+"""The calls that simulate, extrapolate, check and list locks.
 
-A keyword is a flag of the subcommand: `memory_node=1` is `--memory-node 1`, a switch is True, a list is a list. What the
-flags are, `contend SUBCOMMAND --help` says; a wrong one is a `UsageError` with the command's message.
+A keyword is a flag of the subcommand: `memory_node=1` is `--memory-node 1`, a switch is True, a list is a list. The flags with their
+types are in `options`; a wrong value is a `UsageError` with the command's message.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .executable import UsageError, Word, flags, run, run_json
-from .tables import CURVE, csv_frame, curves_frame, frame
+from .executable import UsageError, Word, flags, run_json
+from .pictures import run_drawn, shown, svg_of
+from .tables import CURVE, curves_frame, frame, known
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import CheckOptions, ExtrapolateOptions, ReproduceOptions, SimulateOptions
 
 FOUND, BOUND = 1, 3
 """Exit statuses of `contend check` with results: something is wrong; nothing is, but a limit cut something off."""
@@ -31,12 +36,16 @@ class Simulation:
     curves: pd.DataFrame
     runs: pd.DataFrame
     document: Mapping[str, Any] = field(repr=False)
+    svg: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Simulation:
+    def of(cls, document: Mapping[str, Any], svg: str = "") -> Simulation:
         """The tables of the JSON that the command printed."""
         runs = frame(counted(run) for run in document["runs"])
-        return cls(curves_frame(document["curves"]), runs, document)
+        return cls(curves_frame(document["curves"]), runs, document, svg)
+
+    def _repr_html_(self) -> str:
+        return shown(self.svg or svg_of(self.curves), self.curves, ("label", "machine", "cores", "value", "low", "high"))
 
 
 def counted(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,85 +55,15 @@ def counted(run: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in run.items() if name != "report"} | of_all
 
 
-def simulate(workload: str, **options: Any) -> Simulation:
+def simulate(workload: str, **options: Unpack[SimulateOptions]) -> Simulation:
     """Runs a workload and locks on a simulated machine: `contend simulate`."""
     if options.get("sweep_back_off"):
         raise UsageError("sweep_back_off gives no curves: run `contend simulate --sweep-back-off --json`")
-    return Simulation.of(run_json(["simulate", "--json", *flags(options), "--", workload]))
+    return Simulation.of(*run_drawn("simulate", options, [workload]))
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What `profile` and `report` give.
-
-    `locks` has the columns of `contend report --csv`, which docs/profile.md explains; `distributions` the histograms of
-    waits, holds, think times and hand-overs; `header` is about the run as a whole; `output` what the program printed.
-    """
-
-    path: Path
-    locks: pd.DataFrame
-    distributions: pd.DataFrame
-    header: Mapping[str, Any]
-    output: str = field(default="", repr=False)
-
-
-def report(profile: Word, *, output: str = "", **options: Any) -> Profile:
-    """Reads a profile: `contend report`."""
-    words = [*flags(options), "--", profile]
-    document = run_json(["report", "--json", *words])
-    locks = csv_frame(run(["report", "--csv", *words]))
-    return Profile(Path(profile), locks, frame(_buckets(document["rows"])), document["header"], output)
-
-
-def _buckets(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        for use in ("exclusive", "shared"):
-            for quantity, times in row[use].items():
-                if isinstance(times, dict) and "buckets" in times:
-                    for bucket in times["buckets"]:
-                        yield {"site": row["site"], "use": use, "quantity": quantity, **bucket}
-
-
-def profile(*program: Word, output: Word = "p.contend", **options: Any) -> Profile:
-    """Runs a program and records its locks in the file `output`: `contend profile`."""
-    said = run(["profile", "--quiet", *flags({"output": output, **options}), "--", *program])
-    return report(output, output=said)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What `predict` gives.
-
-    `curves` are relative to one thread of the baseline, with their ranges. `verdicts` has a row for each of them; `advice` what to
-    change, with what that gives.
-    """
-
-    lock: str
-    curves: pd.DataFrame
-    verdicts: pd.DataFrame
-    advice: pd.DataFrame
-    document: Mapping[str, Any] = field(repr=False)
-
-
-def predict(profile: Word, *profiles: Word, **options: Any) -> Prediction:
-    """Forecasts from profiles what a program does on more cores: `contend predict`."""
-    document = run_json(["predict", "--json", *flags(options), "--", profile, *profiles])
-    kept: tuple[str, ...]
-    if document["engine"] == "chain":
-        lock = document["lock"]
-        answers = lock["predictions"]
-        kept = ("name", "as_it_is", "peak_cores", "peak_speedup", "collapse_cores", "verdict")
-        name = lock["observed"]["name"]
-    else:
-        answers, name = document["rows"], document["lock"]
-        kept = ("lock", "code", "verdict")
-    return Prediction(
-        lock=name,
-        curves=curves_frame([one["curve"] for one in answers]),
-        verdicts=frame({name: answer[name] for name in kept} for answer in answers),
-        advice=frame(document["advice"]),
-        document=document,
-    )
+CONTINUED = known(text="label verdict", whole="last_measured peak_cores collapse_cores")
+LAWS = known(text="label law", number="weight value_at_last last_point_error")
 
 
 @dataclass(frozen=True)
@@ -136,8 +75,12 @@ class Extrapolation:
     laws: pd.DataFrame
     document: list[Any] = field(repr=False)
 
+    def _repr_html_(self) -> str:
+        measured = curves_frame(answer["measured"] for answer in self.document)
+        return shown(svg_of(pd.concat([measured, self.curves], ignore_index=True)), self.verdicts)
 
-def extrapolate(*measured: Word | pd.DataFrame, **options: Any) -> Extrapolation:
+
+def extrapolate(*measured: Word | pd.DataFrame, **options: Unpack[ExtrapolateOptions]) -> Extrapolation:
     """Says how measured curves go on with more cores: `contend extrapolate`.
 
     A curve is a file, or a table: of curves, or of `cores` and `throughput` with a row for each run.
@@ -148,8 +91,10 @@ def extrapolate(*measured: Word | pd.DataFrame, **options: Any) -> Extrapolation
     kept = ("last_measured", "peak_cores", "collapse_cores", "verdict")
     return Extrapolation(
         curves=curves_frame(answer["answer"] for answer in document),
-        verdicts=frame({"label": of} | {name: answer[name] for name in kept} for of, answer in zip(label, document)),
-        laws=frame({"label": of} | law for of, answer in zip(label, document) for law in answer["laws"]),
+        verdicts=frame(
+            ({"label": of} | {name: answer[name] for name in kept} for of, answer in zip(label, document)), CONTINUED
+        ),
+        laws=frame(({"label": of} | law for of, answer in zip(label, document) for law in answer["laws"]), LAWS),
         document=document,
     )
 
@@ -175,6 +120,16 @@ def _files(measured: tuple[Word | pd.DataFrame, ...]) -> Iterator[list[Word]]:
         yield files
 
 
+EXPLORATIONS = known(
+    text="lock client model by verdict limit violation replay",
+    whole="threads acquisitions executions_explored executions_merged executions_pruned executions_states",
+    truth="complete",
+)
+MUTANTS = known(
+    text="lock place operation change from weaken killed_client killed_violation", whole="bounds", truth="judged"
+)
+
+
 @dataclass(frozen=True)
 class Check:
     """What `check` gives: a row for each client and model, and one for each mutant if it was asked for them.
@@ -192,7 +147,7 @@ class Check:
         """The tables of the JSON that the command printed."""
         explorations = [{"lock": one["lock"], **found} for one in document for found in one["explorations"]]
         mutants = [{"lock": one["lock"], **mutant} for one in document for mutant in one["mutants"]]
-        return cls(frame(map(_explored, explorations)), frame(mutants), document)
+        return cls(frame(map(_explored, explorations), EXPLORATIONS), frame(mutants, MUTANTS), document)
 
     @property
     def verified(self) -> bool:
@@ -217,36 +172,13 @@ def _explored(found: dict[str, Any]) -> dict[str, Any]:
     return named | found | {name: counterexample.get(name) for name in ("violation", "replay")}
 
 
-def check(lock: str | None = None, **options: Any) -> Check:
+def check(lock: str | None = None, **options: Unpack[CheckOptions]) -> Check:
     """Explores every execution of a lock's clients: `contend check`. Without a lock, give all=True.
 
     What is found wrong is no exception: it is in the table.
     """
     of_lock = [] if lock is None else ["--", lock]
     return Check.of(run_json(["check", "--json", *flags(options), *of_lock], statuses=(0, FOUND, BOUND)))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What `compare` gives: a row for each lock, every run's value, and what disturbed the machine meanwhile.
-
-    A lock under which the program failed has a `failure` in its row.
-    """
-
-    locks: pd.DataFrame
-    values: pd.DataFrame
-    warnings: list[str]
-    document: Mapping[str, Any] = field(repr=False)
-
-
-def compare(*program: Word, **options: Any) -> Comparison:
-    """Runs a program under several locks in turn: `contend compare`."""
-    document = run_json(["compare", "--json", *flags(options), "--", *program], statuses=range(256))
-    rounds = ((lock, values) for lock, values in document["values"].items())
-    values = (
-        {"lock": lock, "round": number, "value": value} for lock, all_ in rounds for number, value in enumerate(all_, 1)
-    )
-    return Comparison(frame(document["rows"]), frame(values), document["warnings"], document)
 
 
 @dataclass(frozen=True)
@@ -259,6 +191,9 @@ class Reproduction:
     notes: list[str]
     document: Mapping[str, Any] = field(repr=False)
 
+    def _repr_html_(self) -> str:
+        return shown(svg_of(self.curves), self.rows)
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Reproduction:
         """The tables of the JSON that the command printed."""
@@ -266,7 +201,7 @@ class Reproduction:
         return cls(document["title"], frame(document["rows"]), curves_frame(curves), document["notes"], document)
 
 
-def reproduce(figure: str, **options: Any) -> Reproduction:
+def reproduce(figure: str, **options: Unpack[ReproduceOptions]) -> Reproduction:
     """Recomputes a published figure: `contend reproduce`. All of them at once are a sweep."""
     if figure == "all":
         raise UsageError('one figure has one table: contend.sweep({"kind": "reproduce"}) makes all of them')

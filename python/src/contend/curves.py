@@ -1,12 +1,13 @@
-"""Curves of throughput against cores: relative to one core, and drawn."""
+"""Curves of throughput against cores: relative to one core, and drawn. Tables of locks, drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from .tables import CURVE
+from .tables import CURVE, CURVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,21 +46,36 @@ def relative_to_one_core(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(relative, ignore_index=True).astype(curves.dtypes)
 
 
-def plot(curves: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draws curves, with their ranges as bands; a ring is a peak, and a cross where the curve has collapsed.
+def plot(table: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
+    """Draws curves, or a table of locks.
 
-    Measured curves have points, predicted ones are dashed, published ones dotted.
+    Curves have their ranges as bands; a ring is a peak, and a cross where the curve has collapsed. Measured ones have points, predicted
+    ones are dashed, published ones dotted. Of the locks of a profile or a `diff` bars tell the time waited and held, of those of
+    `compare` how many times as good as glibc's they were.
     """
+    draw = next((draw for columns, draw in DRAWN if columns <= set(table.columns)), None)
+    if draw is None:
+        raise ValueError(
+            "plot draws curves, and the locks of a profile, diff or compare; this table is neither, as its columns are "
+            f"{', '.join(map(str, table.columns)) or 'none'}"
+        )
+    if ax is None:
+        import matplotlib.pyplot as plt  # it takes half a second, which who draws nothing need not wait for
+
+        _, ax = plt.subplots()
+    draw(table, ax)
+    if title is not None:
+        ax.set_title(title)
+    return ax
+
+
+def _draw_curves(curves: pd.DataFrame, ax: Axes) -> None:
     units = list(curves["unit"].unique())
     if len(units) != 1:
         raise ValueError(
             f"curves of {' and '.join(units) or 'no unit'} do not share an axis: draw each unit by itself, or give "
             "relative_to_one_core(curves)"
         )
-    if ax is None:
-        import matplotlib.pyplot as plt  # it takes half a second, which who draws nothing need not wait for
-
-        _, ax = plt.subplots()
     varying = [column for column in ("workload", "machine", "provenance") if curves[column].nunique() > 1]
     for _, curve in curves.groupby(CURVE, sort=False):
         first, curve = curve.iloc[0], curve.sort_values("cores")
@@ -80,6 +96,57 @@ def plot(curves: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.legend()
-    if title is not None:
-        ax.set_title(title)
-    return ax
+
+
+BARS = 16
+"""Bars that are drawn, at most: those of the first locks of the table, which cost most."""
+
+
+def _draw_profiled_locks(locks: pd.DataFrame, ax: Axes) -> None:
+    held_ms = locks["acquisitions"] * locks["critical_section_ns"] / 1e6 if "critical_section_ns" in locks else 0.0
+    bars = pd.DataFrame({"waited": locks["waited_ms"], "held": held_ms}).astype(float).fillna(0.0)
+    _draw_times(bars.set_axis(locks["lock"] + " (" + locks["use"] + ")"), ax, "ms")
+
+
+def _draw_changed_locks(locks: pd.DataFrame, ax: Axes) -> None:
+    """Two bars of each lock, before and after."""
+    sides = [locks[["name"]].assign(side=side, **_times(locks, side)) for side in ("before", "after")]
+    both = pd.concat(sides).sort_index(kind="stable")
+    _draw_times(both[["waited", "held"]].set_axis(both["name"] + ", " + both["side"]), ax, "ns for one operation or second")
+
+
+def _times(locks: pd.DataFrame, side: str) -> dict[str, pd.Series[float]]:
+    return {name: locks[f"{side}_{name}_ns"].astype(float).fillna(0.0) for name in ("waited", "held")}
+
+
+def _draw_times(bars: pd.DataFrame, ax: Axes, unit: str) -> None:
+    """The first on top, waiting before holding."""
+    bars = bars.head(BARS)
+    names, left = list(map(str, bars.index)), [0.0] * len(bars)
+    for column, color in (("waited", "C3"), ("held", "0.8")):
+        ax.barh(range(len(bars)), bars[column].tolist(), left=left, label=column, color=color)
+        left = [start + length for start, length in zip(left, bars[column])]
+    ax.set_yticks(range(len(bars)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel(unit)
+    ax.legend()
+
+
+def _draw_compared_locks(locks: pd.DataFrame, ax: Axes) -> None:
+    """The median and the range of each lock that finished, beside glibc's, which is 1."""
+    finished = locks.dropna(subset=["times_glibc"])
+    middle, low, high = (finished[name].to_numpy(dtype=float) for name in ("times_glibc", "times_glibc_low", "times_glibc_high"))
+    ax.errorbar(middle, range(len(finished)), xerr=[middle - low, high - middle], fmt="o", capsize=3)
+    ax.axvline(1.0, color="grey", linewidth=0.8)
+    ax.set_yticks(range(len(finished)), finished["lock"].tolist())
+    ax.invert_yaxis()
+    ax.set_xlabel("times as good as glibc")
+
+
+DRAWN: tuple[tuple[set[str], Callable[[pd.DataFrame, Axes], None]], ...] = (
+    ({*CURVES.names}, _draw_curves),
+    ({"lock", "use", "waited_ms"}, _draw_profiled_locks),
+    ({"name", "before_waited_ns", "before_held_ns", "after_waited_ns", "after_held_ns"}, _draw_changed_locks),
+    ({"lock", "times_glibc", "times_glibc_low", "times_glibc_high"}, _draw_compared_locks),
+)
+"""How a table is drawn that has these columns."""

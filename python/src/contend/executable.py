@@ -75,14 +75,14 @@ def _version_of(path: str) -> str:
     return _output([path, "--version"], statuses=(0,)).strip()
 
 
-def flags(given: Mapping[str, Any]) -> list[str]:
-    """The flags of a command line: `memory_node=1` is `--memory-node=1`.
+def flags(given: Mapping[str, object]) -> list[str]:
+    """The flags of a command line: `memory_node=1` is `--memory-node=1`, `for_="1s"`, whose name is a word of Python, `--for=1s`.
 
     A switch is True, what is None or False is left out, and a list repeats the flag.
     """
     words = []
     for name, value in given.items():
-        flag = "--" + name.replace("_", "-")
+        flag = "--" + name.removesuffix("_").replace("_", "-")
         if value is None or value is False:
             continue
         if value is True:

@@ -190,8 +190,8 @@ def values_of(name: str, value: Any) -> list[Value]:
         return [one for part in value for one in values_of(name, part)]
     if isinstance(value, os.PathLike):
         return [os.fspath(value)]
-    if hasattr(value, "item"):  # of numpy
-        value = value.item()
+    if callable(item := getattr(value, "item", None)):  # of numpy
+        value = item()
     if not isinstance(value, str | int | float | bool):
         raise GridError(f"`{name}` is {value!r}: a grid has texts, numbers, true and false, and lists of them")
     return [value]

@@ -20,13 +20,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.parquet as pq
 
 from .executable import ContendError, UsageError
 from .grids import KINDS, Run, runs_of
@@ -91,13 +92,14 @@ def sweep(
     *,
     on: Client | None = None,
     output: str | os.PathLike[str] = "sweep",
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> Sweep:
     """Makes the runs of a grid that the folder `output` does not have yet, and gives all of them.
 
     They run on this computer's cores, or on the workers of `on`, whose machines need this package too. The same grid gives
-    the same bytes in `runs.parquet` wherever it ran. `progress` is called with the number of finished runs and of all, when
-    one is finished.
+    the same bytes in `runs.parquet` wherever it ran. With `progress=True` a bar of tqdm shows how many runs are finished, or lines on
+    standard error where tqdm is not installed; a function is called with the number of finished runs and of all, when one is
+    finished.
     """
     runs = runs_of(grid)
     folder = Path(output)
@@ -106,14 +108,14 @@ def sweep(
     documents = {run.key: document for run in runs if (document := _kept(parts, run)) is not None}
     pending = [run for run in runs if run.key not in documents]
     failures: dict[str, Exception] = {}
-    for run, outcome in _on_cores(pending) if on is None else _on_cluster(on, pending):
-        if isinstance(outcome, Exception):
-            failures[run.key] = outcome
-            continue
-        _keep(parts, run, outcome)
-        documents[run.key] = outcome
-        if progress is not None:
-            progress(len(documents), len(runs))
+    with _shown(progress, len(documents), len(runs)) as finished:
+        for run, outcome in _on_cores(pending) if on is None else _on_cluster(on, pending):
+            if isinstance(outcome, Exception):
+                failures[run.key] = outcome
+                continue
+            _keep(parts, run, outcome)
+            documents[run.key] = outcome
+            finished(len(documents), len(runs))
     if failures:
         first = next(run for run in pending if run.key in failures)
         why = failures[first.key]
@@ -122,6 +124,32 @@ def sweep(
             f"begun again. The first is `{first}`: {why}"
         ) from why
     return _merged(folder, runs, documents)
+
+
+@contextmanager
+def _shown(progress: bool | Callable[[int, int], None], kept: int, runs: int) -> Iterator[Callable[[int, int], None]]:
+    """What is called when a run is finished; runs that were kept before are finished from the beginning."""
+    if progress is False:
+        yield lambda _finished, _all: None
+    elif progress is not True:
+        yield progress
+    else:
+        try:
+            from tqdm.auto import tqdm
+        except ModuleNotFoundError:
+            yield print_progress
+            return
+        with tqdm(total=runs, initial=kept, unit="run") as bar:
+
+            def advance(finished: int, all_: int) -> None:
+                bar.update(finished - bar.n)
+
+            yield advance
+
+
+def print_progress(finished: int, all_: int) -> None:
+    """A line on standard error."""
+    print(f"{finished} of {all_} runs", file=sys.stderr)
 
 
 def _merged(folder: Path, runs: Sequence[Run], documents: Mapping[str, str]) -> Sweep:
@@ -154,6 +182,7 @@ def _on_cluster(client: Client, runs: Sequence[Run]) -> Iterator[tuple[Run, Outc
     """The scheduler gives the run of a worker that died to another one."""
     from distributed import as_completed as as_finished
 
+    _ensure_package_at_scheduler(client)
     futures = {client.submit(Run.make, run, key=f"contend-{run.key}"): run for run in runs}
     try:
         for future in as_finished(list(futures)):
@@ -162,10 +191,25 @@ def _on_cluster(client: Client, runs: Sequence[Run]) -> Iterator[tuple[Run, Outc
         client.cancel(list(futures))
 
 
+def _ensure_package_at_scheduler(client: Client) -> None:
+    """Dask's scheduler reads the runs that it hands out, which takes their class. Of a worker that lacks it Dask itself tells."""
+
+    def has_package() -> bool:  # within a function, so that Dask sends its text and not the name of this module
+        import importlib.util
+
+        return importlib.util.find_spec("contend") is not None
+
+    if not client.run_on_scheduler(has_package):
+        raise UsageError(
+            "the scheduler of the cluster does not have the package contend: install the same wheel into the environment of the "
+            "scheduler and of each worker"
+        )
+
+
 def _kept(parts: Path, run: Run) -> str | None:
     """What the run gave before, if that is kept."""
     try:
-        document = pa.parquet.read_table(parts / f"{run.key}.parquet")["document"][0].as_py()
+        document = pq.read_table(parts / f"{run.key}.parquet")["document"][0].as_py()
     except (OSError, pa.ArrowException):
         return None
     return str(document)
@@ -180,7 +224,7 @@ def _write(table: pa.Table, path: Path) -> None:
     """Puts a whole file there, or none."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".tmp", delete=False) as file:
         try:
-            pa.parquet.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
             os.replace(file.name, path)
@@ -202,10 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only where the results are")
     asked = parser.parse_args(arguments)
 
-    def progress(finished: int, all_: int) -> None:
-        if not asked.quiet:
-            print(f"{finished} of {all_} runs", file=sys.stderr)
-
+    progress = False if asked.quiet else print_progress
     output = asked.output or str(Path(asked.grid).with_suffix(""))
     try:
         if asked.scheduler is None:

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use compare::gate::THREADS;
 use forecast::advise::{Advice, Asked, Counted, forget, measure};
 use forecast::story::{Story, is_told_later, is_told_now};
+use launch::program::Program;
 use regex_lite::Regex;
 use report::Screen;
 use session::output_file::OutputFile;
@@ -92,6 +93,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(interrupt::exit_code("what was measured by then is said", ExitCode::SUCCESS))
 }
 
+/// The name by which this command was started, where that leads to it again: a reader can type it. Else its path.
+fn own_name(contend: &Path) -> OsString {
+    let leads_here = |name: &OsString| {
+        Program::find(name).is_ok_and(|found| found.path().canonicalize().is_ok_and(|path| path == contend))
+    };
+    std::env::args_os().next().filter(leads_here).unwrap_or_else(|| contend.into())
+}
+
 impl Part {
     /// Measures this part of the program, again while something disturbs it.
     fn advice(&self, output: &Path, started: Instant) -> anyhow::Result<Advice> {
@@ -114,7 +123,7 @@ impl Part {
 
     fn asked(&self, folder: &Path) -> anyhow::Result<Asked> {
         let contend = std::env::current_exe().context("cannot find the command itself")?;
-        let command = self.program(contend.clone().into());
+        let command = self.program(own_name(&contend));
         Ok(Asked {
             library: PRELOAD,
             contend,

@@ -70,10 +70,10 @@ pub(super) fn besides(
              processes share."
         ));
     }
-    // Of the program with its own locks, these explain what it does less.
     let busy = measured.case(by, most).and_then(super::Case::busy)?;
     let fewest = f64::from(measured.threads[0]);
-    if busy > reached * fewest * (1.0 + PART) {
+    // Threads that wait for another lock than the program's own may spin.
+    if by.is_none() && busy > reached * fewest * (1.0 + PART) {
         return Some(format!(
             "Besides, its threads keep {busy:.1} cores busy for {reached:.1} times the work, which these locks do not explain: \
              they may share data outside of locks, or a cache."

@@ -71,12 +71,12 @@ fn head(profile: &RuntimeWaits) -> String {
 pub fn rows(profile: &RuntimeWaits, top: usize) -> Table {
     let mut shown = Table::new([
         Column::text("use", "use").main(),
-        Column::text("class", "lock's class").only_if_any(),
+        Column::text("class", "lock's class").detail().only_if_any(),
         Column::number("waits", "waits").main(),
         Column::number("waited_ms", "waited ms").kept(),
-        Column::number("wait_ns", "wait ns"),
-        Column::text("waited_in", "waited in").only_if_any(),
-        Column::text("behind", "waited behind").only_if_any(),
+        Column::number("wait_ns", "wait ns").detail(),
+        Column::text("waited_in", "waited in").main().only_if_any(),
+        Column::text("behind", "waited behind").main().only_if_any(),
         Column::text("source", "source").detail(),
     ]);
     for row in profile.rows.iter().take(top) {

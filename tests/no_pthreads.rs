@@ -103,3 +103,20 @@ fn a_go_programs_own_profile_has_a_table() {
     let refused = run(contend(&["report", profile, "--html", "/dev/null"]), HANG);
     assert!(!refused.succeeded() && refused.stderr.contains("go tool pprof"), "{refused}");
 }
+
+/// The recording is of `programs/Monitors.java`, whose `quickLookup` waits for a monitor that another thread holds.
+#[test]
+fn a_recording_of_javas_has_a_table() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/java-monitors.jfr");
+    let report = json(&["report", recording, "--json"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let monitor = rows.iter().find(|row| row["way"] == "monitor").expect("the monitor");
+    assert_eq!(
+        (&monitor["function"], &monitor["behind_thread"]),
+        (&"Monitors.quickLookup".into(), &"rebalancer".into())
+    );
+    let printed = run(contend(&["report", recording]), HANG);
+    assert!(printed.succeeded() && printed.stdout.contains("thread rebalancer"), "{printed}");
+    let refused = run(contend(&["report", recording, "--pprof", "/dev/null"]), HANG);
+    assert!(!refused.succeeded() && refused.stderr.contains("JDK Mission Control"), "{refused}");
+}

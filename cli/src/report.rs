@@ -3,9 +3,9 @@
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
-use profile::read::{GoProfile, Sample, to_folded, to_otel, to_pprof};
+use profile::read::{Runtime, RuntimeWaits, Sample, to_folded, to_otel, to_pprof};
 use profile::{LockTable, Options, Profile};
-use report::{Screen, go_profile, lock_table};
+use report::{Screen, lock_table, runtime_waits};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use std::process::ExitCode;
   contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry
   contend report mutex.pb.gz                  # Go's own profile of its mutexes")]
 pub(crate) struct Args {
-    /// The profile, as `contend profile -o` wrote it; the program may still be running. Or a mutex or block profile of Go
+    /// The profile, as `contend profile -o` wrote it; the program may still be running. Or a mutex or block profile of Go, or a recording of Java's Flight Recorder
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
 
@@ -113,13 +113,13 @@ impl Weight {
     }
 }
 
-fn report_of_go(profile: &GoProfile, json: bool, csv: bool, top: usize) -> anyhow::Result<ExitCode> {
+fn report_of_runtime(profile: &RuntimeWaits, json: bool, csv: bool, top: usize) -> anyhow::Result<ExitCode> {
     if json {
         output::print_json(profile)?;
     } else if csv {
-        output::print(&go_profile::rows(profile, usize::MAX).csv())?;
+        output::print(&runtime_waits::rows(profile, usize::MAX).csv())?;
     } else {
-        output::print(&go_profile::text(profile, top, Screen::stdout().with_csv()))?;
+        output::print(&runtime_waits::text(profile, top, Screen::stdout().with_csv()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -137,14 +137,18 @@ pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, unfold, ops, no_symbols } =
         args;
-    if GoProfile::is_one(&path) {
+    if let Some(runtime) = RuntimeWaits::whose(&path) {
         let further = [&html, &pprof, &folded, &otel].into_iter().any(Option::is_some);
+        let (what, draws) = match runtime {
+            Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
+            Runtime::Java => ("a recording of Java's Flight Recorder", "JDK Mission Control"),
+        };
         ensure_usage!(
             !further && ops.is_none(),
-            "{} is a profile of Go's own, of which there is a table, --csv and --json alone: `go tool pprof` makes pictures of it",
+            "{} is {what}, of which there is a table, --csv and --json alone: {draws} makes pictures of it",
             path.display()
         );
-        return report_of_go(&GoProfile::open(&path)?, json, csv, top);
+        return report_of_runtime(&RuntimeWaits::open(runtime, &path)?, json, csv, top);
     }
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);

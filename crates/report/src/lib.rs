@@ -24,12 +24,12 @@
 pub mod call_sites;
 pub mod differences;
 pub mod every_screen;
-pub mod go_profile;
 pub mod lock_table;
 pub mod map;
 pub mod page;
 pub mod plot;
 pub mod ranges;
+pub mod runtime_waits;
 pub mod screen;
 pub mod table;
 mod verdict;

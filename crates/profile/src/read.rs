@@ -26,6 +26,7 @@ mod warnings;
 mod while_held;
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -135,7 +136,9 @@ impl Profile {
     /// [`Error`], naming the file and the place in it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        // A pipe is not waited for: it is no profile.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let file = file.map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
         Self::read(&file, path)
     }
 

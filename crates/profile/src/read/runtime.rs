@@ -6,12 +6,13 @@ mod java;
 mod jfr;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::Serialize;
+
+use super::files;
 
 /// Bytes of a function's name or a file's that are kept.
 const LONGEST_NAME: usize = 512;
@@ -113,7 +114,7 @@ impl RuntimeWaits {
     /// Whose account a file begins as, if that of a runtime.
     pub fn whose(path: &Path) -> Option<Runtime> {
         let mut begin = [0; 4];
-        let length = File::open(path).and_then(|mut file| file.read(&mut begin)).ok()?;
+        let length = files::open(path)?.read(&mut begin).ok()?;
         match &begin[..length] {
             begin if begin.starts_with(&go::GZIP) => Some(Runtime::Go),
             begin if begin == jfr::MAGIC => Some(Runtime::Java),
@@ -215,6 +216,14 @@ mod tests {
         let last = rows.last().unwrap();
         assert_eq!((rows.len(), last.function.as_str(), last.waits), (MOST_ROWS + 1, "3 more places", 6));
         assert_eq!(last.waited_ns, 3_003.0, "those with least time");
+    }
+
+    #[test]
+    fn a_pipe_is_nobodys_account_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        assert_eq!(RuntimeWaits::whose(&pipe), None);
     }
 
     #[test]

@@ -215,12 +215,9 @@ fn where_measured(
     if threads.is_empty() || question.profiled_on == *machine {
         return Ok(simulated.clone());
     }
-    let names: Vec<&str> = measured.iter().filter_map(|point| point.lock.as_deref()).collect();
-    let candidates: Vec<_> =
-        question.candidates.iter().filter(|one| names.contains(&one.label().as_str())).cloned().collect();
     let plan = Plan { ends: false, ..Plan::of(&threads, question.seed) };
     let stage = Stage::new(&subject.blueprint, &question.profiled_on, &question.profiled_on, &plan)?;
-    simulated_program::run(&subject.blueprint, &candidates, &stage, &plan, &Unwatched)
+    simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, &Unwatched)
 }
 
 /// The most throughput that critical sections which exclude each other leave, relative to one thread.
@@ -256,17 +253,18 @@ impl Frame {
         here: &Simulated,
         measured: &[MeasuredPoint],
     ) -> (Vec<Row>, Anchor) {
+        let here_of = |lock: Option<&str>| here.runs.iter().find(|run| run.name.as_deref() == lock);
         let anchor = |lock: Option<&str>, one: f64| {
-            let run = here.runs.iter().find(|run| run.name.as_deref() == lock);
-            Anchor::new(measured, lock, run, one, self.measured_cores)
+            Anchor::new(measured, lock, here_of(lock), one, self.measured_cores)
         };
         // Everything is relative to one thread: measured, or where that was not, carried back from the fewest threads measured.
         let one = Anchor::one_thread(measured, &here.runs[0]);
         let baseline = anchor(None, one);
         let rows = simulated.runs.iter().map(|run| {
             let own = anchor(run.name.as_deref(), one);
-            let by = if own.is_empty() { &baseline } else { &own };
-            self.row(run, by, &own)
+            let lock = run.name.as_deref();
+            let by = if own.is_empty() { baseline.of_another(here_of(lock)) } else { own.clone() };
+            self.row(run, &by, &own)
         });
         (rows.collect(), baseline)
     }
@@ -280,9 +278,10 @@ impl Frame {
         let one = Anchor::one_thread(measured, &simulated.runs[0]);
         let baseline = Anchor::new(measured, None, simulated.runs.first(), one, self.measured_cores);
         let of_run = |run: &Run| {
+            let by = baseline.of_another(Some(run));
             let points = run.points.iter().filter_map(|&point| {
                 let shown = baseline.at(point.threads).filter(|_| run.name.is_none());
-                let drawn = self.drawn(run, point, &baseline, shown.as_ref());
+                let drawn = self.drawn(run, point, &by, shown.as_ref());
                 Some((run.name.clone(), point.threads, drawn.point.value, drawn.known?))
             });
             points.collect::<Vec<_>>()
@@ -298,7 +297,7 @@ impl Frame {
             .collect();
         let threads: Vec<u32> = drawn.iter().map(|one| one.point.threads).collect();
         let curves = self.curves(&drawn);
-        let anchored = by.last_threads() > 1;
+        let anchored = by.holds();
         let mut verdict = Verdict::of(&threads, &curves, |drawn| self.calibration.of(drawn, anchored));
         let shown: Vec<_> = drawn.iter().filter(|one| one.point.measured).collect();
         if shown.len() > 1 {
@@ -353,7 +352,7 @@ impl Frame {
             oversubscribed,
             sleeps,
             simulated: point.width(),
-            anchored: last > 1,
+            anchored: by.holds(),
             doublings: f64::from(on_cores).log2() - f64::from(last.min(on_cores)).log2(),
         };
         /// Under another lock one thread does nearly the same.

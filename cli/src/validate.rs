@@ -9,8 +9,8 @@ use crate::progress::BARS;
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
-    Evidence, Held, KEPT, MEASURED, Program, Setting, Summary, Throughput, Validated, check_folders, page,
-    read_cases, read_list, simulated_programs, validate, write_cases,
+    Evidence, From, Held, KEPT, MEASURED, Program, Setting, Summary, Throughput, Validated, check_folders,
+    page, read_cases, read_list, simulated_programs, validate, write_cases,
 };
 use regex_lite::Regex;
 use report::{Screen, text};
@@ -144,7 +144,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = cases {
         file.write(&write_cases(&held)?)?;
     }
-    let summary = Summary::of(&held);
+    let froms = if args.simulated.is_some() { &From::MADE[..] } else { &From::MEASURED };
+    let summary = Summary::of(&held, froms);
     if let Some(file) = output {
         write_page(file, &page(&summary, &own_command_line(), &preface))?;
     }

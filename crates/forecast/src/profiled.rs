@@ -314,31 +314,13 @@ mod tests {
             ..Usage::default()
         };
         LockRow {
-            id: profile::LockId::default(),
-            name: site.into(),
-            site: site.into(),
-            places: Vec::new().into(),
-            replaced: false,
-            kind: LockKind::Object(ObjectKind::Mutex),
-            caller: String::new(),
-            file: String::new(),
-            source: None,
-            calls: Vec::new().into(),
             pid: 1,
-            program: String::new(),
-            address: 0,
-            generations: 1,
             threads,
-            merged: false,
             exclusive,
-            shared: Usage::default(),
-            within: None,
-            holders: Vec::new(),
-            call_sites: Vec::new(),
             acquisitions_per_operation: Some(0.0),
             critical_section_ns: Some(100.0),
-            threads_ns: 0.0,
             share: Some(0.0),
+            ..LockRow::new(site, LockKind::Object(ObjectKind::Mutex))
         }
     }
 

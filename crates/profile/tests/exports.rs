@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contend_profile::read::{Call, Module, Profile, SiteUse, SourceLine, to_folded, to_otel, to_pprof};
 use contend_profile::session::{Overwrite, Recording};
-use contend_profile::{LockId, LockKind, LockRow, LockTable, ObjectKind, Usage};
+use contend_profile::{LockKind, LockRow, LockTable, ObjectKind, Usage};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::profiles::v1development::{ProfilesData, ProfilesDictionary};
 use prost::Message as _;
@@ -45,31 +45,15 @@ fn row(name: &str, address: u64, calls: Vec<Call>, contended: u64, waited_ns: f6
     let mut exclusive = Usage { contended, ..Usage::default() };
     exclusive.wait.total_ns = waited_ns;
     LockRow {
-        id: LockId::default(),
-        name: name.into(),
-        site: name.into(),
-        places: Vec::new().into(),
-        replaced: false,
-        kind: LockKind::Object(ObjectKind::Mutex),
-        caller: String::new(),
-        file: String::new(),
-        source: None,
         calls: calls.into(),
         pid: 1,
-        program: String::new(),
         address,
-        generations: 1,
         threads: 1,
-        merged: false,
         exclusive,
-        shared: Usage::default(),
-        within: None,
-        holders: Vec::new(),
-        call_sites: Vec::new(),
         acquisitions_per_operation: Some(0.0),
         critical_section_ns: Some(0.0),
-        threads_ns: 0.0,
         share: Some(0.0),
+        ..LockRow::new(name, LockKind::Object(ObjectKind::Mutex))
     }
 }
 

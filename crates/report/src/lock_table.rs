@@ -667,9 +667,8 @@ fn within(within: &Within) -> String {
 mod tests {
     use super::*;
     use crate::every_screen;
-    use profile::read::{KernelCalls, OwnCost, Unseen, Untouched};
+    use profile::read::{KernelCalls, OwnCost};
     use profile::{LockKind, ObjectKind, Options, Profile};
-    use std::sync::Arc;
 
     #[test]
     fn every_column_is_documented() {
@@ -716,12 +715,7 @@ mod tests {
             concurrency: 4.0,
             ran_together: true,
             stolen_ns: 1.5e7,
-            coverage: None,
-            blocked: None,
-            unseen: Unseen::default(),
             queued_ns: Some(1e6),
-            events_share: None,
-            sleep_share: None,
             operations: Some(500_000),
             operation_ns: 14_400.0,
             sample_period: 64,
@@ -732,14 +726,8 @@ mod tests {
                 in_think_ns: 9.0,
                 total_ns: 9e7,
             },
-            dropped: 0,
-            merged_pairs: 0,
-            merged_locks: 0,
-            untouched: Untouched::default(),
-            attached: None,
-            beside: None,
-            gil: None,
             warnings: vec!["the file was full: 12 locks are merged into one row".into()],
+            ..TableHeader::default()
         }
     }
 
@@ -760,31 +748,20 @@ mod tests {
 
     fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
         LockRow {
-            id: LockId::default(),
-            name: name.into(),
-            site: name.into(),
-            places: Vec::new().into(),
-            replaced: false,
-            kind,
             caller: "serve_request".into(),
             file: "server".into(),
             source: Some("server.c:120".into()),
-            calls: Arc::from([]),
             pid: 4_711,
             program: "server".into(),
             address: 0x4040,
-            generations: 1,
             threads: 8,
-            merged: false,
             exclusive,
             shared,
-            within: None,
-            holders: Vec::new(),
-            call_sites: Vec::new(),
             acquisitions_per_operation: Some(2.0),
             critical_section_ns: Some(150.0),
             threads_ns: 1.5e10,
             share: Some(0.01),
+            ..LockRow::new(name, kind)
         }
     }
 

@@ -167,30 +167,13 @@ mod tests {
         let site = SiteUse { function: "grow".into(), behind_ns: waited_ns, waited_ns, ..SiteUse::default() };
         LockRow {
             id: LockId { section: 1, number },
-            name: name.into(),
-            site: name.into(),
-            places: Vec::new().into(),
-            replaced: false,
-            kind: LockKind::Object(ObjectKind::Mutex),
             caller: "serve".into(),
-            file: String::new(),
             source: Some("server.c:7".into()),
-            calls: Vec::new().into(),
             pid: 1,
-            program: String::new(),
-            address: 0,
-            generations: 1,
             threads: 2,
-            merged: false,
             exclusive: Usage { contended: 5, wait, ..Usage::default() },
-            shared: Usage::default(),
-            within: None,
-            holders: Vec::new(),
             call_sites: vec![site],
-            acquisitions_per_operation: None,
-            critical_section_ns: None,
-            threads_ns: 0.0,
-            share: None,
+            ..LockRow::new(name, LockKind::Object(ObjectKind::Mutex))
         }
     }
 

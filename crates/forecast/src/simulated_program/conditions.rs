@@ -208,6 +208,7 @@ mod tests {
             start_at_locks: true,
             warm_up: Span::of_operations(200),
             timed: Span::of_operations(2_000),
+            recorder: None,
         };
         let run = || program.run::<Simulated>(&load).rate;
         Simulation::new(&hardware).seed(7).run(run).expect("nobody waits for ever").0

@@ -17,6 +17,8 @@ mod blueprint;
 mod conditions;
 mod durations;
 mod program;
+mod random;
+mod recorder;
 mod run;
 mod stage;
 #[cfg(test)]

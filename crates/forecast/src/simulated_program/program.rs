@@ -3,6 +3,7 @@
 
 use super::conditions::{Conditions, Waits};
 use super::durations::{Durations, even};
+use super::recorder::{Place, Recorder};
 use locks::catalogue::{self, Lock, Visitor};
 use locks::{DowngradeLock, RawLock, RawRwLock, TryLock};
 use machine::{Clock, Event, Home, Machine, Placed, PlainCell, Plan};
@@ -71,6 +72,8 @@ pub(crate) struct Load<'a> {
     /// What is not timed, then what is.
     pub(crate) warm_up: Span,
     pub(crate) timed: Span,
+    /// Sees every section, where the run is one that is profiled. It is the host's, too.
+    pub(crate) recorder: Option<&'a Recorder>,
 }
 
 /// A part of a run: it is over when so many operations are done, or when so much time has passed.
@@ -211,17 +214,18 @@ impl<M: Machine> Visitor<M> for Maker {
 
 /// A lock and the lines that it guards.
 struct GuardedLines<M: Machine> {
+    place: Place,
     lock: Box<dyn AnyLock>,
     /// Those of all threads, or of each thread.
     lines: Vec<Vec<Placed<M::Cell<u64>, M>>>,
 }
 
 impl<M: Machine> GuardedLines<M> {
-    fn new(guard: &Guard, threads: usize) -> Self {
+    fn new(place: Place, guard: &Guard, threads: usize) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
         let count = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
         let lines = |_| (0..count).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect();
-        Self { lock, lines: (0..if guard.apart { threads } else { 1 }).map(lines).collect() }
+        Self { place, lock, lines: (0..if guard.apart { threads } else { 1 }).map(lines).collect() }
     }
 
     /// The lines that a thread's sections touch.
@@ -232,7 +236,7 @@ impl<M: Machine> GuardedLines<M> {
     /// One section, announced to the machine, with `within` in the middle of its work.
     fn section(
         &self,
-        thread: usize,
+        World { thread, recorder, .. }: World<'_, M>,
         section: &Section,
         reads: bool,
         reads_first: bool,
@@ -242,9 +246,16 @@ impl<M: Machine> GuardedLines<M> {
         let touched = (section.lines + even(random)) as usize;
         let work = section.spread.draw(random, section.work_cycles);
         let (address, lines) = (self.lock.address(), self.lines_of(thread));
+        let now = || M::clock_ns(Clock::Monotonic);
         M::note(Event::Acquiring { lock: address });
+        if let Some(recorder) = recorder {
+            recorder.acquiring(thread, now());
+        }
         let mut body = || {
             M::note(Event::Acquired { lock: address, shared: reads });
+            if let Some(recorder) = recorder {
+                recorder.acquired(self.place, thread, reads, now());
+            }
             for line in &lines[..touched.min(lines.len())] {
                 if reads || reads_first {
                     std::hint::black_box(line.get());
@@ -256,6 +267,9 @@ impl<M: Machine> GuardedLines<M> {
             M::delay(work / 2);
             within(random);
             M::delay(work - work / 2);
+            if let Some(recorder) = recorder {
+                recorder.releasing(thread, now());
+            }
             M::note(Event::Releasing { lock: address, shared: reads });
         };
         if reads { self.lock.shared(&mut body) } else { self.lock.exclusive(&mut body) }
@@ -267,6 +281,7 @@ struct World<'a, M: Machine> {
     guarded: &'a [Vec<GuardedLines<M>>],
     conditions: &'a Conditions<M>,
     thread: usize,
+    recorder: Option<&'a Recorder>,
 }
 
 impl<M: Machine> Clone for World<'_, M> {
@@ -283,7 +298,11 @@ impl Program {
         let guarded: Vec<Vec<GuardedLines<M>>> = self
             .guards
             .iter()
-            .map(|guard| (0..guard.copies).map(|_| GuardedLines::new(guard, load.cores.len())).collect())
+            .enumerate()
+            .map(|(number, guard)| {
+                let copy = |copy| GuardedLines::new((number, copy), guard, load.cores.len());
+                (0..guard.copies).map(copy).collect()
+            })
             .collect();
         let conditions = Conditions::<M>::new(self.guards.len(), load.cores.len(), HOME);
         let course = Mutex::new(Course::default());
@@ -292,7 +311,7 @@ impl Program {
         let plan = Plan::on(load.cores);
         M::run(&plan, &|thread| {
             let mut random = Random::of_thread(load.seed, thread);
-            let world = World { guarded: &guarded, conditions: &conditions, thread };
+            let world = World { guarded: &guarded, conditions: &conditions, thread, recorder: load.recorder };
             if !load.start_at_locks {
                 M::delay(random.below(self.think_cycles as u64 + 1));
             }
@@ -341,7 +360,7 @@ impl Program {
         let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
         let reads = guard.reads > 0.0 && even(random) < guard.reads;
         let section = if reads { &guard.shared } else { &guard.exclusive };
-        copies[copy].section(world.thread, section, reads, self.reads_first, random, &mut |random| {
+        copies[copy].section(world, section, reads, self.reads_first, random, &mut |random| {
             let nested = if number == 0 { &self.nested[usize::from(reads)][..] } else { &[] };
             for step in nested {
                 if step.is_taken(random) {
@@ -354,7 +373,7 @@ impl Program {
         world.conditions.acquired(number);
         if even(random) < waits.chance {
             world.conditions.wait(number, world.thread, waits, within_another, random);
-            copies[copy].section(world.thread, section, reads, self.reads_first, random, &mut |_| ());
+            copies[copy].section(world, section, reads, self.reads_first, random, &mut |_| ());
             world.conditions.acquired(number);
         }
     }

@@ -3,9 +3,10 @@
 use super::Plan;
 use super::blueprint::{Blueprint, lock_for, own_lock};
 use super::program::{self, Load, Outcome, Span};
+use super::recorder::Recorder;
 use crate::Alternative;
 use model::End;
-use profile::{LockKind, ObjectKind};
+use profile::{LockKind, LockTable, ObjectKind};
 use rayon::prelude::*;
 use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
@@ -83,6 +84,7 @@ impl Stage {
             start_at_locks: false,
             warm_up: Span::of_operations(100),
             timed: Span::of_operations(BASE_OPERATIONS),
+            recorder: None,
         };
         let taken_ns = 1.0 / simulate(&program, &profiled_on, &load)?.rate;
         Ok(Self { overhead_ns: (taken_ns - blueprint.operation_ns()).max(0.0), ..stage })
@@ -149,6 +151,7 @@ impl Stage {
             start_at_locks: draw.start_at_locks && !alone,
             warm_up,
             timed,
+            recorder: None,
         };
         let done = simulate(&program, hardware, &load)?;
         // A program of one such thread may use several cores, too.
@@ -158,6 +161,29 @@ impl Stage {
         let asked = blueprint.asked.filter(|_| draw.end != End::Optimistic && !alone);
         let most = cores_give.min(asked.unwrap_or(f64::INFINITY));
         Ok(Done { rate: (done.rate * blueprint.batch).min(most), ..done })
+    }
+
+    /// What a profile of the blueprint's program on so many threads, with a core each, would say.
+    ///
+    /// # Errors
+    ///
+    /// A simulation that stopped.
+    pub(crate) fn profile(&self, blueprint: &Blueprint, threads: u32) -> anyhow::Result<LockTable> {
+        let [_, hardware, _] = &self.hardware;
+        let program =
+            blueprint.program(&self.own, self.overhead_ns * blueprint.batch, threads, hardware, End::Likely);
+        let cores: Vec<u32> = (0..threads).collect();
+        let recorder = Recorder::new(&blueprint.locks, cores.len());
+        let load = Load {
+            cores: &cores,
+            seed: self.seed,
+            start_at_locks: false,
+            warm_up: Span::of_operations(1),
+            timed: Span::of_operations(BASE_OPERATIONS),
+            recorder: Some(&recorder),
+        };
+        simulate(&program, hardware, &load)?;
+        Ok(recorder.table(&blueprint.locks, hardware.cores() as u32))
     }
 
     /// Operations a nanosecond of the program as it was profiled on so many threads: each seed's, then at the optimistic and the pessimistic

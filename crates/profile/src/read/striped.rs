@@ -349,33 +349,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn row() -> LockRow {
-        LockRow {
-            id: LockId::default(),
-            name: String::new(),
-            site: String::new(),
-            places: [].into(),
-            replaced: false,
-            kind: LockKind::Mixed,
-            caller: String::new(),
-            file: String::new(),
-            source: None,
-            calls: [].into(),
-            pid: 1,
-            program: String::new(),
-            address: 0,
-            generations: 1,
-            threads: 1,
-            merged: false,
-            exclusive: Usage::default(),
-            shared: Usage::default(),
-            within: None,
-            holders: Vec::new(),
-            call_sites: Vec::new(),
-            acquisitions_per_operation: None,
-            critical_section_ns: None,
-            threads_ns: 0.0,
-            share: None,
-        }
+        LockRow { pid: 1, threads: 1, ..LockRow::new("", LockKind::Mixed) }
     }
 
     #[test]

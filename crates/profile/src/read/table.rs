@@ -106,7 +106,7 @@ pub struct LockTable {
 }
 
 /// About the run as a whole.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct TableHeader {
     /// Version of the JSON; higher numbers may change the meaning of fields.
     pub schema: u32,
@@ -327,6 +327,40 @@ pub struct LockRow {
     pub threads_ns: f64,
     /// The part of `threads_ns` in which they held it, 0 to 1. `None` where only waits are known.
     pub share: Option<f64>,
+}
+
+impl LockRow {
+    /// A lock of this name, which is its site too, with which nothing was done yet.
+    #[must_use]
+    pub fn new(name: &str, kind: LockKind) -> Self {
+        Self {
+            id: LockId::default(),
+            name: name.to_owned(),
+            site: name.to_owned(),
+            places: Arc::from([]),
+            replaced: false,
+            kind,
+            caller: String::new(),
+            file: String::new(),
+            source: None,
+            calls: Arc::from([]),
+            pid: 0,
+            program: String::new(),
+            address: 0,
+            generations: 1,
+            threads: 0,
+            merged: false,
+            exclusive: Usage::default(),
+            shared: Usage::default(),
+            within: None,
+            holders: Vec::new(),
+            call_sites: Vec::new(),
+            acquisitions_per_operation: None,
+            critical_section_ns: None,
+            threads_ns: 0.0,
+            share: None,
+        }
+    }
 }
 
 /// What was done with a lock from one place in the program.

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::format::HeaderValues;
     use crate::read::{Attached, Diff, Options, Profile, Usage};
-    use crate::{LockId, LockKind, ObjectKind};
+    use crate::{LockKind, ObjectKind};
 
     /// A table of one second with a mutex that was waited for at these call sites.
     fn table(sites: Vec<SiteUse>) -> LockTable {
@@ -137,31 +137,12 @@ mod tests {
         table.header.elapsed_ns = 1e9;
         let contended = sites.iter().map(|site| site.waits).sum();
         table.rows.push(LockRow {
-            id: LockId::default(),
-            name: "pool".into(),
-            site: "pool".into(),
-            places: Vec::new().into(),
-            replaced: false,
-            kind: LockKind::Object(ObjectKind::Mutex),
             caller: "serve".into(),
-            file: String::new(),
-            source: None,
-            calls: Vec::new().into(),
             pid: 1,
-            program: String::new(),
-            address: 0,
-            generations: 1,
             threads: 1,
-            merged: false,
             exclusive: Usage { contended, ..Usage::default() },
-            shared: Usage::default(),
-            within: None,
-            holders: Vec::new(),
             call_sites: sites,
-            acquisitions_per_operation: None,
-            critical_section_ns: None,
-            threads_ns: 0.0,
-            share: None,
+            ..LockRow::new("pool", LockKind::Object(ObjectKind::Mutex))
         });
         table
     }

@@ -72,10 +72,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             eprint!("{}", Screen::stderr().fit(&format!("contend: {begun}\n")));
         }
     })?;
-    let mut text =
-        remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
+    let screen = Screen::stderr();
+    let mut text = remarks
+        .iter()
+        .map(|remark| screen.fit(&format!("contend: {}\n", printable(remark))))
+        .collect::<String>();
     if !args.quiet {
-        text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, Screen::stderr());
+        text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, screen);
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
         let state = match end {

@@ -119,12 +119,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }),
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
-    let mut text =
-        remarks.iter().map(|remark| format!("contend: {}\n", printable(remark))).collect::<String>();
+    let screen = Screen::stderr();
+    let mut text = remarks
+        .iter()
+        .map(|remark| screen.fit(&format!("contend: {}\n", printable(remark))))
+        .collect::<String>();
     if used && !args.quiet {
         let table = recording.read()?.table(&Options::default());
-        let no_forecast = no_forecast(&table, Screen::stderr());
-        text += &lock_table::text(&table, 20, Screen::stderr());
+        let no_forecast = no_forecast(&table, screen);
+        text += &lock_table::text(&table, 20, screen);
         text += &no_forecast;
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());

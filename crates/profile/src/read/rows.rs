@@ -20,7 +20,7 @@ use super::table::{
     Usage,
 };
 use super::times::Ticks;
-use super::warnings::{judge_concurrency, warnings};
+use super::warnings::{judge_concurrency, of_java, warnings};
 use super::while_held::WhileHeld;
 use crate::format::{HeaderValues, ProcessValues, Quantity};
 use crate::record::{MERGED, Mode, key_of};
@@ -199,6 +199,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     }
     header.gil = Gil::among(&rows, header.threads_ns());
     header.warnings = warnings(profile, &header);
+    header.warnings.extend(of_java(&rows));
     let program = profile.sections.first().and_then(program_module);
     LockTable { header, rows, striped, kernel, program }
 }

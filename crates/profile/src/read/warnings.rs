@@ -120,6 +120,20 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     warnings
 }
 
+/// The library in which a Java virtual machine is.
+const JAVA: &str = "libjvm.so";
+
+/// What is recorded of a program in Java, and what would tell of its own locks.
+pub(super) fn of_java(rows: &[LockRow]) -> Option<String> {
+    let is_of_java = |row: &LockRow| row.file == JAVA;
+    rows.iter().any(is_of_java).then(|| {
+        format!(
+            "a Java virtual machine ran ({JAVA}): its own mutexes are here, and the monitors and locks of Java code are not; start java with \
+             -XX:StartFlightRecording:filename=app.jfr, and read them by contend report app.jfr"
+        )
+    })
+}
+
 /// Whether most of what may have been a wait for a lock was not recorded, and is long enough to matter to the program.
 fn misses_most(blocked: &Blocked, header: &TableHeader) -> bool {
     blocked.coverage().ratio() < COVERED && blocked.missed_ns() > MATTERS * header.threads_ns()
@@ -153,5 +167,22 @@ fn remedy(profile: &Profile) -> &'static str {
         Ok(libc::EDQUOT) => "free some of your quota, or record to another disk with -o",
         Ok(libc::EFBIG) => "record with a larger limit of file sizes (ulimit -f)",
         _ => "record to another place with -o",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LockKind, ObjectKind};
+
+    #[test]
+    fn locks_of_a_java_virtual_machine_are_said_to_be_none_of_javas() {
+        let row = |file: &str| LockRow {
+            file: file.into(),
+            ..LockRow::new("mutex_init", LockKind::Object(ObjectKind::Mutex))
+        };
+        let said = of_java(&[row("server"), row("libjvm.so")]).expect("one is of a virtual machine");
+        assert!(said.contains("-XX:StartFlightRecording") && said.contains("contend report"), "{said}");
+        assert_eq!(of_java(&[row("server"), row("not-libjvm.so.1")]), None);
     }
 }

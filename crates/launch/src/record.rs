@@ -109,53 +109,56 @@ impl Record<'_> {
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
         let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
         let run = run_values(elapsed, cpu, stolen_share, self.operations.or(counted), status);
-        let reached = recording.used();
-        let mut remarks = Vec::new();
-        if let Some(missing) = missing {
-            remarks.push(format!("the kernel's locks are not recorded: {missing}"));
-        }
-        if let Some(Err(error)) = &kernel {
-            remarks.push(format!("the kernel's locks are not recorded: {error}"));
-        }
+        let not_recorded = missing.map(|missing| missing.to_string());
+        let not_recorded =
+            not_recorded.or(kernel.as_ref().and_then(|kernel| Some(kernel.as_ref().err()?.to_string())));
+        let mut remarks: Vec<String> = not_recorded
+            .map(|why| format!("the kernel's locks are not recorded: {why}"))
+            .into_iter()
+            .collect();
         let finished = recording.finish(run, &tasks.into_values());
-        let path = recording.path().display();
-        if let Err(error) = &finished {
+        if let Err(error) = finished {
+            let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
         }
-        let lost = recording.growth_error();
-        if let Some(error) = &lost {
-            let processes = match recording.unrecorded() {
-                0 => String::new(),
-                unrecorded => format!(", and {unrecorded} processes not at all"),
-            };
-            remarks.push(format!(
-                "{path} could not grow: {error}: the program was not recorded to its end{processes}; record to another place with -o"
-            ));
-        }
-        if self.operations_regex.is_some() && counted.is_none() {
-            remarks.push(
-                "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned(),
-            );
-        }
-        if !reached && lost.is_none() {
-            remarks.push(format!(
-                "{} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment",
-                name.display()
-            ));
-        }
-        if Program::find(name).is_ok_and(|program| program.is_go()) {
-            remarks.push(format!(
-                "{} is a Go program with C code: the C code's locks are recorded, and Go's own are not: {MUTEX_PROFILE}",
-                name.display()
-            ));
-        }
+        remarks.extend(self.said_of_recording(&recording, counted));
         let watched = matches!(beside, Some(Ok(_)));
         remarks.extend(said_of_rust(name, beside, unwatched));
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
-        let used = reached || watched || matches!(kernel, Some(Ok(())));
-        Ok(Recorded { recording, status, used, complete: lost.is_none(), remarks })
+        let used = recording.used() || watched || matches!(kernel, Some(Ok(())));
+        let complete = recording.growth_error().is_none();
+        Ok(Recorded { recording, status, used, complete, remarks })
+    }
+
+    /// What a recording that has ended lacks.
+    fn said_of_recording(&self, recording: &Recording, counted: Option<u64>) -> Vec<String> {
+        let (path, name) = (recording.path().display(), self.command[0].display());
+        let lost = recording.growth_error();
+        let lost_in_words = lost.as_ref().map(|error| {
+            let processes = match recording.unrecorded() {
+                0 => String::new(),
+                unrecorded => format!(", and {unrecorded} processes not at all"),
+            };
+            format!(
+                "{path} could not grow: {error}: the program was not recorded to its end{processes}; record to another place with -o"
+            )
+        });
+        let uncounted = self.operations_regex.is_some() && counted.is_none();
+        let uncounted = uncounted.then(|| {
+            "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned()
+        });
+        let unreached = (!recording.used() && lost.is_none()).then(|| {
+            format!(
+                "{name} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment"
+            )
+        });
+        let is_go = Program::find(&self.command[0]).is_ok_and(|program| program.is_go());
+        let of_go = is_go.then(|| {
+            format!("{name} is a Go program with C code: the C code's locks are recorded, and Go's own are not: {MUTEX_PROFILE}")
+        });
+        [lost_in_words, uncounted, unreached, of_go].into_iter().flatten().collect()
     }
 
     /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for

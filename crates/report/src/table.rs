@@ -462,22 +462,7 @@ impl Table {
         {
             *widest -= 1;
         }
-        // What is left goes first to those that need least to be whole.
-        let mut left = columns.saturating_sub(total(&widths));
-        let mut needs: Vec<_> = widths
-            .iter_mut()
-            .zip(&*contents)
-            .filter_map(|(width, column)| {
-                let width = width.as_mut()?;
-                Some((column.whole().saturating_sub(*width), width))
-            })
-            .collect();
-        needs.sort_by_key(|(need, _)| *need);
-        for (need, width) in needs {
-            let given = need.min(left);
-            *width += given;
-            left -= given;
-        }
+        share_out(columns.saturating_sub(total(&widths)), &mut widths, contents);
         (widths, without_range)
     }
 
@@ -712,6 +697,24 @@ fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
         fields.resize(3, String::new());
     }
     fields
+}
+
+/// Gives the columns that are `left` over first to those that need least to be whole.
+fn share_out(mut left: usize, widths: &mut [Option<usize>], contents: &[Contents]) {
+    let mut needs: Vec<_> = widths
+        .iter_mut()
+        .zip(contents)
+        .filter_map(|(width, column)| {
+            let width = width.as_mut()?;
+            Some((column.whole().saturating_sub(*width), width))
+        })
+        .collect();
+    needs.sort_by_key(|(need, _)| *need);
+    for (need, width) in needs {
+        let given = need.min(left);
+        *width += given;
+        left -= given;
+    }
 }
 
 #[cfg(test)]

@@ -124,16 +124,13 @@ impl Blueprint {
         }
         let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
-        let visits = |row: &LockRow| Waits::visits(row.acquisitions(), row.exclusive.condition_waits) as f64;
-        for Group { row: other, copies } in &groups[1..] {
+        for group @ Group { row: other, .. } in &groups[1..] {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
-            let lock = observed(other, ran_together);
-            let Ok(parameters) = Parameters::observed(&lock, profiled_transfer_ns) else { continue };
-            let visits = visits(other) / visits(row);
-            let mut hot = Hot { copies: *copies, ..Hot::new(other, visits, &parameters) };
-            let taken_ns = visits * (hot.mean_same_ns() + lock.wait_ns);
+            let found = Hot::beside(group, row, ran_together, profiled_transfer_ns);
+            let Some((mut hot, taken_ns)) = found else { continue };
+            let visits = hot.visits;
             let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
             if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
                 continue;
@@ -159,24 +156,7 @@ impl Blueprint {
             }
             locks.push(hot);
         }
-        if let Some(nested) = locks.iter().find(|hot| hot.nested == Some(Sections::Any)) {
-            doubts.push(format!(
-                "{} is taken to be acquired within the sections of {}, since there is no other time for it",
-                nested.name, row.name
-            ));
-        }
-        if let Some(waits) = &locks[0].waits {
-            let until = if waits.turns.is_some() {
-                "until the other threads have acquired it as often as they did meanwhile in the profile"
-            } else {
-                "as long on any number of cores"
-            };
-            doubts.push(format!(
-                "{:.0} % of the acquisitions end in a condition wait of {:.0} ns on average, which is taken to last {until}",
-                100.0 * waits.chance,
-                waits.mean_ns
-            ));
-        }
+        doubts.extend(doubts_of(&locks));
         Self {
             locks,
             think_ns,
@@ -322,7 +302,45 @@ impl Blueprint {
     }
 }
 
+/// What is assumed of the locks' order and of condition waits, which no profile tells.
+fn doubts_of(locks: &[Hot]) -> Vec<String> {
+    let nested = locks.iter().find(|hot| hot.nested == Some(Sections::Any)).map(|nested| {
+        format!(
+            "{} is taken to be acquired within the sections of {}, since there is no other time for it",
+            nested.name, locks[0].name
+        )
+    });
+    let waits = locks[0].waits.as_ref().map(|waits| {
+        let until = if waits.turns.is_some() {
+            "until the other threads have acquired it as often as they did meanwhile in the profile"
+        } else {
+            "as long on any number of cores"
+        };
+        format!(
+            "{:.0} % of the acquisitions end in a condition wait of {:.0} ns on average, which is taken to last {until}",
+            100.0 * waits.chance,
+            waits.mean_ns
+        )
+    });
+    nested.into_iter().chain(waits).collect()
+}
+
 impl Hot {
+    /// A lock beside the one of `first`, and what it takes of an operation's time, ns; none where too little is known of it.
+    fn beside(
+        Group { row, copies }: &Group,
+        first: &LockRow,
+        ran_together: bool,
+        profiled_transfer_ns: Range,
+    ) -> Option<(Self, f64)> {
+        let lock = observed(row, ran_together);
+        let parameters = Parameters::observed(&lock, profiled_transfer_ns).ok()?;
+        let visits = |row: &LockRow| Waits::visits(row.acquisitions(), row.exclusive.condition_waits) as f64;
+        let hot = Self { copies: *copies, ..Self::new(row, visits(row) / visits(first), &parameters) };
+        let taken_ns = hot.visits * (hot.mean_same_ns() + lock.wait_ns);
+        Some((hot, taken_ns))
+    }
+
     fn new(row: &LockRow, visits: f64, parameters: &Parameters) -> Self {
         let reads = if row.kind == LockKind::Object(ObjectKind::Rwlock) {
             row.shared.acquisitions as f64 / row.acquisitions().max(1) as f64

@@ -477,10 +477,7 @@ impl<'p> Parser<'p> {
             return Ok(());
         }
         let (section, begun) = self.sections.entry(block.section).or_default();
-        let too_many = |what: &str| {
-            let most = format!("more than {BOUND} {what} in one profile, where that is the bound");
-            damaged(self.path, offset, most)
-        };
+        let too_many = |what: &str| too_many(self.path, offset, what);
         if is(Type::Process) {
             section.number = block.section;
             section.process = ProcessValues::decode(record);
@@ -532,7 +529,23 @@ impl<'p> Parser<'p> {
             self.by_caller.insert(word(record, offset_of!(ByCaller, pair)), Uncalled::parse(record));
         } else if is(Type::Holder) {
             section.holders.push(HolderValues::decode(record));
-        } else if is(Type::KernelWatch) {
+        } else {
+            return self.kernel_record(block, what, record, offset);
+        }
+        Ok(())
+    }
+
+    /// A record of what was watched in the kernel; or of a type that a later version writes, which is passed over.
+    fn kernel_record(
+        &mut self,
+        block: &BlockHeaderValues,
+        what: u16,
+        record: &[u8],
+        offset: u64,
+    ) -> Result<(), Error> {
+        let is = |kind: Type| what == kind as u16;
+        let (_, begun) = self.sections.entry(block.section).or_default();
+        if is(Type::KernelWatch) {
             begun.watched = true;
             begun.kernel.watch = KernelWatchValues::decode(record);
         } else if is(Type::KernelLock) {
@@ -545,13 +558,21 @@ impl<'p> Parser<'p> {
         } else if is(Type::KernelRelease) {
             begun.kernel.releases.push(KernelReleaseValues::decode(record));
         } else if is(Type::KernelSymbol) {
-            self.space = self.space.checked_sub(1).ok_or_else(|| too_many("names of the kernel"))?;
+            self.space = self
+                .space
+                .checked_sub(1)
+                .ok_or_else(|| too_many(self.path, offset, "names of the kernel"))?;
+            let payload = &record[8..];
             let name = payload.get(8..).unwrap_or_default();
             let name = String::from_utf8_lossy(&name[..name.len().min(2 * LONGEST_KERNEL_SYMBOL)]);
             begun.kernel.symbols.insert(word(payload, 0), printable_up_to(LONGEST_KERNEL_SYMBOL, &name));
         }
         Ok(())
     }
+}
+
+fn too_many(path: &Path, offset: u64, what: &str) -> Error {
+    damaged(path, offset, format!("more than {BOUND} {what} in one profile, where that is the bound"))
 }
 
 /// The little-endian word at `at`; zero where the bytes end.

@@ -137,41 +137,10 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         .flat_map(|section| section.locks.iter().map(move |(&number, lock)| (number, (section, lock))))
         .collect();
     for section in &profile.sections {
-        let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
-        for pair in &section.pairs {
-            let values = &pair.values;
-            let touched = values.acquisitions
-                | values.contended
-                | values.try_failures
-                | values.timeouts
-                | values.condition_waits;
-            if touched == 0 {
-                continue;
-            }
-            let known = pair.lock() == MERGED || homes.contains_key(&pair.lock());
-            let row = by_lock.entry(if known { pair.lock() } else { UNKNOWN }).or_insert_with(|| RowTicks {
-                exclusive: UsageTicks::new(),
-                shared: UsageTicks::new(),
-                threads: HashSet::new(),
-                within: BTreeMap::new(),
-                callers: Callers::default(),
-            });
-            if pair.shared() {
-                row.shared.add(pair);
-            } else {
-                row.exclusive.add(pair);
-            }
-            row.threads.insert(pair.thread);
-            row.callers.add(pair.by_caller());
-            if let Some((key, within)) = pair.within() {
-                let count = row.within.entry(key).or_default();
-                *count = count.saturating_add(within);
-            }
-        }
         rows.extend(rows_of_section(
             &homes,
             section,
-            by_lock,
+            by_lock(section, &homes),
             ns_per_tick,
             &threads,
             &classes,
@@ -207,6 +176,63 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
 /// Stands for all locks of a process whose numbers lead to no record. Position 0 is the file's header.
 const UNKNOWN: u32 = 0;
 
+/// What the pairs of a process image add up to, by lock.
+fn by_lock(section: &Section, homes: &Homes<'_>) -> BTreeMap<u32, RowTicks> {
+    let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
+    for pair in &section.pairs {
+        let values = &pair.values;
+        let touched = values.acquisitions
+            | values.contended
+            | values.try_failures
+            | values.timeouts
+            | values.condition_waits;
+        if touched == 0 {
+            continue;
+        }
+        let known = pair.lock() == MERGED || homes.contains_key(&pair.lock());
+        let row = by_lock.entry(if known { pair.lock() } else { UNKNOWN }).or_insert_with(|| RowTicks {
+            exclusive: UsageTicks::new(),
+            shared: UsageTicks::new(),
+            threads: HashSet::new(),
+            within: BTreeMap::new(),
+            callers: Callers::default(),
+        });
+        if pair.shared() {
+            row.shared.add(pair);
+        } else {
+            row.exclusive.add(pair);
+        }
+        row.threads.insert(pair.thread);
+        row.callers.add(pair.by_caller());
+        if let Some((key, within)) = pair.within() {
+            let count = row.within.entry(key).or_default();
+            *count = count.saturating_add(within);
+        }
+    }
+    by_lock
+}
+
+/// The sections of each lock and mode, by its key: those that were timed, and all.
+fn sections(by_lock: &BTreeMap<u32, RowTicks>) -> BTreeMap<u64, (u64, u64)> {
+    let of_lock = |(&number, ticks): (&u32, &RowTicks)| {
+        [(Mode::Exclusive, &ticks.exclusive), (Mode::Shared, &ticks.shared)]
+            .map(|(mode, usage)| (key_of(number, mode), (usage.timed_holds(), usage.counts.acquisitions)))
+    };
+    by_lock.iter().flat_map(of_lock).collect()
+}
+
+impl RowTicks {
+    /// In whose sections it was acquired most, and how often in one of them, on average.
+    fn within(&self, sections: &BTreeMap<u64, (u64, u64)>) -> Option<(u64, f64)> {
+        let (&key, &count) = self.within.iter().max_by_key(|&(_, &count)| count)?;
+        let acquisitions = self.exclusive.counts.acquisitions.saturating_add(self.shared.counts.acquisitions);
+        let (timed, all) = sections.get(&key).copied().filter(|&(timed, _)| timed > 0)?;
+        let in_one = count as f64 / timed as f64;
+        // More than there were: that lock is released by other threads than take it, so that its sections seemed to last.
+        (in_one * all as f64 <= 2.0 * acquisitions as f64).then_some((key, in_one))
+    }
+}
+
 /// The rows of a process image.
 #[expect(clippy::too_many_arguments, reason = "what all sections of a profile have in common")]
 fn rows_of_section<'p>(
@@ -221,23 +247,9 @@ fn rows_of_section<'p>(
 ) -> Vec<Unnamed> {
     let mut rows = Vec::with_capacity(by_lock.len());
     let taken_by = TakenBy::of(section);
-    let sections: BTreeMap<u64, (u64, u64)> = by_lock
-        .iter()
-        .flat_map(|(&number, ticks)| {
-            [(Mode::Exclusive, &ticks.exclusive), (Mode::Shared, &ticks.shared)]
-                .map(|(mode, usage)| (key_of(number, mode), (usage.timed_holds(), usage.counts.acquisitions)))
-        })
-        .collect();
+    let sections = sections(&by_lock);
     for (number, ticks) in by_lock {
-        let within = ticks.within.iter().max_by_key(|&(_, &count)| count);
-        let acquisitions =
-            ticks.exclusive.counts.acquisitions.saturating_add(ticks.shared.counts.acquisitions);
-        let within = within.and_then(|(&key, &count)| {
-            let (timed, all) = sections.get(&key).copied().filter(|&(timed, _)| timed > 0)?;
-            let in_one = count as f64 / timed as f64;
-            // More than there were: that lock is released by other threads than take it, so that its sections seemed to last.
-            (in_one * all as f64 <= 2.0 * acquisitions as f64).then_some((key, in_one))
-        });
+        let within = ticks.within(&sections);
         let found = homes.get(&number).copied();
         let named = match found {
             Some((home, lock)) => name_lock(home, number, lock, classes, symbols),

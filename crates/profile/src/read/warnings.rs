@@ -55,6 +55,26 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     if let Some(blocked) = header.blocked.filter(|blocked| misses_most(blocked, header)) {
         warnings.push(missed(&blocked));
     }
+    warnings.extend(of_space(profile, header));
+    warnings.extend(of_what_is_left_out(profile, header));
+    warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));
+    let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
+    let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
+    if unended > 0 {
+        warnings.push(format!(
+            "{unended} of {} process images that took locks did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
+            recorded().count()
+        ));
+    }
+    if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {
+        warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
+    }
+    warnings
+}
+
+/// What found no space in the file.
+fn of_space(profile: &Profile, header: &TableHeader) -> Vec<String> {
+    let mut warnings = Vec::new();
     let reason = match profile.header.growth_error {
         0 => "its limit was reached".to_owned(),
         error => std::io::Error::from_raw_os_error(error.min(4095) as i32).to_string(),
@@ -86,6 +106,12 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             remedy(profile)
         ));
     }
+    warnings
+}
+
+/// What was not recorded, though there was space.
+fn of_what_is_left_out(profile: &Profile, header: &TableHeader) -> Vec<String> {
+    let mut warnings = Vec::new();
     let left = profile.sections.iter().filter(|section| section.process.gave_up_rights != 0).count();
     if left > 0 {
         warnings.push(format!(
@@ -104,18 +130,6 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
         warnings.push(format!(
             "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read"
         ));
-    }
-    warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));
-    let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
-    let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
-    if unended > 0 {
-        warnings.push(format!(
-            "{unended} of {} process images that took locks did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
-            recorded().count()
-        ));
-    }
-    if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {
-        warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
     }
     warnings
 }

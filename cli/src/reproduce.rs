@@ -6,7 +6,7 @@ use crate::progress::BARS;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
-use papers::{FIGURES, Figure, Reproduction};
+use papers::{FIGURES, Figure, JudgedClaims, Reproduction};
 use report::{Cell, Column, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +23,7 @@ use std::process::ExitCode;
   contend reproduce fig9 --variant formula --json # under formula (1) as printed
   contend reproduce fig3 --html pages             # a page for a browser
   contend reproduce contention                    # the 2014 talk's tables, simulated row by row
+  contend reproduce by-source                     # of each source, how many claims are met
   contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
     /// What to reproduce
@@ -70,8 +71,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return list(json);
     };
     let mut by_name = serde_json::Map::new();
+    let mut judged = JudgedClaims::default();
     for figure in figures {
-        let reproduction = figure.reproduce(variant, &BARS)?;
+        let reproduction = figure.reproduce(variant, &BARS, &mut judged)?;
         if let Some(directory) = &svg
             && !(figures.len() > 1 && reproduction.plots.is_empty())
         {

@@ -5,6 +5,7 @@ mod refit;
 use crate::Reproduction;
 use crate::published::{self, Contention, Fault};
 use crate::simulated::{lock_name, workload};
+use crate::verdict::{SIMULATOR, Score, TALK, Verdict, half_unit};
 use anyhow::Context as _;
 use machine::Topology;
 use report::{Cell, Column, Spread, Table};
@@ -98,6 +99,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
     let mut errors = Errors::default();
     let mut by_sockets = BTreeMap::new();
     let mut widest = (0.0_f64, "");
+    let mut scores = Vec::new();
     for (row, runs) in rows.iter().zip(measured.chunks(DURATIONS_NS.len() * SEEDS.len())) {
         let simulated = range(runs.iter().map(|run| run.throughput() / f64::from(row.cores)));
         let known = row.ops_per_sec_per_core.is_finite();
@@ -114,6 +116,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
             errors.push(error);
             by_sockets.entry(row.sockets).or_insert_with(Errors::default).push(error);
         }
+        scores.extend(error.map(|error| score(row, error, fitted)));
         let spread = simulated.high / simulated.low - 1.0;
         if spread > widest.0 {
             widest = (spread, &row.execution_nodes);
@@ -166,7 +169,22 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
         plots: Vec::new(),
         notes,
         faults: [9, 10, 11, 12, 13].map(Fault).to_vec(),
+        scores,
     })
+}
+
+/// A row to be counted by source: met within the goal for the median.
+fn score(row: &Contention, error: f64, fitted: bool) -> Score {
+    let published = row.ops_per_sec_per_core;
+    let half = half_unit(&published.to_string()).unwrap_or(0.0);
+    Score {
+        source: TALK,
+        by: SIMULATOR,
+        claim: format!("{:?}", row.set_up()),
+        verdict: if fitted { Verdict::Fitted } else { Verdict::of(error.abs() <= MEDIAN_GOAL) },
+        as_printed: error.abs() * published <= half,
+        mechanism: "lines that travel faster between few cores of several sockets",
+    }
 }
 
 fn machine_files() -> anyhow::Result<BTreeMap<&'static str, MachineFile>> {

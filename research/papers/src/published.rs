@@ -1,5 +1,6 @@
 //! The published figures that contend carries, and the faults of their sources.
 
+use crate::verdict::{LECTURE, PAPER, Score, Verdict};
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,28 @@ impl Claim {
     /// The value, where it is a number.
     pub(crate) fn number(&self) -> Option<f64> {
         self.value.parse().ok()
+    }
+
+    /// Whether it says something of a queue lock.
+    pub(crate) fn needs_queue(&self) -> bool {
+        ["mcs", "mcs_over_ticket", "both"].contains(&&*self.lock)
+    }
+
+    /// Who publishes it.
+    fn source(&self) -> &'static str {
+        if self.place == "lecture" { LECTURE } else { PAPER }
+    }
+
+    /// Its row with a verdict, to be counted by source.
+    pub(crate) fn score(
+        &self,
+        by: &'static str,
+        verdict: Verdict,
+        as_printed: bool,
+        mechanism: &'static str,
+    ) -> Score {
+        let claim = format!("{} {} {}", self.benchmark, self.lock, self.claim);
+        Score { source: self.source(), by, claim, verdict, as_printed, mechanism }
     }
 }
 

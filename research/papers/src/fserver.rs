@@ -5,6 +5,7 @@ use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Fault, improvement};
 use crate::simulated::{lock_name, workload};
 use crate::stability::cut;
+use crate::think_time::{percent_at_busiest, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
 };
@@ -13,7 +14,7 @@ use compare::statistics::spread;
 use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
 use simulate::{Setup, SimulatedRun, sweep};
-use simulator::{Hardware, LockCounts};
+use simulator::Hardware;
 use std::ops::RangeInclusive;
 use workloads::WORKLOADS;
 use workloads::aim7::JobMix;
@@ -29,9 +30,8 @@ const FEW_USERS: u32 = 40;
 /// Ratios that are met are within this factor.
 const WITHIN: f64 = 1.25;
 
-/// Where the think time is looked for, cycles, and in how many steps.
+/// Where the think time is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
-const STEPS: u32 = 12;
 
 /// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time.
 struct Fitted {
@@ -99,16 +99,6 @@ impl Row {
     }
 }
 
-/// The lock of the list of open files, which is taken most often.
-fn files_lock(run: &SimulatedRun) -> Option<&LockCounts> {
-    run.report.locks.iter().max_by_key(|lock| lock.acquisitions)
-}
-
-/// Percent of the threads' time that they wait for the lock of the open files or hold it.
-fn percent_at_files(run: &SimulatedRun) -> f64 {
-    files_lock(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
-}
-
 fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyhow::Result<Setup<'a>> {
     let places = (0..users).map(|user| user % SOCKETS * CORES_OF_SOCKET + user / SOCKETS).collect();
     Ok(Setup {
@@ -125,13 +115,8 @@ fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
     let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
     let all = SOCKETS * CORES_OF_SOCKET;
     let published = improvement("mcs_files_lock: file_move + file_kill")?.before;
-    let (mut short, mut long) = (THINK_CYCLES.start().ln(), THINK_CYCLES.end().ln());
-    for _ in 0..STEPS {
-        let middle = 0.5 * (short + long);
-        let run = sweep(&[setup(&hardware, "ticket", all, middle.exp())?], progress)?;
-        if percent_at_files(&run[0]) > published { short = middle } else { long = middle }
-    }
-    let think = (0.5 * (short + long)).exp();
+    let of_think = |think| setup(&hardware, "ticket", all, think);
+    let think = think_for_percent(published, THINK_CYCLES, of_think, 1, progress)?;
     let setups = [("ticket", all), ("mcs", all), ("ticket", FEW_USERS)]
         .map(|(lock, users)| setup(&hardware, lock, users, think));
     let setups = setups.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
@@ -245,7 +230,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         fitted: false,
     };
     let percent =
-        |what: &str, published, run| row(what, Published::Percent(published), percent_at_files(run));
+        |what: &str, published, run| row(what, Published::Percent(published), percent_at_busiest(run));
     let ratio = |what: &str, above, below, of: fn(&SimulatedRun) -> f64, [one, other]: [&SimulatedRun; 2]| {
         row(what, Published::Ratio(above, below), of(one) / of(other))
     };

@@ -7,9 +7,13 @@ mod against_model;
 mod by_source;
 mod claims;
 mod contention;
+mod exim_mounts;
 mod figures;
+mod fixed_back_off;
 mod fserver;
 mod futex_hash;
+mod kernel_changes;
+mod lock_cost;
 mod lock_study;
 mod paper;
 pub mod published;
@@ -17,6 +21,7 @@ mod relief;
 mod simulated;
 mod sleeping;
 mod stability;
+mod think_time;
 mod transactions;
 pub mod verdict;
 
@@ -53,7 +58,7 @@ pub struct Figure {
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 22] = [
+pub static FIGURES: [Figure; 26] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
@@ -85,6 +90,11 @@ pub static FIGURES: [Figure; 22] = [
         how: How::Judged(|_, progress| simulated::fig10(progress)),
     },
     Figure {
+        name: "fig11",
+        summary: "Cycles to acquire and release a lock, of an atomic increment, and of the queued lock's release, simulated",
+        how: How::Judged(|_, progress| lock_cost::lock_cost(progress)),
+    },
+    Figure {
         name: "fig12",
         summary: "The ticket lock and MCS in four benchmarks, simulated",
         how: How::Judged(|_, progress| simulated::fig12(progress)),
@@ -105,6 +115,11 @@ pub static FIGURES: [Figure; 22] = [
         how: How::Alone(|_, progress| stability::self_tuning(progress)),
     },
     Figure {
+        name: "fixed-back-off",
+        summary: "Fixed constants of back-off on few and on many cores, simulated",
+        how: How::Judged(|_, progress| fixed_back_off::fixed_back_off(progress)),
+    },
+    Figure {
         name: "retries",
         summary: "Coherence traffic of the ticket lock against MCS, simulated",
         how: How::Alone(|_, progress| fserver::retries(progress)),
@@ -113,6 +128,16 @@ pub static FIGURES: [Figure; 22] = [
         name: "aim7",
         summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, and its mixes with back-off, simulated",
         how: How::Judged(|_, progress| fserver::aim7(progress)),
+    },
+    Figure {
+        name: "kernel-changes",
+        summary: "lockref and the queued reader-writer lock against what they replaced, simulated",
+        how: How::Judged(|_, progress| kernel_changes::kernel_changes(progress)),
+    },
+    Figure {
+        name: "exim-mounts",
+        summary: "Exim's collapse from 40 to 48 cores at the mount table's lock, with the published profile's think time, simulated",
+        how: How::Judged(|_, progress| exim_mounts::exim_mounts(progress)),
     },
     Figure {
         name: "batching",

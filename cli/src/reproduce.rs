@@ -24,14 +24,22 @@ use std::process::ExitCode;
   contend reproduce fig3 --html pages             # a page for a browser
   contend reproduce contention                    # the 2014 talk's tables, simulated row by row
   contend reproduce by-source                     # of each source, how many claims are met
+  contend reproduce --native-plan                 # what to run on a machine of 48 cores
+  contend reproduce --against measured.csv        # what was measured there, judged
   contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
     /// What to reproduce
-    #[arg(value_parser = figures(), required_unless_present = "list")]
+    #[arg(value_parser = figures(), required_unless_present_any = ["list", "native_plan", "against"])]
     figure: Option<Asked>,
     /// List the figures
     #[arg(long, conflicts_with = "figure")]
     list: bool,
+    /// For each published claim, list the command that shows it on real hardware, and what of its output is the value
+    #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output"])]
+    native_plan: bool,
+    /// Judge values that were measured on real hardware, a file with the columns benchmark, lock, claim and value
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "list", "native_plan", "svg", "html", "output"])]
+    against: Option<PathBuf>,
     /// Print rows and curves as JSON
     #[arg(long)]
     json: bool,
@@ -66,7 +74,20 @@ fn figures() -> impl TypedValueParser<Value = Asked> {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure: figures, list: _, json, svg, html, output, variant } = args;
+    let Args { figure: figures, list: _, native_plan, against, json, svg, html, output, variant } = args;
+    let of_hardware = match &against {
+        Some(path) => Some(measured(path)?),
+        None if native_plan => Some(papers::native::plan()?),
+        None => None,
+    };
+    if let Some(reproduction) = of_hardware {
+        if json {
+            println!("{}", serde_json::to_string_pretty(&reproduction.table.json())?);
+        } else {
+            println!("{}", reproduction.terminal(Screen::stdout())?);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(figures) = figures else {
         return list(json);
     };
@@ -100,6 +121,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&printed)?);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file of measured values, judged.
+fn measured(path: &Path) -> anyhow::Result<Reproduction> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    papers::native::against(&text).with_context(|| format!("{}", path.display()))
 }
 
 /// Lists the figures.

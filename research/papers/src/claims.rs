@@ -297,7 +297,7 @@ fn judge(claim: &Claim, answer: &Answer) -> (Outcome, Option<f64>) {
     let fitted = (claim.benchmark.as_str(), claim.claim.as_str()) == FITTED;
     let verdict = match verdict {
         _ if fitted => Verdict::Fitted,
-        verdict if follows_from_inputs(claim) => verdict.from_input(),
+        verdict if follows_from_inputs(claim) => verdict.given_by_input(),
         verdict => verdict,
     };
     (Outcome::Judged(verdict), ratio)

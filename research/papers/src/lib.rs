@@ -15,6 +15,7 @@ mod futex_hash;
 mod kernel_changes;
 mod lock_cost;
 mod lock_study;
+pub mod native;
 mod paper;
 pub mod published;
 mod relief;

@@ -138,7 +138,7 @@ struct Row {
 
 /// Rows of fig. 11 for one lock.
 fn fig11_rows(hardware: &Hardware, cost: &LockCost) -> anyhow::Result<[Row; 3]> {
-    let own = if cost.lock == "proportional" { "ticket-proportional" } else { &cost.lock };
+    let own = cost.own_name();
     let (single, shared) = (cycles_of_lock(hardware, own, 1)?, cycles_of_lock(hardware, own, 2)?);
     let row = |what: &str, cores, published: f64, simulated: f64| {
         let what = format!("{}: {what}", cost.lock);
@@ -154,7 +154,7 @@ fn fig11_rows(hardware: &Hardware, cost: &LockCost) -> anyhow::Result<[Row; 3]> 
                 source: PAPER,
                 by: SIMULATOR,
                 claim: format!("fig. 11, {what}"),
-                verdict: if is_input { verdict.from_input() } else { verdict },
+                verdict: if is_input { verdict.given_by_input() } else { verdict },
                 as_printed: is_as_printed(&published.to_string(), simulated),
                 mechanism: "instructions that are no accesses, and one cost of a transfer for all states of a line",
             }),

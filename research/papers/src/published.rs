@@ -212,17 +212,21 @@ pub(crate) fn coherency_retries() -> anyhow::Result<Vec<Retries>> {
 /// AIM7's plateaus with a ticket lock and with one that backs off, jobs a minute.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct BackOffPlateau {
-    workload: String,
+    pub(crate) workload: String,
     pub(crate) vanilla_low: Option<f64>,
     pub(crate) vanilla_high: Option<f64>,
     pub(crate) backoff_low: Option<f64>,
     pub(crate) backoff_high: Option<f64>,
 }
 
+/// The plateaus of all mixes.
+pub(crate) fn back_off_plateaus() -> anyhow::Result<Vec<BackOffPlateau>> {
+    rows("aim7_backoff.csv", include_str!("../published/aim7_backoff.csv"))
+}
+
 /// The plateau of one mix.
 pub(crate) fn back_off_plateau(mix: &str) -> anyhow::Result<BackOffPlateau> {
-    let all: Vec<BackOffPlateau> = rows("aim7_backoff.csv", include_str!("../published/aim7_backoff.csv"))?;
-    let found = all.into_iter().find(|row| row.workload == mix);
+    let found = back_off_plateaus()?.into_iter().find(|row| row.workload == mix);
     found.with_context(|| format!("aim7_backoff.csv has no row {mix}"))
 }
 
@@ -246,6 +250,13 @@ pub(crate) struct LockCost {
     pub(crate) single_acquire: f64,
     pub(crate) single_release: f64,
     pub(crate) shared_acquire: f64,
+}
+
+impl LockCost {
+    /// The lock of ours that fig. 11 may call by another name.
+    pub(crate) fn own_name(&self) -> &str {
+        if self.lock == "proportional" { "ticket-proportional" } else { &self.lock }
+    }
 }
 
 /// Fig. 11.

@@ -526,7 +526,7 @@ impl Tally {
         let (value, verdict) = match answer {
             Answer::Ordering(value, holds) => (value, Verdict::of(holds)),
             Answer::Number(value) => (value, number(value)),
-            Answer::FromInput(value) => (value, number(value).from_input()),
+            Answer::FromInput(value) => (value, number(value).given_by_input()),
         };
         let is_number = !matches!(answer, Answer::Ordering(..));
         let ratio = claim.number().filter(|_| is_number).map(|published| value / published);

@@ -389,7 +389,7 @@ impl Outcome {
                 if is_met { "as expected" } else { "unexpected" }
             }
             Source::Input => {
-                let verdict = Verdict::of(is_met).from_input();
+                let verdict = Verdict::of(is_met).given_by_input();
                 self.consistent += usize::from(is_met);
                 verdict.name()
             }

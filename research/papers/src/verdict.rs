@@ -68,7 +68,7 @@ impl Verdict {
     }
 
     /// The same, where met is no more than consistent.
-    pub(crate) fn from_input(self) -> Self {
+    pub(crate) fn given_by_input(self) -> Self {
         if self == Self::Met { Self::Consistent } else { self }
     }
 }

@@ -75,18 +75,14 @@ fn figures() -> impl TypedValueParser<Value = Asked> {
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { figure: figures, list: _, native_plan, against, json, svg, html, output, variant } = args;
-    let of_hardware = match &against {
-        Some(path) => Some(measured(path)?),
-        None if native_plan => Some(papers::native::plan()?),
-        None => None,
-    };
-    if let Some(reproduction) = of_hardware {
-        if json {
-            println!("{}", serde_json::to_string_pretty(&reproduction.table.json())?);
-        } else {
-            println!("{}", reproduction.terminal(Screen::stdout())?);
-        }
-        return Ok(ExitCode::SUCCESS);
+    if let Some(path) = &against {
+        let judged = measured(path)?;
+        return printed(&judged, &judged.terminal(Screen::stdout())?, json);
+    }
+    if native_plan {
+        // Its commands are to be copied, however wide the terminal is.
+        let plan = papers::native::plan()?;
+        return printed(&plan, &plan.file_text(), json);
     }
     let Some(figures) = figures else {
         return list(json);
@@ -119,6 +115,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             _ => serde_json::Value::Object(by_name),
         };
         println!("{}", serde_json::to_string_pretty(&printed)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the rows as JSON, or this text.
+fn printed(reproduction: &Reproduction, text: &str, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(&reproduction.table.json())?);
+    } else {
+        println!("{}", text.trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -61,46 +61,14 @@ pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
     let transfer = paper::number(&claims, "INTERCORE", "cycles_per_operation_order_of")?;
     let ticket = Handover::Ticket { waiter_cost: waiter.likely };
     let queue = Handover::Queue { transfer };
-    let mut plots: Vec<Series> = Vec::new();
-    let mut computed = Vec::new();
-    for benchmark in paper::benchmarks(&published::critical_sections()?, &claims)? {
-        let pair = |sections| -> anyhow::Result<Pair> {
-            Ok(Pair {
-                ticket: benchmark.curve(ticket, sections, variant)?,
-                queue: benchmark.curve(queue, sections, variant)?,
-            })
-        };
-        let (of_one_core, as_reported) = (pair(Sections::OfOneCore)?, pair(Sections::AsReported)?);
-        if plots.last().is_none_or(|plot| plot.title != benchmark.name) {
-            plots.push(Series::new(&*benchmark.name));
-        }
-        let plot = plots.last_mut().expect("one was just pushed");
-        for mut curve in [as_reported.ticket.clone(), as_reported.queue.clone()] {
-            if !benchmark.inputs.is_empty() {
-                curve.label = format!("{}, {}", curve.lock, benchmark.inputs);
-            }
-            plot.curves.push(curve);
-        }
-        computed.push(Computed { benchmark, of_one_core, as_reported });
-    }
+    let (computed, plots) = curves(ticket, queue, &claims, variant)?;
     let fig9_share = paper::number(&claims, "FIG9", "section_share")?;
     let section = paper::number(&claims, "FIG9", "section_cycles_min")?;
     let fig9 = paper::lock(section / fig9_share - section, section, ticket, variant);
     let fig9_peak = fig9.curve("", 1..=CORES)?.peak().map_or(f64::NAN, |peak| peak.value);
     let context = Context { computed, fig9_peak, fig9_share };
 
-    let mut table = Table::new([
-        Column::text("benchmark", "benchmark"),
-        Column::text("lock", "lock"),
-        Column::text("claim", "claim"),
-        Column::text("inputs", "read as").detail(),
-        Column::text("published", "published"),
-        Column::text("where", "where").detail(),
-        Column::number("model_section_of_one_core", "model, section of 1 core").detail(),
-        Column::number("model", "model"),
-        Column::number("ratio", "model / published"),
-        Column::text("verdict", "verdict").kept(),
-    ]);
+    let mut table = claims_table();
     let mut tally = Tally::default();
     let mut scores = Vec::new();
     for claim in &claims {
@@ -158,6 +126,53 @@ pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
     }
     let faults = [1, 2, 3, 4, 5, 6, 8].map(Fault).to_vec();
     Ok(Reproduction { title: "Claims of the paper against the model", table, plots, notes, faults, scores })
+}
+
+/// The curves of all benchmarks, under both choices of sections, and a plot of each benchmark.
+fn curves(
+    ticket: Handover,
+    queue: Handover,
+    claims: &[Claim],
+    variant: Variant,
+) -> anyhow::Result<(Vec<Computed>, Vec<Series>)> {
+    let mut plots: Vec<Series> = Vec::new();
+    let mut computed = Vec::new();
+    for benchmark in paper::benchmarks(&published::critical_sections()?, claims)? {
+        let pair = |sections| -> anyhow::Result<Pair> {
+            Ok(Pair {
+                ticket: benchmark.curve(ticket, sections, variant)?,
+                queue: benchmark.curve(queue, sections, variant)?,
+            })
+        };
+        let (of_one_core, as_reported) = (pair(Sections::OfOneCore)?, pair(Sections::AsReported)?);
+        if plots.last().is_none_or(|plot| plot.title != benchmark.name) {
+            plots.push(Series::new(&*benchmark.name));
+        }
+        let plot = plots.last_mut().expect("one was just pushed");
+        for mut curve in [as_reported.ticket.clone(), as_reported.queue.clone()] {
+            if !benchmark.inputs.is_empty() {
+                curve.label = format!("{}, {}", curve.lock, benchmark.inputs);
+            }
+            plot.curves.push(curve);
+        }
+        computed.push(Computed { benchmark, of_one_core, as_reported });
+    }
+    Ok((computed, plots))
+}
+
+fn claims_table() -> Table {
+    Table::new([
+        Column::text("benchmark", "benchmark"),
+        Column::text("lock", "lock"),
+        Column::text("claim", "claim"),
+        Column::text("inputs", "read as").detail(),
+        Column::text("published", "published"),
+        Column::text("where", "where").detail(),
+        Column::number("model_section_of_one_core", "model, section of 1 core").detail(),
+        Column::number("model", "model"),
+        Column::number("ratio", "model / published"),
+        Column::text("verdict", "verdict").kept(),
+    ])
 }
 
 /// The least and greatest ratio of the model's numbers of cores to the published ones, if all are under 1.

@@ -176,15 +176,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
     });
     let rates = rates.collect::<anyhow::Result<Vec<_>>>()?;
     drop(steps);
-    let mut table = Table::new([
-        Column::text("what", "what"),
-        Column::number("cores", "cores").detail(),
-        Column::text("form", "table"),
-        Column::number("rate", "operations/s of a core").detail(),
-        Column::number("published", "published").kept(),
-        Column::number("simulated", "simulated").kept(),
-        Column::text("verdict", "verdict").kept(),
-    ]);
+    let mut table = buckets_table();
     let mut scores = Vec::new();
     let (of_waits, others) = rates.split_at(waits.len() * Form::ALL.len());
     let (of_wakes, of_pairs) = others.split_at(others.len() - tables.len());
@@ -214,22 +206,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
             ]);
         }
     }
-    let database = published::improvement("futex_lockless_wake: raw_spin_lock")?;
-    for (between_ns, rates) in BETWEEN_WAKES_NS.into_iter().zip(of_wakes.chunks(2)) {
-        for (looks, rate) in [false, true].into_iter().zip(rates) {
-            let cores = all.cores() as f64;
-            let percent = 100.0 * (1.0 - rate * between_ns as f64 / cores).max(0.0);
-            table.row([
-                Cell::from(format!("% of time in wake-ups, every {} µs", between_ns / 1_000)),
-                Cell::from(all.cores() as u32),
-                Cell::from(if looks { "a look at the count first" } else { "the bucket's lock first" }),
-                Cell::from(rate * 1e9 / cores),
-                Cell::from(if looks { database.after } else { database.before }),
-                Cell::from(percent),
-                Cell::from(""),
-            ]);
-        }
-    }
+    wake_rows(&mut table, &all, of_wakes)?;
     for ((form, _), rate) in tables.into_iter().zip(of_pairs) {
         let cores = benchmark.cores();
         table.row([
@@ -246,7 +223,47 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
         title: "Buckets of the futex table: few and many, with and without their lock, simulated",
         table,
         plots: Vec::new(),
-        notes: vec![
+        notes: notes(rest_ns).into(),
+        faults: vec![Fault(14)],
+        scores,
+    })
+}
+
+fn buckets_table() -> Table {
+    Table::new([
+        Column::text("what", "what"),
+        Column::number("cores", "cores").detail(),
+        Column::text("form", "table"),
+        Column::number("rate", "operations/s of a core").detail(),
+        Column::number("published", "published").kept(),
+        Column::number("simulated", "simulated").kept(),
+        Column::text("verdict", "verdict").kept(),
+    ])
+}
+
+/// The rows of the database's wake-ups, from their rates with each form of the wake-up.
+fn wake_rows(table: &mut Table, all: &Hardware, of_wakes: &[f64]) -> anyhow::Result<()> {
+    let database = published::improvement("futex_lockless_wake: raw_spin_lock")?;
+    for (between_ns, rates) in BETWEEN_WAKES_NS.into_iter().zip(of_wakes.chunks(2)) {
+        for (looks, rate) in [false, true].into_iter().zip(rates) {
+            let cores = all.cores() as f64;
+            let percent = 100.0 * (1.0 - rate * between_ns as f64 / cores).max(0.0);
+            table.row([
+                Cell::from(format!("% of time in wake-ups, every {} µs", between_ns / 1_000)),
+                Cell::from(all.cores() as u32),
+                Cell::from(if looks { "a look at the count first" } else { "the bucket's lock first" }),
+                Cell::from(rate * 1e9 / cores),
+                Cell::from(if looks { database.after } else { database.before }),
+                Cell::from(percent),
+                Cell::from(""),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+fn notes(rest_ns: u64) -> [String; 4] {
+    [
             format!(
                 "Simulated and published of waits are throughput relative to 256 packed buckets, met within a factor of \
                  {FACTOR_WITHIN}, and so the logarithm; each thread has {WORDS} words. An operation takes {rest_ns} ns besides, which is what perf_bench_futex.csv gives for four \
@@ -263,8 +280,5 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
              assumed (home_occupancy in the machine file), and the rows that the machine is fitted to, of one line each, do not tell: \
              where the published ratios are missed, this is the first suspect."
                 .into(),
-        ],
-        faults: vec![Fault(14)],
-        scores,
-    })
+        ]
 }

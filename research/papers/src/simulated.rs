@@ -245,33 +245,10 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let constant = best.1.0;
     plot.curves.push(throughput(best.0, &format!("ticket-proportional, {constant} cycles"))?);
 
-    let at_48 = |lock: &str| {
-        let runs = named.iter().find(|one| one.lock == lock && one.cores == 48);
-        runs.map_or(f64::NAN, SimulatedRun::throughput)
-    };
-    let section = |cores: u32| {
-        let run = named.iter().find(|one| one.lock == "mcs" && one.cores == cores);
-        run.and_then(|run| run.report.locks.first()).map_or(f64::NAN, |lock| {
-            lock.held_ps as f64 / lock.acquisitions.max(1) as f64 * hardware.mhz as f64 / 1e6
-        })
-    };
     let mut table = benchmark_table();
     let mut tally = Tally::default();
     for claim in published::claims()?.iter().filter(|claim| claim.benchmark == "FIG10") {
-        let answer = match claim.claim.as_str() {
-            "section_cycles_at_2" => Answer::Number(section(2)),
-            "section_cycles_at_48" => Answer::Number(section(48)),
-            "throughput_ratio_at_48" => Answer::Number(at_48("hclh") / at_48("clh")),
-            "ordering_slightly_more" => {
-                let ratio = at_48("clh") / at_48("mcs");
-                Answer::Ordering(ratio, (1.0..=PAR_WITHIN).contains(&ratio))
-            }
-            "ordering_less" => {
-                let ratio = at_48("k42") / at_48("mcs");
-                Answer::Ordering(ratio, ratio < 1.0)
-            }
-            _ => continue,
-        };
+        let Some(answer) = fig10_answer(&claim.claim, named, &hardware) else { continue };
         tally.row(&mut table, claim, ["fig10", "no think time"], answer, |claim| {
             let lines = f64::from(FIG10_LINES);
             let (published, fig11) =
@@ -293,6 +270,34 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         ],
         faults: Vec::new(),
         scores: tally.scores,
+    })
+}
+
+/// What the runs of fig. 10 say to a claim.
+fn fig10_answer(claim: &str, named: &[SimulatedRun], hardware: &Hardware) -> Option<Answer> {
+    let at_48 = |lock: &str| {
+        let runs = named.iter().find(|one| one.lock == lock && one.cores == 48);
+        runs.map_or(f64::NAN, SimulatedRun::throughput)
+    };
+    let section = |cores: u32| {
+        let run = named.iter().find(|one| one.lock == "mcs" && one.cores == cores);
+        run.and_then(|run| run.report.locks.first()).map_or(f64::NAN, |lock| {
+            lock.held_ps as f64 / lock.acquisitions.max(1) as f64 * hardware.mhz as f64 / 1e6
+        })
+    };
+    Some(match claim {
+        "section_cycles_at_2" => Answer::Number(section(2)),
+        "section_cycles_at_48" => Answer::Number(section(48)),
+        "throughput_ratio_at_48" => Answer::Number(at_48("hclh") / at_48("clh")),
+        "ordering_slightly_more" => {
+            let ratio = at_48("clh") / at_48("mcs");
+            Answer::Ordering(ratio, (1.0..=PAR_WITHIN).contains(&ratio))
+        }
+        "ordering_less" => {
+            let ratio = at_48("k42") / at_48("mcs");
+            Answer::Ordering(ratio, ratio < 1.0)
+        }
+        _ => return None,
     })
 }
 

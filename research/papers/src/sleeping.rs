@@ -4,6 +4,7 @@ use crate::Reproduction;
 use crate::published::{self, Fault, RwsemForm};
 use crate::simulated::{lock_name, throughput, workload};
 use crate::stability::cut;
+use crate::think_time::median;
 use crate::verdict::{
     COMMITS, FACTOR_WITHIN, PAR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed, within,
 };
@@ -44,34 +45,13 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
     }
     let measured = sweep(&setups, progress)?;
     let curves = WORKLOADS.len() * LOCKS.len() * CORES.len();
-    let ratio = |faster: &str, slower: &str, workload: &str| {
-        let of = |lock: &str| {
-            let runs = measured
-                .iter()
-                .filter(|one| one.lock == lock && one.workload == workload && one.cores == all);
-            let mut rates = runs.map(SimulatedRun::acquisition_rate).collect::<Vec<_>>();
-            rates.sort_by(f64::total_cmp);
-            rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
-        };
-        of(faster) / of(slower)
-    };
-    let mut table = Table::new([
-        Column::text("faster", "faster"),
-        Column::text("slower", "slower"),
-        Column::text("program", "published for"),
-        Column::number("published", "published ratio"),
-        Column::text("workload", "simulated"),
-        Column::number("ratio", "simulated ratio"),
-        Column::text("ordering", "ordering"),
-        Column::text("size", "size"),
-        Column::text("source", "source").detail(),
-    ]);
+    let mut table = forms_table();
     let mut orderings = 0;
     let mut scores = Vec::new();
     for form in published::rwsem_forms()? {
         for workload in WORKLOADS {
             let RwsemForm { faster, slower, program, ratio: published, source } = &form;
-            let simulated = ratio(faster, slower, workload);
+            let simulated = ratio(&measured, [faster, slower], workload);
             let is_ordered =
                 if *published > 1.0 { simulated > 1.0 } else { within(simulated, *published, PAR_WITHIN) };
             let size = Verdict::of_change(*published, simulated, FACTOR_WITHIN);
@@ -97,15 +77,7 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
             });
         }
     }
-    let mut plots = Vec::new();
-    for workload in WORKLOADS {
-        let mut plot = Series::new(workload);
-        for lock in LOCKS {
-            let runs = measured[..curves].iter().filter(|one| one.lock == lock && one.workload == workload);
-            plot.curves.push(throughput(runs, lock)?);
-        }
-        plots.push(plot);
-    }
+    let plots = plots(&measured[..curves])?;
     let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     Ok(Reproduction {
         title: "Linux's rw_semaphore in its forms and a mutex in its place, 80 cores, simulated",
@@ -129,4 +101,43 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
         faults: vec![Fault(16)],
         scores,
     })
+}
+
+fn forms_table() -> Table {
+    Table::new([
+        Column::text("faster", "faster"),
+        Column::text("slower", "slower"),
+        Column::text("program", "published for"),
+        Column::number("published", "published ratio"),
+        Column::text("workload", "simulated"),
+        Column::number("ratio", "simulated ratio"),
+        Column::text("ordering", "ordering"),
+        Column::text("size", "size"),
+        Column::text("source", "source").detail(),
+    ])
+}
+
+/// A plot of each workload, from the runs with the first seed.
+fn plots(measured: &[SimulatedRun]) -> anyhow::Result<Vec<Series>> {
+    let mut plots = Vec::new();
+    for workload in WORKLOADS {
+        let mut plot = Series::new(workload);
+        for lock in LOCKS {
+            let runs = measured.iter().filter(|one| one.lock == lock && one.workload == workload);
+            plot.curves.push(throughput(runs, lock)?);
+        }
+        plots.push(plot);
+    }
+    Ok(plots)
+}
+
+/// Acquisitions a second on all cores, one lock over another: medians over the seeds.
+fn ratio(measured: &[SimulatedRun], [faster, slower]: [&str; 2], workload: &str) -> f64 {
+    let all = CORES[CORES.len() - 1];
+    let of = |lock: &str| {
+        let runs =
+            measured.iter().filter(|one| one.lock == lock && one.workload == workload && one.cores == all);
+        median(runs.map(SimulatedRun::acquisition_rate))
+    };
+    of(faster) / of(slower)
 }

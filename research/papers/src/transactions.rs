@@ -166,6 +166,12 @@ fn claims() -> Vec<Claim> {
         most: f64::INFINITY,
         source: OF_OURS,
     });
+    claims.extend(scaling_claims());
+    claims
+}
+
+/// What the lecture says of locks and of what scales, on all cores.
+fn scaling_claims() -> [Claim; 8] {
     let with_all_cores = |what: &str, one, other, claim| Claim {
         what: what.into(),
         one,
@@ -179,7 +185,7 @@ fn claims() -> Vec<Claim> {
     const AVOIDS: &str = "a queue lock avoids collapse";
     const QUEUE: &str = "elision does more than a queue lock";
     const FINE: &str = "doing without a common lock does more than eliding it";
-    claims.extend([
+    [
         with_all_cores(
             "a queue lock avoids the ticket lock's collapse",
             (look_up, "mcs"),
@@ -238,8 +244,7 @@ fn claims() -> Vec<Claim> {
                 "a lock for each core scales",
             )
         },
-    ]);
-    claims
+    ]
 }
 
 /// Two curves scale alike within this share.
@@ -250,32 +255,13 @@ const FEW_PERCENT: f64 = 1.0;
 /// Lock elision.
 pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let hardware = hardware(MACHINE)?;
-    let mut setups = Vec::new();
-    let mut add = |name: &str, lock: &str| -> anyhow::Result<()> {
-        let workload = workload(name)?;
-        let setup = Setup::new(&hardware, workload, lock_name(lock));
-        setups.extend(CORES.map(|cores| Setup { duration_ns: DURATION_NS, ..setup.clone() }.on_first(cores)));
-        Ok(())
-    };
-    for picture in &PICTURES {
-        picture.locks.iter().try_for_each(|lock| add(picture.workload, lock))?;
-        picture.beside.iter().try_for_each(|(name, _)| add(name, "ticket"))?;
-    }
-    let measured = sweep(&setups, progress)?;
+    let measured = measure(&hardware, progress)?;
     let run = |(workload, lock): (&str, &str), cores: u32| {
         measured.iter().find(|one| one.workload == workload && one.lock == lock && one.cores == cores)
     };
     let rate = |of, cores| run(of, cores).map_or(f64::NAN, SimulatedRun::throughput);
 
-    let mut table = Table::new([
-        Column::text("claim", "claim"),
-        Column::text("workload", "workload"),
-        Column::number("cores", "cores"),
-        Column::number("value", "simulated"),
-        Column::text("wanted", "wanted"),
-        Column::text("verdict", "verdict").kept(),
-        Column::text("source", "source").detail(),
-    ]);
+    let mut table = claims_table();
     let mut outcome = Outcome::default();
     let mut row =
         |what: &str, workload: &str, cores: u32, value: f64, wanted: String, is_met: bool, source: Source| {
@@ -321,19 +307,7 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         let what = format!("sections of {lines} lines, {}: the share that fits", way.label);
         row(&what, TABLE, 1, fits, share.to_string(), fits == share, Source::Input);
     }
-    let mut plots = Vec::new();
-    for picture in &PICTURES {
-        let mut plot = Series::new(picture.workload);
-        for lock in picture.locks {
-            let runs = measured.iter().filter(|one| one.lock == *lock && one.workload == picture.workload);
-            plot.curves.push(throughput(runs, lock)?);
-        }
-        for (name, label) in picture.beside {
-            plot.curves.push(throughput(measured.iter().filter(|one| one.workload == *name), label)?);
-        }
-        plots.push(plot);
-    }
-    plots.push(capacity(&sizes)?);
+    let plots = plots(&measured, &sizes)?;
     let all_cores = CORES[CORES.len() - 1];
     let mut notes = vec![outcome.note()];
     notes.extend(PICTURES.iter().map(|picture| {
@@ -358,6 +332,52 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         faults: Vec::new(),
         scores: outcome.scores,
     })
+}
+
+/// Runs everything that the pictures show.
+fn measure(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<Vec<SimulatedRun>> {
+    let mut setups = Vec::new();
+    let mut add = |name: &str, lock: &str| -> anyhow::Result<()> {
+        let workload = workload(name)?;
+        let setup = Setup::new(hardware, workload, lock_name(lock));
+        setups.extend(CORES.map(|cores| Setup { duration_ns: DURATION_NS, ..setup.clone() }.on_first(cores)));
+        Ok(())
+    };
+    for picture in &PICTURES {
+        picture.locks.iter().try_for_each(|lock| add(picture.workload, lock))?;
+        picture.beside.iter().try_for_each(|(name, _)| add(name, "ticket"))?;
+    }
+    sweep(&setups, progress)
+}
+
+fn claims_table() -> Table {
+    Table::new([
+        Column::text("claim", "claim"),
+        Column::text("workload", "workload"),
+        Column::number("cores", "cores"),
+        Column::number("value", "simulated"),
+        Column::text("wanted", "wanted"),
+        Column::text("verdict", "verdict").kept(),
+        Column::text("source", "source").detail(),
+    ])
+}
+
+/// The pictures, and that of what fits.
+fn plots(measured: &[SimulatedRun], sizes: &[SizedRun]) -> anyhow::Result<Vec<Series>> {
+    let mut plots = Vec::new();
+    for picture in &PICTURES {
+        let mut plot = Series::new(picture.workload);
+        for lock in picture.locks {
+            let runs = measured.iter().filter(|one| one.lock == *lock && one.workload == picture.workload);
+            plot.curves.push(throughput(runs, lock)?);
+        }
+        for (name, label) in picture.beside {
+            plot.curves.push(throughput(measured.iter().filter(|one| one.workload == *name), label)?);
+        }
+        plots.push(plot);
+    }
+    plots.push(capacity(sizes)?);
+    Ok(plots)
 }
 
 /// What the rows say, apart for published claims and others.
@@ -520,4 +540,21 @@ fn limits(hardware: &Hardware) -> String {
             keeps.read_lines
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_publishes_is_no_claim_and_an_input_is_not_met() {
+        let mut outcome = Outcome::default();
+        assert_eq!(outcome.count(Source::Expected, true), "as expected");
+        assert_eq!(outcome.count(Source::Expected, false), "unexpected");
+        assert_eq!(outcome.count(Source::Input, true), "consistent");
+        assert!(outcome.scores.is_empty());
+        assert_eq!(outcome.count(REPAIRS, false), "missed");
+        assert_eq!(outcome.scores.len(), 1);
+        assert_eq!((outcome.expectations, outcome.consistent), ([1, 1], 1));
+    }
 }

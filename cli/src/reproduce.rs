@@ -6,7 +6,7 @@ use crate::progress::BARS;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
-use papers::{FIGURES, Figure, Reproduction};
+use papers::{FIGURES, Figure, JudgedClaims, Reproduction};
 use report::{Cell, Column, Screen, Table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,14 +23,23 @@ use std::process::ExitCode;
   contend reproduce fig9 --variant formula --json # under formula (1) as printed
   contend reproduce fig3 --html pages             # a page for a browser
   contend reproduce contention                    # the 2014 talk's tables, simulated row by row
+  contend reproduce by-source                     # of each source, how many claims are met
+  contend reproduce --native-plan                 # what to run on a machine of 48 cores
+  contend reproduce --against measured.csv        # what was measured there, judged
   contend reproduce all --svg pictures --output tables")]
 pub(crate) struct Args {
     /// What to reproduce
-    #[arg(value_parser = figures(), required_unless_present = "list")]
+    #[arg(value_parser = figures(), required_unless_present_any = ["list", "native_plan", "against"])]
     figure: Option<Asked>,
     /// List the figures
     #[arg(long, conflicts_with = "figure")]
     list: bool,
+    /// For each published claim, list the command that shows it on real hardware, and what of its output is the value
+    #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output"])]
+    native_plan: bool,
+    /// Judge values that were measured on real hardware, a file with the columns benchmark, lock, claim and value
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "list", "native_plan", "svg", "html", "output"])]
+    against: Option<PathBuf>,
     /// Print rows and curves as JSON
     #[arg(long)]
     json: bool,
@@ -65,13 +74,23 @@ fn figures() -> impl TypedValueParser<Value = Asked> {
 
 /// Runs `contend reproduce`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { figure: figures, list: _, json, svg, html, output, variant } = args;
+    let Args { figure: figures, list: _, native_plan, against, json, svg, html, output, variant } = args;
+    if let Some(path) = &against {
+        let judged = measured(path)?;
+        return printed(&judged, &judged.terminal(Screen::stdout())?, json);
+    }
+    if native_plan {
+        // Its commands are to be copied, however wide the terminal is.
+        let plan = papers::native::plan()?;
+        return printed(&plan, &plan.file_text(), json);
+    }
     let Some(figures) = figures else {
         return list(json);
     };
     let mut by_name = serde_json::Map::new();
+    let mut judged = JudgedClaims::default();
     for figure in figures {
-        let reproduction = figure.reproduce(variant, &BARS)?;
+        let reproduction = figure.reproduce(variant, &BARS, &mut judged)?;
         if let Some(directory) = &svg
             && !(figures.len() > 1 && reproduction.plots.is_empty())
         {
@@ -98,6 +117,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&printed)?);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the rows as JSON, or this text.
+fn printed(reproduction: &Reproduction, text: &str, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(&reproduction.table.json())?);
+    } else {
+        println!("{}", text.trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file of measured values, judged.
+fn measured(path: &Path) -> anyhow::Result<Reproduction> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    papers::native::against(&text).with_context(|| format!("{}", path.display()))
 }
 
 /// Lists the figures.

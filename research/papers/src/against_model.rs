@@ -124,6 +124,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
             "Between standing and fallen chance decides how many contend, so the worst error lies at the collapse.".into(),
         ],
         faults: [4, 5, 6].map(Fault).to_vec(),
+        scores: Vec::new(),
     })
 }
 
@@ -191,6 +192,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
                 .into(),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
         plots: Vec::new(),
         notes: vec![format!("Peak of a ticket lock with the section of one core; {}", form(variant)?)],
         faults: [1, 2, 3, 4, 5, 7].map(Fault).to_vec(),
+        scores: Vec::new(),
     })
 }
 
@@ -196,7 +197,14 @@ fn sweep_of_loads(
         series.curves.push(curve);
     }
     notes.push(form(variant)?);
-    Ok(Reproduction { title, table, plots: vec![series], notes, faults: [4, 5, 6, 8].map(Fault).to_vec() })
+    Ok(Reproduction {
+        title,
+        table,
+        plots: vec![series],
+        notes,
+        faults: [4, 5, 6, 8].map(Fault).to_vec(),
+        scores: Vec::new(),
+    })
 }
 
 /// The curve of a load, its band from the range of c.

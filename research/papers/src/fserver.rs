@@ -5,12 +5,16 @@ use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Fault, improvement};
 use crate::simulated::{lock_name, workload};
 use crate::stability::cut;
+use crate::think_time::{percent_at_busiest, think_for_percent};
+use crate::verdict::{
+    FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
+};
 use anyhow::Context as _;
 use compare::statistics::spread;
 use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
 use simulate::{Setup, SimulatedRun, sweep};
-use simulator::{Hardware, LockCounts};
+use simulator::Hardware;
 use std::ops::RangeInclusive;
 use workloads::WORKLOADS;
 use workloads::aim7::JobMix;
@@ -26,9 +30,8 @@ const FEW_USERS: u32 = 40;
 /// Ratios that are met are within this factor.
 const WITHIN: f64 = 1.25;
 
-/// Where the think time is looked for, cycles, and in how many steps.
+/// Where the think time is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
-const STEPS: u32 = 12;
 
 /// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time.
 struct Fitted {
@@ -50,29 +53,50 @@ const TICKET_AND_BACK_OFF: [&str; 2] = ["ticket", "ticket-selftuning"];
 /// A figure of the table.
 struct Row {
     what: String,
-    published: f64,
+    source: &'static str,
+    published: Published,
     simulated: f64,
     fitted: bool,
 }
 
+/// A published figure.
+#[derive(Clone, Copy)]
+enum Published {
+    /// A share of the time, percent.
+    Percent(f64),
+    /// A ratio of two printed numbers, which says what changes or that nothing does.
+    Ratio(f64, f64),
+}
+
 impl Row {
-    fn verdict(&self) -> &'static str {
-        match (self.fitted, (1.0 / WITHIN..=WITHIN).contains(&(self.simulated / self.published))) {
-            (true, _) => "fitted",
-            (false, true) => "met",
-            (false, false) => "missed",
+    fn published(&self) -> f64 {
+        match self.published {
+            Published::Percent(percent) => percent,
+            Published::Ratio(above, below) => above / below,
         }
     }
-}
 
-/// The lock of the list of open files, which is taken most often.
-fn files_lock(run: &SimulatedRun) -> Option<&LockCounts> {
-    run.report.locks.iter().max_by_key(|lock| lock.acquisitions)
-}
+    fn verdict(&self) -> Verdict {
+        match self.published {
+            _ if self.fitted => Verdict::Fitted,
+            Published::Percent(percent) => Verdict::of(within(self.simulated, percent, WITHIN)),
+            Published::Ratio(..) => Verdict::of_change(self.published(), self.simulated, WITHIN),
+        }
+    }
 
-/// Percent of the threads' time that they wait for the lock of the open files or hold it.
-fn percent_at_files(run: &SimulatedRun) -> f64 {
-    files_lock(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
+    fn score(&self) -> Score {
+        let as_printed = match self.published {
+            Published::Percent(percent) => is_as_printed(&percent.to_string(), self.simulated),
+            Published::Ratio(above, below) => is_ratio_as_printed(above, below, self.simulated),
+        };
+        let mechanism = if self.source == MAIL {
+            "what made the kernel's throughput swing is not in the simulated calls"
+        } else {
+            "lines that travel as long with few waiters as with many"
+        };
+        let claim = self.what.clone();
+        Score { source: self.source, by: SIMULATOR, claim, verdict: self.verdict(), as_printed, mechanism }
+    }
 }
 
 fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyhow::Result<Setup<'a>> {
@@ -91,13 +115,8 @@ fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
     let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
     let all = SOCKETS * CORES_OF_SOCKET;
     let published = improvement("mcs_files_lock: file_move + file_kill")?.before;
-    let (mut short, mut long) = (THINK_CYCLES.start().ln(), THINK_CYCLES.end().ln());
-    for _ in 0..STEPS {
-        let middle = 0.5 * (short + long);
-        let run = sweep(&[setup(&hardware, "ticket", all, middle.exp())?], progress)?;
-        if percent_at_files(&run[0]) > published { short = middle } else { long = middle }
-    }
-    let think = (0.5 * (short + long)).exp();
+    let of_think = |think| setup(&hardware, "ticket", all, think);
+    let think = think_for_percent(published, THINK_CYCLES, of_think, 1, progress)?;
     let setups = [("ticket", all), ("mcs", all), ("ticket", FEW_USERS)]
         .map(|(lock, users)| setup(&hardware, lock, users, think));
     let setups = setups.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
@@ -133,24 +152,27 @@ fn back_off_rows(
         |figure: Option<f64>| figure.with_context(|| format!("aim7_backoff.csv has no plateau of {name}"));
     let (ticket_low, ticket_high) = (known(plateau.vanilla_low)?, known(plateau.vanilla_high)?);
     let (back_off_low, back_off_high) = (known(plateau.backoff_low)?, known(plateau.backoff_high)?);
-    let row = |what: &str, published, simulated| Row {
+    let row = |what: &str, above, below, simulated| Row {
         what: format!("{name}: {what}"),
-        published,
+        source: MAIL,
+        published: Published::Ratio(above, below),
         simulated,
         fitted: false,
     };
     Ok([
         row(
             "jobs, back-off that tunes itself over ticket",
-            (back_off_low + back_off_high) / (ticket_low + ticket_high),
+            back_off_low + back_off_high,
+            ticket_low + ticket_high,
             of_back_off.median / of_ticket.median,
         ),
         row(
             "jobs of the best run over the worst, ticket",
-            ticket_high / ticket_low,
+            ticket_high,
+            ticket_low,
             of_ticket.high / of_ticket.low,
         ),
-        row("the same, back-off", back_off_high / back_off_low, of_back_off.high / of_back_off.low),
+        row("the same, back-off", back_off_high, back_off_low, of_back_off.high / of_back_off.low),
     ])
 }
 
@@ -184,13 +206,13 @@ fn home_waits(run: &SimulatedRun) -> f64 {
     run.report.all_lines.home_waits as f64 / run.report.elapsed_ns as f64
 }
 
-/// The sum over socket 0 with 400 users, of the ticket lock over MCS.
-fn published_retries_ratio() -> anyhow::Result<f64> {
+/// The sums over socket 0 with 400 users, of the ticket lock and of MCS.
+fn published_retries() -> anyhow::Result<[f64; 2]> {
     let of_ticket = published::coherency_retries()?;
     let of_ticket = of_ticket.iter().filter(|row| row.lock == "ticket" && row.socket == 0);
     // The talk states MCS's retries only as a sum.
     let of_mcs = improvement("mcs_files_lock: coherency retries of socket 0")?.after;
-    Ok(of_ticket.map(|row| row.users_400).sum::<f64>() / of_mcs)
+    Ok([of_ticket.map(|row| row.users_400).sum::<f64>(), of_mcs])
 }
 
 /// What changed when the lock of the open files became MCS.
@@ -199,20 +221,27 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let jobs = improvement("mcs_files_lock")?;
     let share = improvement("mcs_files_lock: file_move + file_kill")?;
     let growth = improvement("file_move + file_kill from 40 to 400 users")?;
-    let row =
-        |what: &str, published, simulated| Row { what: what.into(), published, simulated, fitted: false };
-    let at_files =
-        row("time at the lock of the open files, ticket, %", share.before, percent_at_files(&ticket));
+    let [of_ticket, of_mcs] = published_retries()?;
+    let row = |what: &str, published, simulated| Row {
+        what: what.into(),
+        source: TALK,
+        published,
+        simulated,
+        fitted: false,
+    };
+    let percent =
+        |what: &str, published, run| row(what, Published::Percent(published), percent_at_busiest(run));
+    let ratio = |what: &str, above, below, of: fn(&SimulatedRun) -> f64, [one, other]: [&SimulatedRun; 2]| {
+        row(what, Published::Ratio(above, below), of(one) / of(other))
+    };
+    let at_files = percent("time at the lock of the open files, ticket, %", share.before, &ticket);
+    let waits = "requests that wait at a home, ticket over MCS";
     let mut rows = vec![
         Row { fitted: true, ..at_files },
-        row("the same with MCS, %", share.after, percent_at_files(&mcs)),
-        row("the same, ticket, 40 users, %", growth.before, percent_at_files(&few)),
-        row("jobs, MCS over ticket", jobs.ratio(), mcs.throughput() / ticket.throughput()),
-        row(
-            "requests that wait at a home, ticket over MCS",
-            published_retries_ratio()?,
-            home_waits(&ticket) / home_waits(&mcs),
-        ),
+        percent("the same with MCS, %", share.after, &mcs),
+        percent("the same, ticket, 40 users, %", growth.before, &few),
+        ratio("jobs, MCS over ticket", jobs.after, jobs.before, SimulatedRun::throughput, [&mcs, &ticket]),
+        ratio(waits, of_ticket, of_mcs, home_waits, [&ticket, &mcs]),
     ];
     rows.extend(back_off_rows("fserver", &published::back_off_plateau("fserver")?, by_seeds)?);
     rows.extend(other_mixes(progress)?);
@@ -222,18 +251,25 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         Column::number("simulated", "simulated"),
         Column::text("verdict", "verdict").kept(),
     ]);
-    let counted = rows.iter().filter(|row| !row.fitted).count();
-    let met = rows.iter().filter(|row| row.verdict() == "met").count();
-    for row in rows {
-        let verdict = row.verdict();
-        table.row([Cell::from(row.what), row.published.into(), row.simulated.into(), verdict.into()]);
+    let scores = rows.iter().map(Row::score).collect::<Vec<_>>();
+    for row in &rows {
+        let (published, verdict) = (row.published(), row.verdict());
+        table.row([Cell::from(&*row.what), published.into(), row.simulated.into(), verdict.into()]);
     }
+    let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     Ok(Reproduction {
         title: "AIM7 fserver with a ticket lock and with MCS for its open files, and its mixes with back-off, 8 sockets x 10 cores, simulated",
         table,
         plots: Vec::new(),
         notes: vec![
-            format!("{met} of {counted} are met, within a factor of {WITHIN}."),
+            format!(
+                "{} are met, {} missed, {} fitted, {} published no change and changed nothing. A published ratio is met by a change in the same direction and of \
+                 the same size, its logarithm within a factor of {FACTOR_WITHIN}, and within a factor of {WITHIN} in all.",
+                count(Verdict::Met),
+                count(Verdict::Missed),
+                count(Verdict::Fitted),
+                count(Verdict::NoChange)
+            ),
             format!(
                 "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
                  files. The think time, {think_cycles} cycles, is the one for which the first row is as published; what else an operation takes is assumed. 80 \
@@ -244,15 +280,14 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
                 "The other mixes make the calls of their jobs: names in a directory that all users share, with its sleeping mutex, processes, pages and \
                  sockets. All their spin locks change together, as the kernel's did in 2013. A job takes what the best published plateau leaves each core \
                  for it; which locks a call takes, and for how long, is assumed. So seen, users wait for the mutex of the directory and hardly for a spin \
-                 lock: both locks do the same, and a ratio that is published between {:.2} and {WITHIN} is met by that alone. What made the kernel's \
-                 throughput swing is not in these calls.",
-                1.0 / WITHIN
+                 lock: both locks do the same. What made the kernel's throughput swing is not in these calls."
             ),
             "On this simulated machine a line that cores of several sockets want takes as long with few waiters as with many (`contention`), so that the \
              list's own lines, which travel with each section, cost MCS as much as the ticket lock. The talk's 80 cores were another, unnamed machine."
                 .into(),
         ],
         faults: vec![Fault(12)],
+        scores,
     })
 }
 
@@ -277,7 +312,8 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let per_operation = |run: &SimulatedRun| home_waits(run) / run.throughput();
     let invalidations =
         |run: &SimulatedRun| run.report.all_lines.invalidations as f64 / run.report.elapsed_ns as f64;
-    let published = published_retries_ratio()?;
+    let [of_ticket, of_mcs] = published_retries()?;
+    let published = of_ticket / of_mcs;
     type Figure = fn(&SimulatedRun) -> f64;
     let rows: [(&str, Option<f64>, Figure); 4] = [
         ("requests that wait at a home, a second", Some(published), home_waits),
@@ -308,6 +344,7 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             "The simulated machine is the CS900 with 10 cores a socket; the talk's 80 cores were another, unnamed machine.".into(),
         ],
         faults: vec![Fault(12)],
+        scores: Vec::new(),
     })
 }
 

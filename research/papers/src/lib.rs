@@ -4,28 +4,49 @@
 //! travel inside this crate (`published`); each row names where it stands.
 
 mod against_model;
+mod by_source;
 mod claims;
 mod contention;
+mod exim_mounts;
 mod figures;
+mod fixed_back_off;
 mod fserver;
 mod futex_hash;
+mod kernel_changes;
+mod lock_cost;
 mod lock_study;
+pub mod native;
 mod paper;
 pub mod published;
 mod relief;
 mod simulated;
 mod sleeping;
 mod stability;
+mod think_time;
 mod transactions;
+pub mod verdict;
 
 use curve::Series;
 use model::Variant;
 use published::Fault;
 use report::{Page, Plot, Screen, Table};
 use session::progress::Progress;
+use std::collections::BTreeMap;
+use verdict::Score;
 
 /// Computes a figure; a fitted c is fitted anew under the variant of the model.
 type Compute = fn(Variant, &dyn Progress) -> anyhow::Result<Reproduction>;
+
+/// How a figure is computed.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// By itself; it judges no published claim.
+    Alone(Compute),
+    /// By itself; its claims are counted by source.
+    Judged(Compute),
+    /// From the judged claims of all other figures.
+    BySource,
+}
 
 /// What is reproduced.
 #[derive(Debug, Clone, Copy)]
@@ -34,115 +55,140 @@ pub struct Figure {
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
-    compute: Compute,
+    how: How,
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 21] = [
+pub static FIGURES: [Figure; 26] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
-        compute: |variant, _| figures::fig3(variant),
+        how: How::Alone(|variant, _| figures::fig3(variant)),
     },
     Figure {
         name: "fig8",
         summary: "The model's curves by think time",
-        compute: |variant, _| figures::fig8(variant),
+        how: How::Alone(|variant, _| figures::fig8(variant)),
     },
     Figure {
         name: "fig9",
         summary: "The model's curves by the length of the section, at one share of the time",
-        compute: |variant, _| figures::fig9(variant),
+        how: How::Alone(|variant, _| figures::fig9(variant)),
     },
     Figure {
         name: "claims",
         summary: "Every claim of collapse_claims.csv: met or missed by the model, and by how much",
-        compute: |variant, _| claims::reproduce(variant),
+        how: How::Judged(|variant, _| claims::reproduce(variant)),
     },
     Figure {
         name: "fig2",
         summary: "The ticket lock in four benchmarks, simulated",
-        compute: |_, progress| simulated::benchmarks(false, progress),
+        how: How::Judged(|_, progress| simulated::fig2(progress)),
     },
     Figure {
         name: "fig10",
         summary: "Locks around 4 shared lines, simulated",
-        compute: |_, progress| simulated::fig10(progress),
+        how: How::Judged(|_, progress| simulated::fig10(progress)),
+    },
+    Figure {
+        name: "fig11",
+        summary: "Cycles to acquire and release a lock, of an atomic increment, and of the queued lock's release, simulated",
+        how: How::Judged(|_, progress| lock_cost::lock_cost(progress)),
     },
     Figure {
         name: "fig12",
         summary: "The ticket lock and MCS in four benchmarks, simulated",
-        compute: |_, progress| simulated::benchmarks(true, progress),
+        how: How::Judged(|_, progress| simulated::fig12(progress)),
     },
     Figure {
         name: "contention",
         summary: "Every row of the 2014 talk's contention tables, simulated",
-        compute: |_, progress| contention::contention(progress),
+        how: How::Judged(|_, progress| contention::contention(progress)),
     },
     Figure {
         name: "model",
         summary: "Figs. 8 and 9 simulated, against the model with the simulator's own c",
-        compute: |_, progress| against_model::figs_8_and_9(progress),
+        how: How::Alone(|_, progress| against_model::figs_8_and_9(progress)),
     },
     Figure {
         name: "self-tuning",
         summary: "Back-off that tunes itself, simulated",
-        compute: |_, progress| stability::self_tuning(progress),
+        how: How::Alone(|_, progress| stability::self_tuning(progress)),
+    },
+    Figure {
+        name: "fixed-back-off",
+        summary: "Fixed constants of back-off on few and on many cores, simulated",
+        how: How::Judged(|_, progress| fixed_back_off::fixed_back_off(progress)),
     },
     Figure {
         name: "retries",
         summary: "Coherence traffic of the ticket lock against MCS, simulated",
-        compute: |_, progress| fserver::retries(progress),
+        how: How::Alone(|_, progress| fserver::retries(progress)),
     },
     Figure {
         name: "aim7",
         summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, and its mixes with back-off, simulated",
-        compute: |_, progress| fserver::aim7(progress),
+        how: How::Judged(|_, progress| fserver::aim7(progress)),
+    },
+    Figure {
+        name: "kernel-changes",
+        summary: "lockref and the queued reader-writer lock against what they replaced, simulated",
+        how: How::Judged(|_, progress| kernel_changes::kernel_changes(progress)),
+    },
+    Figure {
+        name: "exim-mounts",
+        summary: "Exim's collapse from 40 to 48 cores at the mount table's lock, with the published profile's think time, simulated",
+        how: How::Judged(|_, progress| exim_mounts::exim_mounts(progress)),
     },
     Figure {
         name: "batching",
         summary: "Exim's sections one by one and in batches, simulated",
-        compute: |_, progress| relief::batching(progress),
+        how: How::Alone(|_, progress| relief::batching(progress)),
     },
     Figure {
         name: "next-lock",
         summary: "Two locks in series, of which the first is relieved, simulated",
-        compute: |_, progress| relief::next_lock(progress),
+        how: How::Alone(|_, progress| relief::next_lock(progress)),
     },
     Figure {
         name: "instability",
         summary: "Short and long runs near the collapse, simulated",
-        compute: |_, progress| stability::instability(progress),
+        how: How::Alone(|_, progress| stability::instability(progress)),
     },
     Figure {
         name: "sleeping",
         summary: "Linux's rw_semaphore without and with stealing and spinning, and a mutex in its place, simulated",
-        compute: |_, progress| sleeping::sleeping(progress),
+        how: How::Judged(|_, progress| sleeping::sleeping(progress)),
     },
     Figure {
         name: "tm",
         summary: "Sections as transactions: a microkernel's messages, counters, look-ups, simulated",
-        compute: |_, progress| transactions::tm(progress),
+        how: How::Judged(|_, progress| transactions::tm(progress)),
     },
     Figure {
         name: "end-to-end",
         summary: "A prediction for 48 simulated cores from a profile of two",
-        compute: |_, progress| against_model::end_to_end(progress),
+        how: How::Alone(|_, progress| against_model::end_to_end(progress)),
     },
     Figure {
         name: "futex-hash",
         summary: "Waits and wake-ups in tables of few and of many buckets, simulated",
-        compute: |_, progress| futex_hash::futex_hash(progress),
+        how: How::Judged(|_, progress| futex_hash::futex_hash(progress)),
     },
     Figure {
         name: "lock-study",
         summary: "Curves of forty programs under 28 locks, cut short and extrapolated",
-        compute: |_, _| lock_study::lock_study(),
+        how: How::Alone(|_, _| lock_study::lock_study()),
     },
     Figure {
         name: "across-locks",
         summary: "The other locks in the same programs, from glibc's curve alone",
-        compute: |_, _| lock_study::across_locks(),
+        how: How::Alone(|_, _| lock_study::across_locks()),
+    },
+    Figure {
+        name: "by-source",
+        summary: "All judged claims, counted by source: met, met as printed, missed, and what is believed to be lacking",
+        how: How::BySource,
     },
 ];
 
@@ -152,15 +198,41 @@ impl Figure {
         FIGURES.iter().find(|figure| figure.name == name)
     }
 
-    /// Computes it; a fitted c is fitted anew under the variant of the model.
+    /// Computes it; a fitted c is fitted anew under the variant of the model. `judged` has the claims of the figures that were
+    /// computed before, so that none is computed twice.
     ///
     /// # Errors
     ///
     /// A published file that is wrong, or a simulation that stopped.
-    pub fn reproduce(&self, variant: Variant, progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-        (self.compute)(variant, progress)
+    pub fn reproduce(
+        &self,
+        variant: Variant,
+        progress: &dyn Progress,
+        judged: &mut JudgedClaims,
+    ) -> anyhow::Result<Reproduction> {
+        match self.how {
+            How::Alone(compute) => compute(variant, progress),
+            How::Judged(compute) => {
+                let reproduction = compute(variant, progress)?;
+                judged.0.insert(self.name, reproduction.scores.clone());
+                Ok(reproduction)
+            }
+            How::BySource => {
+                for figure in &FIGURES {
+                    if matches!(figure.how, How::Judged(_)) && !judged.0.contains_key(figure.name) {
+                        figure.reproduce(variant, progress, judged)?;
+                    }
+                }
+                let of_figure = |figure: &Figure| judged.0.get(figure.name).into_iter().flatten();
+                Ok(by_source::by_source(&FIGURES.iter().flat_map(of_figure).cloned().collect::<Vec<_>>()))
+            }
+        }
     }
 }
+
+/// The claims that figures have judged so far, by the figure's name.
+#[derive(Debug, Default)]
+pub struct JudgedClaims(BTreeMap<&'static str, Vec<Score>>);
 
 /// One reproduced figure.
 #[derive(Debug)]
@@ -175,6 +247,8 @@ pub struct Reproduction {
     pub notes: Vec<String>,
     /// Known faults of the source that bear on it.
     pub faults: Vec<Fault>,
+    /// The claims that its rows judge.
+    pub scores: Vec<Score>,
 }
 
 impl Reproduction {
@@ -267,7 +341,9 @@ mod tests {
 
     fn fig3() -> Reproduction {
         let figure = Figure::find("fig3").expect("a figure");
-        figure.reproduce(Variant::default(), &Unwatched).expect("its data are right")
+        figure
+            .reproduce(Variant::default(), &Unwatched, &mut JudgedClaims::default())
+            .expect("its data are right")
     }
 
     #[test]

@@ -111,6 +111,7 @@ pub(crate) fn lock_study() -> anyhow::Result<Reproduction> {
             noise_note(&curves),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }
 

@@ -13,6 +13,9 @@ pub(crate) const CORES: u32 = 48;
 /// Cycles of an acquisition of PFIND (fault 1).
 const PFIND_CYCLES_PER_ACQUISITION: f64 = 5000.0;
 
+/// The reading of FOPS's row that is shown and not counted: under it two cores cannot be faster than one, which the text says (fault 2).
+pub(crate) const NOT_COUNTED: &str = "per acquire";
+
 /// Which length a critical section has as cores grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sections {
@@ -107,7 +110,7 @@ pub(crate) fn benchmarks(rows: &[CriticalSection], claims: &[Claim]) -> anyhow::
     let acquires = fops.acquires_per_operation;
     Ok(vec![
         benchmark("FOPS", "per operation", per_acquire(fops), &[(2, at_2 / acquires), (4, at_4 / acquires)])?,
-        benchmark("FOPS", "per acquire", per_acquire(fops), &[(2, at_2), (4, at_4)])?,
+        benchmark("FOPS", NOT_COUNTED, per_acquire(fops), &[(2, at_2), (4, at_4)])?,
         benchmark(
             "MEMPOP",
             "",

@@ -1,5 +1,6 @@
 //! The published figures that contend carries, and the faults of their sources.
 
+use crate::verdict::{LECTURE, PAPER, Score, Verdict};
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,28 @@ impl Claim {
     /// The value, where it is a number.
     pub(crate) fn number(&self) -> Option<f64> {
         self.value.parse().ok()
+    }
+
+    /// Whether it says something of a queue lock.
+    pub(crate) fn needs_queue(&self) -> bool {
+        ["mcs", "mcs_over_ticket", "both"].contains(&&*self.lock)
+    }
+
+    /// Who publishes it.
+    fn source(&self) -> &'static str {
+        if self.place == "lecture" { LECTURE } else { PAPER }
+    }
+
+    /// Its row with a verdict, to be counted by source.
+    pub(crate) fn score(
+        &self,
+        by: &'static str,
+        verdict: Verdict,
+        as_printed: bool,
+        mechanism: &'static str,
+    ) -> Score {
+        let claim = format!("{} {} {}", self.benchmark, self.lock, self.claim);
+        Score { source: self.source(), by, claim, verdict, as_printed, mechanism }
     }
 }
 
@@ -93,6 +116,7 @@ pub(crate) struct Retries {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Improvement {
     change: String,
+    workload: String,
     pub(crate) before: f64,
     pub(crate) after: f64,
 }
@@ -139,11 +163,20 @@ pub(crate) fn lock_study() -> anyhow::Result<Vec<LockStudy>> {
     rows("lock_study_curves.csv", include_str!("../published/lock_study_curves.csv"))
 }
 
-/// The gain by one change to the kernel.
+/// The gain by one change to the kernel, in the first program that it is stated for.
 pub(crate) fn improvement(change: &str) -> anyhow::Result<Improvement> {
+    find_improvement(change, |_| true)
+}
+
+/// The gain by one change to the kernel in this program.
+pub(crate) fn improvement_in(change: &str, program: &str) -> anyhow::Result<Improvement> {
+    find_improvement(change, |workload| workload == program)
+}
+
+fn find_improvement(change: &str, is_meant: impl Fn(&str) -> bool) -> anyhow::Result<Improvement> {
     let all: Vec<Improvement> =
         rows("kernel_improvements.csv", include_str!("../published/kernel_improvements.csv"))?;
-    let found = all.into_iter().find(|row| row.change == change);
+    let found = all.into_iter().find(|row| row.change == change && is_meant(&row.workload));
     found.with_context(|| format!("kernel_improvements.csv has no row {change}"))
 }
 
@@ -179,18 +212,70 @@ pub(crate) fn coherency_retries() -> anyhow::Result<Vec<Retries>> {
 /// AIM7's plateaus with a ticket lock and with one that backs off, jobs a minute.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct BackOffPlateau {
-    workload: String,
+    pub(crate) workload: String,
     pub(crate) vanilla_low: Option<f64>,
     pub(crate) vanilla_high: Option<f64>,
     pub(crate) backoff_low: Option<f64>,
     pub(crate) backoff_high: Option<f64>,
 }
 
+/// The plateaus of all mixes.
+pub(crate) fn back_off_plateaus() -> anyhow::Result<Vec<BackOffPlateau>> {
+    rows("aim7_backoff.csv", include_str!("../published/aim7_backoff.csv"))
+}
+
 /// The plateau of one mix.
 pub(crate) fn back_off_plateau(mix: &str) -> anyhow::Result<BackOffPlateau> {
-    let all: Vec<BackOffPlateau> = rows("aim7_backoff.csv", include_str!("../published/aim7_backoff.csv"))?;
-    let found = all.into_iter().find(|row| row.workload == mix);
+    let found = back_off_plateaus()?.into_iter().find(|row| row.workload == mix);
     found.with_context(|| format!("aim7_backoff.csv has no row {mix}"))
+}
+
+/// What becomes of a small or large constant of back-off on few or many cores.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct BackOffConstant {
+    pub(crate) constant: String,
+    pub(crate) cores: String,
+    pub(crate) outcome: String,
+}
+
+/// What the mails say of fixed constants.
+pub(crate) fn back_off_constants() -> anyhow::Result<Vec<BackOffConstant>> {
+    rows("back_off_constants.csv", include_str!("../published/back_off_constants.csv"))
+}
+
+/// One row of fig. 11, in cycles.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct LockCost {
+    pub(crate) lock: String,
+    pub(crate) single_acquire: f64,
+    pub(crate) single_release: f64,
+    pub(crate) shared_acquire: f64,
+}
+
+impl LockCost {
+    /// The lock of ours that fig. 11 may call by another name.
+    pub(crate) fn own_name(&self) -> &str {
+        if self.lock == "proportional" { "ticket-proportional" } else { &self.lock }
+    }
+}
+
+/// Fig. 11.
+pub(crate) fn lock_costs() -> anyhow::Result<Vec<LockCost>> {
+    rows("fig11_lock_cost.csv", include_str!("../published/fig11_lock_cost.csv"))
+}
+
+/// A symbol of the profile of Exim on the slides.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct EximSample {
+    pub(crate) cores: u32,
+    pub(crate) messages_per_s: f64,
+    pub(crate) symbol: String,
+    pub(crate) percent: f64,
+}
+
+/// The profile of Exim.
+pub(crate) fn exim_profile() -> anyhow::Result<Vec<EximSample>> {
+    rows("exim_profile.csv", include_str!("../published/exim_profile.csv"))
 }
 
 /// Forms of the rw_semaphore against each other.
@@ -291,6 +376,9 @@ mod tests {
         assert_eq!(improvement("futex_hash_1024x512").unwrap().ratio(), 9.0);
         assert_eq!(futex_operation_ns().unwrap(), 279);
         assert_eq!(rwsem_forms().unwrap().len(), 8);
+        assert_eq!(back_off_constants().unwrap().len(), 2);
+        assert_eq!(lock_costs().unwrap().len(), 5);
+        assert_eq!(exim_profile().unwrap().len(), 14);
     }
 
     #[test]

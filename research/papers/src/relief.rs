@@ -66,6 +66,7 @@ pub(crate) fn batching(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
                 .into(),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }
 
@@ -138,6 +139,7 @@ pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction>
             ),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }
 

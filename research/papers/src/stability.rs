@@ -78,6 +78,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
             "Published for AIM7 on 80 cores (aim7_backoff.csv): from 0.55 to 1.6 of the ticket lock's plateau, wild swings in several workloads.".into(),
         ],
         faults: vec![Fault(15)],
+        scores: Vec::new(),
     })
 }
 
@@ -145,5 +146,6 @@ pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproductio
             "The paper and its lecture say that short runs near the collapse do well and long ones fall: contenders that gather by chance slow the lock so that they stay.".into(),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }

@@ -143,6 +143,7 @@ pub(crate) fn across_locks() -> anyhow::Result<Reproduction> {
             ranks_note(&judged),
         ],
         faults: Vec::new(),
+        scores: Vec::new(),
     })
 }
 

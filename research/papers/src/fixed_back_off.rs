@@ -1,0 +1,167 @@
+//! Fixed constants of proportional back-off, on few and on many cores, simulated.
+
+use crate::Reproduction;
+use crate::published::{self, BackOffConstant};
+use crate::simulated::{OPTERON, lock_name, workload};
+use crate::stability::cut;
+use crate::think_time::seeded;
+use crate::verdict::{MAIL, PAR_WITHIN, SIMULATOR, Score, Verdict};
+use anyhow::{Context as _, bail};
+use report::{Cell, Column, Spread, Table};
+use session::progress::Progress;
+use simulate::back_off::{Proportional, proportional};
+use simulate::{SeededRuns, Setup};
+use simulator::Hardware;
+
+/// Cycles for each waiter ahead, from far too small to far too large.
+const CONSTANTS: [(u64, Proportional); 7] = [
+    (10, proportional::<10>),
+    (50, proportional::<50>),
+    (250, proportional::<250>),
+    (700, proportional::<700>),
+    (1_400, proportional::<1_400>),
+    (4_000, proportional::<4_000>),
+    (8_000, proportional::<8_000>),
+];
+/// Few cores; many are all of a machine.
+const FEW_CORES: u32 = 4;
+const SEEDS: u64 = 5;
+/// As in `self-tuning`.
+const SECTION_CYCLES: u64 = 500;
+
+/// One machine's runs: for each constant, on few and on many cores.
+struct Swept {
+    machine: String,
+    cores: [u32; 2],
+    by_constant: Vec<(u64, [SeededRuns; 2])>,
+}
+
+impl Swept {
+    fn new(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<Self> {
+        let cores = [FEW_CORES, hardware.cores() as u32];
+        let setup = Setup {
+            section_cycles: Some(SECTION_CYCLES),
+            think_cycles: Some(4 * SECTION_CYCLES),
+            ..Setup::new(hardware, workload("counter")?, lock_name("ticket-proportional"))
+        };
+        let with = |(_, run)| {
+            let setup = Setup { instead: Some(run), ..setup.clone() };
+            cores.map(|cores| setup.clone().on_first(cores))
+        };
+        let setups = CONSTANTS.into_iter().flat_map(with).collect::<Vec<_>>();
+        let mut runs = seeded(&setups, SEEDS, progress)?.into_iter();
+        let mut of_next = |(constant, _): (u64, Proportional)| {
+            let both = runs.next().zip(runs.next()).context("a run for each setup")?;
+            Ok((constant, <[_; 2]>::from(both)))
+        };
+        let by_constant = CONSTANTS.into_iter().map(&mut of_next).collect::<anyhow::Result<_>>()?;
+        Ok(Self { machine: hardware.name.clone(), cores, by_constant })
+    }
+
+    /// Throughput with each constant as a share of the best constant's, on few cores (0) or on many (1).
+    fn shares(&self, place: usize) -> Vec<f64> {
+        let rates = self.by_constant.iter().map(|(_, runs)| runs[place].point().value);
+        let best = rates.clone().fold(f64::MIN_POSITIVE, f64::max);
+        rates.map(|rate| rate / best).collect()
+    }
+
+    /// The share of the best that a claim's constant has on its number of cores. It fails if it loses more than two locks
+    /// on par differ.
+    fn share(&self, claim: &BackOffConstant) -> anyhow::Result<f64> {
+        let shares = match &*claim.cores {
+            "few" => self.shares(0),
+            "many" => self.shares(1),
+            other => bail!("back_off_constants.csv has {other} cores, where few or many are meant"),
+        };
+        let share = if claim.constant == "small" { shares.first() } else { shares.last() };
+        share.copied().context("there are constants")
+    }
+
+    /// The constant whose worse share is best, with that share.
+    fn best_of_both(&self) -> Option<(u64, f64)> {
+        let worse = self.shares(0).into_iter().zip(self.shares(1)).map(|(few, many)| few.min(many));
+        let constants = self.by_constant.iter().map(|&(constant, _)| constant);
+        constants.zip(worse).max_by(|one, other| one.1.total_cmp(&other.1))
+    }
+}
+
+/// What becomes of small and of large constants.
+pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
+    let machines = [cut(OPTERON, 4, 6)?, cut("cs900x8", 8, 10)?];
+    let mut table = Table::new([
+        Column::text("machine", "machine"),
+        Column::number("constant", "cycles a waiter ahead"),
+        Column::spread("few", "operations/s on 4 cores"),
+        Column::percent("few_share", "of the best %"),
+        Column::number("many_cores", "many cores"),
+        Column::spread("many", "operations/s on many"),
+        Column::percent("many_share", "of the best %"),
+        Column::text("verdict", "verdict").kept(),
+    ]);
+    let mut scores = Vec::new();
+    let mut notes = Vec::new();
+    let claims = published::back_off_constants()?;
+    for hardware in &machines {
+        let swept = Swept::new(hardware, progress)?;
+        let mut verdicts = Vec::new();
+        for claim in &claims {
+            let verdict = Verdict::of(swept.share(claim)? < 1.0 / PAR_WITHIN);
+            let BackOffConstant { constant, cores, outcome } = claim;
+            let claim = format!("a {constant} constant {outcome} on {cores} cores");
+            let of_row = if constant == "small" { 0 } else { CONSTANTS.len() - 1 };
+            verdicts.push((of_row, format!("{}: {claim}", verdict.name())));
+            let mechanism = "back-off that pays on 80 cores";
+            scores.push(Score { source: MAIL, by: SIMULATOR, claim, verdict, as_printed: false, mechanism });
+        }
+        let shares = swept.shares(0).into_iter().zip(swept.shares(1));
+        for (at, ((constant, runs), (few, many))) in swept.by_constant.iter().zip(shares).enumerate() {
+            let [of_few, of_many] = [0, 1].map(|place| Spread::from(runs[place].point()));
+            let verdict = verdicts.iter().filter(|one| one.0 == at).map(|one| &*one.1).collect::<Vec<_>>();
+            table.row([
+                Cell::from(&*swept.machine),
+                Cell::from(*constant),
+                Cell::from(of_few),
+                Cell::from(few),
+                Cell::from(swept.cores[1]),
+                Cell::from(of_many),
+                Cell::from(many),
+                Cell::from(verdict.join("; ")),
+            ]);
+        }
+        notes.extend(swept.best_of_both().map(|(constant, share)| {
+            format!(
+                "{}: the constant that serves both best is {constant} cycles, nowhere below {:.0} % of the best.",
+                swept.machine,
+                100.0 * share
+            )
+        }));
+    }
+    notes.push(format!(
+        "A constant fails on so many cores if it gives less than {:.0} % of the best constant's throughput there. Small is the least of the constants, large the greatest. \
+         A section of {SECTION_CYCLES} cycles and four times that think time, as in `self-tuning`; medians and ranges of {SEEDS} seeds.",
+        100.0 / PAR_WITHIN
+    ));
+    Ok(Reproduction {
+        title: "Fixed constants of back-off: small ones on many cores, large ones on few, simulated",
+        table,
+        plots: Vec::new(),
+        notes,
+        faults: Vec::new(),
+        scores,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::progress::Unwatched;
+
+    #[test]
+    fn on_the_opteron_a_small_constant_fails_on_many_cores_and_a_large_one_on_few() {
+        let swept = Swept::new(&cut(OPTERON, 4, 6).unwrap(), &Unwatched).unwrap();
+        let (few, many) = (swept.shares(0), swept.shares(1));
+        assert!(many[0] < 0.5, "small on many: {many:?}");
+        assert!(few[0] > 0.7, "small on few: {few:?}");
+        assert!(few[CONSTANTS.len() - 1] < 0.5, "large on few: {few:?}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Think times for which a lock takes its published share of the time, and runs over several seeds.
+
+use anyhow::Context as _;
+use session::progress::Progress;
+use simulate::{SeededRuns, Setup, SimulatedRun, sweep};
+use simulator::LockCounts;
+use std::ops::RangeInclusive;
+
+/// In how many steps a think time is looked for.
+const STEPS: u32 = 12;
+
+/// The lock that is acquired most often.
+fn busiest(run: &SimulatedRun) -> Option<&LockCounts> {
+    run.report.locks.iter().max_by_key(|lock| lock.acquisitions)
+}
+
+/// Percent of the threads' time that they wait for the lock that is acquired most often, or hold it.
+pub(crate) fn percent_at_busiest(run: &SimulatedRun) -> f64 {
+    busiest(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
+}
+
+/// The think time in cycles, within this range, with which the threads spend so many percent of their time at that lock: the median over
+/// so many seeds.
+pub(crate) fn think_for_percent<'a>(
+    percent: f64,
+    between: RangeInclusive<f64>,
+    setup: impl Fn(f64) -> anyhow::Result<Setup<'a>>,
+    seeds: u64,
+    progress: &dyn Progress,
+) -> anyhow::Result<f64> {
+    let (mut short, mut long) = (between.start().ln(), between.end().ln());
+    for _ in 0..STEPS {
+        let middle = 0.5 * (short + long);
+        let of_seed = |seed| Ok(Setup { seed, ..setup(middle.exp())? });
+        let setups = (1..=seeds).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?;
+        let runs = sweep(&setups, progress)?;
+        let found = median(runs.iter().map(percent_at_busiest));
+        if found > percent { short = middle } else { long = middle }
+    }
+    Ok((0.5 * (short + long)).exp())
+}
+
+/// The value in the middle; NaN of none.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted = values.collect::<Vec<_>>();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs each of the setups with each of so many seeds.
+pub(crate) fn seeded(
+    setups: &[Setup<'_>],
+    seeds: u64,
+    progress: &dyn Progress,
+) -> anyhow::Result<Vec<SeededRuns>> {
+    let with_seeds = |setup| (1..=seeds).map(move |seed| Setup { seed, ..Setup::clone(setup) });
+    let all = setups.iter().flat_map(with_seeds).collect::<Vec<_>>();
+    let runs = sweep(&all, progress)?;
+    let of_setup = |runs: &[SimulatedRun]| SeededRuns::of(runs.to_vec()).context("there are seeds");
+    runs.chunks(seeds as usize).map(of_setup).collect()
+}

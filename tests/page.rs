@@ -3,6 +3,8 @@
 #[path = "common/command_line.rs"]
 mod command_line;
 mod common;
+#[path = "page/pictures.rs"]
+mod pictures;
 
 use command_line::{contend, json};
 use common::{HANG, Source, run};
@@ -388,5 +390,9 @@ fn a_browser_without_webassembly_shows_the_page_without_sliders() {
     fs::write(&path, with.replace(" 'wasm-unsafe-eval'", "")).expect("the page");
     let outcome = driven(browser, &path, &[]);
     assert_eq!(outcome["what_if"]["shown"], false, "{outcome}");
+    if has_sliders(&path) {
+        let why = outcome["what_if"]["why"].as_str().expect("it says why");
+        assert!(why.contains("no WebAssembly") && why.contains("--what-if"), "{why}");
+    }
     assert!(outcome["values"].as_u64().is_some_and(|rows| rows > 10), "{outcome}");
 }

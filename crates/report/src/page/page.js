@@ -255,8 +255,8 @@ function curves({ cores, throughput, unit, curves }, label) {
     }
     if (compared) group.append(draw("circle", { class: "compared", cx: x(compared[0]), cy: y(compared[1]), r: 5 }));
     parts.push(group);
-    const line = draw("polyline", { points: "0,6 34,6" });
-    const key = draw("svg", { class: `curve${number}`, width: 34, height: 12, "aria-hidden": "true" }, line);
+    const stroke = draw("polyline", { points: "0,6 34,6" });
+    const key = draw("svg", { class: `curve${number}`, width: 34, height: 12, "aria-hidden": "true" }, stroke);
     keys.push(make("li", {}, key, " ", ...broken(name)));
   });
   const picture = { class: "picture", role: "img", "aria-label": label, viewBox: `0 0 480 ${bottom + 46}` };

@@ -55,7 +55,7 @@ pub(super) fn draw(plot: &Plot) -> String {
 
 /// The chart of a page, without title and legend, so narrow that it is read on a phone.
 pub(super) fn draw_without_legend(plot: &Plot) -> String {
-    const SIZE: (u32, u32) = (540, 360);
+    const SIZE: (u32, u32) = (480, 340);
     picture(&plot.title, SIZE, |area| draw_chart(plot, &area.margin(6, 6, 6, 6)))
 }
 

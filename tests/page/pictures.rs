@@ -1,0 +1,164 @@
+//! Pictures of the pages as wide as a desk's screen and a phone's, light and dark, and what axe-core finds in them.
+
+use super::{HANG, run};
+use super::{Source, chromium, command_line, driven, dumped, has_sliders, page, predictable, strings, which};
+use super::{assert_is_well_made, profile};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A desk's and a phone's.
+const WIDTHS: [&str; 2] = ["1280", "390"];
+/// What Chromium calls the colours that a reader prefers.
+const COLOURS: [(&str, &str); 2] = [("light", "1"), ("dark", "0")];
+
+/// The pages that are looked at, under their names: a small program's locks, and what is predicted of one of them.
+fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
+    let recorded = profile(&Source::program("injected.c").compile(), directory);
+    let named = |name: &'static str, arguments: &[&str]| {
+        let kept = directory.join(format!("{name}.html"));
+        fs::rename(page(directory, arguments), &kept).expect("a page");
+        (name, kept)
+    };
+    let mut pages = vec![named("report", &["report", &recorded])];
+    let alone = predictable(directory);
+    pages.push(named("predict", &["predict", &alone, "--engine", "chain", "--site", "hot_lock"]));
+    if cfg!(feature = "full") {
+        let figures = directory.join("figures");
+        let mut command = command_line::contend(&["reproduce", "fig9", "--html"]);
+        command.arg(&figures);
+        let outcome = run(command, HANG);
+        assert!(outcome.succeeded(), "{outcome}");
+        pages.push(("reproduce", figures.join("fig9.html")));
+    }
+    pages
+}
+
+/// Chromium's options for a screen so wide and of these colours. A phone's screen is that of a frame: no window of Chromium is so narrow.
+fn screen(width: &str, colour: &str) -> [String; 3] {
+    [
+        format!("--window-size={width},1600"),
+        format!("--blink-settings=preferredColorScheme={colour}"),
+        "--hide-scrollbars".to_owned(),
+    ]
+}
+
+#[test]
+fn pages_are_whole_on_desks_and_phones_light_and_dark() {
+    let Some(browser) = chromium() else { return };
+    let directory = tempfile::tempdir().expect("a place");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
+    fs::create_dir_all(&kept).expect("a place for pictures");
+    for (name, page) in pages(directory.path()) {
+        for (colours, colour) in COLOURS {
+            for width in WIDTHS {
+                let options = screen(width, colour);
+                let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+                let outcome = driven(browser, &page, &options);
+                let which = format!("{name} at {width}, {colours}: {outcome}");
+                assert_is_well_made(&outcome);
+                assert_eq!(outcome["dark"], colours == "dark", "{which}");
+                assert_eq!(outcome["width"][1].to_string(), width, "{which}");
+                assert!(outcome["width"][0].as_u64() <= outcome["width"][1].as_u64(), "{which}");
+                assert_eq!(outcome["clipped"], 0, "a legend is seen whole: {which}");
+                assert_eq!(outcome["broken"], 0, "names break behind `::` alone: {which}");
+                let picture = kept.join(format!("{name}-{width}-{colours}.png"));
+                let screenshot = format!("--screenshot={}", picture.display());
+                options.push(&screenshot);
+                dumped(browser, &page, &options);
+                let bytes = fs::read(&picture).expect("a picture");
+                assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000, "{which}");
+                let [wide, _] = [16, 20].map(|at| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()));
+                assert_eq!(wide.to_string(), width, "{which}");
+            }
+        }
+    }
+    println!("pictures are in {}", kept.display());
+}
+
+#[test]
+fn what_is_asked_for_first_stands_first() {
+    let Some(browser) = chromium() else { return };
+    let directory = tempfile::tempdir().expect("a place");
+    let pages = pages(directory.path());
+    let wide = ["--window-size=1280,1600"];
+    let of = |wanted: &str| pages.iter().find(|(name, _)| *name == wanted).map(|(_, page)| page.as_path());
+
+    let report = driven(browser, of("report").expect("a page"), &wide);
+    let first = strings(&report["first"]);
+    assert_eq!(first[0], "p", "a sentence: {report}");
+    let waited = report["keys"].as_array().is_some_and(|keys| !keys.is_empty());
+    assert!(!waited || first[1] == "bars", "and a picture: {report}");
+
+    let path = of("predict").expect("a page");
+    let predict = driven(browser, path, &wide);
+    assert_eq!(strings(&predict["first"])[0], "plot", "{predict}");
+    let bold = strings(&predict["bold"]);
+    assert!(bold.len() == 1 && bold[0].contains("as it is"), "{predict}");
+    assert!(predict["keys"][0].as_u64().is_some_and(|curves| (2..=4).contains(&curves)), "{predict}");
+    if has_sliders(path) {
+        assert_eq!((&predict["beside"], &predict["live"]), (&true.into(), &"polite".into()), "{predict}");
+        // The quickest of five: what else the machine does is not the page's.
+        assert!(predict["milliseconds"].as_f64().is_some_and(|ms| ms < 50.0), "{predict}");
+    }
+    if let Some(path) = of("reproduce") {
+        let reproduce = driven(browser, path, &wide);
+        assert_eq!(strings(&reproduce["first"]), ["plot", "p", "scroll"], "{reproduce}");
+    }
+}
+
+/// axe-core, where `AXE_CORE` names its file or npm has it: its global packages, or those of this folder.
+fn axe() -> Option<PathBuf> {
+    const FILE: &str = "axe-core/axe.min.js";
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/node_modules");
+    let global = which("npm").and_then(|npm| {
+        let mut command = Command::new(npm);
+        command.args(["root", "--global"]);
+        let outcome = run(command, HANG);
+        outcome.succeeded().then(|| PathBuf::from(outcome.stdout.trim()))
+    });
+    let named = std::env::var_os("AXE_CORE").map(PathBuf::from);
+    let installed = [Some(here), global].into_iter().flatten().map(|folder| folder.join(FILE));
+    let found = named.into_iter().chain(installed).find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("left out: axe-core is not installed (npm install --prefix tests/page --no-save axe-core)");
+    }
+    found
+}
+
+/// What axe-core finds in a page; only a copy of the page runs it.
+fn findings(browser: &str, page: &Path, axe: &str, options: &[&str]) -> serde_json::Value {
+    const ASK: &str = "document.querySelector('tbody th > button')?.click(); axe.run(document).then(({ violations, passes }) => { \
+         const found = violations.map(({ id, help, nodes }) => [id, help, nodes.slice(0, 3).map(({ html }) => html)]); \
+         const pre = document.body.appendChild(document.createElement('pre')); pre.id = 'outcome'; \
+         pre.textContent = JSON.stringify([passes.length, found]).replace(/[<>&\\u00a0]/g, ' '); });";
+    let text = fs::read_to_string(page).expect("the page");
+    let (before, policy) = text.split_once("<meta http-equiv=\"Content-Security-Policy\"").expect("a policy");
+    let (_, after) = policy.split_once('>').expect("its end");
+    let (head, tail) = after.rsplit_once("</body>").expect("a body");
+    let copy = page.with_extension("axe.html");
+    let axe = axe.replace("</script", "<\\/script");
+    fs::write(&copy, format!("{before}{head}<script>{axe}</script><script>{ASK}</script></body>{tail}"))
+        .expect("the copy");
+    let document = dumped(browser, &copy, &[options, &["--virtual-time-budget=20000"]].concat());
+    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("axe-core came to its end");
+    serde_json::from_str(outcome.split_once("</pre>").expect("an end").0).expect("JSON")
+}
+
+#[test]
+fn axe_finds_nothing() {
+    let (Some(browser), Some(axe)) = (chromium(), axe()) else { return };
+    let axe = fs::read_to_string(axe).expect("axe-core");
+    let directory = tempfile::tempdir().expect("a place");
+    for (name, page) in pages(directory.path()) {
+        for (colours, colour) in COLOURS {
+            for width in WIDTHS {
+                let options = screen(width, colour);
+                let options: Vec<&str> = options.iter().map(String::as_str).collect();
+                let found = findings(browser, &page, &axe, &options);
+                assert!(found[0].as_u64().is_some_and(|passes| passes > 15), "it looked: {found}");
+                assert_eq!(found[1], serde_json::json!([]), "{name} at {width}, {colours}");
+            }
+        }
+    }
+}

@@ -99,16 +99,25 @@ fn dumped(browser: &str, page: &Path, options: &[&str]) -> String {
     outcome.stdout
 }
 
-/// What came of a copy of the page in which somebody clicks and types. Only the copy allows the script that does.
+/// What came of a copy of the page in which somebody clicks and types.
 fn driven(browser: &str, page: &Path, options: &[&str]) -> Value {
+    outcome_of(&dumped(browser, &with_driver(page), options))
+}
+
+/// A copy of the page with the script that clicks and types. Only the copy allows it.
+fn with_driver(page: &Path) -> PathBuf {
     let text = fs::read_to_string(page).expect("the page");
     let script = format!("<script nonce=\"driver\">{}</script></body>", include_str!("page/driver.js"));
     let (head, tail) = text.rsplit_once("</body>").expect("a body");
     let copy = page.with_extension("driven.html");
     let allowed = head.replacen("script-src ", "script-src 'nonce-driver' ", 1);
     fs::write(&copy, format!("{allowed}{script}{tail}")).expect("the copy");
-    let document = dumped(browser, &copy, options);
-    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("the driver reached its end");
+    copy
+}
+
+/// What a script left in the document's element for outcomes.
+fn outcome_of(document: &str) -> Value {
+    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("the script reached its end");
     serde_json::from_str(outcome.split_once("</pre>").expect("an end").0).expect("JSON")
 }
 

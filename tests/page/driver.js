@@ -146,7 +146,7 @@ if (figure) {
 }
 
 // What stands first, and whether all of each legend is to be seen without scrolling.
-outcome.first = all("main > *").slice(1, 4).map((element) => element.className || element.localName);
+outcome.leading = all("main > *").slice(1, 4).map((element) => element.className || element.localName);
 const legends = all(".legend, .bars");
 outcome.clipped = legends.filter((legend) => legend.scrollWidth > legend.clientWidth || legend.getBoundingClientRect().right > innerWidth).length;
 outcome.keys = legends.map((legend) => legend.children.length);
@@ -164,8 +164,13 @@ outcome.width = [document.documentElement.scrollWidth, innerWidth];
 outcome.title = document.title;
 outcome.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
 
-const element = document.createElement("pre");
-element.id = "outcome";
 const escaped = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
-element.textContent = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
-document.body.append(element);
+const text = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
+if (parent === window) {
+  const element = document.createElement("pre");
+  element.id = "outcome";
+  element.textContent = text;
+  document.body.append(element);
+} else {
+  parent.postMessage(text, "*"); // to the frame of a phone's width
+}

@@ -1,8 +1,9 @@
 //! Pictures of the pages as wide as a desk's screen and a phone's, light and dark, and what axe-core finds in them.
 
-use super::{HANG, run};
-use super::{Source, chromium, command_line, driven, dumped, has_sliders, page, predictable, strings, which};
-use super::{assert_is_well_made, profile};
+use super::{
+    HANG, Source, assert_is_well_made, chromium, command_line, driven, dumped, has_sliders, outcome_of, page,
+    predictable, profile, run, strings, which, with_driver,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,13 +35,23 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     pages
 }
 
-/// Chromium's options for a screen so wide and of these colours. A phone's screen is that of a frame: no window of Chromium is so narrow.
-fn screen(width: &str, colour: &str) -> [String; 3] {
-    [
-        format!("--window-size={width},1600"),
-        format!("--blink-settings=preferredColorScheme={colour}"),
-        "--hide-scrollbars".to_owned(),
-    ]
+/// What a page's script says on a screen so wide and of these colours. The page is in a frame, since no window of Chromium is as narrow as
+/// a phone.
+fn said(browser: &str, page: &Path, width: &str, colour: &str) -> serde_json::Value {
+    const FRAME: &str = "<!DOCTYPE html><meta name=\"color-scheme\" content=\"light dark\"><body><script>\
+         addEventListener('message', ({ data }) => { \
+         const pre = document.body.appendChild(document.createElement('pre')); pre.id = 'outcome'; pre.textContent = data; });\
+         </script>";
+    let name = page.file_name().and_then(|name| name.to_str()).expect("a plain name");
+    let frame = page.with_extension("frame.html");
+    let style = format!("width:{width}px;height:1600px;border:0");
+    fs::write(&frame, format!("{FRAME}<iframe src=\"{name}\" style=\"{style}\"></iframe>")).expect("a frame");
+    let colour = preferring(colour);
+    outcome_of(&dumped(browser, &frame, &["--window-size=1400,1700", &colour, "--virtual-time-budget=20000"]))
+}
+
+fn preferring(colour: &str) -> String {
+    format!("--blink-settings=preferredColorScheme={colour}")
 }
 
 #[test]
@@ -52,9 +63,7 @@ fn pages_are_whole_on_desks_and_phones_light_and_dark() {
     for (name, page) in pages(directory.path()) {
         for (colours, colour) in COLOURS {
             for width in WIDTHS {
-                let options = screen(width, colour);
-                let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
-                let outcome = driven(browser, &page, &options);
+                let outcome = said(browser, &with_driver(&page), width, colour);
                 let which = format!("{name} at {width}, {colours}: {outcome}");
                 assert_is_well_made(&outcome);
                 assert_eq!(outcome["dark"], colours == "dark", "{which}");
@@ -64,8 +73,8 @@ fn pages_are_whole_on_desks_and_phones_light_and_dark() {
                 assert_eq!(outcome["broken"], 0, "names break behind `::` alone: {which}");
                 let picture = kept.join(format!("{name}-{width}-{colours}.png"));
                 let screenshot = format!("--screenshot={}", picture.display());
-                options.push(&screenshot);
-                dumped(browser, &page, &options);
+                let size = format!("--window-size={width},1600");
+                dumped(browser, &page, &[&size, &preferring(colour), "--hide-scrollbars", &screenshot]);
                 let bytes = fs::read(&picture).expect("a picture");
                 assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000, "{which}");
                 let [wide, _] = [16, 20].map(|at| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()));
@@ -85,14 +94,14 @@ fn what_is_asked_for_first_stands_first() {
     let of = |wanted: &str| pages.iter().find(|(name, _)| *name == wanted).map(|(_, page)| page.as_path());
 
     let report = driven(browser, of("report").expect("a page"), &wide);
-    let first = strings(&report["first"]);
+    let first = strings(&report["leading"]);
     assert_eq!(first[0], "p", "a sentence: {report}");
     let waited = report["keys"].as_array().is_some_and(|keys| !keys.is_empty());
     assert!(!waited || first[1] == "bars", "and a picture: {report}");
 
     let path = of("predict").expect("a page");
     let predict = driven(browser, path, &wide);
-    assert_eq!(strings(&predict["first"])[0], "plot", "{predict}");
+    assert_eq!(strings(&predict["leading"])[0], "plot", "{predict}");
     let bold = strings(&predict["bold"]);
     assert!(bold.len() == 1 && bold[0].contains("as it is"), "{predict}");
     assert!(predict["keys"][0].as_u64().is_some_and(|curves| (2..=4).contains(&curves)), "{predict}");
@@ -103,7 +112,7 @@ fn what_is_asked_for_first_stands_first() {
     }
     if let Some(path) = of("reproduce") {
         let reproduce = driven(browser, path, &wide);
-        assert_eq!(strings(&reproduce["first"]), ["plot", "p", "scroll"], "{reproduce}");
+        assert_eq!(strings(&reproduce["leading"]), ["plot", "p", "scroll"], "{reproduce}");
     }
 }
 
@@ -126,12 +135,11 @@ fn axe() -> Option<PathBuf> {
     found
 }
 
-/// What axe-core finds in a page; only a copy of the page runs it.
-fn findings(browser: &str, page: &Path, axe: &str, options: &[&str]) -> serde_json::Value {
+/// A copy of the page in which axe-core looks at it, with a row unfolded.
+fn with_axe(page: &Path, axe: &str) -> PathBuf {
     const ASK: &str = "document.querySelector('tbody th > button')?.click(); axe.run(document).then(({ violations, passes }) => { \
          const found = violations.map(({ id, help, nodes }) => [id, help, nodes.slice(0, 3).map(({ html }) => html)]); \
-         const pre = document.body.appendChild(document.createElement('pre')); pre.id = 'outcome'; \
-         pre.textContent = JSON.stringify([passes.length, found]).replace(/[<>&\\u00a0]/g, ' '); });";
+         parent.postMessage(JSON.stringify([passes.length, found]).replace(/[<>&\\u00a0]/g, ' '), '*'); });";
     let text = fs::read_to_string(page).expect("the page");
     let (before, policy) = text.split_once("<meta http-equiv=\"Content-Security-Policy\"").expect("a policy");
     let (_, after) = policy.split_once('>').expect("its end");
@@ -140,9 +148,7 @@ fn findings(browser: &str, page: &Path, axe: &str, options: &[&str]) -> serde_js
     let axe = axe.replace("</script", "<\\/script");
     fs::write(&copy, format!("{before}{head}<script>{axe}</script><script>{ASK}</script></body>{tail}"))
         .expect("the copy");
-    let document = dumped(browser, &copy, &[options, &["--virtual-time-budget=20000"]].concat());
-    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("axe-core came to its end");
-    serde_json::from_str(outcome.split_once("</pre>").expect("an end").0).expect("JSON")
+    copy
 }
 
 #[test]
@@ -153,9 +159,7 @@ fn axe_finds_nothing() {
     for (name, page) in pages(directory.path()) {
         for (colours, colour) in COLOURS {
             for width in WIDTHS {
-                let options = screen(width, colour);
-                let options: Vec<&str> = options.iter().map(String::as_str).collect();
-                let found = findings(browser, &page, &axe, &options);
+                let found = said(browser, &with_axe(&page, &axe), width, colour);
                 assert!(found[0].as_u64().is_some_and(|passes| passes > 15), "it looked: {found}");
                 assert_eq!(found[1], serde_json::json!([]), "{name} at {width}, {colours}");
             }

@@ -235,7 +235,7 @@ function curves({ cores, throughput, unit, curves }, label) {
   const [parts, keys] = [[], []];
   for (const [up, text] of throughput) {
     parts.push(draw("line", { class: "grid", x1: left, x2: right, y1: y(up), y2: y(up) }));
-    parts.push(draw("text", { x: left - 6, y: y(up) + 5, "text-anchor": "end" }, text));
+    parts.push(draw("text", { x: left - 10, y: y(up) + 5, "text-anchor": "end" }, text));
   }
   for (const [across, text] of cores) {
     parts.push(draw("line", { class: "grid", x1: x(across), x2: x(across), y1: top, y2: bottom }));

@@ -3,6 +3,8 @@
 #[path = "common/command_line.rs"]
 mod command_line;
 mod common;
+#[path = "page/pictures.rs"]
+mod pictures;
 
 use command_line::{contend, json};
 use common::{HANG, Source, run};
@@ -97,16 +99,25 @@ fn dumped(browser: &str, page: &Path, options: &[&str]) -> String {
     outcome.stdout
 }
 
-/// What came of a copy of the page in which somebody clicks and types. Only the copy allows the script that does.
+/// What came of a copy of the page in which somebody clicks and types.
 fn driven(browser: &str, page: &Path, options: &[&str]) -> Value {
+    outcome_of(&dumped(browser, &with_driver(page), options))
+}
+
+/// A copy of the page with the script that clicks and types. Only the copy allows it.
+fn with_driver(page: &Path) -> PathBuf {
     let text = fs::read_to_string(page).expect("the page");
     let script = format!("<script nonce=\"driver\">{}</script></body>", include_str!("page/driver.js"));
     let (head, tail) = text.rsplit_once("</body>").expect("a body");
     let copy = page.with_extension("driven.html");
     let allowed = head.replacen("script-src ", "script-src 'nonce-driver' ", 1);
     fs::write(&copy, format!("{allowed}{script}{tail}")).expect("the copy");
-    let document = dumped(browser, &copy, options);
-    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("the driver reached its end");
+    copy
+}
+
+/// What a script left in the document's element for outcomes.
+fn outcome_of(document: &str) -> Value {
+    let (_, outcome) = document.split_once("<pre id=\"outcome\">").expect("the script reached its end");
     serde_json::from_str(outcome.split_once("</pre>").expect("an end").0).expect("JSON")
 }
 
@@ -388,5 +399,9 @@ fn a_browser_without_webassembly_shows_the_page_without_sliders() {
     fs::write(&path, with.replace(" 'wasm-unsafe-eval'", "")).expect("the page");
     let outcome = driven(browser, &path, &[]);
     assert_eq!(outcome["what_if"]["shown"], false, "{outcome}");
+    if has_sliders(&path) {
+        let why = outcome["what_if"]["why"].as_str().expect("it says why");
+        assert!(why.contains("no WebAssembly") && why.contains("--what-if"), "{why}");
+    }
     assert!(outcome["values"].as_u64().is_some_and(|rows| rows > 10), "{outcome}");
 }

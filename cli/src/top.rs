@@ -28,8 +28,8 @@ use std::time::Duration;
 /// often it is acquired, and how many threads wait for it and hold it on average. Beside them stands what is so now:
 /// how many threads wait, how long the longest of these waits has lasted, and which thread holds the lock for how long.
 ///
-/// Keys: arrows select a lock, Enter shows the calls that made it and what each thread does with it, the letters in
-/// the last line choose the order, Space halts, q ends.
+/// Keys: arrows select a lock, Enter shows from where it is waited for and behind which call, the calls that made it and
+/// what each thread does with it, Space halts, q ends, ? shows all keys, with the letters that choose the order.
 ///
 /// The narrower the terminal, the fewer columns are shown.
 #[derive(Debug, clap::Args)]

@@ -81,7 +81,8 @@ if (section) {
 }
 
 const whatIf = document.querySelector("section.what-if");
-if (whatIf?.hidden) outcome.what_if = { shown: false };
+const missing = whatIf?.querySelector(".missing");
+if (missing) outcome.what_if = { shown: false, why: missing.offsetHeight > 0 && missing.textContent };
 else if (whatIf) {
   const words = (element) => element.textContent;
   const cells = (table) => all("tr", table).map((row) => [...row.cells].map(words));
@@ -117,6 +118,18 @@ else if (whatIf) {
   enter(range, range.valueAsNumber + 1, "input"); // as an arrow key does it
   const slid = [range.ariaValueText, field("Locks that").value, shown().flags];
   reset.click();
+  const milliseconds = [1, 2, 3, 4, 5].map((step) => {
+    range.value = step % 2;
+    const from = performance.now();
+    range.dispatchEvent(new Event("input", { bubbles: true }));
+    whatIf.querySelector(".picture").getBoundingClientRect(); // laid out
+    return performance.now() - from;
+  });
+  reset.click();
+  outcome.milliseconds = milliseconds.sort((a, b) => a - b)[0];
+  const [picture, form] = [".picture", ".sliders"].map((part) => whatIf.querySelector(part).getBoundingClientRect());
+  outcome.beside = form.left >= picture.right && form.top < picture.bottom;
+  outcome.live = whatIf.querySelector(".instruction").ariaLive;
   outcome.what_if = { shown: whatIf.offsetHeight > 0, answers, wrong, slid, back: [field("Locks that").value, shown().flags] };
 }
 
@@ -132,6 +145,15 @@ if (figure) {
   outcome.values = all("details.values tbody tr", figure).length;
 }
 
+// What stands first, and whether all of each legend is to be seen without scrolling.
+outcome.leading = all("main > *").slice(1, 4).map((element) => element.className || element.localName);
+const legends = all(".legend, .bars");
+outcome.clipped = legends.filter((legend) => legend.scrollWidth > legend.clientWidth || legend.getBoundingClientRect().right > innerWidth).length;
+outcome.keys = legends.map((legend) => legend.children.length);
+outcome.bold = all(".plot .legend b").map((name) => name.textContent);
+outcome.broken = all("wbr").filter((wbr) => !wbr.previousSibling?.textContent.endsWith("::")).length;
+outcome.breaks = all("wbr").length;
+
 const unnamed = (control) => !control.labels?.length && !control.ariaLabel && control.textContent === "" && !control.hidden;
 outcome.unnamed = all("input, select, button").filter(unnamed).length;
 const onPaper = ["--ink", "--soft", "--link", "--warning"].map((ink) => contrast(ink, "--paper"));
@@ -142,8 +164,13 @@ outcome.width = [document.documentElement.scrollWidth, innerWidth];
 outcome.title = document.title;
 outcome.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
 
-const element = document.createElement("pre");
-element.id = "outcome";
 const escaped = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
-element.textContent = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
-document.body.append(element);
+const text = JSON.stringify(outcome).replace(/[<>&\u00a0]/g, escaped);
+if (parent === window) {
+  const element = document.createElement("pre");
+  element.id = "outcome";
+  element.textContent = text;
+  document.body.append(element);
+} else {
+  parent.postMessage(text, "*"); // to the frame of a phone's width
+}

@@ -407,13 +407,14 @@ const COLUMNS: [(u8, Column); 12] = {
         (3, right("now", 4, What::Figure(Sort::Waiters))),
         (4, right("longest", 8, What::Figure(Sort::Longest))),
         (5, left("held by", 16, What::Holder)),
-        (6, right("for", 8, What::HolderFor)),
+        (7, right("for", 8, What::HolderFor)),
     ]
 };
 
 /// Behind the others, if there is space.
 const LAST_MINUTE: Column = Column { title: "last minute", what: What::LastMinute, width: 12, right: false };
-const LAST_MINUTE_RANK: u8 = 7;
+/// Its bars are still there on a terminal of 80 cells.
+const LAST_MINUTE_RANK: u8 = 6;
 /// A cell for two seconds.
 const LAST_MINUTE_WIDEST: usize = 30;
 /// Longer names are cut.
@@ -573,6 +574,7 @@ mod tests {
         for sentence in [summary(&table.header)].into_iter().chain(notes(&table.header)) {
             assert!(shown.contains(&words(std::slice::from_ref(&sentence))), "{sentence}: {screen:#?}");
         }
+        assert!(screen.iter().any(|line| line.contains("last minute")), "a lock's history: {screen:#?}");
         assert!(
             screen[23].contains("q quit") && screen[23].trim_end().ends_with("? all keys and orders"),
             "{screen:#?}"
@@ -646,7 +648,7 @@ mod tests {
             }
         }
         let shown = |width| fitting(width, false).iter().map(|column| column.title).collect::<Vec<_>>();
-        assert_eq!(shown(80), ["lock", "waiting", "acquires/s", "now", "longest", "held by", "for"]);
+        assert_eq!(shown(80), ["lock", "waiting", "acquires/s", "now", "longest", "held by", "last minute"]);
         assert_eq!(shown(40), ["lock", "waiting", "acquires/s", "now"]);
         assert_eq!(shown(200).len(), 12);
         assert!(fitting(200, true).iter().any(|column| column.what == What::Process));

@@ -7,7 +7,7 @@ use crate::profiled::{by_cost, observed};
 use crate::question::{Question, Void};
 use crate::subject::{self, Besides, Subject};
 use crate::{Target, thinned};
-use curve::Series;
+use curve::{Curve, Series};
 use model::Variant;
 use profile::LockRow;
 use rayon::prelude::*;
@@ -30,6 +30,8 @@ pub struct ByChain {
     notes: Vec<String>,
     /// What a page's sliders start from; none where the chain has nothing to say.
     sliders: Option<Sliders>,
+    /// The name of the change that was asked for.
+    what_if: Option<String>,
 }
 
 impl ByChain {
@@ -81,6 +83,7 @@ impl ByChain {
             threads: target.cores[target.cores.len() - 1].min(question.machine.topology.cores()),
             how: crate::advice::how_to_swap(&subject.row.name, subject.row.kind),
         };
+        let what_if = question.what_if.as_ref().map(Change::name);
         if let Some(change) = &question.what_if {
             let prediction = case.prediction(change)?;
             lock.predictions.push(Named { name: change.name(), as_it_is: false, prediction });
@@ -105,6 +108,7 @@ impl ByChain {
             lock,
             notes: subject.notes,
             sliders,
+            what_if,
         }))
     }
 
@@ -135,6 +139,24 @@ impl ByChain {
         let curves = chain.chain(self.lock.measured.iter().map(|measured| &measured.curve));
         let title = format!("{} on {}, by the Markov chain", self.lock.observed.name, self.machine.name);
         Ok(Plot::new(title, curves)?)
+    }
+
+    /// The curve of the lock as it is, in bold and with its range, the change that was asked for, the best of the others, and what was
+    /// measured.
+    fn picture(&self) -> anyhow::Result<Plot> {
+        const OTHERS: usize = 3;
+        let whole = self.plot()?;
+        let predicted = whole.curves().len().saturating_sub(self.lock.measured.len());
+        let (predicted, measured) = whole.curves().split_at(predicted);
+        let Some((baseline, others)) = predicted.split_first() else { return Ok(whole) };
+        let end = |curve: &Curve| curve.points().last().map_or(0.0, |point| point.value);
+        let (changed, mut others): (Vec<&Curve>, Vec<&Curve>) =
+            others.iter().partition(|curve| self.what_if.as_ref() == Some(&curve.label));
+        others.sort_by(|a, b| end(b).total_cmp(&end(a)));
+        let others = changed.into_iter().chain(others).take(OTHERS).cloned();
+        let drawn = others.filter_map(crate::shown::without_ranges).chain(measured.iter().cloned());
+        let curves: Vec<Curve> = std::iter::once(baseline.clone()).chain(drawn).collect();
+        Ok(Plot::new(whole.title(), &curves)?.bold_first())
     }
 
     /// Table, plot and remarks.
@@ -169,20 +191,23 @@ impl ByChain {
     ///
     /// As [`ByChain::plot`].
     pub fn page(&self) -> anyhow::Result<Page> {
-        let plot = self.plot()?;
-        let mut page = Page::new(plot.title()).paragraphs(&self.lock.heading(&self.machine, Screen::FILE));
+        let plot = self.picture()?;
+        let mut page = Page::new(plot.title());
+        if !plot.curves().is_empty() {
+            page = page.plot(&plot);
+        }
         page = page.paragraphs(&crate::shown::advice_lines(&self.advice).join("\n"));
+        page = match &self.sliders {
+            Some(sliders) => page.what_if(sliders),
+            None => page.without_sliders(crate::shown::NO_CHAIN),
+        };
         for note in &self.notes {
             page = page.warning(&text::printable(note));
         }
-        if !plot.curves().is_empty() {
-            page = page.heading("Curves").plot(&plot);
-        }
-        page = page.heading("By the Markov chain").table(&self.lock.table(&self.target, "lock"));
+        page =
+            page.heading("By the Markov chain").paragraphs(&self.lock.heading(&self.machine, Screen::FILE));
+        page = page.table(&self.lock.table(&self.target, "lock"));
         page = page.paragraphs(&self.lock.remarks(&self.machine, &self.target));
-        if let Some(sliders) = &self.sliders {
-            page = page.what_if(sliders);
-        }
         if !self.others.is_empty() {
             page = page.heading("The other locks").table(&others_table(&self.others));
         }
@@ -220,6 +245,7 @@ impl ByChain {
             advice: vec![],
             notes: vec![],
             sliders: None,
+            what_if: None,
         }
     }
 }

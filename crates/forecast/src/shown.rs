@@ -140,17 +140,11 @@ impl Forecast {
         let end = |row: &Row| row.points.last().map_or(0.0, |point| point.value);
         let mut others: Vec<&Row> = self.rows.iter().skip(1).collect();
         others.sort_by(|a, b| end(b).total_cmp(&end(a)));
-        let line = |row: &Row| {
-            let mut curve = self.curve(row)?;
-            let points: Vec<_> =
-                curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
-            curve = curve.with_points(points).ok()?;
-            Some(curve)
-        };
+        let line = |row: &Row| self.curve(row).and_then(without_ranges);
         let mut curves: Vec<Curve> = self.rows.first().and_then(|row| self.curve(row)).into_iter().collect();
         curves.extend(others.into_iter().take(OTHERS).filter_map(line));
         let title = format!("{} on {}", self.lock, self.machine);
-        Ok(Plot::new(title, &curves)?.axis("threads"))
+        Ok(Plot::new(title, &curves)?.axis("threads").bold_first())
     }
 
     /// The sentences under the table.
@@ -272,18 +266,29 @@ impl Forecast {
     /// As [`Forecast::plot`].
     pub fn page(&self) -> anyhow::Result<Page> {
         let plot = self.plot()?;
-        let mut page = Page::new(plot.title()).table(&self.verdicts());
+        let mut page = Page::new(plot.title()).plot(&plot).table(&self.verdicts());
         page = page.paragraphs(&self.sentences().join("\n"));
         page = page.paragraphs(&advice_lines(&self.advice).join("\n"));
-        page = page.heading("Curves").plot(&plot);
-        if let Some(sliders) = &self.sliders {
-            page = page.what_if(sliders);
-        }
+        page = match &self.sliders {
+            Some(sliders) => page.what_if(sliders),
+            None => page.without_sliders(NO_CHAIN),
+        };
         for note in &self.notes {
             page = page.warning(&text::printable(note));
         }
         Ok(page.heading("Derivation").paragraphs(&self.derivation()).table(&self.ranges()))
     }
+}
+
+/// Why a page has no sliders where the chain has no answer.
+pub(crate) const NO_CHAIN: &str = "There are no sliders for this lock: they ask its Markov chain, which cannot be made of this profile. \
+     A longer run, or one on one thread, may give it.";
+
+/// The same curve without its ranges, beside one that has some.
+pub(crate) fn without_ranges(curve: Curve) -> Option<Curve> {
+    let points: Vec<_> =
+        curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
+    curve.with_points(points).ok()
 }
 
 /// So many reservations are shown where no more was asked for.

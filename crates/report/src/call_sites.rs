@@ -17,26 +17,41 @@ pub fn sentence(lock: &str, sites: &[SiteUse]) -> Option<String> {
 
 /// What the sentence says of the call sites: "71 % in F; 95 % behind G, held 4.1 ms".
 pub fn shares(sites: &[SiteUse]) -> Option<String> {
-    let by = |ns: fn(&SiteUse) -> f64| {
-        let total_ns: f64 = sites.iter().map(ns).sum();
-        let mut sites: Vec<_> = sites.iter().map(|site| (ns(site) / total_ns, site)).collect();
-        sites.retain(|(share, _)| *share >= LEAST);
-        sites.sort_by(|a, b| b.0.total_cmp(&a.0));
-        sites.truncate(SITES);
-        sites
-    };
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    let waits = by(|site| site.waited_ns).into_iter();
-    let waits: Vec<_> = waits.map(|(share, site)| format!("{} in {}", percent(share), place(site))).collect();
-    let behind = by(|site| site.behind_ns).into_iter();
+    let waits: Vec<_> = waits(sites).map(|(share, place)| format!("{} in {place}", percent(share))).collect();
+    match (waits.as_slice(), behind(sites)) {
+        ([], _) => None,
+        (waits, None) => Some(waits.join(", ")),
+        (waits, Some(behind)) => Some(format!("{}; {behind}", waits.join(", "))),
+    }
+}
+
+/// The places that a lock is waited for in, each with its share of the waits.
+pub(crate) fn waits(sites: &[SiteUse]) -> impl Iterator<Item = (f64, String)> {
+    largest(sites, |site| site.waited_ns).into_iter().map(|(share, site)| (share, place(site)))
+}
+
+/// Behind whose holds it is waited for: "95 % behind G, held 4.1 ms".
+pub(crate) fn behind(sites: &[SiteUse]) -> Option<String> {
+    let behind = largest(sites, |site| site.behind_ns).into_iter();
     let behind: Vec<_> = behind
         .map(|(share, site)| format!("{} behind {}{}", percent(share), place(site), held(site)))
         .collect();
-    match (waits.as_slice(), behind.as_slice()) {
-        ([], _) => None,
-        (waits, []) => Some(waits.join(", ")),
-        (waits, behind) => Some(format!("{}; {}", waits.join(", "), behind.join(", "))),
-    }
+    (!behind.is_empty()).then(|| behind.join(", "))
+}
+
+/// The call sites that are told of, with their shares of all.
+fn largest(sites: &[SiteUse], ns: fn(&SiteUse) -> f64) -> Vec<(f64, &SiteUse)> {
+    let total_ns: f64 = sites.iter().map(ns).sum();
+    let mut sites: Vec<_> = sites.iter().map(|site| (ns(site) / total_ns, site)).collect();
+    sites.retain(|(share, _)| *share >= LEAST);
+    sites.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sites.truncate(SITES);
+    sites
+}
+
+/// A share in words.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }
 
 /// A call site as people write it: the source's name without its directory.

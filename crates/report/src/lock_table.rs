@@ -1,5 +1,7 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
+mod waits;
+
 use crate::call_sites::{self, held, place};
 use crate::page::Unfolded;
 use crate::text::{grouped, printable, short, time};
@@ -386,7 +388,7 @@ pub fn page(table: &LockTable) -> Page {
     let command = table.header.command.join(" ");
     let title =
         if command.is_empty() { "Locks of a program".to_owned() } else { format!("Locks of {command}") };
-    let mut page = Page::new(&title).paragraphs(&figures(table));
+    let mut page = waits::first_on_page(Page::new(&title), table);
     for warning in &table.header.warnings {
         page = page.warning(warning);
     }
@@ -407,7 +409,7 @@ pub fn page(table: &LockTable) -> Page {
         page = page.rows("Locks of the kernel", &kernel_rows(kernel, usize::MAX), &[USE], unfolded);
         page = page.paragraphs(&kernel_head(kernel));
     }
-    page
+    page.heading("The recording").paragraphs(&figures(table))
 }
 
 /// The durations of a way of using a lock, under their names.
@@ -701,7 +703,7 @@ mod tests {
         assert!(rows(&table, 20).is_empty());
     }
 
-    fn header() -> TableHeader {
+    pub(super) fn header() -> TableHeader {
         TableHeader {
             schema: 1,
             command: vec!["./server".into(), "--threads".into(), "8".into()],
@@ -731,7 +733,7 @@ mod tests {
         }
     }
 
-    fn usage(acquisitions: u64, wait_ns: f64) -> Usage {
+    pub(super) fn usage(acquisitions: u64, wait_ns: f64) -> Usage {
         let times = |count: u64, total_ns: f64| Times { count, total_ns, ..Times::default() };
         Usage {
             acquisitions,
@@ -746,7 +748,7 @@ mod tests {
         }
     }
 
-    fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
+    pub(super) fn row(name: &str, kind: LockKind, exclusive: Usage, shared: Usage) -> LockRow {
         LockRow {
             caller: "serve_request".into(),
             file: "server".into(),

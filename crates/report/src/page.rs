@@ -4,6 +4,10 @@
 //! that nothing is fetched and nothing that a name may hold is run. A page with sliders allows its script to run WebAssembly as well:
 //! the model, which the page holds.
 
+mod bars;
+
+pub use bars::Bar;
+
 use crate::plot::svg;
 use crate::table::{PageCell, PageColumn};
 use crate::text::{grouped, html, prefixed, printable, time};
@@ -23,6 +27,10 @@ const MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/what-if.wasm"));
 /// What a page says instead of its sliders.
 const WITHOUT_MODULE: &str = "This contend was built without the sliders of this page: they want its feature `full` and Rust's target \
      wasm32-unknown-unknown (`rustup target add`). `contend predict --engine chain --what-if CHANGE` answers the same questions.";
+
+/// What a page says in the place of its sliders until its script has them.
+const WITHOUT_WEBASSEMBLY: &str = "The sliders of this page are missing: this browser does not run its script, or no WebAssembly. \
+     <code>contend predict --engine chain --what-if CHANGE</code> answers the same questions.";
 
 /// Rows of a table that readers without scripts see.
 const WITHOUT_SCRIPT: usize = 100;
@@ -63,7 +71,7 @@ impl Page {
     /// Starts a section.
     #[must_use]
     pub fn heading(mut self, heading: &str) -> Self {
-        let _ = writeln!(self.body, "<h2>{}</h2>", html(heading));
+        let _ = writeln!(self.body, "<h2>{}</h2>", name(heading));
         self
     }
 
@@ -71,7 +79,7 @@ impl Page {
     #[must_use]
     pub fn paragraphs(mut self, text: &str) -> Self {
         for line in text.lines().filter(|line| !line.is_empty()) {
-            let _ = writeln!(self.body, "<p>{}</p>", html(line));
+            let _ = writeln!(self.body, "<p>{}</p>", name(line));
         }
         self
     }
@@ -79,14 +87,14 @@ impl Page {
     /// Adds what is to be known before the page is believed.
     #[must_use]
     pub fn warning(mut self, text: &str) -> Self {
-        let _ = writeln!(self.body, "<p class=\"warning\">Warning: {}</p>", html(text));
+        let _ = writeln!(self.body, "<p class=\"warning\">Warning: {}</p>", name(text));
         self
     }
 
     /// Adds a table with every column.
     #[must_use]
     pub fn table(mut self, table: &Table) -> Self {
-        let _ = writeln!(self.body, "<div class=\"scroll\">{}</div>", table.without_silent_columns().html());
+        let _ = writeln!(self.body, "{}", scrolled(&table.without_silent_columns().html()));
         self
     }
 
@@ -121,7 +129,7 @@ impl Page {
             "<section class=\"rows\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{heading}</h2>\n\
              <noscript>{first}</noscript>\n\
              <script type=\"application/json\">{data}</script>\n</section>",
-            heading = html(heading),
+            heading = name(heading),
             first = first_rows(&table),
             data = json(&data),
         );
@@ -141,15 +149,16 @@ impl Page {
                 controls,
                 "<label><input type=\"radio\" name=\"{id}\" class=\"{axis}\"{checked}> {axis}</label>"
             );
-            let svg = plot.clone().log_cores(log).svg();
+            let svg = plot.clone().log_cores(log).svg_without_legend();
             let _ = writeln!(pictures, "<div class=\"scroll {axis}\">{svg}</div>");
         }
         let _ = writeln!(
             self.body,
-            "<figure class=\"plot\">\n<fieldset><legend>Axis of {axis}:</legend>{controls}</fieldset>\n{pictures}\
+            "<figure class=\"plot\">\n<fieldset><legend>Axis of {axis}:</legend>{controls}</fieldset>\n{pictures}{legend}\
              <figcaption>A ring marks the peak of a curve, a cross the first point where it has collapsed, that is, \
              where it is under {share} of the peak.</figcaption>\n{values}\n</figure>",
             axis = html(plot.axis_name()),
+            legend = plot.html_legend(),
             share = curve::COLLAPSE_SHARE,
             values = values_of(plot),
         );
@@ -159,29 +168,39 @@ impl Page {
     /// Adds a plot of medians and ranges.
     #[must_use]
     pub fn ranges(mut self, plot: &RangePlot) -> Self {
-        let _ =
-            writeln!(self.body, "<figure class=\"plot\"><div class=\"scroll\">{}</div></figure>", plot.svg());
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"ranges\"><div class=\"scroll\">{}</div></figure>",
+            plot.svg()
+        );
         self
     }
 
-    /// Adds sliders, whose changes the model answers in the page. They are seen where the browser runs scripts and WebAssembly.
-    /// `sliders` are those of `what_if`. A build without the module says so instead.
+    /// Adds sliders, whose changes the model answers in the page, and what is said in their place where the browser runs no scripts or
+    /// no WebAssembly. `sliders` are those of `what_if`. A build without the module says so instead.
     #[must_use]
     pub fn what_if(mut self, sliders: &impl Serialize) -> Self {
         if MODULE.is_empty() {
-            return self.paragraphs(WITHOUT_MODULE);
+            return self.without_sliders(WITHOUT_MODULE);
         }
         let id = self.next_id();
         self.asks_module = true;
         let _ = writeln!(
             self.body,
-            "<section class=\"what-if\" aria-labelledby=\"{id}\" hidden>\n<h2 id=\"{id}\">What if</h2>\n\
+            "<section class=\"what-if\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">What if</h2>\n\
+             <p class=\"missing\">{WITHOUT_WEBASSEMBLY}</p>\n\
              <script type=\"application/json\">{sliders}</script>\n\
              <script type=\"application/wasm\">{module}</script>\n</section>",
             sliders = json(sliders),
             module = base64::engine::general_purpose::STANDARD.encode(MODULE),
         );
         self
+    }
+
+    /// Says where the sliders would be why there are none.
+    #[must_use]
+    pub fn without_sliders(self, why: &str) -> Self {
+        self.heading("What if").paragraphs(why)
     }
 
     fn next_id(&mut self) -> String {
@@ -223,7 +242,17 @@ fn first_rows(table: &Table) -> String {
         0 => String::new(),
         more => format!("<p>The rest, {} rows, is shown with scripts.</p>", grouped(more as u64)),
     };
-    format!("<div class=\"scroll\">{}</div>{more}", table.first(WITHOUT_SCRIPT).html())
+    format!("{}{more}", scrolled(&table.first(WITHOUT_SCRIPT).html()))
+}
+
+/// A table that is scrolled where it is wider than the page, by keys too.
+fn scrolled(table: &str) -> String {
+    format!("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">{table}</div>")
+}
+
+/// A name as HTML, which browsers break behind `::`.
+pub(crate) fn name(name: &str) -> String {
+    html(name).replace("::", "::<wbr>")
 }
 
 /// How a policy names a text that it allows.
@@ -333,11 +362,9 @@ fn values_of(plot: &Plot) -> String {
         plot.curves().iter().flat_map(|curve| curve.points().iter().map(|p| p.cores)).collect();
     cores.sort_unstable();
     cores.dedup();
-    let mut values = String::from(
-        "<details class=\"values\"><summary>Values</summary><div class=\"scroll\"><table><thead><tr><th class=\"n\">cores</th>",
-    );
+    let mut values = String::from("<table><thead><tr><th class=\"n\">cores</th>");
     for curve in plot.curves() {
-        let _ = write!(values, "<th class=\"n\">{}, {}</th>", html(&curve.label), curve.provenance);
+        let _ = write!(values, "<th class=\"n\">{}, {}</th>", name(&curve.label), curve.provenance);
     }
     values.push_str("</tr></thead><tbody>\n");
     for cores in cores {
@@ -355,8 +382,8 @@ fn values_of(plot: &Plot) -> String {
         }
         values.push_str("</tr>\n");
     }
-    values.push_str("</tbody></table></div></details>");
-    values
+    values.push_str("</tbody></table>");
+    format!("<details class=\"values\"><summary>Values</summary>{}</details>", scrolled(&values))
 }
 
 #[cfg(test)]
@@ -462,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn sliders_are_hidden_until_the_script_finds_webassembly_which_the_policy_allows() {
+    fn sliders_are_said_to_be_missing_until_the_script_finds_webassembly_which_the_policy_allows() {
         let page = Page::new("t").what_if(&serde_json::json!({ "site": HOSTILE })).html();
         if MODULE.is_empty() {
             let target = Path::new(env!("WASM_LIBRARY"));
@@ -474,7 +501,7 @@ mod tests {
             assert!(page.contains("--what-if") && !page.contains("wasm-unsafe-eval"), "{page}");
             return println!("skipped: the sliders, as the feature or {} is missing", target.display());
         }
-        assert!(between(&page, "<section class=\"what-if\"", ">")[0].ends_with(" hidden"));
+        assert!(between(&page, "<p class=\"missing\">", "</p>")[0].contains("--what-if"), "{page}");
         let policy = between(&page, "Content-Security-Policy\" content=\"", "\"")[0];
         assert!(policy.contains(" 'wasm-unsafe-eval'; ") && !policy.contains("'unsafe-"), "{policy}");
         let data = between(&page, "<script type=\"application/json\">", "</script>")[0];

@@ -4,6 +4,7 @@ pub(crate) mod svg;
 mod terminal;
 
 use crate::Screen;
+use crate::page;
 use crate::text::{prefixed, printable};
 use curve::axis::{CoresAxis, value_ticks};
 use curve::{Curve, Provenance, Unit};
@@ -25,6 +26,7 @@ pub struct Plot {
     unit: Unit,
     curves: Vec<Curve>,
     log_cores: Option<bool>,
+    bold_first: bool,
 }
 
 impl Plot {
@@ -46,7 +48,14 @@ impl Plot {
             curves = relative.ok_or(IncomparableUnits(unit, other))?;
             plotted = Unit::Speedup;
         }
-        Ok(Self { title: title.into(), axis: "cores".into(), unit: plotted, curves, log_cores: None })
+        Ok(Self {
+            title: title.into(),
+            axis: "cores".into(),
+            unit: plotted,
+            curves,
+            log_cores: None,
+            bold_first: false,
+        })
     }
 
     /// Names the lower axis; `cores` otherwise.
@@ -60,6 +69,13 @@ impl Plot {
     #[must_use]
     pub fn log_cores(mut self, log: bool) -> Self {
         self.log_cores = Some(log);
+        self
+    }
+
+    /// Draws the first curve in bold: the one that the others are compared with.
+    #[must_use]
+    pub fn bold_first(mut self) -> Self {
+        self.bold_first = true;
         self
     }
 
@@ -92,6 +108,27 @@ impl Plot {
     /// An SVG document that needs nothing else, and follows the reader's choice of light or dark.
     pub fn svg(&self) -> String {
         svg::draw(self)
+    }
+
+    /// The same for a page, which has the title and [`Plot::html_legend`] beside it, in letters that are read on a phone.
+    pub(crate) fn svg_without_legend(&self) -> String {
+        svg::draw_without_legend(self)
+    }
+
+    /// The legend as a list of HTML, whose lines are broken where the page is narrow.
+    pub(crate) fn html_legend(&self) -> String {
+        let line = |(number, curve): (usize, &Curve)| {
+            let (name, facts) = legend(curve);
+            let name = page::name(&name);
+            let name = if self.is_bold(number) { format!("<b>{name}</b>") } else { name };
+            format!("<li>{} {name} <span>{}</span></li>\n", svg::key(self, number), page::name(&facts))
+        };
+        let lines: String = self.curves.iter().enumerate().map(line).collect();
+        format!("<ul class=\"legend\">\n{lines}</ul>\n")
+    }
+
+    fn is_bold(&self, number: usize) -> bool {
+        self.bold_first && number == 0
     }
 
     fn cores_axis(&self) -> CoresAxis {

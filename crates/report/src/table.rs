@@ -1,6 +1,7 @@
 //! Rows built once, shown on a terminal, as JSON objects, as CSV or in a page.
 
 use crate::Screen;
+use crate::page::name;
 use crate::text::{grouped, html, printable, short};
 use crate::verdict::Tone;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
@@ -580,7 +581,7 @@ impl Table {
         for row in &self.rows {
             page.push_str("<tr>");
             for (column, cell) in self.columns.iter().zip(row) {
-                let _ = write!(page, "<td{}>{}</td>", class(column), html(&column.shows(cell)));
+                let _ = write!(page, "<td{}>{}</td>", class(column), name(&column.shows(cell)));
             }
             page.push_str("</tr>\n");
         }

@@ -279,18 +279,22 @@ impl Reproduction {
         format!("{}\n\n{}\n{notes}{faults}", self.title, self.table.terminal(Screen::FILE))
     }
 
-    /// Title, table, plots, notes and faults for a browser.
+    /// Plots, verdict, table and faults for a browser.
     ///
     /// # Errors
     ///
     /// Curves of several units.
     pub fn page(&self) -> anyhow::Result<Page> {
-        let mut page = Page::new(self.title).table(&self.table);
+        let mut page = Page::new(self.title);
         for series in &self.plots {
-            page = page.heading(&series.title).plot(&drawn(series)?);
+            if series.title != self.title {
+                page = page.heading(&series.title);
+            }
+            page = page.plot(&drawn(series)?);
         }
-        let notes = page.heading("Notes").paragraphs(&self.notes.join("\n"));
-        Ok(notes.paragraphs(&published::footnotes(&self.faults)))
+        let (verdict, notes) = self.notes.split_at(self.notes.len().min(1));
+        page = page.paragraphs(&verdict.concat()).table(&self.table);
+        Ok(page.paragraphs(&notes.join("\n")).paragraphs(&published::footnotes(&self.faults)))
     }
 
     /// Each plot as SVG with the name of its file: `name.svg`, or `name-TITLE.svg` where there are several.

@@ -23,6 +23,12 @@ function fill(element, attributes, children) {
 const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const draw = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+/** A name, which may be broken behind `::`, and in no word. */
+const broken = (text) => text.split(/(?<=::)/).flatMap((part, place) => (place === 0 ? [part] : [make("wbr"), part]));
+
+/** What is wider than the page is scrolled, by keys too. */
+const scroll = (table) => make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table" }, table);
+
 /** The powers of ten that hold all of these distributions, which share an axis to be compared. */
 function decades(distributions) {
   const buckets = distributions.flatMap((times) => times.buckets);
@@ -82,10 +88,10 @@ function unfolded(columns, lists, row) {
     content.append(make("div", { class: "histograms" }, ...row.times.map((times) => distribution(times, axis))));
   }
   const all = [...facts.map(([name, cell]) => [name, shown(cell)]), ...row.facts];
-  const pairs = all.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
+  const pairs = all.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, ...broken(text))));
   content.append(make("h3", {}, "All figures"), make("dl", {}, ...pairs));
   for (const list of row.lists.map((place) => lists[place])) {
-    content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, line))));
+    content.append(make("h3", {}, list.name), make("ol", {}, ...list.lines.map((line) => make("li", {}, ...broken(line)))));
   }
   return content;
 }
@@ -195,9 +201,9 @@ class RowTable {
 
   drawRow(row) {
     const id = `${this.id}-${row.place}`;
-    const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, shown(row.cells[0]));
+    const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, ...broken(shown(row.cells[0])));
     const name = make("th", { scope: "row" }, button);
-    const cells = this.places.slice(1).map((index) => make("td", { class: this.classOf(index) }, shown(row.cells[index])));
+    const cells = this.places.slice(1).map((index) => make("td", { class: this.classOf(index) }, ...broken(shown(row.cells[index]))));
     const line = make("tr", {}, name, ...cells);
     const below = make("tr", { class: "unfolded", id });
     below.hidden = true;
@@ -218,18 +224,18 @@ class RowTable {
 /** A module, which is in the page as base64. */
 const load = (text) => new WebAssembly.Module(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)));
 
-/** A picture of curves: what the module gave as shares of the axes is placed, nothing is computed. */
+/** A picture of curves and its legend: what the module gave as shares of the axes is placed, nothing is computed. */
 function curves({ cores, throughput, unit, curves }, label) {
-  const [left, top, width, height] = [54, 32 + 20 * curves.length, 574, 280];
+  const [left, top, width, height] = [50, 32, 410, 240];
   const right = left + width;
   const bottom = top + height;
   const x = (across) => left + across * width;
   const y = (up) => bottom - up * height;
   const line = (points) => points.map(([across, up]) => `${x(across)},${y(up)}`).join(" ");
-  const parts = [];
+  const [parts, keys] = [[], []];
   for (const [up, text] of throughput) {
     parts.push(draw("line", { class: "grid", x1: left, x2: right, y1: y(up), y2: y(up) }));
-    parts.push(draw("text", { x: left - 6, y: y(up) + 5, "text-anchor": "end" }, text));
+    parts.push(draw("text", { x: left - 10, y: y(up) + 5, "text-anchor": "end" }, text));
   }
   for (const [across, text] of cores) {
     parts.push(draw("line", { class: "grid", x1: x(across), x2: x(across), y1: top, y2: bottom }));
@@ -248,18 +254,20 @@ function curves({ cores, throughput, unit, curves }, label) {
       group.append(draw("path", { d: `M${across - 8},${up - 8}l16,16m0,-16l-16,16` }));
     }
     if (compared) group.append(draw("circle", { class: "compared", cx: x(compared[0]), cy: y(compared[1]), r: 5 }));
-    const at = 31 + 20 * number;
-    group.append(draw("polyline", { points: `${left},${at} ${left + 34},${at}` }));
-    parts.push(group, draw("text", { x: left + 42, y: at + 5 }, name));
+    parts.push(group);
+    const stroke = draw("polyline", { points: "0,6 34,6" });
+    const key = draw("svg", { class: `curve${number}`, width: 34, height: 12, "aria-hidden": "true" }, stroke);
+    keys.push(make("li", {}, key, " ", ...broken(name)));
   });
-  return draw("svg", { role: "img", "aria-label": label, viewBox: `0 0 640 ${bottom + 46}` }, ...parts);
+  const picture = { class: "picture", role: "img", "aria-label": label, viewBox: `0 0 480 ${bottom + 46}` };
+  return [draw("svg", picture, ...parts), make("ul", { class: "legend" }, ...keys)];
 }
 
 /** Rows of a name and figures; of words where `words` names the column. */
 function table(columns, rows, words) {
   const kind = (index) => (index === 0 || columns[index] === words ? "" : "n");
   const head = columns.map((text, index) => make("th", { scope: "col", class: kind(index) }, text));
-  const body = rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row" }, name),
+  const body = rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row" }, ...broken(name)),
     ...cells.map((text, index) => make("td", { class: kind(index + 1) }, text))));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }
@@ -270,13 +278,15 @@ class WhatIf {
     this.sliders = JSON.parse(section.querySelector("script[type='application/json']").textContent);
     this.module = load(section.querySelector("script[type='application/wasm']").textContent);
     this.functions = new WebAssembly.Instance(this.module).exports;
-    this.instruction = make("p", { class: "instruction", role: "status" });
+    this.instruction = make("p", { class: "instruction", role: "status", "aria-live": "polite" });
     this.flags = make("code");
+    this.picture = make("figure");
     this.shown = make("div");
     const same = make("p", { class: "status" }, "The command says the same with --engine chain and ", this.flags);
-    section.append(this.form(), this.instruction, this.shown, same);
+    const beside = make("div", { class: "beside" }, this.picture, this.form());
     this.redraw();
-    section.hidden = false;
+    section.querySelector(".missing").remove();
+    section.append(this.instruction, beside, this.shown, same);
   }
 
   form() {
@@ -352,12 +362,12 @@ class WhatIf {
     const values = this.shown.querySelector("details")?.open ?? false;
     const names = answer.picture.curves.map(({ name }) => name);
     const details = make("details", {}, make("summary", {}, "Values"),
-      make("div", { class: "scroll" }, table(["cores", ...names], answer.values)));
+      scroll(table(["cores", ...names], answer.values)));
     details.open = values;
     const caption = "A ring marks the peak of a curve, a cross the first point where it has collapsed, and a dot what is compared.";
+    this.picture.replaceChildren(...curves(answer.picture, answer.instruction), make("figcaption", {}, caption));
     this.shown.replaceChildren(
-      make("figure", {}, curves(answer.picture, answer.instruction), make("figcaption", {}, caption)),
-      make("div", { class: "scroll" }, table(answer.columns, answer.rows, "verdict")),
+      scroll(table(answer.columns, answer.rows, "verdict")),
       ...answer.remarks.map((text) => make("p", {}, text)),
       details,
     );
@@ -368,7 +378,7 @@ document.querySelectorAll("section.what-if").forEach((section) => {
   try {
     new WhatIf(section);
   } catch (error) {
-    // A browser without WebAssembly shows the rest of the page.
+    // A browser without WebAssembly shows the rest of the page, and says why the sliders are missing.
     console.warn(error);
   }
 });

@@ -16,6 +16,8 @@ const HEIGHT: u32 = 460;
 const LEGEND_STEP: u32 = 44;
 /// The strip at the right that holds the legend.
 const LEGEND_WIDTH: u32 = 290;
+/// The length of a curve's line in a legend.
+const KEY_WIDTH: u32 = 34;
 /// Characters that fit into the legend: of the names, and of the smaller print.
 const LEGEND_CHARACTERS: [usize; 2] = [32, 40];
 /// At least this many points of the screen between two markers of a curve.
@@ -51,19 +53,32 @@ pub(super) fn draw(plot: &Plot) -> String {
     document(&plot.title, (WIDTH, height), |area| draw_on(plot, area))
 }
 
+/// The chart of a page, without title and legend, so narrow that it is read on a phone.
+pub(super) fn draw_without_legend(plot: &Plot) -> String {
+    const SIZE: (u32, u32) = (480, 340);
+    picture(&plot.title, SIZE, |area| draw_chart(plot, &area.margin(6, 6, 6, 6)))
+}
+
+/// How a curve is drawn, in a legend.
+pub(super) fn key(plot: &Plot, index: usize) -> String {
+    const HEIGHT: u32 = 14;
+    let key = drawn((KEY_WIDTH, HEIGHT), |area| draw_key(plot, index, HEIGHT as i32 / 2, area));
+    key.replacen("<svg ", "<svg aria-hidden=\"true\" ", 1)
+}
+
 /// A document of this width and height with a title: shown at the top, and told to readers that cannot see it. Its colours
 /// follow the reader's choice.
 pub(crate) fn document(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
-    let mut drawn = String::new();
-    {
-        let area = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
+    picture(title, size, |area| {
         let centred = font(19).pos(Pos::new(HPos::Center, VPos::Top));
-        area.draw(&Text::new(printable(title), (size.0 as i32 / 2, 12), centred))
-            .and_then(|()| draw(&area))
-            .and_then(|()| area.present())
-            // A string takes whatever is written; plotters' error type has no other source here.
-            .expect("drawing into memory cannot fail");
-    }
+        area.draw(&Text::new(printable(title), (size.0 as i32 / 2, 12), centred))?;
+        draw(area)
+    })
+}
+
+/// The same with a title that is not shown.
+fn picture(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+    let drawn = drawn(size, draw);
     let (root, body) = drawn.split_once('>').expect("an SVG document has a root");
     let name = html(title);
     let coloured = body.replace(INK_ATTRIBUTE, "\"currentColor\"");
@@ -71,6 +86,18 @@ pub(crate) fn document(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_
         "{root} class=\"contend-plot\" role=\"img\" aria-label=\"{name}\">\n<title>{name}</title>\n\
          <style>{STYLE}</style>\n{PAPER}{coloured}"
     )
+}
+
+fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+    let mut drawn = String::new();
+    {
+        let area = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
+        draw(&area)
+            .and_then(|()| area.present())
+            // A string takes whatever is written; plotters' error type has no other source here.
+            .expect("drawing into memory cannot fail");
+    }
+    drawn
 }
 
 /// Where a document is drawn on, by points of the screen.
@@ -136,7 +163,7 @@ fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
             let outline = lows.iter().copied().chain(highs.iter().copied().rev()).collect::<Vec<_>>();
             chart.draw_series(std::iter::once(Polygon::new(outline, colour(index).mix(0.16))))?;
         }
-        let style = colour(index).stroke_width(2);
+        let style = line_style(plot, index);
         match dashes(curve.provenance) {
             (_, 0) => chart.draw_series(LineSeries::new(line.clone(), style))?,
             (drawn, gap) => {
@@ -264,18 +291,28 @@ fn marker<'a, C: Clone + 'a>(
 fn draw_legend(plot: &Plot, area: &Area<'_>) -> DrawResult {
     for (index, curve) in plot.curves.iter().enumerate() {
         let top = (16 + LEGEND_STEP * index as u32) as i32;
-        let style = colour(index).stroke_width(2);
-        let (drawn, gap) = dashes(curve.provenance);
-        for start in (0..34).step_by((2 * (drawn + gap)) as usize) {
-            let end = (start + 2 * drawn as i32).min(34);
-            area.draw(&PathElement::new([(start, top), (end, top)], style))?;
-        }
-        area.draw(&marker((17, top), index, curve.provenance))?;
+        draw_key(plot, index, top, area)?;
         let (name, facts) = legend(curve);
         area.draw(&Text::new(shortened(&name, LEGEND_CHARACTERS[0]), (42, top - 6), font(14)))?;
         area.draw(&Text::new(shortened(&facts, LEGEND_CHARACTERS[1]), (42, top + 11), font(12)))?;
     }
     Ok(())
+}
+
+/// The line and the marker of a curve, at this height.
+fn draw_key(plot: &Plot, index: usize, top: i32, area: &Area<'_>) -> DrawResult {
+    let provenance = plot.curves[index].provenance;
+    let style = line_style(plot, index);
+    let (drawn, gap) = dashes(provenance);
+    for start in (0..KEY_WIDTH as i32).step_by((2 * (drawn + gap)) as usize) {
+        let end = (start + 2 * drawn as i32).min(KEY_WIDTH as i32);
+        area.draw(&PathElement::new([(start, top), (end, top)], style))?;
+    }
+    area.draw(&marker((KEY_WIDTH as i32 / 2, top), index, provenance))
+}
+
+fn line_style(plot: &Plot, index: usize) -> ShapeStyle {
+    colour(index).stroke_width(if plot.is_bold(index) { 4 } else { 2 })
 }
 
 /// A label cut to so many characters.

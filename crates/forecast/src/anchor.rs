@@ -2,27 +2,57 @@
 //!
 //! Where threads measurably do less than the simulated program, they share something outside of the locks: a line, memory, a device.
 //! That is a term of its own beside the locks. It is 1/(1 + a g(n)), where a is what the measurement shows and g grows with the cores in use:
-//! by a power that two measurements fix, and half-way between not at all and in proportion where there is one.
+//! by a power that two measurements fix, and half-way between not at all and in proportion where there is one. Only what the ranges of both
+//! leave no doubt of grows: a few hundredths that chance or the machine file's ranges explain would be half of the work on a hundred cores.
 //!
 //! What the simulated program misses of the baseline, it misses of a lock that behaves alike; of a lock under which the program would go
 //! quite another way, it says little: the time for which waiters sleep under the one is not there under the other.
 
 use crate::question::MeasuredPoint;
-use crate::simulated_program::Run;
+use crate::simulated_program::{Run, SimulatedPoint};
 
 /// What was measured of one row, beside the simulated program at the same threads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Anchor {
     /// Measured points relative to one thread of the baseline, ascending.
     points: Vec<MeasuredPoint>,
-    /// Of those past one thread that the simulated program ran too: threads, and measured over simulated.
-    ratios: Vec<(u32, f64)>,
-    /// The simulated program at each of them.
-    simulated: Vec<f64>,
+    /// Of those past one thread that the simulated program ran too, ascending.
+    beside: Vec<Beside>,
     /// How alike the lock that was measured and the one that this is for are: 1 is the same.
     alike: f64,
     /// Cores of the machine that was measured on.
     cores: u32,
+}
+
+/// A measured point beside the simulated program.
+#[derive(Debug, Clone, Copy)]
+struct Beside {
+    threads: u32,
+    /// The simulated program.
+    simulated: f64,
+    /// Measured over simulated.
+    ratio: f64,
+    /// The most that this may be by the ranges of both; 1 where they have something in common.
+    at_most: f64,
+}
+
+impl Beside {
+    fn new(measured: &MeasuredPoint, simulated: SimulatedPoint) -> Self {
+        let low = simulated.low.min(simulated.ends[0]).min(simulated.value).max(f64::MIN_POSITIVE);
+        let ratio = measured.rate / simulated.value;
+        let at_most = (measured.high.max(measured.rate) / low).min(1.0);
+        Self { threads: measured.threads, simulated: simulated.value, ratio, at_most }
+    }
+
+    /// The work that is lost for each that is done.
+    fn lost(&self) -> f64 {
+        1.0 / self.ratio - 1.0
+    }
+
+    /// The same, as far as there is no doubt of it.
+    fn surely_lost(&self) -> f64 {
+        1.0 / self.at_most - 1.0
+    }
 }
 
 /// The power by which what threads share outside of locks grows with the cores, where one measurement does not tell.
@@ -53,27 +83,25 @@ impl Anchor {
             }
         }
         let past_one = points.iter().filter(|point| point.threads > 1);
-        let beside = past_one.filter_map(|point| Some((point, run?.at(point.threads)?.value)));
-        let (ratios, simulated) =
-            beside.map(|(point, value)| ((point.threads, point.rate / value), value)).unzip();
-        Self { ratios, simulated, alike: 1.0, points, cores }
+        let beside = past_one.filter_map(|point| Some(Beside::new(point, run?.at(point.threads)?)));
+        Self { beside: beside.collect(), alike: 1.0, points, cores }
     }
 
     /// What these measurements, of another lock, say of the lock of `run`: the less, the further apart the simulated program does the work.
     pub(crate) fn of_another(&self, run: Option<&Run>) -> Self {
-        let alike = |threads: u32, simulated: f64| {
-            let other = run.and_then(|run| run.at(threads)).map_or(simulated, |point| point.value);
-            (-0.5 * ((other / simulated).ln() / ALIKE).powi(2)).exp()
+        let alike = |one: &Beside| {
+            let other = run.and_then(|run| run.at(one.threads)).map_or(one.simulated, |point| point.value);
+            (-0.5 * ((other / one.simulated).ln() / ALIKE).powi(2)).exp()
         };
-        let each = self.ratios.iter().zip(&self.simulated);
-        let shares: Vec<f64> = each.map(|(&(threads, _), &simulated)| alike(threads, simulated)).collect();
-        let ratios =
-            self.ratios.iter().zip(&shares).map(|(&(threads, ratio), &share)| (threads, ratio.powf(share)));
+        let of_other = |one: &Beside| {
+            let share = alike(one);
+            Beside { ratio: one.ratio.powf(share), at_most: one.at_most.powf(share), ..*one }
+        };
         Self {
-            ratios: ratios.collect(),
-            alike: shares.last().copied().unwrap_or(1.0),
+            alike: self.beside.last().map_or(1.0, alike),
+            beside: self.beside.iter().map(of_other).collect(),
             points: Vec::new(),
-            ..self.clone()
+            cores: self.cores,
         }
     }
 
@@ -91,7 +119,7 @@ impl Anchor {
 
     /// Whether nothing was measured past one thread.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ratios.is_empty()
+        self.beside.is_empty()
     }
 
     /// Whether a measurement past one thread says more of the lock than that it is another.
@@ -109,45 +137,47 @@ impl Anchor {
         if !self.holds() {
             return 1;
         }
-        let own = self.ratios.iter().rev().find(|(threads, _)| *threads <= self.cores);
-        own.or(self.ratios.first()).map_or(1, |(threads, _)| *threads)
+        let own = self.beside.iter().rev().find(|one| one.threads <= self.cores);
+        own.or(self.beside.first()).map_or(1, |one| one.threads)
     }
 
     /// By what the simulated program is multiplied at so many threads on so many cores.
     pub(crate) fn correction(&self, threads: u32, cores: u32) -> f64 {
         let shares = threads > cores;
         // A measurement under the same conditions comes first: with a core for each thread, or with shared cores.
-        let (alike, others): (Vec<_>, Vec<_>) =
-            self.ratios.iter().copied().partition(|&(measured, _)| (measured > self.cores) == shares);
+        let (alike, others): (Vec<Beside>, Vec<Beside>) =
+            self.beside.iter().copied().partition(|one: &Beside| (one.threads > self.cores) == shares);
         let known = if alike.is_empty() { others } else { alike };
-        let Some(&(last, ratio)) = known.last() else { return 1.0 };
-        if threads <= last {
-            let Some(place) = known.iter().position(|&(measured, _)| measured >= threads) else {
-                return ratio;
+        let Some(&last) = known.last() else { return 1.0 };
+        if threads <= last.threads {
+            let Some(place) = known.iter().position(|one| one.threads >= threads) else {
+                return last.ratio;
             };
-            let above = known[place];
-            let below = if place > 0 { known[place - 1] } else { (1, 1.0) };
-            return between(below, above, threads);
+            let point = |one: Beside| (one.threads, one.ratio);
+            let below = if place > 0 { point(known[place - 1]) } else { (1, 1.0) };
+            return between(below, point(known[place]), threads);
         }
-        if ratio >= 1.0 || shares {
-            return ratio;
+        let sure = last.surely_lost();
+        if sure <= 0.0 || shares {
+            return last.ratio;
         }
-        let lost = |ratio: f64| 1.0 / ratio - 1.0;
         let more = |threads: u32| f64::from(threads.max(2) - 1);
         let power = match known[..] {
-            [.., (before, earlier), (last, ratio)] if earlier < 1.0 => {
-                ((lost(ratio) / lost(earlier)).ln() / (more(last) / more(before)).ln()).clamp(0.0, 1.0)
+            [.., before, last] if before.surely_lost() > 0.0 => {
+                let threads = more(last.threads) / more(before.threads);
+                ((last.lost() / before.lost()).ln() / threads.ln()).clamp(0.0, 1.0)
             }
             _ => GROWTH,
         };
-        1.0 / (1.0 + lost(ratio) * (more(threads.min(cores)) / more(last)).powf(power))
+        let growth = (more(threads.min(cores)) / more(last.threads)).powf(power);
+        1.0 / (1.0 + last.lost() + sure * (growth - 1.0))
     }
 
     /// The share of what the most measured threads lose that the locks explain.
     pub(crate) fn explained_by_locks(&self, cores: u32) -> Option<f64> {
         /// Less is not worth an explanation.
         const LOST: f64 = 0.1;
-        let (&(threads, ratio), &simulated) = self.ratios.last().zip(self.simulated.last())?;
+        let &Beside { threads, ratio, simulated, .. } = self.beside.last()?;
         let most = f64::from(threads.min(cores));
         let measured = ratio * simulated;
         (most - measured > LOST * most).then(|| ((most - simulated) / (most - measured)).clamp(0.0, 1.0))
@@ -164,7 +194,6 @@ fn between((from, low): (u32, f64), (to, high): (u32, f64), threads: u32) -> f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated_program::SimulatedPoint;
 
     fn run(values: &[(u32, f64)]) -> Run {
         let point = |&(threads, value): &(u32, f64)| SimulatedPoint {
@@ -211,6 +240,19 @@ mod tests {
         assert_eq!(worse.explained_by_locks(4), Some(0.0));
         assert!(of(&[(1, 1.0)], 2).is_empty());
         assert_eq!(of(&[(1, 1.0)], 2).correction(8, 8), 1.0);
+    }
+
+    #[test]
+    fn what_chance_explains_does_not_grow_with_the_cores() {
+        let run = run(&[(1, 1.0), (2, 2.0), (4, 4.0), (64, 64.0)]);
+        // Two hundredths at two threads and five at four, in a range that holds what was simulated: not half of it on 64 cores.
+        let mut points = measured(&[(1, 1.0), (2, 1.96), (4, 3.8)]);
+        points.iter_mut().for_each(|point| point.high *= 1.06);
+        let of = Anchor::new(&points, None, Some(&run), 1.0, 64);
+        assert!((of.correction(64, 64) - 0.95).abs() < 1e-9, "{}", of.correction(64, 64));
+        // What the range leaves no doubt of does.
+        let lost = Anchor::new(&measured(&[(1, 1.0), (2, 1.96), (4, 3.8)]), None, Some(&run), 1.0, 64);
+        assert!(lost.correction(64, 64) < 0.6, "{}", lost.correction(64, 64));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("acquisitions", None, &["N"], "acquisitions of each thread"),
     ("again", None, &["DIR"], "what was measured before"),
-    ("against", None, &["PROFILE"], "profiles of the program as it was"),
+    ("against", None, &["PROFILE", "FILE"], "what was measured, to compare with"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("all-processes", Some('a'), &[], "all processes of the machine"),
     ("alone", None, &["PROFILE"], "a profile of one thread"),
@@ -54,6 +54,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("model", None, &["MODEL"], "memory models"),
     ("multi", None, &[], "a futex for each thread"),
     ("mutate", None, &[], "judge mutants"),
+    ("native-plan", None, &[], "list what to run on real hardware"),
     ("no-symbols", None, &[], "do not read symbols"),
     ("nodes", None, &["NODE"], "memory nodes by number"),
     ("only", None, &["SITE=LOCK"], "locks for sites"),

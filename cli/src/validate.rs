@@ -3,14 +3,15 @@
 use crate::PRELOAD;
 use crate::arguments::{self, Numbers};
 use crate::compare::parse_metric;
+use crate::interrupt;
 use crate::machines;
 use crate::output::{own_command_line, print, print_json, write_page};
 use crate::progress::BARS;
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
-    Evidence, From, Held, KEPT, MEASURED, Program, Setting, Summary, Throughput, Validated, check_folders,
-    page, read_cases, read_list, simulated_programs, validate, write_cases,
+    ENOUGH, Evidence, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput,
+    Validated, check_folders, page, read_cases, read_list, simulated_programs, validate, write_cases,
 };
 use regex_lite::Regex;
 use report::{Screen, text};
@@ -57,7 +58,14 @@ pub(crate) struct Args {
     rescore: Option<PathBuf>,
     /// Run nothing: simulate so many random programs on the carried machines, profile them there on 1, 2 and 4 cores, forecast them to all
     /// cores, and hold that against their own simulation
-    #[arg(long, value_name = "N", conflicts_with_all = ["programs", "command", "metric", "per_thread"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = [
+            "programs", "cases", "threads", "locks", "runs", "two", "metric", "per_thread", "machine", "time_limit", "keep", "again", "command",
+        ],
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     simulated: Option<u32>,
     /// Also write what was simulated and measured as a table, for --rescore
     #[arg(long, value_name = "FILE")]
@@ -128,12 +136,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         (read_cases(file)?, preface)
     } else if let Some(count) = args.simulated {
-        let held = simulated_programs(count, args.seed, &BARS)?;
-        (
-            held,
-            "The programs are random ones, simulated on the carried machines; so are the measurements."
-                .to_owned(),
-        )
+        let made = simulated_programs(count, args.seed, &BARS);
+        let preface = of_made(&made);
+        (made.held, preface)
     } else {
         let all = measured(args)?;
         for one in all.iter().filter(|one| !args.json && one.failed.is_some()) {
@@ -149,16 +154,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = output {
         write_page(file, &page(&summary, &own_command_line(), &preface))?;
     }
-    show(args.json, &held, &summary)?;
-    Ok(if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    show(args.json, &held, &summary, &preface)?;
+    let otherwise = if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(interrupt::exit_code(&format!("{} programs are judged", held.len()), otherwise))
 }
 
-fn show(json: bool, held: &[Held], summary: &Summary) -> anyhow::Result<()> {
+/// What random programs are, and those that are left out.
+fn of_made(MadePrograms { held, drawn, untold, stopped }: &MadePrograms) -> String {
+    let mut said = format!(
+        "{} of {drawn} random programs, simulated on the carried machines, as are the measurements; of {untold} the profiles tell too little.",
+        held.len()
+    );
+    for why in stopped {
+        said += &format!(" Stopped: {}.", text::printable(why));
+    }
+    said
+}
+
+fn show(json: bool, held: &[Held], summary: &Summary, preface: &str) -> anyhow::Result<()> {
     if json {
         return print_json(&serde_json::json!({ "programs": held, "summary": summary }));
     }
     let screen = Screen::stdout();
-    let programs = format!("{} programs, each judged by what the others teach.\n\n", held.len());
+    let judged =
+        if held.len() < ENOUGH { "by what contend has learnt before" } else { "by what the others teach" };
+    let programs = format!("{preface}\n\n{} programs, each judged {judged}.\n\n", held.len());
     print(&(screen.fit(&programs) + &screen.spell(&summary.terminal())))
 }
 

@@ -116,24 +116,25 @@ impl Record<'_> {
             .map(|why| format!("the kernel's locks are not recorded: {why}"))
             .into_iter()
             .collect();
+        let reached = recording.used();
         let finished = recording.finish(run, &tasks.into_values());
         if let Err(error) = finished {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
         }
-        remarks.extend(self.said_of_recording(&recording, counted));
+        remarks.extend(self.said_of_recording(&recording, reached, counted));
         let watched = matches!(beside, Some(Ok(_)));
         remarks.extend(said_of_rust(name, beside, unwatched));
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
-        let used = recording.used() || watched || matches!(kernel, Some(Ok(())));
+        let used = reached || watched || matches!(kernel, Some(Ok(())));
         let complete = recording.growth_error().is_none();
         Ok(Recorded { recording, status, used, complete, remarks })
     }
 
-    /// What a recording that has ended lacks.
-    fn said_of_recording(&self, recording: &Recording, counted: Option<u64>) -> Vec<String> {
+    /// What a recording that has ended lacks; `reached` says whether the program's recorder wrote to it.
+    fn said_of_recording(&self, recording: &Recording, reached: bool, counted: Option<u64>) -> Vec<String> {
         let (path, name) = (recording.path().display(), self.command[0].display());
         let lost = recording.growth_error();
         let lost_in_words = lost.as_ref().map(|error| {
@@ -149,7 +150,7 @@ impl Record<'_> {
         let uncounted = uncounted.then(|| {
             "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned()
         });
-        let unreached = (!recording.used() && lost.is_none()).then(|| {
+        let unreached = (!reached && lost.is_none()).then(|| {
             format!(
                 "{name} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment"
             )

@@ -72,7 +72,7 @@ pub(crate) struct Load<'a> {
     /// What is not timed, then what is.
     pub(crate) warm_up: Span,
     pub(crate) timed: Span,
-    /// Sees every section, where the run is one that is profiled. It is the host's, too.
+    /// Sees every section, where the run is one that is profiled. It lives on the host, so that it costs no simulated time.
     pub(crate) recorder: Option<&'a Recorder>,
 }
 

@@ -12,15 +12,15 @@ impl Blueprint {
     pub(crate) fn random(random: &mut Random, transfer_ns: f64) -> Self {
         let number = 1 + pick(random, &[0, 0, 0, 1, 1, 2]);
         let mut locks: Vec<Hot> = (0..number).map(|place| lock(random, place, transfer_ns)).collect();
-        let held_ns: f64 = locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum();
-        let share = between(random, 0.01, 0.65);
-        let think_ns = Range::exact(held_ns / share - held_ns);
         if let [first, second, ..] = &mut locks[..] {
             // Now and then the second is acquired in the sections of the first.
             if even(random) < 0.3 && second.mean_same_ns() < 0.5 * first.mean_same_ns() {
                 (second.nested, second.visits) = (Some(Sections::Any), 1.0);
             }
         }
+        let held_ns: f64 = locks.iter().map(|hot| hot.visits * hot.mean_same_ns()).sum();
+        let share = between(random, 0.01, 0.65);
+        let think_ns = Range::exact(held_ns / share - held_ns);
         Self {
             locks,
             think_ns,

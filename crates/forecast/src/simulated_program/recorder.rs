@@ -1,7 +1,7 @@
 //! What the recorder of a profile would see of a simulated run, as the table that a profile of it would have.
 //!
-//! As the recorder's, a hold begins when the lock is acquired and ends when its release begins, and the time between two holds, less waiting,
-//! is think time: what the lock functions themselves do is part of it.
+//! As the recorder's, a hold begins when the lock is acquired and ends when its release begins, and the time between two holds of a thread is
+//! think time: waiting, and what the lock functions themselves do, are part of it.
 
 use super::blueprint::Hot;
 use profile::histogram::{BUCKETS, bucket, lower_bound};
@@ -141,7 +141,7 @@ impl Recorder {
     /// A thread begins to acquire a lock.
     pub(super) fn acquiring(&self, thread: usize, now: u64) {
         let mut state = self.state();
-        state.first_ns.get_or_insert(now);
+        state.first_ns = Some(state.first_ns.map_or(now, |first_ns| first_ns.min(now)));
         state.threads[thread].came_ns = now;
     }
 
@@ -167,7 +167,7 @@ impl Recorder {
             mode.handover.add(now.saturating_sub(free_ns));
         }
         if let Some(released) = lock.by_thread[thread] {
-            mode.think.add(now.saturating_sub(released + waited_ns));
+            mode.think.add(now.saturating_sub(released));
         }
         sections.push(Section { place, shared, acquired_ns: now, after_another });
     }
@@ -193,12 +193,11 @@ impl Recorder {
         let state = self.state();
         let elapsed_ns = state.last_ns.saturating_sub(state.first_ns.unwrap_or(0)) as f64;
         let threads = state.threads.len();
-        let outer: Vec<u64> =
-            [0, 1].map(|mode| state.locks[0].iter().map(|lock| lock.modes[mode].acquisitions).sum()).to_vec();
+        let outer = [0, 1].map(|mode| state.locks[0].iter().map(|lock| lock.modes[mode].acquisitions).sum());
         let all_ns = elapsed_ns * threads as f64;
         let rows = program.iter().zip(&state.locks).flat_map(|(hot, copies)| {
             copies.iter().enumerate().filter_map(|(number, lock)| {
-                let mut row = lock.row(hot, all_ns, [outer[0], outer[1]], &program[0].name)?;
+                let mut row = lock.row(hot, all_ns, outer, &program[0].name)?;
                 if copies.len() > 1 {
                     row.name = format!("{}#{}", hot.name, number + 1);
                 }
@@ -283,7 +282,7 @@ mod tests {
             if threads == 1 {
                 near(think.mean_ns(), 1_500.0);
             }
-            let rounds_ns = row.held_ns() + row.waited_ns() + think.total_ns;
+            let rounds_ns = row.held_ns() + think.total_ns;
             near(Some(rounds_ns), table.header.elapsed_ns * f64::from(threads));
         }
     }

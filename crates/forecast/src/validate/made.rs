@@ -4,7 +4,7 @@
 //! What is tried by this is everything between the recorder and the forecast, on machines that nobody here has, where nothing is shared but
 //! what the locks guard: an error is one of what a profile leaves out, or of how it is read.
 
-use super::Held;
+use super::{From, Held};
 use crate::question::MeasuredPoint;
 use crate::simulated_program::{self, Blueprint, Plan, Run, Simulated, Stage};
 use crate::subject::{Besides, Subject};
@@ -15,29 +15,39 @@ use topology::machine_file::Topology;
 use topology::{MachineFile, carried};
 use workloads::Random;
 
-/// A program is profiled on so many threads.
-const PROFILED: [u32; 3] = [1, 2, 4];
-
 /// Runs of each point, of the program and of its forecast.
 const RUNS: u32 = 3;
 
-/// So many programs, decided by `seed`; without those of which a profile tells too little. Ends early where the user asks for it.
-///
-/// # Errors
-///
-/// A simulation that stopped.
-pub fn simulated_programs(count: u32, seed: u64, progress: &dyn Progress) -> anyhow::Result<Vec<Held>> {
+/// Random programs, forecast and simulated.
+#[derive(Debug, Default)]
+pub struct MadePrograms {
+    /// Those that were.
+    pub held: Vec<Held>,
+    /// How many were drawn: fewer than were asked for where the user interrupted it.
+    pub drawn: u32,
+    /// Those of which the profiles tell too little.
+    pub untold: u32,
+    /// Why the simulation of a program stopped.
+    pub stopped: Vec<String>,
+}
+
+/// So many programs, decided by `seed`. Ends behind the program at hand where the user interrupts it.
+#[must_use]
+pub fn simulated_programs(count: u32, seed: u64, progress: &dyn Progress) -> MadePrograms {
     session::interrupt::keep();
     let steps = progress.start(Work::Simulations, count as usize);
-    let mut all = Vec::new();
-    for number in 0..count {
-        all.extend(Made::draw(number, seed).held(seed)?);
-        if session::interrupt::came() {
-            break;
+    let mut all = MadePrograms::default();
+    for number in (0..count).take_while(|_| !session::interrupt::came()) {
+        let made = Made::draw(number, seed);
+        match made.held(seed) {
+            Ok(Some(held)) => all.held.push(held),
+            Ok(None) => all.untold += 1,
+            Err(error) => all.stopped.push(format!("{}: {error:#}", made.name)),
         }
+        all.drawn += 1;
         steps.done();
     }
-    Ok(all)
+    all
 }
 
 /// A random program where it runs.
@@ -72,8 +82,9 @@ impl Made {
         let of_program = Plan { ends: false, seed: self.seed, ..plan.clone() };
         let stage = Stage::new(program, machine, machine, &of_program)?;
         let did = simulated_program::run(program, &candidates, &stage, &of_program, &Unwatched)?;
-        let tables = PROFILED.map(|threads| stage.profile(program, threads));
-        let tables = tables.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        let profiled = From::FourThreads.threads().iter();
+        let tables = profiled.map(|&threads| stage.profile(program, threads));
+        let tables = tables.collect::<anyhow::Result<Vec<_>>>()?;
 
         let transfer_ns = machine.costs().transfer_ns(2);
         let Ok(subject) = Subject::new(&tables, None, transfer_ns, Besides::default(), Path::new(name))?
@@ -147,7 +158,7 @@ fn measured(did: &Simulated) -> Vec<MeasuredPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validate::{From, scored, scores};
+    use crate::validate::{scored, scores};
 
     #[test]
     fn a_random_program_is_held_against_its_own_simulation() {

@@ -10,9 +10,9 @@ mod scores;
 
 pub use kept::{Evidence, check_folders};
 pub use list::{Program, Throughput, read_list};
-pub use made::simulated_programs;
+pub use made::{MadePrograms, simulated_programs};
 pub use page::{Judged, KEPT, Summary, page};
-pub use scores::{From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
+pub use scores::{ENOUGH, From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
 
 use crate::simulated_program::{self, Plan, Simulated, Stage};
 use crate::subject::{Besides, Subject};

@@ -161,16 +161,20 @@ fn classes(all: &[Scored]) -> Vec<&'static str> {
     classes
 }
 
+/// Cells of a row; empty where there is nothing that a score could be of.
 fn line(scores: &Scores) -> String {
+    let percent =
+        |share: f64, of: usize| if of > 0 { format!("{:.0} %", 100.0 * share) } else { String::new() };
+    let Scores { verdicts, points, collapses, .. } = *scores;
+    let decided = (scores.decided * verdicts as f64).round() as usize;
     format!(
-        "{} | {:.3} | {:.0} % | {:.0} % | {:.0} % | {:.0} % | {} |",
-        scores.verdicts,
-        scores.brier,
-        100.0 * scores.decided,
-        100.0 * scores.right,
-        100.0 * scores.median_error,
-        100.0 * scores.in_range,
-        if scores.collapses > 0 { format!("{:.0} %", 100.0 * scores.collapse_near) } else { String::new() }
+        "{verdicts} | {} | {} | {} | {} | {} | {} |",
+        if verdicts > 0 { format!("{:.3}", scores.brier) } else { String::new() },
+        percent(scores.decided, verdicts),
+        percent(scores.right, decided),
+        percent(scores.median_error, points),
+        percent(scores.in_range, points),
+        percent(scores.collapse_near, collapses)
     )
 }
 
@@ -186,9 +190,9 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
     let mut page = format!(
         "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\nEach program is judged with itself left out: the widths of the error \
          and the calibration of its probabilities come from all others. The constants of the error's form (its parts of level and tilt, what counts \
-         of a simulated range, where an error is cut off) are not left out: they are the same for all, and were set with the measured programs in \
+         of a simulated range, where an error is cut off, how alike two locks are that err alike) are not left out: they are the same for all, and were set with the measured programs in \
          view, so that scores of other programs may be worse. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
-         collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign. Collapses \
+         collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign. A verdict that the measurements before it show already is not counted; its points beyond them are. Collapses \
          near: of those that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.\n\n{}\n{}\n",
         summary.scores(),
         summary.reliability()
@@ -229,9 +233,9 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
         for forecast in &judged[0] {
             let verdicts = judged.iter().zip(names()).map(|(of, name)| {
                 let same = of.iter().find(|one| one.lock == forecast.lock && !one.shown_before);
-                format!(
-                    "{} from {name}",
-                    same.map_or("measured".to_owned(), |one| format!("`{}`", one.verdict))
+                same.map_or_else(
+                    || format!("shown by what was measured on {name}"),
+                    |one| format!("`{}` from {name}", one.verdict),
                 )
             });
             let _ = writeln!(

@@ -45,12 +45,13 @@ impl From {
     /// That which a random program is forecast from.
     pub const MADE: [Self; 1] = [Self::FourThreads];
 
-    /// The most threads that were measured.
-    fn threads(self) -> u32 {
+    /// The numbers of threads that were profiled and measured.
+    #[must_use]
+    pub fn threads(self) -> &'static [u32] {
         match self {
-            Self::OneThread => 1,
-            Self::TwoThreads => 2,
-            Self::FourThreads => 4,
+            Self::OneThread => &[1],
+            Self::TwoThreads => &[1, 2],
+            Self::FourThreads => &[1, 2, 4],
         }
     }
 
@@ -84,7 +85,7 @@ pub struct Scored {
     pub probability: f64,
     /// Whether it collapsed.
     pub collapsed: bool,
-    /// Where it did, and where the likeliest collapse was forecast; none where one of them did not.
+    /// Where it did, and where that was forecast; none where it did not, or that was not decided.
     pub collapse_at: Option<[u32; 2]>,
     /// What was measured before shows the outcome already: the verdict is no forecast.
     pub shown_before: bool,
@@ -146,7 +147,8 @@ impl Held {
     }
 
     fn known(&self, from: From) -> Vec<MeasuredPoint> {
-        let is_known = |point: &&MeasuredPoint| point.lock.is_none() && point.threads <= from.threads();
+        let is_known =
+            |point: &&MeasuredPoint| point.lock.is_none() && from.threads().contains(&point.threads);
         self.measured.iter().filter(is_known).cloned().collect()
     }
 
@@ -209,8 +211,10 @@ impl Held {
             drawn: row.verdict.drawn,
             probability: row.verdict.collapses,
             collapsed: kind == Kind::Collapses,
-            collapse_at: (kind == Kind::Collapses && row.verdict.kind == Kind::Collapses)
-                .then_some([at, row.verdict.at.likely]),
+            collapse_at: (kind == Kind::Collapses
+                && row.verdict.kind == Kind::Collapses
+                && row.verdict.is_decided())
+            .then_some([at, row.verdict.at.likely]),
             shown_before: row.verdict.measured,
             points,
         })
@@ -241,7 +245,7 @@ pub(crate) fn learn(all: &[&Held], froms: &[From]) -> (Widths, Calibration) {
 }
 
 /// Fewer programs teach nothing of their own: what is built in is used.
-const ENOUGH: usize = 8;
+pub const ENOUGH: usize = 8;
 
 /// Every program's forecasts, each with an error whose distribution is learnt from the others, by their forecasts from all of `froms`.
 #[must_use]

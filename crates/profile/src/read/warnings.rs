@@ -143,7 +143,7 @@ pub(super) fn of_java(rows: &[LockRow]) -> Option<String> {
     rows.iter().any(is_of_java).then(|| {
         format!(
             "a Java virtual machine ran ({JAVA}): its own mutexes are here, and the monitors and locks of Java code are not; start java with \
-             -XX:StartFlightRecording:filename=app.jfr, and read them by contend report app.jfr"
+             -XX:StartFlightRecording:filename=app.jfr,jdk.JavaMonitorEnter#threshold=0ns,jdk.ThreadPark#threshold=0ns, and read them by contend report app.jfr"
         )
     })
 }

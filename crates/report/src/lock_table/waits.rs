@@ -10,6 +10,9 @@ use profile::{LockRow, LockTable};
 /// Locks that have a bar of their own.
 const BARS: usize = 6;
 
+/// What is said without a wait: what was not recorded may have been one, which the notes below tell.
+const NONE: &str = "No wait for a lock of the program was recorded.";
+
 /// A sentence, and a bar of the time waited for each lock.
 pub(super) fn first_on_page(page: Page, table: &LockTable) -> Page {
     let mut rows: Vec<_> = table.folded().into_iter().filter(|row| row.waited_ns() > 0.0).collect();
@@ -19,16 +22,20 @@ pub(super) fn first_on_page(page: Page, table: &LockTable) -> Page {
 
 /// How long threads waited for locks, and for which one most; `rows` are by their waits.
 fn sentence(table: &LockTable, rows: &[&LockRow]) -> String {
-    let Some(first) = rows.first() else { return "No thread waited for a lock.".to_owned() };
+    let Some(first) = rows.first() else { return NONE.to_owned() };
     let all_ns = total_ns(rows);
     let threads_ns = table.header.threads_ns();
-    let part = if threads_ns >= all_ns && table.header.attached.is_none() {
+    // Without the time in which threads were blocked, that of their waits is a part of nothing.
+    let part = if threads_ns >= all_ns && table.header.blocked.is_some() {
         format!(", {} of their time", percent(all_ns / threads_ns))
     } else {
         String::new()
     };
     let (waited, share) = (time(all_ns), percent(first.waited_ns() / all_ns));
-    format!("Threads waited {waited} for locks{part}: {share} of it for {}.", name(table, first))
+    format!(
+        "Threads waited {waited} for locks{part}. Of the waiting, {share} was for {}.",
+        name(table, first)
+    )
 }
 
 fn total_ns(rows: &[&LockRow]) -> f64 {
@@ -49,7 +56,8 @@ fn bars(table: &LockTable, rows: &[&LockRow]) -> Vec<Bar> {
     };
     let mut bars: Vec<Bar> = drawn.iter().map(bar).collect();
     if !others.is_empty() {
-        let name = format!("{} more locks", grouped(others.len() as u64));
+        let plural = if others.len() == 1 { "" } else { "s" };
+        let name = format!("{} more lock{plural}", grouped(others.len() as u64));
         bars.push(Bar { name, value: time(rest_ns), length: rest_ns / longest_ns, ..Bar::default() });
     }
     bars
@@ -84,7 +92,7 @@ mod tests {
         let page = page(&table(rows)).html();
         let main = page.split_once("</h1>").unwrap().1.trim_start();
         assert!(main.starts_with("<p>Threads waited 4.00 ms for locks"), "{main}");
-        assert!(main.split_once("</p>").unwrap().0.ends_with("75 % of it for a::<wbr>lock."), "{main}");
+        assert!(main.split_once("</p>").unwrap().0.ends_with("75 % was for a::<wbr>lock."), "{main}");
         let bars = main.split_once("<ol class=\"bars\">").unwrap().1.split_once("</ol>").unwrap().0;
         let (first, second) = bars.split_once("b::<wbr>&lt;lock&gt;").unwrap();
         assert!(first.contains("<b>a::<wbr>lock</b> <span>3.00 ms</span>"), "{first}");
@@ -107,7 +115,7 @@ mod tests {
         assert_eq!(page.matches("<svg viewBox").count(), BARS + 1);
         assert!(page.contains("<b>3 more locks</b> <span>6.00 ns</span>"), "{page}");
         let calm = page_of_calm();
-        assert!(calm.contains("<p>No thread waited for a lock.</p>") && !calm.contains("class=\"bars\""));
+        assert!(calm.contains(&format!("<p>{NONE}</p>")) && !calm.contains("class=\"bars\""));
     }
 
     fn page_of_calm() -> String {

@@ -24,7 +24,7 @@ const make = (tag, attributes = {}, ...children) => fill(document.createElement(
 const draw = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
 /** A name, which may be broken behind `::`, and in no word. */
-const broken = (text) => text.split(/(?<=::)/).flatMap((part, place) => (place === 0 ? [part] : [make("wbr"), part]));
+const broken = (text) => text.split("::").flatMap((part, place) => (place === 0 ? [part] : ["::", make("wbr"), part]));
 
 /** What is wider than the page is scrolled, by keys too. */
 const scroll = (table) => make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table" }, table);

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// List the figures
     #[arg(long, conflicts_with = "figure")]
     list: bool,
-    /// For each published claim, list the command that shows it on real hardware, and what of its output is the value
+    /// For each published claim that a benchmark here shows, list the command for real hardware, and what of its output is the
+    /// value; left out are inputs, ranges of runs, profiles, fixed back-off, transactions and the curves of lock-study
     #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output"])]
     native_plan: bool,
     /// Judge values that were measured on real hardware, a file with the columns benchmark, lock, claim and value
@@ -131,8 +132,8 @@ fn printed(reproduction: &Reproduction, text: &str, json: bool) -> anyhow::Resul
 
 /// A file of measured values, judged.
 fn measured(path: &Path) -> anyhow::Result<Reproduction> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    papers::native::against(&text).with_context(|| format!("{}", path.display()))
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    papers::native::against(file).with_context(|| format!("{}", path.display()))
 }
 
 /// Lists the figures.

@@ -2,10 +2,10 @@
 //! back-off does to it and to other mixes.
 
 use crate::Reproduction;
-use crate::published::{self, BackOffPlateau, Fault, improvement};
+use crate::published::{self, BackOffPlateau, Fault, Printed, improvement};
 use crate::simulated::{lock_name, workload};
 use crate::stability::cut;
-use crate::think_time::{percent_at_busiest, think_for_percent};
+use crate::think_time::{ThinkFit, percent_at_busiest, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
 };
@@ -28,14 +28,14 @@ const CORES_OF_SOCKET: u32 = 10;
 const FEW_USERS: u32 = 40;
 
 /// Ratios that are met are within this factor.
-const WITHIN: f64 = 1.25;
+pub(crate) const WITHIN: f64 = 1.25;
 
 /// Where the think time is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
 
 /// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time.
 struct Fitted {
-    think_cycles: u64,
+    think: ThinkFit,
     ticket: SimulatedRun,
     mcs: SimulatedRun,
     /// The ticket lock with [`FEW_USERS`].
@@ -60,33 +60,32 @@ struct Row {
 }
 
 /// A published figure.
-#[derive(Clone, Copy)]
 enum Published {
     /// A share of the time, percent.
-    Percent(f64),
+    Percent(Printed),
     /// A ratio of two printed numbers, which says what changes or that nothing does.
-    Ratio(f64, f64),
+    Ratio(Printed, Printed),
 }
 
 impl Row {
     fn published(&self) -> f64 {
-        match self.published {
-            Published::Percent(percent) => percent,
-            Published::Ratio(above, below) => above / below,
+        match &self.published {
+            Published::Percent(percent) => percent.value,
+            Published::Ratio(above, below) => above.value / below.value,
         }
     }
 
     fn verdict(&self) -> Verdict {
         match self.published {
-            _ if self.fitted => Verdict::Fitted,
-            Published::Percent(percent) => Verdict::of(within(self.simulated, percent, WITHIN)),
+            _ if self.fitted => Verdict::of_fit(self.published(), self.simulated),
+            Published::Percent(_) => Verdict::of(within(self.simulated, self.published(), WITHIN)),
             Published::Ratio(..) => Verdict::of_change(self.published(), self.simulated, WITHIN),
         }
     }
 
     fn score(&self) -> Score {
-        let as_printed = match self.published {
-            Published::Percent(percent) => is_as_printed(&percent.to_string(), self.simulated),
+        let as_printed = match &self.published {
+            Published::Percent(percent) => is_as_printed(&percent.text, self.simulated),
             Published::Ratio(above, below) => is_ratio_as_printed(above, below, self.simulated),
         };
         let mechanism = if self.source == MAIL {
@@ -114,17 +113,17 @@ fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyh
 fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
     let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
     let all = SOCKETS * CORES_OF_SOCKET;
-    let published = improvement("mcs_files_lock: file_move + file_kill")?.before;
+    let published = improvement("mcs_files_lock: file_move + file_kill")?.before.value;
     let of_think = |think| setup(&hardware, "ticket", all, think);
     let think = think_for_percent(published, THINK_CYCLES, of_think, 1, progress)?;
     let setups = [("ticket", all), ("mcs", all), ("ticket", FEW_USERS)]
-        .map(|(lock, users)| setup(&hardware, lock, users, think));
+        .map(|(lock, users)| setup(&hardware, lock, users, think.cycles));
     let setups = setups.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     let Ok([ticket, mcs, few]) = <[_; 3]>::try_from(sweep(&setups, progress)?) else {
         anyhow::bail!("three runs were asked for")
     };
-    let by_seeds = over_seeds(|lock| setup(&hardware, lock, all, think), progress)?;
-    Ok(Fitted { think_cycles: think as u64, ticket, mcs, few, by_seeds })
+    let by_seeds = over_seeds(|lock| setup(&hardware, lock, all, think.cycles), progress)?;
+    Ok(Fitted { think, ticket, mcs, few, by_seeds })
 }
 
 /// Runs a set-up with both locks and each seed; their throughputs.
@@ -155,7 +154,7 @@ fn back_off_rows(
     let row = |what: &str, above, below, simulated| Row {
         what: format!("{name}: {what}"),
         source: MAIL,
-        published: Published::Ratio(above, below),
+        published: Published::Ratio(Printed::from(above), Printed::from(below)),
         simulated,
         fitted: false,
     };
@@ -207,17 +206,17 @@ fn home_waits(run: &SimulatedRun) -> f64 {
 }
 
 /// The sums over socket 0 with 400 users, of the ticket lock and of MCS.
-fn published_retries() -> anyhow::Result<[f64; 2]> {
+fn published_retries() -> anyhow::Result<[Printed; 2]> {
     let of_ticket = published::coherency_retries()?;
     let of_ticket = of_ticket.iter().filter(|row| row.lock == "ticket" && row.socket == 0);
     // The talk states MCS's retries only as a sum.
     let of_mcs = improvement("mcs_files_lock: coherency retries of socket 0")?.after;
-    Ok([of_ticket.map(|row| row.users_400).sum::<f64>(), of_mcs])
+    Ok([Printed::from(of_ticket.map(|row| row.users_400).sum::<f64>()), of_mcs])
 }
 
 /// What changed when the lock of the open files became MCS.
 pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let Fitted { think_cycles, ticket, mcs, few, by_seeds } = fitted(progress)?;
+    let Fitted { think, ticket, mcs, few, by_seeds } = fitted(progress)?;
     let jobs = improvement("mcs_files_lock")?;
     let share = improvement("mcs_files_lock: file_move + file_kill")?;
     let growth = improvement("file_move + file_kill from 40 to 400 users")?;
@@ -272,9 +271,11 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             ),
             format!(
                 "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
-                 files. The think time, {think_cycles} cycles, is the one for which the first row is as published; what else an operation takes is assumed. 80 \
+                 files. The think time, {} cycles, is where the search for the share of the first row ends: {}. What else an operation takes is assumed. 80 \
                  users stand for 400, which keep all cores busy. Back-off is of the LKML thread of 2013, on an 80-core DL980; best and worst are of {SEEDS} \
-                 seeds here, and of runs there."
+                 seeds here, and of runs there.",
+                think.cycles as u64,
+                think.shares()
             ),
             format!(
                 "The other mixes make the calls of their jobs: names in a directory that all users share, with its sleeping mutex, processes, pages and \
@@ -313,7 +314,7 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let invalidations =
         |run: &SimulatedRun| run.report.all_lines.invalidations as f64 / run.report.elapsed_ns as f64;
     let [of_ticket, of_mcs] = published_retries()?;
-    let published = of_ticket / of_mcs;
+    let published = of_ticket.value / of_mcs.value;
     type Figure = fn(&SimulatedRun) -> f64;
     let rows: [(&str, Option<f64>, Figure); 4] = [
         ("requests that wait at a home, a second", Some(published), home_waits),

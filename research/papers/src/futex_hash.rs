@@ -3,7 +3,7 @@
 use crate::Reproduction;
 use crate::published::{self, Fault};
 use crate::stability::cut;
-use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed};
+use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict};
 use locks::{BUCKETS_FOR_EACH_CORE, GlibcMutex, RawLock, Spacing, Ticket4, Timeout, WaitTable};
 use machine::{Clock, Event, Home, Machine, Placed, Plan, Word};
 use rayon::prelude::*;
@@ -182,17 +182,17 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
     let (of_wakes, of_pairs) = others.split_at(others.len() - tables.len());
     for ((threads, change), rates) in waits.into_iter().zip(of_waits.chunks(Form::ALL.len())) {
         let cores = threads.min(benchmark.cores());
-        let published = published::improvement(change)?.ratio();
+        let gain = published::improvement(change)?;
         for (form, rate) in Form::ALL.into_iter().zip(rates) {
             let ratio = rate / rates[0];
-            let published = (form == Form::Many).then_some(published);
+            let published = (form == Form::Many).then_some(gain.ratio());
             let verdict = published.map(|published| Verdict::of_change(published, ratio, FACTOR_WITHIN));
-            scores.extend(published.zip(verdict).map(|(published, verdict)| Score {
+            scores.extend(verdict.map(|verdict| Score {
                 source: TALK,
                 by: SIMULATOR,
                 claim: change.into(),
                 verdict,
-                as_printed: is_as_printed(&published.to_string(), ratio),
+                as_printed: gain.is_as_printed(ratio),
                 mechanism: "what a request occupies the directory of a memory node for",
             }));
             table.row([
@@ -253,7 +253,7 @@ fn wake_rows(table: &mut Table, all: &Hardware, of_wakes: &[f64]) -> anyhow::Res
                 Cell::from(all.cores() as u32),
                 Cell::from(if looks { "a look at the count first" } else { "the bucket's lock first" }),
                 Cell::from(rate * 1e9 / cores),
-                Cell::from(if looks { database.after } else { database.before }),
+                Cell::from(if looks { database.after.value } else { database.before.value }),
                 Cell::from(percent),
                 Cell::from(""),
             ]);

@@ -41,17 +41,23 @@ struct Row {
 }
 
 impl Row {
-    fn new(what: String, change: &str, published: f64, simulated: f64, verdict: Verdict) -> Self {
-        let as_printed = is_as_printed(&published.to_string(), simulated);
+    fn new(
+        what: String,
+        change: &str,
+        [published, simulated]: [f64; 2],
+        verdict: Verdict,
+        as_printed: bool,
+    ) -> Self {
         let mechanism = "the rest of AIM7: simulated is its lock alone";
         let score =
             Score { source: TALK, by: SIMULATOR, claim: change.into(), verdict, as_printed, mechanism };
         Self { what, published, simulated, score: Some(score) }
     }
 
-    fn of_ratio(what: String, change: &str, published: f64, simulated: f64) -> Self {
+    fn of_ratio(what: String, change: &str, gain: &Improvement, simulated: f64) -> Self {
+        let published = gain.ratio();
         let verdict = Verdict::of_change(published, simulated, FACTOR_WITHIN);
-        Self::new(what, change, published, simulated, verdict)
+        Self::new(what, change, [published, simulated], verdict, gain.is_as_printed(simulated))
     }
 }
 
@@ -64,33 +70,35 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
         let think_cycles = think.map(|think| think as u64);
         Ok(Setup { think_cycles, ..setup }.on_first(hardware.cores() as u32))
     };
-    let published: Improvement = improvement(SHARE)?;
+    let published = improvement(SHARE)?.before;
     let of_think = |think| setup("dentry", Some(think));
-    let think = think_for_percent(published.before, THINK_CYCLES, of_think, 1, progress)?;
+    let fit = think_for_percent(published.value, THINK_CYCLES, of_think, 1, progress)?;
     let of_think = |think| Ok::<_, anyhow::Error>([setup("dentry", think)?, setup("dentry-lockref", think)?]);
-    let setups = [of_think(Some(think))?, of_think(None)?].concat();
+    let setups = [of_think(Some(fit.cycles))?, of_think(None)?].concat();
     let runs = seeded(&setups, SEEDS, progress)?;
     let ratio = |pair: &[SeededRuns]| pair[1].point().value / pair[0].point().value;
-    let gain = improvement("lockref")?.ratio();
+    let gain = improvement("lockref")?;
+    let share = percent_at_busiest(runs[0].median());
     let what = "jobs, lockref over the lock beside the count";
-    let own = Row::of_ratio(format!("{what}, the workload's own think time"), "", gain, ratio(&runs[2..]));
+    let own = Row::of_ratio(format!("{what}, the workload's own think time"), "", &gain, ratio(&runs[2..]));
     let rows = [
         Row::new(
             "time at the lock of the directory entry, %".into(),
             SHARE,
-            published.before,
-            percent_at_busiest(runs[0].median()),
-            Verdict::Fitted,
+            [published.value, share],
+            Verdict::of_fit(published.value, share),
+            is_as_printed(&published.text, share),
         ),
-        Row::of_ratio(what.into(), "lockref", gain, ratio(&runs[..2])),
+        Row::of_ratio(what.into(), "lockref", &gain, ratio(&runs[..2])),
         Row { score: None, ..own },
     ];
     let note = format!(
-        "A directory entry's think time, {think:.0} cycles, is the one for which its lock takes the published {} % of the time. Without that time everything else is \
+        "A directory entry's think time, {:.0} cycles, is where the search for its lock's share of the time ends: {}. Without that time everything else is \
          done {:.1} times as often: more than that the two published figures together do not give, unless they are of two loads. With the workload's own think \
          time nobody knows which share the lock takes, so that row is not judged.",
-        published.before,
-        1.0 / (1.0 - published.before / 100.0)
+        fit.cycles,
+        fit.shares(),
+        1.0 / (1.0 - published.value / 100.0)
     );
     Ok((rows, note))
 }
@@ -164,9 +172,9 @@ pub(crate) fn kernel_changes(progress: &dyn Progress) -> anyhow::Result<Reproduc
         by_load.push(format!("{writers} % writers {before:.0} and {after:.0}"));
         for program in ["disk ramdisk", "disk ext4"] {
             let change = format!("qrwlock, AIM7 {program}");
-            let published = improvement_in("qrwlock", &format!("AIM7 {program}"))?.ratio();
+            let gain = improvement_in("qrwlock", &format!("AIM7 {program}"))?;
             let what = format!("{change}: queued reader-writer lock over the older, {writers} % writers");
-            rows.push(Row::of_ratio(what, &change, published, after / before));
+            rows.push(Row::of_ratio(what, &change, &gain, after / before));
         }
     }
     let mut table = Table::new([

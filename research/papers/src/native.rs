@@ -1,13 +1,15 @@
 //! The published claims on real hardware: which command shows each, and a file of what somebody measured against them.
 
-use crate::Reproduction;
+mod measured;
+
+pub use measured::against;
+
 use crate::paper::{self, Benchmark};
-use crate::published::{self, Claim};
-use crate::verdict::{CORES_WITHIN, FACTOR_WITHIN, Verdict, is_as_printed};
+use crate::published::{self, Claim, Fault, Printed};
+use crate::verdict::Verdict;
+use crate::{Reproduction, contention, fserver};
 use anyhow::Context as _;
 use report::{Cell, Column, Table};
-use session::ensure_usage;
-use session::usage::UsageError;
 
 /// A claim, and the command whose output shows it.
 struct Planned {
@@ -15,19 +17,65 @@ struct Planned {
     command: String,
     /// What of the output is the value.
     value: &'static str,
+    rule: Rule,
+}
+
+/// What a measured value has to be, as for the simulated figure of the claim.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// What the claim's name says.
+    OfClaim,
+    /// A change within this factor.
+    Change(f64),
+    /// Within this share.
+    Share(f64),
 }
 
 impl Planned {
     fn new(
         [benchmark, lock, claim]: [&str; 3],
-        published: f64,
+        published: impl Into<String>,
         command: String,
         value: &'static str,
     ) -> Self {
         let [benchmark, lock, claim] = [benchmark, lock, claim].map(str::to_owned);
-        let published = ((1_000.0 * published).round() / 1_000.0).to_string();
-        let claim = Claim { benchmark, lock, claim, value: published, place: String::new() };
-        Self { claim, command, value }
+        let claim = Claim { benchmark, lock, claim, value: published.into(), place: String::new() };
+        Self { claim, command, value, rule: Rule::OfClaim }
+    }
+
+    /// The verdict on a measured number; none where the claim states none.
+    fn verdict(&self, measured: f64) -> Option<Verdict> {
+        let published = self.claim.number()?;
+        match self.rule {
+            Rule::OfClaim => Verdict::of_number(&self.claim, measured),
+            Rule::Change(factor) => Some(Verdict::of_change(published, measured, factor)),
+            Rule::Share(share) => Some(Verdict::of((measured / published - 1.0).abs() <= share)),
+        }
+    }
+}
+
+/// A ratio of published numbers.
+fn rounded(ratio: f64) -> String {
+    ((1_000.0 * ratio).round() / 1_000.0).to_string()
+}
+
+/// A mix whose plateau with back-off looks like a slip (fault 15): no machine can be held to it.
+const SUSPECT_MIX: &str = "new_dbase";
+/// The fault that says so.
+const SUSPECT: Fault = Fault(15);
+
+/// Known faults of the sources that bear on a claim.
+fn faults_of(claim: &Claim) -> &'static [Fault] {
+    const OF_CONTENTION: [Fault; 5] = [Fault(9), Fault(10), Fault(11), Fault(12), Fault(13)];
+    match (&*claim.benchmark, &*claim.lock) {
+        ("FOPS", _) => &[Fault(2), Fault(5)],
+        ("MEMPOP", _) => &[Fault(3)],
+        ("PFIND", _) => &[Fault(1)],
+        ("FIG11", _) => &[Fault(7)],
+        ("KERNEL", "futex_hash_1024x32" | "futex_hash_1024x512") => &[Fault(14)],
+        ("AIM7 (first)" | "AIM7 (second)", _) => &[Fault(16)],
+        (benchmark, _) if benchmark.starts_with("CONTENTION") => &OF_CONTENTION,
+        _ => &[],
     }
 }
 
@@ -80,13 +128,13 @@ fn lock_rows() -> anyhow::Result<Vec<Planned>> {
     let mut all = Vec::new();
     for cost in published::lock_costs()? {
         let command = format!("contend bench cost --lock {} --json", cost.own_name());
-        let row = |claim, published, value| {
-            Planned::new(["FIG11", &*cost.lock, claim], published, command.clone(), value)
+        let row = |claim, published: &Printed, value| {
+            Planned::new(["FIG11", &*cost.lock, claim], &*published.text, command.clone(), value)
         };
         all.extend([
-            row("single_acquire_cycles", cost.single_acquire, "acquire"),
-            row("single_release_cycles", cost.single_release, "release"),
-            row("shared_acquire_cycles", cost.shared_acquire, "shared acquire"),
+            row("single_acquire_cycles", &cost.single_acquire, "acquire"),
+            row("single_release_cycles", &cost.single_release, "release"),
+            row("shared_acquire_cycles", &cost.shared_acquire, "shared acquire"),
         ]);
     }
     for row in published::cacheline_contention()? {
@@ -100,7 +148,9 @@ fn lock_rows() -> anyhow::Result<Vec<Planned>> {
         let claim = format!("{} {} {}", row.placement, row.execution_nodes, row.cores);
         let benchmark = format!("CONTENTION {}", row.table);
         let value = "operations/s of a core";
-        all.push(Planned::new([&benchmark, "ticket", &claim], row.ops_per_sec_per_core, command, value));
+        let published = row.ops_per_sec_per_core.to_string();
+        let planned = Planned::new([&benchmark, "ticket", &claim], published, command, value);
+        all.push(Planned { rule: Rule::Share(contention::MEDIAN_GOAL), ..planned });
     }
     Ok(all)
 }
@@ -111,19 +161,17 @@ fn program_rows(mempop: &Benchmark) -> anyhow::Result<Vec<Planned>> {
     const BEST_JOBS: &str = "jobs/min of the plateau, the kernel with the change over the one without";
     const FIRST_LOCK: &str = "acquisitions/s, the first lock over the second";
     let mut all = Vec::new();
-    for plateau in published::back_off_plateaus()? {
+    let plateaus = published::back_off_plateaus()?;
+    for plateau in plateaus.iter().filter(|plateau| plateau.workload != SUSPECT_MIX) {
         let mix = &plateau.workload;
         let middles =
             plateau.vanilla_low.zip(plateau.vanilla_high).zip(plateau.backoff_low.zip(plateau.backoff_high));
         let Some(((low, high), (back_off_low, back_off_high))) = middles else { continue };
         let ratio = (back_off_low + back_off_high) / (low + high);
         let command = format!("contend bench aim7 --mix {mix} --json");
-        all.push(Planned::new(
-            [&format!("AIM7 {mix}"), "back_off_over_ticket", RATIO],
-            ratio,
-            command,
-            BEST_JOBS,
-        ));
+        let names = [&*format!("AIM7 {mix}"), "back_off_over_ticket", RATIO];
+        let planned = Planned::new(names, rounded(ratio), command, BEST_JOBS);
+        all.push(Planned { rule: Rule::Change(fserver::WITHIN), ..planned });
     }
     for form in published::rwsem_forms()? {
         let command = format!(
@@ -134,14 +182,16 @@ fn program_rows(mempop: &Benchmark) -> anyhow::Result<Vec<Planned>> {
             mempop.think_cycles
         );
         let lock = format!("{}_over_{}", form.faster, form.slower);
-        all.push(Planned::new([&form.program, &lock, RATIO], form.ratio, command, FIRST_LOCK));
+        all.push(Planned::new([&form.program, &lock, RATIO], rounded(form.ratio), command, FIRST_LOCK));
     }
     let of_change = |change: &str, command: &str, value| {
         let ratio = published::improvement(change)?.ratio();
-        Ok::<_, anyhow::Error>(Planned::new(["KERNEL", change, RATIO], ratio, command.into(), value))
+        let planned = Planned::new(["KERNEL", change, RATIO], rounded(ratio), command.into(), value);
+        Ok::<_, anyhow::Error>(planned)
     };
+    let mcs_files_lock = of_change("mcs_files_lock", "contend bench aim7 --mix fserver --json", BEST_JOBS)?;
     all.extend([
-        of_change("mcs_files_lock", "contend bench aim7 --mix fserver --json", BEST_JOBS)?,
+        Planned { rule: Rule::Change(fserver::WITHIN), ..mcs_files_lock },
         of_change("lockref", "contend bench fops --threads 80 --json", "operations/s, Linux 3.12 over 3.11")?,
         of_change(
             "qrwlock",
@@ -173,7 +223,7 @@ fn planned() -> anyhow::Result<Vec<Planned>> {
     let benchmarks = paper::benchmarks(&published::critical_sections()?, &claims)?;
     let shown = claims.into_iter().filter_map(|claim| {
         let (command, value) = command_for(&claim, &benchmarks)?;
-        Some(Planned { claim, command, value })
+        Some(Planned { claim, command, value, rule: Rule::OfClaim })
     });
     let mut all = shown.collect::<Vec<_>>();
     all.extend(lock_rows()?);
@@ -183,7 +233,13 @@ fn planned() -> anyhow::Result<Vec<Planned>> {
     Ok(all)
 }
 
-/// For each published claim the command that shows it on real hardware.
+/// A name as a field of a file of comma-separated values.
+fn quoted(name: &str) -> String {
+    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+}
+
+/// For each published claim that a benchmark of contend shows, the command that shows it on real hardware; a note says which are left
+/// out. Names are written as a file for [`against`] has them.
 ///
 /// # Errors
 ///
@@ -197,8 +253,11 @@ pub fn plan() -> anyhow::Result<Reproduction> {
         Column::text("command", "command"),
         Column::text("value", "value"),
     ]);
-    for Planned { claim, command, value } in planned()? {
+    let mut faults = vec![SUSPECT];
+    for Planned { claim, command, value, .. } in planned()? {
+        faults.extend_from_slice(faults_of(&claim));
         let Claim { benchmark, lock, claim, value: published, .. } = claim;
+        let [benchmark, lock, claim] = [benchmark, lock, claim].map(|name| quoted(&name));
         table.row([benchmark, lock, claim, published, command, value.to_owned()].map(Cell::from));
     }
     Ok(Reproduction {
@@ -207,159 +266,19 @@ pub fn plan() -> anyhow::Result<Reproduction> {
         plots: Vec::new(),
         notes: vec![
             "For the 2012 paper run these on a machine of 48 cores; for the 2014 talk on sockets as its rows name them. Commands are as for a quiet machine with its frequency fixed.".into(),
-            "Write what you measured into a file with the line benchmark,lock,claim,value and below it one line for each claim, with the names above and the value that the last \
-             column names; true or false for an ordering. `contend reproduce --against FILE` judges it by the rule that the simulated figures have."
+            "Write what you measured into a file with the line benchmark,lock,claim,value and below it one line for each claim, with the names as they are written above and \
+             the value that the last column names; true or false for an ordering. `contend reproduce --against FILE` judges it with the tolerances of the simulated figures; a row \
+             of the contention tables against itself, not against the mean of its repeats."
                 .into(),
-            "Gains of kernel changes need both kernels. Transactions (tm) need a processor that has them, and are not in this plan.".into(),
+            "Gains of kernel changes need both kernels.".into(),
+            format!(
+                "Left out are what the model takes (sections, think times and shares of figs. 3, 8, 9 and 10, and the cost of an operation between cores), what follows from other \
+                 rows (Amdahl's limit, the least and the greatest ratio of all benchmarks), samples of profiles and re-issued transactions, the ranges of AIM7's runs, AIM7 \
+                 {SUSPECT_MIX} (fault {}), fixed constants of back-off, transactions (tm), which need a processor that has them, and the curves of lock-study.",
+                SUSPECT.number()
+            ),
         ],
-        faults: Vec::new(),
+        faults,
         scores: Vec::new(),
     })
-}
-
-/// A line of a file of measured values.
-#[derive(Debug, serde::Deserialize)]
-struct Measured {
-    benchmark: String,
-    lock: String,
-    claim: String,
-    value: String,
-}
-
-/// The verdict on a measured value, with the value if it is a number.
-fn judge(claim: &Claim, measured: &Measured) -> anyhow::Result<(Verdict, Option<f64>)> {
-    let value = measured.value.trim();
-    if let Ok(holds) = value.parse::<bool>() {
-        ensure_usage!(
-            claim.number().is_none(),
-            "{} {}: a number is published, not {value}",
-            claim.benchmark,
-            claim.claim
-        );
-        return Ok((Verdict::of(holds), None));
-    }
-    let number = value.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
-    let Some(number) = number else {
-        let what = format!("{} {}", claim.benchmark, claim.claim);
-        return Err(UsageError::new(format!(
-            "{what}: `{value}` is no value: write a positive number, true or false"
-        ))
-        .into());
-    };
-    let Some(verdict) = Verdict::of_number(claim, number) else {
-        let what = format!("{} {}", claim.benchmark, claim.claim);
-        return Err(UsageError::new(format!(
-            "{what} is an ordering: write true or false instead of {value}"
-        ))
-        .into());
-    };
-    Ok((verdict, Some(number)))
-}
-
-/// Judges a file of values that somebody measured, in the form that [`plan`] describes.
-///
-/// # Errors
-///
-/// A file that is no such table, a claim that is not in the plan, or a value of the wrong kind.
-pub fn against(text: &str) -> anyhow::Result<Reproduction> {
-    let planned = planned()?;
-    let mut table = Table::new([
-        Column::text("benchmark", "benchmark"),
-        Column::text("lock", "lock"),
-        Column::text("claim", "claim"),
-        Column::text("published", "published"),
-        Column::text("measured", "measured"),
-        Column::number("ratio", "measured / published"),
-        Column::text("as_printed", "as printed"),
-        Column::text("verdict", "verdict").kept(),
-    ]);
-    let (mut met, mut rows) = (0, 0);
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    for measured in reader.deserialize::<Measured>() {
-        let measured = measured.context("expected the columns benchmark, lock, claim and value")?;
-        let names = (&*measured.benchmark, &*measured.lock, &*measured.claim);
-        let found = planned
-            .iter()
-            .map(|one| &one.claim)
-            .find(|claim| (&*claim.benchmark, &*claim.lock, &*claim.claim) == names);
-        let Some(claim) = found else {
-            let named = format!("{},{},{}", names.0, names.1, names.2);
-            return Err(UsageError::new(format!(
-                "no published claim {named}: `contend reproduce --native-plan` lists them"
-            ))
-            .into());
-        };
-        let (verdict, number) = judge(claim, &measured)?;
-        rows += 1;
-        met += usize::from(verdict == Verdict::Met);
-        table.row([
-            Cell::from(names.0),
-            Cell::from(names.1),
-            Cell::from(names.2),
-            Cell::from(&*claim.value),
-            Cell::from(&*measured.value),
-            Cell::from(number.zip(claim.number()).map(|(number, published)| number / published)),
-            Cell::from(if number.is_some_and(|number| is_as_printed(&claim.value, number)) {
-                "yes"
-            } else {
-                ""
-            }),
-            Cell::from(verdict),
-        ]);
-    }
-    Ok(Reproduction {
-        title: "Measured values against the published claims",
-        table,
-        plots: Vec::new(),
-        notes: vec![format!(
-            "{met} of {rows} are met: numbers of cores within {:.0} %, other numbers within a factor of {FACTOR_WITHIN}, ratios also in the logarithm.",
-            100.0 * CORES_WITHIN
-        )],
-        faults: Vec::new(),
-        scores: Vec::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_planned_claim_has_names_of_its_own_and_can_be_judged() {
-        let planned = planned().unwrap();
-        let mut lines = vec!["benchmark,lock,claim,value".to_owned()];
-        for Planned { claim, .. } in &planned {
-            let value = if claim.number().is_some() { &*claim.value } else { "true" };
-            lines.push(format!("\"{}\",\"{}\",\"{}\",{value}", claim.benchmark, claim.lock, claim.claim));
-        }
-        let judged = against(&lines.join("\n")).unwrap();
-        let json = judged.table.json();
-        let rows = json.as_array().unwrap();
-        assert_eq!(rows.len(), planned.len());
-        let missed =
-            rows.iter().filter(|row| !["met", "no change"].contains(&row["verdict"].as_str().unwrap()));
-        assert_eq!(missed.count(), 0, "the published values are as published");
-        let mut names = planned.iter().map(|one| format!("{:?}", one.claim)).collect::<Vec<_>>();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), planned.len());
-    }
-
-    #[test]
-    fn measured_values_are_judged_and_wrong_ones_refused() {
-        let judge = |line: &str| against(&format!("benchmark,lock,claim,value\n{line}\n"));
-        let verdict = |line: &str| judge(line).unwrap().table.json()[0]["verdict"].clone();
-        assert_eq!(verdict("MEMPOP,ticket,peak_cores,9"), "met");
-        assert_eq!(verdict("MEMPOP,ticket,peak_cores,6"), "missed");
-        assert_eq!(verdict("PFIND,mcs_over_ticket,ordering_small_gain,false"), "missed");
-        for wrong in [
-            "MEMPOP,ticket,peak,9",
-            "MEMPOP,ticket,peak_cores,true",
-            "MEMPOP,ticket,peak_cores,much",
-            "PFIND,mcs_over_ticket,ordering_small_gain,1.2",
-            "MEMPOP,ticket,9",
-        ] {
-            assert!(judge(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::simulated::{lock_name, throughput, workload};
 use crate::stability::cut;
 use crate::think_time::median;
 use crate::verdict::{
-    COMMITS, FACTOR_WITHIN, PAR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed, within,
+    COMMITS, FACTOR_WITHIN, PAR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_more, within,
 };
 use curve::Series;
 use report::{Cell, Column, Table};
@@ -53,7 +53,7 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
             let RwsemForm { faster, slower, program, ratio: published, source } = &form;
             let simulated = ratio(&measured, [faster, slower], workload);
             let is_ordered =
-                if *published > 1.0 { simulated > 1.0 } else { within(simulated, *published, PAR_WITHIN) };
+                if *published > 1.0 { is_more(simulated) } else { within(simulated, *published, PAR_WITHIN) };
             let size = Verdict::of_change(*published, simulated, FACTOR_WITHIN);
             table.row([
                 Cell::from(faster.as_str()),

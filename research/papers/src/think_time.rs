@@ -19,25 +19,42 @@ pub(crate) fn percent_at_busiest(run: &SimulatedRun) -> f64 {
     busiest(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
 }
 
+/// A think time that was looked for, and what it gives.
+pub(crate) struct ThinkFit {
+    pub(crate) cycles: f64,
+    /// Percent of the threads' time at the lock: looked for, and reached with it.
+    published_percent: f64,
+    reached_percent: f64,
+}
+
+impl ThinkFit {
+    /// Both shares, for a note.
+    pub(crate) fn shares(&self) -> String {
+        format!("published are {} %, reached {:.2} %", self.published_percent, self.reached_percent)
+    }
+}
+
 /// The think time in cycles, within this range, with which the threads spend so many percent of their time at that lock: the median over
-/// so many seeds.
+/// so many seeds. Where the share jumps as the think time grows, the one reached may be another.
 pub(crate) fn think_for_percent<'a>(
     percent: f64,
     between: RangeInclusive<f64>,
     setup: impl Fn(f64) -> anyhow::Result<Setup<'a>>,
     seeds: u64,
     progress: &dyn Progress,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<ThinkFit> {
+    let percent_with = |cycles: f64| -> anyhow::Result<f64> {
+        let of_seed = |seed| Ok(Setup { seed, ..setup(cycles)? });
+        let setups = (1..=seeds).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(median(sweep(&setups, progress)?.iter().map(percent_at_busiest)))
+    };
     let (mut short, mut long) = (between.start().ln(), between.end().ln());
     for _ in 0..STEPS {
         let middle = 0.5 * (short + long);
-        let of_seed = |seed| Ok(Setup { seed, ..setup(middle.exp())? });
-        let setups = (1..=seeds).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?;
-        let runs = sweep(&setups, progress)?;
-        let found = median(runs.iter().map(percent_at_busiest));
-        if found > percent { short = middle } else { long = middle }
+        if percent_with(middle.exp())? > percent { short = middle } else { long = middle }
     }
-    Ok((0.5 * (short + long)).exp())
+    let cycles = (0.5 * (short + long)).exp();
+    Ok(ThinkFit { cycles, published_percent: percent, reached_percent: percent_with(cycles)? })
 }
 
 /// The value in the middle; NaN of none.

@@ -1,6 +1,6 @@
 //! How published claims are judged: one rule for all figures.
 
-use crate::published::Claim;
+use crate::published::{Claim, Printed};
 use curve::Curve;
 use report::Cell;
 
@@ -12,6 +12,10 @@ pub(crate) const CORES_WITHIN: f64 = 0.2;
 pub(crate) const PAR_WITHIN: f64 = 1.1;
 /// A gain is small under this factor, and a curve flat within it.
 const SMALL: f64 = 1.5;
+/// Two numbers have an order if they differ by more than this share.
+pub(crate) const ORDERED_BY: f64 = 0.01;
+/// A number is fitted to a published one if it comes within this share of it.
+pub(crate) const FITTED_WITHIN: f64 = 0.02;
 
 /// The outcome for a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,13 +62,20 @@ impl Verdict {
     /// A number that a claim states; none where it states none.
     pub(crate) fn of_number(claim: &Claim, computed: f64) -> Option<Self> {
         let published = claim.number()?;
-        Some(if claim.claim.contains("throughput_ratio") {
+        Some(if let Some(holds) = bound_holds(claim, computed) {
+            Self::of(holds)
+        } else if claim.claim.contains("throughput_ratio") {
             Self::of_change(published, computed, FACTOR_WITHIN)
         } else if claim.claim.ends_with("_cores") {
             Self::of((computed / published - 1.0).abs() <= CORES_WITHIN)
         } else {
             Self::of(within(computed, published, FACTOR_WITHIN))
         })
+    }
+
+    /// A number that something is fitted to; missed where the fit does not come within [`FITTED_WITHIN`] of it.
+    pub(crate) fn of_fit(published: f64, reached: f64) -> Self {
+        if (reached / published - 1.0).abs() <= FITTED_WITHIN { Self::Fitted } else { Self::Missed }
     }
 
     /// The same, where met is no more than consistent.
@@ -84,6 +95,28 @@ pub(crate) fn within(one: f64, other: f64, factor: f64) -> bool {
     one > 0.0 && one <= other * factor && other <= one * factor
 }
 
+/// Whether the bound that a claim states holds of a number: `..._below` and `..._more_than`. None where it states no bound.
+pub(crate) fn bound_holds(claim: &Claim, computed: f64) -> Option<bool> {
+    let bound = claim.number()?;
+    if claim.claim.ends_with("_below") {
+        Some(computed < bound)
+    } else if claim.claim.ends_with("_more_than") {
+        Some(computed > bound)
+    } else {
+        None
+    }
+}
+
+/// Whether a ratio says that the first of two numbers is larger.
+pub(crate) fn is_more(ratio: f64) -> bool {
+    ratio > 1.0 + ORDERED_BY
+}
+
+/// Whether it says that the first is smaller.
+pub(crate) fn is_less(ratio: f64) -> bool {
+    ratio < 1.0 - ORDERED_BY
+}
+
 /// What the curves of the ticket lock and of a queue lock say to a claim of their shape: whether it holds, and the number behind it.
 pub(crate) fn shape(claim: &str, ticket: &Curve, queue: &Curve) -> Option<(bool, f64)> {
     let at = |curve: &Curve, cores| curve.at(cores).map_or(f64::NAN, |point| point.value);
@@ -91,17 +124,17 @@ pub(crate) fn shape(claim: &str, ticket: &Curve, queue: &Curve) -> Option<(bool,
     Some(match claim {
         "ordering_throughput_2_over_1" => {
             let slower = at(ticket, 2).min(at(queue, 2));
-            (slower > 1.0, slower)
+            (is_more(slower), slower)
         }
         "ordering_falls_from_2_to_4_then_flat" => {
             let ratio = at(queue, 4) / at(queue, 2);
-            (ratio < 1.0 && within(last(queue), at(queue, 4), SMALL), ratio)
+            (is_less(ratio) && within(last(queue), at(queue, 4), SMALL), ratio)
         }
         "ordering_small_gain" => {
             // At 48 cores the gain is 3.5 or more in every benchmark: the small one is that of the peaks.
             let peak = |curve: &Curve| curve.peak().map_or(f64::NAN, |peak| peak.value);
             let gain = peak(queue) / peak(ticket);
-            ((1.0..SMALL).contains(&gain), gain)
+            (is_more(gain) && gain < SMALL, gain)
         }
         _ => return None,
     })
@@ -127,9 +160,9 @@ pub(crate) fn is_as_printed(printed: &str, computed: f64) -> bool {
 }
 
 /// Whether a computed ratio is that of two printed numbers, each within its rounding.
-pub(crate) fn is_ratio_as_printed(above: f64, below: f64, computed: f64) -> bool {
-    let relative = |value: f64| half_unit(&value.to_string()).map_or(0.0, |half| half / value);
-    let ratio = above / below;
+pub(crate) fn is_ratio_as_printed(above: &Printed, below: &Printed, computed: f64) -> bool {
+    let relative = |printed: &Printed| half_unit(&printed.text).map_or(0.0, |half| half / printed.value);
+    let ratio = above.value / below.value;
     (computed - ratio).abs() <= ratio * (relative(above) + relative(below))
 }
 
@@ -209,7 +242,33 @@ mod tests {
         }
         assert!(is_as_printed("4.7", 4.72) && !is_as_printed("4.7", 4.76));
         assert!(is_as_printed("1.0", 1.03) && !is_as_printed("true", 1.0));
-        assert!(is_ratio_as_printed(390_000.0, 160_000.0, 2.5));
-        assert!(!is_ratio_as_printed(390_000.0, 160_000.0, 2.6));
+        let [above, below] = [390_000.0, 160_000.0].map(Printed::from);
+        assert!(is_ratio_as_printed(&above, &below, 2.5));
+        assert!(!is_ratio_as_printed(&above, &below, 2.6));
+    }
+
+    #[test]
+    fn a_bound_is_no_target_and_a_difference_under_one_percent_no_order() {
+        let claim = |claim: &str| Claim {
+            benchmark: String::new(),
+            lock: String::new(),
+            claim: claim.into(),
+            value: "10".into(),
+            place: String::new(),
+        };
+        let (below, more) = (claim("most_speedup_below"), claim("one_case_more_than"));
+        let of = |claim, computed| Verdict::of_number(claim, computed).unwrap();
+        assert_eq!([of(&below, 2.0), of(&below, 10.0), of(&below, 10.1)], [Met, Missed, Missed]);
+        assert_eq!([of(&more, 40.0), of(&more, 10.0), of(&more, 9.9)], [Met, Missed, Missed]);
+        assert_eq!(bound_holds(&claim("critical_section_cycles_above_44"), 20.0), None);
+        assert!(is_more(1.02) && !is_more(1.0) && !is_more(1.009) && !is_more(f64::NAN));
+        assert!(is_less(0.98) && !is_less(0.999) && !is_less(1.0) && !is_less(f64::NAN));
+    }
+
+    #[test]
+    fn a_fit_that_does_not_come_near_is_missed() {
+        assert_eq!(Verdict::of_fit(34.8657, 34.5), Verdict::Fitted);
+        assert_eq!(Verdict::of_fit(34.8657, 29.7), Missed);
+        assert_eq!(Verdict::of_fit(34.8657, f64::NAN), Missed);
     }
 }

@@ -1,10 +1,10 @@
 //! Whether the fitted numbers depend on the rows that they are fitted to: each is fitted to other rows instead.
 
-use super::{Errors, FITS, RowKey, error, hardware_of, setup};
+use super::{Errors, FITS, Repeats, RowKey, hardware_of, setup};
 use crate::published::Contention;
 use anyhow::Context as _;
 use session::progress::Progress;
-use simulate::sweep;
+use simulate::{SimulatedRun, sweep};
 use simulator::{Hardware, PS_PER_NS};
 use std::collections::BTreeMap;
 use topology::MachineFile;
@@ -85,7 +85,10 @@ fn errors(
     let setups = some.iter().map(|row| setup(row, &hardware)).collect::<anyhow::Result<Vec<_>>>()?;
     let measured = sweep(&setups, progress)?;
     let scored = some.iter().zip(&measured);
-    Ok(scored.map(|(row, run)| error(run.throughput() / f64::from(row.cores), row, rows)).collect())
+    let error = |(row, run): (&&Contention, &SimulatedRun)| {
+        Repeats::of(row, rows).error(run.throughput() / f64::from(row.cores))
+    };
+    Ok(scored.map(error).collect())
 }
 
 /// The machines of the tables with another number.

@@ -161,10 +161,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// What random programs are, and those that are left out.
 fn of_made(MadePrograms { held, drawn, untold, stopped }: &MadePrograms) -> String {
-    let mut said = format!(
-        "{} of {drawn} random programs, simulated on the carried machines, as are the measurements; of {untold} the profiles tell too little.",
-        held.len()
-    );
+    let mut said =
+        "The programs are random ones, simulated on the carried machines, as are the measurements."
+            .to_owned();
+    if held.len() < *drawn as usize {
+        said += &format!(" Of {drawn} that were drawn, {untold} have profiles that tell too little.");
+    }
     for why in stopped {
         said += &format!(" Stopped: {}.", text::printable(why));
     }

@@ -181,9 +181,16 @@ impl<M: Machine> BlockingWord<M> {
         if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, spinners, timeout) }
     }
 
+    /// Takes a lock that nobody holds and that is reserved for nobody, whoever sleeps.
     #[inline]
     fn take_when_free(&self) -> bool {
-        self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() // [1] from the last release
+        // [1] from the last release
+        match self.word.compare_exchange(0, WRITER, Acquire, Relaxed) {
+            Ok(_) => true,
+            Err(state) => Want::Exclusive
+                .enter(state, WaiterState::Newcomer)
+                .is_some_and(|entered| self.word.compare_exchange(state, entered, Acquire, Relaxed).is_ok()),
+        }
     }
 
     #[inline]
@@ -252,10 +259,17 @@ impl<M: Machine> BlockingWord<M> {
     pub(crate) fn release(&self) {
         // Reads before it writes, and asks of what it wrote over only whether it was as seen: a subtraction that gives no
         // value costs less than one that does, and less than a compare-and-exchange.
-        if self.word.load(Relaxed) != WRITER {
-            self.release_and_wake();
-        } else if self.word.fetch_sub(WRITER, Release) != WRITER {
-            // [1] to the next acquirer. Somebody has come meanwhile, perhaps to sleep.
+        let state = self.word.load(Relaxed);
+        if wants_waking(state) {
+            return self.release_and_wake();
+        }
+        let may_sleep = if state == WRITER {
+            self.word.fetch_sub(WRITER, Release) != WRITER // [1] to the next acquirer
+        } else {
+            wants_waking(self.word.fetch_sub(WRITER, Release)) // [1]; a sleeper is on its way, or somebody reserved
+        };
+        if may_sleep {
+            // Somebody has come meanwhile, perhaps to sleep.
             self.wake_by_address();
         }
     }

@@ -120,16 +120,17 @@ impl Trace {
         let us = |time: Time| time as f64 / (1000 * PS_PER_NS) as f64;
         let mut events = TraceEvents::default();
         let mut open = std::collections::BTreeMap::<(u32, usize), (&str, Time)>::new();
-        let mut span = |name: String, category: &'static str, record: &Record, from: Time, arguments: Value| {
-            events.span(&Span {
-                name,
-                category,
-                track: Track { process: record.core.into(), thread: record.thread.into() },
-                begin_us: us(from),
-                duration_us: us(record.time - from),
-                arguments,
-            });
-        };
+        let mut span =
+            |name: String, category: &'static str, record: &Record, from: Time, arguments: Value| {
+                events.span(&Span {
+                    name,
+                    category,
+                    track: Track { process: record.core.into(), thread: record.thread.into() },
+                    begin_us: us(from),
+                    duration_us: us(record.time - from),
+                    arguments,
+                });
+            };
         for record in &self.kept {
             match record.what {
                 What::Miss { request, line, issued, site } => {

@@ -156,7 +156,8 @@ impl Clock {
 
     /// Ns from the beginning of the recording; `None` for what is not within it.
     fn ns(&self, ticks: u64) -> Option<u64> {
-        let ns = (self.first..=self.last).contains(&ticks).then_some(ticks)?.saturating_sub(self.first) as f64
+        let ns = (self.first..=self.last).contains(&ticks).then_some(ticks)?.saturating_sub(self.first)
+            as f64
             * self.ns_per_tick;
         (ns <= LATEST_NS).then_some(ns.round() as u64)
     }
@@ -257,9 +258,8 @@ impl<'p> Building<'p, '_, '_> {
 
     /// What kept a wait: of these holds of its lock the one that lasted through most of it, or else whoever had the lock before.
     fn behind(&mut self, wait: &Kept<'p>, holds: &[usize]) -> Option<Behind> {
-        let through_ns = |hold: &SingleHold| {
-            hold.end_ns.min(wait.end_ns).saturating_sub(hold.begin_ns.max(wait.begin_ns))
-        };
+        let through_ns =
+            |hold: &SingleHold| hold.end_ns.min(wait.end_ns).saturating_sub(hold.begin_ns.max(wait.begin_ns));
         let others = holds.iter().map(|&number| (number, &self.timeline.holds[number]));
         let longest = others
             .filter(|(_, hold)| hold.thread != wait.thread && through_ns(hold) > 0)

@@ -118,7 +118,8 @@ impl<H: Host> Recorder<H> {
             add(&by_caller.waits[slot], 1);
             add(&by_caller.wait_ticks[slot], ticks);
         }
-        if let Some(holder) = self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()))
+        if let Some(holder) =
+            self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()))
             && let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1)
         {
             add(&by_caller.behind_ticks[slot], ticks);

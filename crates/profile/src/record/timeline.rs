@@ -320,8 +320,7 @@ impl<H: Host> Recorder<H> {
                 return None;
             }
             let length = IN_BLOCK * WAIT_LENGTH;
-            let block =
-                self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length)?;
+            let block = self.arena.allocate(&self.host, Need::Detail, self.section_number(), 0, length)?;
             let start = block.take(length)?.cast::<WaitAndStack>();
             header.wait_bytes.fetch_add(block.length(), Relaxed);
             for number in 0..IN_BLOCK {

@@ -137,7 +137,7 @@ fn trace_of(profile: &Profile, table: &LockTable, symbols: bool) -> String {
         progress::warn(&["no thread waited for a lock, so that the timeline is empty".to_owned()]);
     }
     if timeline.missed > 0 {
-        progress::warn(&[format!("{} waits are missing in the timeline", timeline.missed)]);
+        progress::warn(&[format!("waits that are missing in the timeline: {}", timeline.missed)]);
     }
     to_trace(&timeline).to_string()
 }

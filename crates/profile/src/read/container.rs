@@ -539,12 +539,7 @@ impl<'p> Parser<'p> {
         } else if is(Type::ByCaller) {
             self.by_caller.insert(word(record, offset_of!(ByCaller, pair)), Uncalled::parse(record));
         } else if is(Type::Wait) {
-            let values = WaitValues::decode(&record[..record.len().min(Wait::LENGTH)]);
-            // What has not ended is space for a wait, or is being written.
-            if values.ended != 0 {
-                let frames = stack(record, Wait::LENGTH, values.frames);
-                section.waits.push(WaitRecord { values, frames });
-            }
+            section.waits.extend(parse_wait(record));
         } else if is(Type::Holder) {
             section.holders.push(HolderValues::decode(record));
         } else {
@@ -606,6 +601,13 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 fn parse_lock(record: &[u8]) -> LockRecord {
     let values = LockValues::decode(&record[..record.len().min(Lock::LENGTH)]);
     LockRecord { values, frames: stack(record, Lock::LENGTH, values.frames) }
+}
+
+/// `None` of space for a wait, or one that is being written: neither has ended.
+fn parse_wait(record: &[u8]) -> Option<WaitRecord> {
+    let values = WaitValues::decode(&record[..record.len().min(Wait::LENGTH)]);
+    let frames = stack(record, Wait::LENGTH, values.frames);
+    (values.ended != 0).then_some(WaitRecord { values, frames })
 }
 
 /// The return addresses that follow the values of a record.

@@ -5,6 +5,8 @@ mod command_line;
 mod common;
 #[path = "profile/hostile.rs"]
 mod hostile;
+#[path = "../crates/profile/tests/support/trace.rs"]
+mod trace;
 
 use command_line::{contend, json};
 use common::{HANG, Source, run};
@@ -481,6 +483,56 @@ fn a_lock_is_waited_for_in_one_function_behind_another() {
         }
         assert!((held_behind_ns - all_ns).abs() <= 1.0, "{written}");
     }
+}
+
+#[test]
+fn the_longest_waits_are_drawn_behind_the_holds_that_they_were_for() {
+    for option in ["-O2", "-O0"] {
+        let program = Source { options: &[option], ..Source::program("slow_holder.c") }.compile();
+        let program = program.to_str().expect("a plain path");
+        let directory = tempfile::tempdir().expect("a place for a profile");
+        let [file, drawn] = ["waits.contend", "waits.json"].map(|name| directory.path().join(name));
+        let drawn = drawn.to_str().expect("a plain path");
+        let (_, report) = profile(&file, &["--timeline", "--", program], &[]);
+        json(&["report", file.to_str().expect("a plain path"), "--json", "--timeline", drawn]);
+        let written = std::fs::read_to_string(drawn).expect("a trace");
+        let drawn: Value = serde_json::from_str(&written).expect("JSON");
+        trace::check(&drawn);
+        let lasts_ns = |span: &Value| trace::times_ns(span).1 - trace::times_ns(span).0;
+        let waits = trace::spans(&drawn, "wait");
+        assert!((1..=3).contains(&waits.len()), "{option}: {drawn:#}");
+        let longest = waits.into_iter().max_by_key(|wait| lasts_ns(wait)).expect("it waited");
+        let (arguments, shown) = (&longest["args"], format!("{option}: {longest:#}"));
+        assert!(longest["name"] == "wait for table_lock" && lasts_ns(longest) > 20_000_000, "{shown}");
+        let elapsed_ns = report["header"]["elapsed_ns"].as_f64().expect("a time");
+        assert!(trace::times_ns(longest).1 as f64 <= elapsed_ns, "{shown}");
+        let has = |stack: &Value, function: &str| {
+            let calls = stack.as_array().unwrap_or_else(|| panic!("no stack: {shown}"));
+            calls.iter().any(|call| call.as_str().is_some_and(|call| call.starts_with(function)))
+        };
+        assert!(arguments["function"] == "quick_lookup" && has(&arguments["stack"], "look_up"), "{shown}");
+        let behind = &arguments["behind"];
+        assert_eq!(behind["function"], "slow_rebalance", "{shown}");
+        assert!(has(&behind["stack"], "rebalance"), "{shown}");
+        let flows = trace::flows(&drawn);
+        let (hold, _) = flows.iter().find(|(_, wait)| *wait == longest).expect("a flow to the wait");
+        assert_eq!(hold["args"]["function"], "slow_rebalance", "{shown}");
+        assert!(trace::track(hold) != trace::track(longest), "{shown}");
+    }
+}
+
+#[test]
+fn a_profile_without_single_waits_says_how_they_are_kept() {
+    let program = Source::program("slow_holder.c").compile();
+    let directory = tempfile::tempdir().expect("a place for a profile");
+    let file = directory.path().join("sums.contend");
+    profile(&file, &["--", program.to_str().expect("a plain path"), "1"], &[]);
+    let outcome = run(
+        contend(&["report", file.to_str().expect("a plain path"), "--timeline", "/nowhere/waits.json"]),
+        HANG,
+    );
+    assert_eq!(outcome.status.and_then(|status| status.code()), Some(2), "{outcome}");
+    assert!(outcome.stderr.contains("contend profile --timeline"), "{outcome}");
 }
 
 /// Many locks of an array, and many that one call made, are one row each, which says which of them is waited for; and can be swapped by

@@ -103,6 +103,12 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("think", None, &["SPAN"], "the time between a release and the next acquisition"),
     ("threads", None, &["N"], "numbers of threads"),
     ("time-limit", None, &["DURATION"], "how long something may take"),
+    (
+        "timeline",
+        None,
+        &["", "FILE"],
+        "the longest waits one by one: keep them, or write them as a trace as well",
+    ),
     ("top", None, &["N"], "rows that are shown"),
     ("trace", None, &["FILE"], "write a trace as well"),
     ("transactions", None, &[], "a machine with transactional memory"),

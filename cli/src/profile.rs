@@ -29,6 +29,7 @@ use std::process::ExitCode;
   contend profile -o p.contend --ops-regex 'events: (\\d+)' -- sysbench mutex run
   contend profile -o p.contend --sample 1/64 -- ./hot-loop     # costs less than half as much
   contend profile --kernel -- ./server --threads 4             # as root: which locks of the kernel it waits for
+  contend profile --timeline -- ./server                       # then: contend report p.contend --timeline waits.json
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
     /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
@@ -63,6 +64,11 @@ pub(crate) struct Args {
     /// With --kernel: count the waits of all processes on the machine
     #[arg(short, long, requires = "kernel")]
     all_processes: bool,
+
+    /// Keep the longest waits of each process one by one, up to 4096, with the stack of who waited and the hold that it was for:
+    /// `contend report --timeline FILE` draws them
+    #[arg(long)]
+    timeline: bool,
 
     /// Do not print the table
     #[arg(short, long)]
@@ -117,6 +123,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         } else {
             KernelScope::Program
         }),
+        timeline: args.timeline,
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
     let screen = Screen::stderr();
@@ -137,8 +144,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (None, true) => ", contend predict",
             (None, false) => "",
         };
+        let drawn = if args.timeline { " --timeline FILE" } else { "" };
         text += &format!(
-            "\nThe profile is in {} (contend report{further}).\n",
+            "\nThe profile is in {} (contend report{drawn}{further}).\n",
             printable(&shown.to_string_lossy())
         );
     }

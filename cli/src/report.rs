@@ -3,7 +3,7 @@
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
-use profile::read::{Runtime, RuntimeWaits, Sample, to_folded, to_otel, to_pprof};
+use profile::read::{Runtime, RuntimeWaits, Sample, to_folded, to_otel, to_pprof, to_trace};
 use profile::{LockTable, Options, Profile};
 use report::{Screen, lock_table, runtime_waits};
 use session::ensure_usage;
@@ -35,6 +35,7 @@ use std::process::ExitCode;
   contend report p.contend --pprof locks.pb   # for pprof, or a profile store that reads it
   contend report p.contend --folded locks.txt # for flamegraph.pl, inferno-flamegraph or speedscope
   contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry
+  contend report p.contend --timeline t.json  # the longest waits, for ui.perfetto.dev; of contend profile --timeline
   contend report mutex.pb.gz                  # Go's own profile of its mutexes")]
 pub(crate) struct Args {
     /// The profile, as `contend profile -o` wrote it; the program may still be running. Or a mutex or block profile of Go, or a recording of Java's Flight Recorder
@@ -71,6 +72,11 @@ pub(crate) struct Args {
     /// collector of another version may not read it
     #[arg(long, value_name = "FILE")]
     otel: Option<PathBuf>,
+
+    /// Write the longest waits one by one to this file as well, 4096 at most: who waited when, with its stack, and behind whose hold.
+    /// It is a trace for ui.perfetto.dev or Chrome (Trace Event Format), of a profile that was recorded with --timeline
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
 
     /// Show this many rows; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -124,6 +130,18 @@ fn report_of_runtime(profile: &RuntimeWaits, json: bool, csv: bool, top: usize) 
     Ok(ExitCode::SUCCESS)
 }
 
+/// The longest waits as a trace.
+fn trace_of(profile: &Profile, table: &LockTable, symbols: bool) -> String {
+    let timeline = profile.timeline(table, symbols);
+    if timeline.waits.is_empty() {
+        progress::warn(&["no thread waited for a lock, so that the timeline is empty".to_owned()]);
+    }
+    if timeline.missed > 0 {
+        progress::warn(&[format!("waits that are missing in the timeline: {}", timeline.missed)]);
+    }
+    to_trace(&timeline).to_string()
+}
+
 /// What a table ends with that carries no forecast.
 pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
     // Of waits alone nobody expects one.
@@ -135,10 +153,23 @@ pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
 
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { profile: path, json, csv, html, pprof, folded, folded_of, otel, top, unfold, ops, no_symbols } =
-        args;
+    let Args {
+        profile: path,
+        json,
+        csv,
+        html,
+        pprof,
+        folded,
+        folded_of,
+        otel,
+        timeline,
+        top,
+        unfold,
+        ops,
+        no_symbols,
+    } = args;
     if let Some(runtime) = RuntimeWaits::whose(&path) {
-        let further = [&html, &pprof, &folded, &otel].into_iter().any(Option::is_some);
+        let further = [&html, &pprof, &folded, &otel, &timeline].into_iter().any(Option::is_some);
         let (what, draws) = match runtime {
             Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
             Runtime::Java => ("a recording of Java's Flight Recorder", "JDK Mission Control"),
@@ -151,10 +182,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return report_of_runtime(&RuntimeWaits::open(runtime, &path)?, json, csv, top);
     }
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
+    let profile = Profile::open(&path)?;
+    ensure_usage!(
+        timeline.is_none() || profile.keeps_waits(),
+        "{} has no single waits: `contend profile --timeline` keeps them",
+        path.display()
+    );
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
+    let timeline = at(timeline)?;
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
     let options = Options { operations: ops, symbols: !no_symbols, calls };
-    let mut table = Profile::open(path)?.table(&options);
+    let mut table = profile.table(&options);
     if unfold {
         table.striped.clear();
     }
@@ -174,6 +212,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(file) = otel {
         file.write(to_otel(&table))?;
+    }
+    if let Some(file) = timeline {
+        file.write(trace_of(&profile, &table, !no_symbols))?;
     }
     if json {
         output::print_json(&table)?;

@@ -17,6 +17,7 @@
 pub mod axis;
 pub mod format;
 pub mod text;
+pub mod trace_events;
 
 pub use format::FormatError;
 

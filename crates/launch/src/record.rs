@@ -47,6 +47,8 @@ pub struct Record<'a> {
     pub operations_regex: Option<&'a Regex>,
     /// Whose waits for the kernel's locks are recorded too, if anybody's.
     pub kernel: Option<KernelScope>,
+    /// Whether each process keeps its longest waits one by one.
+    pub timeline: bool,
 }
 
 /// What came of it.
@@ -79,6 +81,9 @@ impl Record<'_> {
             checked => checked?,
         };
         let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
+        if self.timeline {
+            recording.keep_longest_waits();
+        }
         // The recorder sees pthread locks alone, and Rust's are none. To look takes time, which is not the program's.
         let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
         let started = Instant::now();

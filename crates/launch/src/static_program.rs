@@ -22,9 +22,10 @@ pub(crate) fn is_refused_by(error: &anyhow::Error) -> bool {
 /// The refusal, with what would allow it, where the kernel does not show futex calls or more is asked for than they tell; or the
 /// program cannot be started.
 pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Result<Recorded> {
-    if record.operations.is_some() || record.operations_regex.is_some() || record.kernel.is_some() {
+    let counts = record.operations.is_some() || record.operations_regex.is_some();
+    if counts || record.kernel.is_some() || record.timeline {
         bail!(
-            "{refused:#}, or leave out --ops, --ops-regex and --kernel: then its waits in futexes are recorded, which tell of nothing else"
+            "{refused:#}, or leave out --ops, --ops-regex, --kernel and --timeline: then its waits in futexes are recorded, which tell of nothing else"
         );
     }
     if let Err(missing) = check_rights() {

@@ -1,14 +1,15 @@
 //! What recording adds to a pair of acquisition and release, with and without times.
 //!
 //! Prints nanoseconds; the smallest of several rounds. The core number costs nothing here: in a program it is read
-//! from memory that the kernel keeps for the thread.
+//! from memory that the kernel keeps for the thread. With the argument `timeline` the longest waits are kept, of which there are none.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use contend_profile::arena::{Grow, write_header};
 use contend_profile::clock::ticks;
 use contend_profile::format::{FRAMES, Header, ProcessValues};
-use contend_profile::record::{Call, Host, Image, Mode, PerThread, Recorder, Trace};
+use contend_profile::record::{Call, Host, Image, LONGEST_WAITS, Mode, PerThread, Recorder, Trace};
 use pthread::object::ObjectKind;
 
 struct Bare;
@@ -77,11 +78,13 @@ struct Page([u8; 4096]);
 fn main() {
     const LIMIT: usize = 1 << 20;
     const PAIRS: u32 = 100_000;
+    let waits = if std::env::args().any(|argument| argument == "timeline") { LONGEST_WAITS } else { 0 };
     for period in [1, 16, 64, 1 << 30] {
         let base = Bare.zeroed(LIMIT);
         // SAFETY: page-aligned zeros, longer than a header, never freed.
         let header = unsafe { &*base.cast::<Header>() };
         write_header(header, LIMIT as u64, period, 0, 0, 0);
+        header.longest_waits.store(waits as u64, Relaxed);
         let recorder = Recorder::new(Bare);
         let image = Image { process: ProcessValues::default(), arguments: b"", executable: b"" };
         // SAFETY: as long as its limit, and it stays.

@@ -140,6 +140,10 @@ words! {
         identity,
         /// Process images that did not record, because there was no space for another one.
         unrecorded,
+        /// How many of its longest waits each process image keeps one by one, as [`Wait`] records; 0: none.
+        longest_waits,
+        /// Bytes of [`Wait`] records.
+        wait_bytes,
     }
 }
 
@@ -230,6 +234,9 @@ words! {
         gave_up_rights,
         /// 1: threads notice when they have left their cores, so that the `hold_slept_ticks` and so on of a [`Pair`] are right.
         watches_cores,
+        /// Waits that would have been kept one by one, and were not: another thread was changing the table for long, or the thread was
+        /// interrupted in a change of its own records.
+        waits_missed,
     }
 }
 
@@ -581,6 +588,45 @@ words! {
 }
 
 words! {
+    /// A single wait for a lock, one of the longest of its process image, and in [`FRAMES`] more words the stack of the thread that
+    /// waited, innermost first. A longer wait may take the place of a shorter one, so that a record may change as long as the process runs.
+    Wait, WaitValues {
+        /// See [`head`].
+        head,
+        /// What was waited for: the `key` of a [`Pair`].
+        key,
+        /// Position of the [`Thread`] record of the thread that waited.
+        thread,
+        /// Kernel's identifier of that thread.
+        tid,
+        /// Ticks at the beginning of the wait.
+        began,
+        /// Ticks at its end; 0 while the record is being written, or was not used so far.
+        ended,
+        /// Ticks at the release that ended the wait; 0 if it was not timed.
+        released,
+        /// Ticks at the beginning of the hold that ended there; 0 if it is not known.
+        held_since,
+        /// Position of the [`Thread`] record of the thread that released the lock; 0 if it is not known.
+        holder,
+        /// Kernel's identifier of that thread.
+        holder_tid,
+        /// The address that the lock call of that hold returns to; 0 if it is not known.
+        holder_caller,
+        /// Return addresses that follow.
+        frames,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+        /// Not used.
+        reserved_3,
+    }
+}
+
+words! {
     /// What the launching process saw of the whole run. Written by it, at the end.
     Run, RunValues {
         /// See [`head`].
@@ -761,6 +807,8 @@ pub enum Type {
     Site = 18,
     /// [`ByCaller`].
     ByCaller = 19,
+    /// [`Wait`] and its stack.
+    Wait = 20,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).
@@ -776,6 +824,9 @@ pub const fn split_head(head: u64) -> (u16, u64) {
 /// Length in bytes of a [`Lock`] record with its stack.
 pub const LOCK_LENGTH: usize = Lock::LENGTH + FRAMES * 8;
 
+/// Length in bytes of a [`Wait`] record with its stack.
+pub const WAIT_LENGTH: usize = Wait::LENGTH + FRAMES * 8;
+
 /// Length in bytes of a [`KernelLock`] record with its distribution.
 pub const KERNEL_LOCK_LENGTH: usize = KernelLock::LENGTH + BUCKETS * 8;
 
@@ -787,6 +838,7 @@ const _: () = {
     assert!((LOCK_LENGTH as u64).is_multiple_of(UNIT));
     assert!(Site::LENGTH == Lock::LENGTH); // both lie in the same blocks
     assert!((Holder::LENGTH as u64).is_multiple_of(UNIT));
+    assert!((WAIT_LENGTH as u64).is_multiple_of(UNIT));
     assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
     assert!((ByCaller::LENGTH as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);

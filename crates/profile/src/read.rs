@@ -21,6 +21,7 @@ mod stacks;
 mod striped;
 mod symbols;
 mod table;
+mod timeline;
 mod times;
 mod warnings;
 mod while_held;
@@ -31,9 +32,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use blocked::{Blocked, Coverage, Unseen};
-pub use container::{CallerRecord, LockRecord, PairRecord, Section};
+pub use container::{CallerRecord, LockRecord, PairRecord, Section, WaitRecord};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures, SiteChange, SiteMeasures};
-pub use export::{Sample, to_folded, to_otel, to_pprof};
+pub use export::{Sample, to_folded, to_otel, to_pprof, to_trace};
 pub use gil::Gil;
 pub use kernel::{KernelCalls, KernelReleaser, KernelRow, KernelTable, kernel_lock_kind};
 pub use mappings::{Mapping, Mappings};
@@ -45,6 +46,7 @@ pub use table::{
     Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteUse, TableHeader,
     Untouched, Usage, Within,
 };
+pub use timeline::{Behind, LockSite, SingleHold, SingleWait, ThreadId, Timeline};
 pub use times::{Bucket, Times};
 pub use while_held::WhileHeld;
 
@@ -184,6 +186,17 @@ impl Profile {
     /// The lock table. Reads the programs' files for the names.
     pub fn table(&self, options: &Options) -> LockTable {
         rows::build(self, options)
+    }
+
+    /// Whether the longest waits were kept one by one, so that [`Profile::timeline`] has any.
+    pub fn keeps_waits(&self) -> bool {
+        self.header.longest_waits > 0
+    }
+
+    /// The longest waits one by one, of a profile that keeps them. `table` is [`Profile::table`]'s, for the names of locks. Reads the
+    /// programs' files if `symbols` says so.
+    pub fn timeline(&self, table: &LockTable, symbols: bool) -> Timeline {
+        Timeline::of(self, table, symbols)
     }
 
     /// Nanoseconds that a tick of the recording machine takes, from the longest stretch that both clocks span.

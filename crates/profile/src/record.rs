@@ -29,6 +29,7 @@ mod off_core;
 mod pairs;
 mod table;
 mod threads;
+mod timeline;
 
 use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
@@ -44,8 +45,10 @@ use callers::{CALLER, CALLER_SHIFT, Numbered, caller_in};
 use locks::{REMEMBERED, Sites, Stacks};
 use pairs::{WARM, note, slot_of};
 use threads::ThreadPart;
+use timeline::Longest;
 
 pub use threads::PerThread;
+pub use timeline::LONGEST_WAITS;
 
 /// The number of all locks that have no record of their own.
 pub const MERGED: u32 = u32::MAX;
@@ -221,6 +224,7 @@ pub struct Recorder<H> {
     handed_over: [AtomicU32; HANDED_OVER],
     stacks: Stacks,
     sites: Sites,
+    longest: Longest,
 }
 
 /// Counts of read locks given up by other threads; locks share them modulo this many.
@@ -243,6 +247,7 @@ impl<H: Host> Recorder<H> {
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
             stacks: Stacks::new(),
             sites: Sites::new(),
+            longest: Longest::new(),
         }
     }
 
@@ -292,6 +297,7 @@ impl<H: Host> Recorder<H> {
         self.section.store(null_mut(), Relaxed);
         let Some(header) = self.arena.header() else { return false };
         self.period.store(header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32, Relaxed);
+        self.longest.begin(header.longest_waits.load(Relaxed));
         let texts = image.arguments.len() + image.executable.len() + 64;
         let Some(block) = self.arena.allocate(&self.host, Need::Essential, 0, 0, Process::LENGTH + texts)
         else {
@@ -527,8 +533,11 @@ impl<H: Host> Recorder<H> {
         wait_started: Option<u64>,
     ) {
         let now = H::stamp();
-        if let Some(started) = wait_started {
-            self.waited(t, trace, pair, called, started, now);
+        let mut began = now;
+        if let Some(started) = wait_started
+            && self.waited(t, trace, pair, called, started, now)
+        {
+            began = H::stamp(); // keeping the wait is no part of the hold
         }
         let state = pair.state.load(Relaxed);
         if state & UNTIMED != 0 {
@@ -554,7 +563,6 @@ impl<H: Host> Recorder<H> {
         if !within {
             t.section.set(pair.key.load(Relaxed));
         }
-        let mut began = now;
         if !(H::stayed_on_core() && t.off_core.is_known()) && self.look_at_beginning(t, within, now) {
             began = H::stamp(); // looking is no part of the hold
         }
@@ -562,9 +570,18 @@ impl<H: Host> Recorder<H> {
         pair.hold_started.store(began, Relaxed);
     }
 
+    /// True if the wait was kept as one of the longest, which took time.
     #[cold]
     #[inline(never)]
-    fn waited(&self, t: &PerThread, trace: &Trace, pair: &Pair, called: usize, started: u64, now: u64) {
+    fn waited(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        pair: &Pair,
+        called: usize,
+        started: u64,
+        now: u64,
+    ) -> bool {
         self.measured(pair, Quantity::Wait, &pair.contended, &pair.wait_ticks, now.saturating_sub(started));
         self.waited_for(t, trace, pair, called, now.saturating_sub(started));
         let section = t.section.get();
@@ -580,6 +597,7 @@ impl<H: Host> Recorder<H> {
         if pair.contended.load(Relaxed) == WARM / 8 {
             self.warm_up(pair, WARM);
         }
+        self.keep_wait(t, trace, pair, started, now)
     }
 
     #[inline]
@@ -642,6 +660,7 @@ impl<H: Host> Recorder<H> {
         if !H::stayed_on_core() || t.off_core.lost.get() != pair.lost_before.load(Relaxed) {
             self.explain_hold(t, pair, state, ticks);
             released = H::stamp(); // that took time, in which nobody waited for a hand-over
+            self.remember_hold(t, pair, started, released);
         }
         pair.hold_started.store(0, Relaxed);
         if t.section.get() == pair.key.load(Relaxed) {

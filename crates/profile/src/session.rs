@@ -21,6 +21,7 @@ use crate::arena::{Arena, Block, Grow, Need, write_header};
 use crate::clock::ticks;
 use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
 use crate::read::{Error, Profile};
+use crate::record::LONGEST_WAITS;
 
 pub use attached::{AttachedImage, AttachedSection, AttachedWait};
 pub use kernel::{KernelSection, KernelWait, StackOfLock};
@@ -100,6 +101,13 @@ impl Recording {
             header.clock_first_ticks.store(header.clock_first_ns.load(Relaxed), Relaxed);
         }
         self.note_time();
+    }
+
+    /// Has each process keep its longest waits one by one, [`LONGEST_WAITS`] of them at most. To be called before anything is recorded.
+    pub fn keep_longest_waits(&self) {
+        if let Some(header) = self.arena.header() {
+            header.longest_waits.store(LONGEST_WAITS as u64, Relaxed);
+        }
     }
 
     /// The program has started: what this profile replaced is gone for good.

@@ -2,17 +2,18 @@
 
 mod support;
 
-use contend_profile::read::{Diff, Error, Profile, to_folded, to_otel, to_pprof};
+use contend_profile::read::{Diff, Error, Profile, to_folded, to_otel, to_pprof, to_trace};
 use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockTable, Options};
 use proptest::prelude::*;
 use pthread::object::ObjectKind;
 use std::sync::atomic::Ordering::Relaxed;
-use support::{File, STACK};
+use support::trace::check;
+use support::{File, NOW, STACK, pass};
 
 /// A small file with records of every type that recorders write.
 fn sample() -> Vec<u8> {
-    let file = File::new(1 << 20, 1);
+    let file = File::keeping(1 << 20, 100);
     let maps = b"1000-9000 r-xp 00000000 08:01 1 /nowhere/lib one.so\n9000-a000 rw-p 00008000 08:01 1 /nowhere/lib one.so\n";
     file.recorder.append(contend_profile::format::Type::Mappings, &[maps]);
     file.recorder
@@ -28,6 +29,22 @@ fn sample() -> Vec<u8> {
     STACK.set(vec![0x6000_0000]);
     let lock = Trace::new();
     file.recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Shared, 0x7000_0000, Some(1));
+    // Two waits of another thread, each for a hold that is known.
+    let other = PerThread::new();
+    for _ in 0..2 {
+        pass(50_000);
+        file.recorder.releasing(&t, &lock, Mode::Shared);
+        file.recorder.acquired(
+            &other,
+            &lock,
+            ObjectKind::Rwlock,
+            Mode::Exclusive,
+            0x7000_0000,
+            Some(NOW.get() - 100),
+        );
+        file.recorder.releasing(&other, &lock, Mode::Exclusive);
+        file.recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Shared, 0x7000_0000, None);
+    }
     STACK.take();
     file.recorder.thread_ends(&t);
     file.recorder.process_ends();
@@ -35,7 +52,10 @@ fn sample() -> Vec<u8> {
 }
 
 fn table(bytes: &[u8]) -> Result<LockTable, Error> {
-    Profile::parse("file.contend", bytes).map(|profile| profile.table(&Options::default()))
+    let profile = Profile::parse("file.contend", bytes)?;
+    let table = profile.table(&Options::default());
+    check(&to_trace(&profile.timeline(&table, true)));
+    Ok(table)
 }
 
 /// Everything that can be made of a table.
@@ -51,6 +71,8 @@ fn use_all(table: &LockTable) {
 fn the_sample_is_a_good_profile() {
     let table = table(&sample()).unwrap();
     assert_eq!(table.rows.len(), 6);
+    let timeline = Profile::parse("file.contend", &sample()).unwrap().timeline(&table, true);
+    assert_eq!((timeline.waits.len(), timeline.holds.len()), (2, 2));
     let names: Vec<_> = table.rows.iter().map(|row| row.name.as_str()).collect();
     assert!(
         names.contains(&"lib one.so+0x8040"),
@@ -167,7 +189,7 @@ fn a_writer_survives_whatever_others_write() {
     let lies =
         [0, 1, 64, 0x1234_5678, LIMIT / 64 - 1, LIMIT, LIMIT - 4096, 1 << 62, u64::MAX - 4095, u64::MAX];
     for (lie, first) in lies.into_iter().flat_map(|lie| [(lie, 0), (lie, 512)]) {
-        let file = File::new(LIMIT, 1);
+        let file = File::keeping(LIMIT, 100);
         let (t, lock) = (PerThread::new(), Trace::new());
         let recorder = &file.recorder;
         let record = |t: &PerThread, lock: &Trace, address| {

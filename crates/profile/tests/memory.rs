@@ -6,9 +6,9 @@ mod support;
 use contend_profile::Options;
 use contend_profile::format::{
     BLOCK_MARK, BlockHeader, FRAMES, Header, KERNEL_LOCK_LENGTH, KernelRelease, KernelStack, KernelWatch,
-    LOCK_LENGTH, PAGE, Type, UNIT, head,
+    LOCK_LENGTH, PAGE, Type, UNIT, WAIT_LENGTH, head,
 };
-use contend_profile::read::{Profile, to_folded, to_otel, to_pprof};
+use contend_profile::read::{Profile, to_folded, to_otel, to_pprof, to_trace};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -113,6 +113,7 @@ fn times(bytes: &[u8]) -> f64 {
     drop(to_pprof(&table));
     drop(to_otel(&table));
     drop(to_folded(&table, |sample| sample.waited_ns));
+    drop(to_trace(&profile.timeline(&table, true)).to_string());
     (MOST.load(Relaxed) - before) as f64 / bytes.len() as f64
 }
 
@@ -140,6 +141,12 @@ fn what_is_made_of_a_file_is_bounded_by_its_length() {
     let executable = vec![text(Type::Executable, long.repeat(15).as_bytes())];
     let release = |lock, address| record(Type::KernelRelease, KernelRelease::LENGTH, &[lock, address]);
     let stack = |lock, address| record(Type::KernelStack, KernelStack::LENGTH + 8, &[lock, 1, 1, address]);
+    // Each of a thread, for a hold and with a stack of its own, at the moment at which the file began and ended.
+    let wait = |i: u64| {
+        let values = [i << 1, 0, i, 1000, 1000, 1000, 1000, 0, i + 1, i << 12, frames, 0, 0, 0, 0];
+        let stack = (0..frames).map(|frame| (i + 1) << 12 | frame);
+        record(Type::Wait, WAIT_LENGTH, &values.into_iter().chain(stack).collect::<Vec<_>>())
+    };
     let nothing = Vec::new;
     type Each<'e> = &'e dyn Fn(u64, u64) -> Vec<u8>;
     let files: &[(&str, Vec<Vec<u8>>, bool, Each<'_>)] = &[
@@ -182,6 +189,8 @@ fn what_is_made_of_a_file_is_bounded_by_its_length() {
         ("sites", nothing(), false, &|i, _| record(Type::Site, LOCK_LENGTH, &[i, frames, 0, 0, 0, 0, 0, i])),
         ("pairs", nothing(), false, &|i, _| record(Type::Pair, 192, &[i << 1, 0, 1])),
         ("pairs of merged locks", nothing(), false, &|_, _| record(Type::Pair, 192, &[0, 0, 1])),
+        ("waits", nothing(), false, &|i, _| wait(i)),
+        ("waits in a long name", mapped(&format!("/{long}")), false, &|i, _| wait(i)),
         ("holders", nothing(), false, &|i, _| record(Type::Holder, 64, &[i])),
         ("histograms", nothing(), false, &|i, _| record(Type::Histograms, 64, &[i])),
         ("tasks", nothing(), false, &|i, _| record(Type::Task, 104, &[i])),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
+use curve::trace_events::{Span, TraceEvents, Track};
 use machine::{Abort, Event as Note, LINE_BYTES};
 use serde_json::{Value, json};
 
@@ -117,14 +118,19 @@ impl Trace {
     /// waiting, holding and each miss are spans.
     pub(crate) fn to_chrome(&self) -> Value {
         let us = |time: Time| time as f64 / (1000 * PS_PER_NS) as f64;
-        let mut events = Vec::new();
+        let mut events = TraceEvents::default();
         let mut open = std::collections::BTreeMap::<(u32, usize), (&str, Time)>::new();
-        let mut span = |name: String, category: &str, record: &Record, from: Time, arguments: Value| {
-            events.push(json!({
-                "name": name, "cat": category, "ph": "X", "pid": record.core, "tid": record.thread,
-                "ts": us(from), "dur": us(record.time - from), "args": arguments,
-            }));
-        };
+        let mut span =
+            |name: String, category: &'static str, record: &Record, from: Time, arguments: Value| {
+                events.span(&Span {
+                    name,
+                    category,
+                    track: Track { process: record.core.into(), thread: record.thread.into() },
+                    begin_us: us(from),
+                    duration_us: us(record.time - from),
+                    arguments,
+                });
+            };
         for record in &self.kept {
             match record.what {
                 What::Miss { request, line, issued, site } => {
@@ -158,11 +164,9 @@ impl Trace {
         }
         let cores = self.kept.iter().map(|record| record.core).collect::<std::collections::BTreeSet<_>>();
         for core in cores {
-            events.push(json!({
-                "name": "process_name", "ph": "M", "pid": core, "args": { "name": format!("core {core}") },
-            }));
+            events.process_name(core.into(), &format!("core {core}"));
         }
-        json!({ "displayTimeUnit": "ns", "traceEvents": events })
+        events.finish()
     }
 }
 

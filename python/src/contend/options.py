@@ -300,6 +300,10 @@ class ProfileOptions(TypedDict, total=False):
     all_processes: bool
     """With --kernel: count the waits of all processes on the machine."""
 
+    timeline: bool
+    """Keep the longest waits of each process one by one, up to 4096, with the stack of who waited and the hold that it
+    was for: `contend report --timeline FILE` draws them."""
+
 
 class ReportOptions(TypedDict, total=False):
     """Flags of `contend report`."""
@@ -321,6 +325,11 @@ class ReportOptions(TypedDict, total=False):
     otel: Path | None
     """Write the contention as an OpenTelemetry profile to this file as well. That signal is in development
     (v1development): a collector of another version may not read it."""
+
+    timeline: Path | None
+    """Write the longest waits one by one to this file as well, 4096 at most: who waited when, with its stack, and
+    behind whose hold. It is a trace for ui.perfetto.dev or Chrome (Trace Event Format), of a profile that was recorded
+    with --timeline."""
 
     top: int | None
     """Show this many rows; 0 shows all [default: 20]."""

@@ -29,6 +29,11 @@ impl<'p> TakenBy<'p> {
         }
         Self(stacks)
     }
+
+    /// The stacks that took this lock by calls with this return address, as far as they are known.
+    pub(super) fn stacks(&self, number: u32, caller: u64) -> &[&'p [u64]] {
+        self.0.get(&(number, caller)).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Names of functions that one call stands for, at most.
@@ -54,7 +59,7 @@ impl Callers {
     ) -> Vec<SiteUse> {
         let mut uses: BTreeMap<(String, Option<String>), SiteUse> = BTreeMap::new();
         for (caller, sum) in self.0.into_iter().filter(|(_, sum)| sum.is_busy()) {
-            let stacks = taken_by.0.get(&(number, caller)).map_or(&[][..], Vec::as_slice);
+            let stacks = taken_by.stacks(number, caller);
             let (function, source, file) = place_of(section, caller, stacks, symbols);
             let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
                 let calls = calls.as_mut();
@@ -172,7 +177,7 @@ impl SiteUse {
 
 /// The function that a return address belongs to, its place in the source, and the file that its code is in. If that is a wrapper of
 /// locks: those that the stacks say called it, which begin with this address.
-fn place_of(
+pub(super) fn place_of(
     section: &Section,
     caller: u64,
     stacks: &[&[u64]],

@@ -16,7 +16,7 @@ use crate::format::{
     KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
     KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
     PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
-    Type, UNIT, VERSION, split_head,
+    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -46,6 +46,8 @@ pub struct Section {
     pub pairs: Vec<PairRecord>,
     /// Who held its locks while others waited, where it was attached to.
     pub holders: Vec<HolderValues>,
+    /// The longest waits of its threads, if they were kept one by one.
+    pub waits: Vec<WaitRecord>,
 }
 
 impl Section {
@@ -74,6 +76,15 @@ pub struct LockRecord {
     /// The record.
     pub values: LockValues,
     /// Return addresses of the call that initialised or first touched it, innermost first.
+    pub frames: Vec<u64>,
+}
+
+/// A single wait, one of the longest.
+#[derive(Clone, Debug, Default)]
+pub struct WaitRecord {
+    /// The record.
+    pub values: WaitValues,
+    /// Return addresses of the calls that waited, innermost first.
     pub frames: Vec<u64>,
 }
 
@@ -527,6 +538,8 @@ impl<'p> Parser<'p> {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
         } else if is(Type::ByCaller) {
             self.by_caller.insert(word(record, offset_of!(ByCaller, pair)), Uncalled::parse(record));
+        } else if is(Type::Wait) {
+            section.waits.extend(parse_wait(record));
         } else if is(Type::Holder) {
             section.holders.push(HolderValues::decode(record));
         } else {
@@ -588,6 +601,13 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 fn parse_lock(record: &[u8]) -> LockRecord {
     let values = LockValues::decode(&record[..record.len().min(Lock::LENGTH)]);
     LockRecord { values, frames: stack(record, Lock::LENGTH, values.frames) }
+}
+
+/// `None` of space for a wait, or one that is being written: neither has ended.
+fn parse_wait(record: &[u8]) -> Option<WaitRecord> {
+    let values = WaitValues::decode(&record[..record.len().min(Wait::LENGTH)]);
+    let frames = stack(record, Wait::LENGTH, values.frames);
+    (values.ended != 0).then_some(WaitRecord { values, frames })
 }
 
 /// The return addresses that follow the values of a record.
@@ -685,6 +705,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)
+        | of(Type::Wait, WAIT_LENGTH)
         | of(Type::ByCaller, ByCaller::FIRST_LENGTH)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)

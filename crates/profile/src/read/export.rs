@@ -1,10 +1,12 @@
-//! Lock tables for other programs: pprof and OpenTelemetry, for profile stores, and folded stacks, for flame graphs.
+//! Lock tables for other programs: pprof and OpenTelemetry, for profile stores, and folded stacks, for flame graphs. And single waits as
+//! a trace, for viewers of timelines.
 
 mod dictionary;
 mod folded;
 mod otel;
 mod pprof;
 mod protobuf;
+mod trace;
 
 use std::borrow::Cow;
 use std::{iter, slice};
@@ -12,6 +14,7 @@ use std::{iter, slice};
 pub use folded::to_folded;
 pub use otel::to_otel;
 pub use pprof::to_pprof;
+pub use trace::to_trace;
 
 use super::{Call, KernelRow, LockRow, LockTable, SourceLine};
 

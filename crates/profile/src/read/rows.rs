@@ -309,7 +309,7 @@ fn rows_of_section<'p>(
     rows
 }
 
-fn program_of(section: &Section) -> String {
+pub(super) fn program_of(section: &Section) -> String {
     let path = section.executable.trim_end_matches(" (deleted)");
     printable_up_to(LONGEST_FILE, path.rsplit('/').next().unwrap_or(path))
 }

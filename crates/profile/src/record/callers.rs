@@ -44,7 +44,8 @@ impl TakenFrom {
         self.0[lock as usize % TAKEN].store(caller << 16 | u64::from(lock as u16), Relaxed);
     }
 
-    fn get(&self, lock: u32) -> Option<u64> {
+    /// The return address of the call by which the thread took this lock last.
+    pub(super) fn get(&self, lock: u32) -> Option<u64> {
         let word = self.0[lock as usize % TAKEN].load(Relaxed);
         (word as u16 == lock as u16 && word >> 16 != 0).then_some(word >> 16)
     }
@@ -99,14 +100,13 @@ impl PerThread {
 }
 
 impl<H: Host> Recorder<H> {
-    /// The call with which the thread that released the lock last had taken it.
-    fn last_holder(&self, t: &PerThread, trace: &Trace) -> Option<u64> {
-        let place = trace.place.load(Relaxed);
-        let number = (place >> 32) as u16;
+    /// The thread that released the lock last, if it was another one than the caller.
+    pub(super) fn last_holder(&self, t: &PerThread, trace: &Trace) -> Option<&ThreadPart> {
+        let number = (trace.place.load(Relaxed) >> 32) as u16;
         if number == 0 || number == t.number.get() as u16 {
             return None;
         }
-        self.numbered.get(number)?.taken_from.get(place as u32)
+        self.numbered.get(number)
     }
 
     /// The caller, who has the lock now, waited for it so long.
@@ -118,7 +118,8 @@ impl<H: Host> Recorder<H> {
             add(&by_caller.waits[slot], 1);
             add(&by_caller.wait_ticks[slot], ticks);
         }
-        if let Some(holder) = self.last_holder(t, trace)
+        if let Some(holder) =
+            self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()))
             && let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1)
         {
             add(&by_caller.behind_ticks[slot], ticks);
@@ -136,6 +137,8 @@ impl<H: Host> Recorder<H> {
     #[cold]
     #[inline(never)]
     fn note_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+        let began = pair.hold_started.load(Relaxed);
+        self.remember_hold(t, pair, began, began.wrapping_add(ticks));
         let Some(slot) = caller_in(state).checked_sub(1) else { return };
         if let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) {
             // The bits may be any: a process that shares the file may have written them.

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 use super::callers::TakenFrom;
 use super::off_core::OffCore;
 use super::table::{Entry, Table, home};
+use super::timeline::LastHolds;
 use super::{Host, MERGED, Mode, Recorder, UNTIMED, add, key_of, new_pair};
 use crate::arena::{Block, Need};
 use crate::format::{Pair, Thread, Type, UNIT, head};
@@ -46,11 +47,13 @@ pub(super) struct ThreadPart {
     pub(super) table: Table,
     number: u32,
     /// Kernel's identifier of the last thread that used the part.
-    tid: AtomicU32,
+    pub(super) tid: AtomicU32,
     /// Where the search for a cold record goes on.
     pub(super) hand: usize,
     /// By lock: where it was last taken.
     pub(super) taken_from: TakenFrom,
+    /// By lock: from when to when it was last held, where the longest waits are kept.
+    pub(super) held: LastHolds,
     /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
     pub(super) ended: AtomicU32,
 }
@@ -238,6 +241,7 @@ impl<H: Host> Recorder<H> {
             tid: AtomicU32::new(0),
             hand: 0,
             taken_from: TakenFrom::new(),
+            held: LastHolds::new(),
             ended: AtomicU32::new(0),
         };
         for mode in [Mode::Exclusive, Mode::Shared] {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod trace;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicU64;
@@ -32,6 +34,8 @@ thread_local! {
     pub(crate) static WATCHABLE: Cell<bool> = const { Cell::new(true) };
     /// Voluntary and involuntary switches so far.
     pub(crate) static SWITCHES: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
+    /// The thread's identifier.
+    pub(crate) static TID: Cell<u32> = const { Cell::new(1234) };
     /// Thread identifiers that are gone.
     pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };
 }
@@ -74,7 +78,7 @@ impl Host for Fake {
         })
     }
     fn tid(&self) -> u32 {
-        1234
+        TID.get()
     }
     fn running_ns(&self) -> u64 {
         RAN.get().unwrap_or(NOW.get() / 2)
@@ -123,12 +127,22 @@ pub(crate) struct File {
 
 impl File {
     pub(crate) fn new(limit: u64, period: u32) -> Self {
+        Self::of(limit, period, 0)
+    }
+
+    /// A file in which every pair is timed and so many of the longest waits are kept one by one.
+    pub(crate) fn keeping(limit: u64, waits: u64) -> Self {
+        Self::of(limit, 1, waits)
+    }
+
+    fn of(limit: u64, period: u32, waits: u64) -> Self {
         let layout = Layout::from_size_align(limit as usize + GUARD, PAGE as usize).unwrap();
         // SAFETY: not empty.
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: page-aligned zeros, longer than a header.
         let header = unsafe { &*base.cast::<Header>() };
         write_header(header, limit, period, NOW.get(), NOW.get(), 0);
+        header.longest_waits.store(waits, std::sync::atomic::Ordering::Relaxed);
         let recorder = Recorder::new(Fake);
         // SAFETY: the memory is as long as the limit in its header; it outlives the recorder.
         assert!(unsafe { recorder.start(base, limit, PAGE, &image(77)) });

@@ -359,7 +359,9 @@ fn a_program_without_recorded_locks_is_told_apart() {
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
     let printed = outcome.stderr;
-    assert!(printed.contains("No thread called a pthread lock function"), "{printed}");
+    // Where the kernel shows who sleeps, waits stand in for what no pthread function saw.
+    let told = ["No thread called a pthread lock function", "Of locks that are no pthread's"];
+    assert!(told.iter().any(|told| printed.contains(told)), "{printed}");
     assert!(!printed.contains("0 threads") && !printed.contains("-0.0"), "{printed}");
     assert!(printed.contains("joining threads"), "{printed}");
     assert!(printed.contains("is a Rust program") && printed.contains("contend_recorded"), "{printed}");

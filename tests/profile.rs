@@ -9,7 +9,7 @@ mod hostile;
 mod trace;
 
 use command_line::{contend, json};
-use common::{HANG, Source, run};
+use common::{CONTEND, HANG, Source, run};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -535,6 +535,25 @@ fn a_profile_without_single_waits_says_how_they_are_kept() {
     );
     assert_eq!(outcome.status.and_then(|status| status.code()), Some(2), "{outcome}");
     assert!(outcome.stderr.contains("contend profile --timeline"), "{outcome}");
+}
+
+/// Where a file may grow to, in the blocks of the shell's `ulimit`, some size has space for the locks and none for single waits.
+#[test]
+fn waits_without_space_are_not_said_to_be_none() {
+    let program = Source::program("slow_holder.c").compile();
+    let place = tempfile::tempdir().expect("a place for profiles");
+    let reported = |blocks: u32| {
+        let mut command = Command::new("sh");
+        let line = format!(
+            "(ulimit -f {blocks}; {CONTEND} profile -q --timeline -o {blocks}.contend -- {} 1 > /dev/null; \
+             {CONTEND} report {blocks}.contend --timeline {blocks}.json > /dev/null) 2>&1 | cat",
+            program.display()
+        );
+        command.args(["-c", &line]).current_dir(place.path());
+        run(command, HANG).stdout
+    };
+    let all: Vec<String> = (1..=10).map(|size| reported(16 * size)).collect();
+    assert!(all.iter().any(|said| said.contains("had no space for single waits")), "{all:#?}");
 }
 
 /// Many locks of an array, and many that one call made, are one row each, which says which of them is waited for; and can be swapped by

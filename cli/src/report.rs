@@ -134,7 +134,13 @@ fn report_of_runtime(profile: &RuntimeWaits, json: bool, csv: bool, top: usize) 
 fn trace_of(profile: &Profile, table: &LockTable, symbols: bool) -> String {
     let timeline = profile.timeline(table, symbols);
     if timeline.waits.is_empty() {
-        progress::warn(&["no thread waited for a lock, so that the timeline is empty".to_owned()]);
+        let waited = table.rows.iter().any(|row| row.contended() > 0);
+        let why = if waited {
+            "threads waited for locks, and the profile had no space for single waits"
+        } else {
+            "the profile holds no wait for a lock"
+        };
+        progress::warn(&[format!("the timeline is empty: {why}")]);
     }
     if timeline.missed > 0 {
         progress::warn(&[format!("waits that are missing in the timeline: {}", timeline.missed)]);

@@ -25,6 +25,7 @@
 mod callers;
 mod cost;
 mod locks;
+mod long_holds;
 mod off_core;
 mod pairs;
 mod table;
@@ -43,6 +44,7 @@ use crate::format::{
 };
 use callers::{CALLER, CALLER_SHIFT, Numbered, caller_in};
 use locks::{REMEMBERED, Sites, Stacks};
+use long_holds::LongHolds;
 use pairs::{WARM, note, slot_of};
 use threads::ThreadPart;
 use timeline::Longest;
@@ -217,6 +219,7 @@ pub struct Recorder<H> {
     thread_bound: AtomicU32,
     slots: AtomicPtr<ThreadPart>,
     numbered: Numbered,
+    long_holds: LongHolds,
     /// The block of lock records: its position in the high half, bytes taken of it in the low half; 0 before the first.
     locks: AtomicU64,
     remembered: [AtomicU32; REMEMBERED],
@@ -242,6 +245,7 @@ impl<H: Host> Recorder<H> {
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
             numbered: Numbered::new(),
+            long_holds: LongHolds::new(),
             locks: AtomicU64::new(0),
             remembered: [const { AtomicU32::new(0) }; REMEMBERED],
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
@@ -583,7 +587,7 @@ impl<H: Host> Recorder<H> {
         now: u64,
     ) -> bool {
         self.measured(pair, Quantity::Wait, &pair.contended, &pair.wait_ticks, now.saturating_sub(started));
-        self.waited_for(t, trace, pair, called, now.saturating_sub(started));
+        self.waited_for(t, trace, pair, called, started, now);
         let section = t.section.get();
         if section != 0 {
             self.waited_within(t, pair, section, now.saturating_sub(started));

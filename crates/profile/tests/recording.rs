@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use contend_profile::format::{PAGE, Quantity, Refusal};
@@ -743,6 +744,55 @@ fn a_wait_is_counted_where_it_was_and_behind_the_call_that_held_the_lock() {
     let table = table(&file);
     let sites = &row(&table, 0x1000).call_sites;
     assert_eq!(sites.iter().map(|site| site.waits).sum::<u64>(), 3);
+}
+
+/// How long one wait was behind each call, in ticks: it lasted from `began` to the end of these holds, each by a thread of its own, as
+/// (call, begin, end).
+fn behind(holds: &[(usize, u64, u64)], began: u64) -> BTreeMap<u64, u64> {
+    let file = File::new(MIB, 1);
+    let recorder = &file.recorder;
+    let lock = Trace::new();
+    let start = NOW.get();
+    let at = |ticks: u64| NOW.set(start + ticks);
+    let acquired = |t: &PerThread, caller, since| {
+        let call = Call { object: 0x1000, caller };
+        recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
+    };
+    for &(caller, begin, end) in holds {
+        let holder = PerThread::new();
+        at(begin);
+        acquired(&holder, caller, None);
+        at(end);
+        recorder.releasing(&holder, &lock, Mode::Exclusive);
+    }
+    acquired(&PerThread::new(), 0x9999, Some(start + began));
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let records = profile.sections()[0].pairs.iter().flat_map(|pair| pair.by_caller().to_vec());
+    let mut behind = BTreeMap::new();
+    for record in records.filter(|record| record.behind_ticks > 0) {
+        *behind.entry(record.caller).or_default() += record.behind_ticks;
+    }
+    behind
+}
+
+#[test]
+fn a_wait_is_behind_the_holds_that_lasted_in_it_whoever_released_last() {
+    let (quick, slow, slower) = (0x10, 0x20, 0x30);
+    let told = |holds: &[_], began| behind(holds, began).into_iter().collect::<Vec<_>>();
+    let then_quick = |begin, end| [(slow, 0, 50_000), (quick, begin, end)];
+    assert_eq!(told(&then_quick(50_010, 50_030), 0), [(0x10, 30), (0x20, 50_000)]);
+    assert_eq!(told(&then_quick(50_010, 59_000), 49_000), [(0x10, 9_000), (0x20, 1_000)]);
+    assert_eq!(told(&then_quick(60_000, 61_000), 50_000), [(0x10, 11_000)], "it was over before the wait");
+    let three = [(slow, 0, 40_000), (slower, 40_000, 80_000), (slow, 80_000, 120_000)];
+    assert_eq!(told(&three, 35_000), [(0x20, 45_000), (0x30, 40_000)]);
+    // More long holds than are kept, with short ones between them: the latest stand for all.
+    let pairs = (0..100).map(|pair| 40_000 * pair);
+    let many: Vec<_> =
+        pairs.flat_map(|from| [(slow, from, from + 38_000), (quick, from + 38_000, from + 40_000)]).collect();
+    let told = behind(&many, 0);
+    let whole: u64 = told.values().sum();
+    assert_eq!(whole, 100 * 40_000);
+    assert!((0.94..0.96).contains(&(told[&0x20] as f64 / whole as f64)), "{told:?}");
 }
 
 #[test]

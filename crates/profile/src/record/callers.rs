@@ -1,13 +1,15 @@
-//! Call sites: from where a lock is waited for, from where it is held, and who it was that ended each wait.
+//! Call sites: from where a lock is waited for, from where it is held, and behind which holds each wait was.
 //!
-//! Each thread notes where it took a lock last, in memory that others may read. Who has waited for a lock finds in its [`Trace`]
-//! which thread released it last, and there from where that thread had taken it: the wait was behind that call.
+//! A thread that has waited for a lock divides its wait among the [`LongHolds`](super::long_holds::LongHolds) that lasted in it. What
+//! is left it counts for the thread that released the lock last, which it finds in the lock's [`Trace`]. From where that thread had
+//! taken the lock stands in memory that others may read: each thread notes there where it took a lock last.
 
 use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::locks::zeroed_once;
+use super::long_holds::KEPT_FROM;
 use super::pairs::place_of;
 use super::threads::ThreadPart;
 use super::{Host, PerThread, Recorder, Trace, add};
@@ -30,8 +32,7 @@ pub(super) fn caller_in(state: u64) -> usize {
 /// Locks of which a thread remembers where it took them. Two of one slot displace each other.
 const TAKEN: usize = 16;
 
-/// Where a thread has taken locks, each word written by that thread alone: the return address of the lock call (48 bits) over
-/// the lock's number (the lowest 16 bits).
+/// Where a thread has taken locks, each word written by that thread alone.
 #[derive(Debug)]
 pub(super) struct TakenFrom([AtomicU64; TAKEN]);
 
@@ -41,14 +42,23 @@ impl TakenFrom {
     }
 
     fn set(&self, lock: u32, caller: u64) {
-        self.0[lock as usize % TAKEN].store(caller << 16 | u64::from(lock as u16), Relaxed);
+        self.0[lock as usize % TAKEN].store(word_of_caller(lock, caller), Relaxed);
     }
 
     /// The return address of the call by which the thread took this lock last.
     pub(super) fn get(&self, lock: u32) -> Option<u64> {
-        let word = self.0[lock as usize % TAKEN].load(Relaxed);
-        (word as u16 == lock as u16 && word >> 16 != 0).then_some(word >> 16)
+        caller_of_lock(lock, self.0[lock as usize % TAKEN].load(Relaxed))
     }
+}
+
+/// The return address of a lock call (48 bits) over the lowest 16 bits of the lock's number.
+pub(super) fn word_of_caller(lock: u32, caller: u64) -> u64 {
+    caller << 16 | u64::from(lock as u16)
+}
+
+/// The return address in such a word, if it is of this lock.
+pub(super) fn caller_of_lock(lock: u32, word: u64) -> Option<u64> {
+    (word as u16 == lock as u16 && word >> 16 != 0).then_some(word >> 16)
 }
 
 /// Threads by their numbers. Those with higher numbers than there are entries stay unknown.
@@ -109,20 +119,33 @@ impl<H: Host> Recorder<H> {
         self.numbered.get(number)
     }
 
-    /// The caller, who has the lock now, waited for it so long.
+    /// The caller, who has the lock now, waited for it from `began` to `ended`.
     #[cold]
     #[inline(never)]
-    pub(super) fn waited_for(&self, t: &PerThread, trace: &Trace, pair: &Pair, called: usize, ticks: u64) {
+    pub(super) fn waited_for(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        pair: &Pair,
+        called: usize,
+        began: u64,
+        ended: u64,
+    ) {
         let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) else { return };
         if let Some(slot) = called.checked_sub(1) {
             add(&by_caller.waits[slot], 1);
-            add(&by_caller.wait_ticks[slot], ticks);
+            add(&by_caller.wait_ticks[slot], ended.saturating_sub(began));
         }
+        let behind = |holder, ticks| {
+            if let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1) {
+                add(&by_caller.behind_ticks[slot], ticks);
+            }
+        };
+        let left = self.long_holds.divide(&self.host, trace.lock(), began, ended, behind);
         if let Some(holder) =
             self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()))
-            && let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1)
         {
-            add(&by_caller.behind_ticks[slot], ticks);
+            behind(holder, left);
         }
     }
 
@@ -138,7 +161,11 @@ impl<H: Host> Recorder<H> {
     #[inline(never)]
     fn note_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
         let began = pair.hold_started.load(Relaxed);
-        self.remember_hold(t, pair, began, began.wrapping_add(ticks));
+        let ended = began.wrapping_add(ticks);
+        self.remember_hold(t, pair, began, ended);
+        if ticks >= KEPT_FROM {
+            self.keep_long_hold(t, pair, began, ended);
+        }
         let Some(slot) = caller_in(state).checked_sub(1) else { return };
         if let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) {
             // The bits may be any: a process that shares the file may have written them.
@@ -146,6 +173,15 @@ impl<H: Host> Recorder<H> {
                 add(holds, 1);
                 add(sum, ticks);
             }
+        }
+    }
+
+    fn keep_long_hold(&self, t: &PerThread, pair: &Pair, began: u64, ended: u64) {
+        let lock = (pair.key.load(Relaxed) >> 1) as u32;
+        // SAFETY: the thread's own part, which is never freed; its words are atomic.
+        let taken_from = NonNull::new(t.slot.get()).map(|slot| unsafe { &(*slot.as_ptr()).taken_from });
+        if let Some(caller) = taken_from.and_then(|taken_from| taken_from.get(lock)) {
+            self.long_holds.keep(&self.host, lock, caller, began, ended);
         }
     }
 

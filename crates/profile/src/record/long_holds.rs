@@ -1,0 +1,107 @@
+//! The latest long holds of each lock: a thread that waited through one finds it even if others have had the lock since.
+//!
+//! A lock's last releaser need not be what a wait was for. Where one call holds a lock for 4 ms while three threads wait, two of the
+//! three get the lock from a thread that had waited like them and held it for 50 ns. So a hold that was long is kept here when it
+//! ends, and a wait that ends is divided among the holds that lasted in it.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use super::Host;
+use super::callers::{caller_of_lock, word_of_caller};
+use super::locks::zeroed_once;
+
+/// Ticks from which on a hold is kept: about 3 µs, beside which it costs little to keep it.
+pub(super) const KEPT_FROM: u64 = 1 << 13;
+
+/// Holds that are kept of one lock.
+const KEPT: usize = 8;
+
+/// How many locks have a place. Two locks of one place displace each other's holds.
+const PLACES: usize = 512;
+
+/// A hold. Readers that release at the same moment may mix two of them, which makes one wait's account wrong, and no other.
+#[repr(C)]
+struct Hold {
+    /// The call that took the lock, and the lock.
+    taken: AtomicU64,
+    began: AtomicU64,
+    ended: AtomicU64,
+}
+
+#[repr(C)]
+struct OfLock {
+    holds: [Hold; KEPT],
+    /// Holds so far.
+    count: AtomicU64,
+}
+
+/// The latest long holds of a process's locks.
+#[derive(Debug)]
+pub(super) struct LongHolds(AtomicPtr<OfLock>);
+
+/// A part of a wait in which one hold lasted.
+struct Part {
+    caller: u64,
+    began: u64,
+    ended: u64,
+}
+
+impl LongHolds {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// The calling thread is about to end a long hold of this lock.
+    pub(super) fn keep(&self, host: &impl Host, lock: u32, caller: u64, began: u64, ended: u64) {
+        let Some(places) = zeroed_once(&self.0, host, PLACES) else { return };
+        let of_lock = &places[lock as usize % PLACES];
+        let count = of_lock.count.load(Relaxed);
+        of_lock.count.store(count.wrapping_add(1), Relaxed);
+        let hold = &of_lock.holds[count as usize % KEPT];
+        hold.taken.store(word_of_caller(lock, caller), Relaxed);
+        hold.began.store(began, Relaxed);
+        hold.ended.store(ended, Relaxed);
+    }
+
+    /// Tells `behind` each call whose holds of this lock lasted in the wait from `began` to `ended`, and for how many ticks. Returns the
+    /// ticks that are left.
+    ///
+    /// Where more long holds have ended in the wait than are kept, what is known of its last part is taken for the whole of it.
+    pub(super) fn divide(
+        &self,
+        host: &impl Host,
+        lock: u32,
+        began: u64,
+        ended: u64,
+        behind: impl Fn(u64, u64),
+    ) -> u64 {
+        let whole = ended.saturating_sub(began);
+        let Some(places) = zeroed_once(&self.0, host, PLACES) else { return whole };
+        let holds = &places[lock as usize % PLACES].holds;
+        let parts = || holds.iter().filter_map(|hold| hold.part_of(lock, began, ended));
+        let known_from = if parts().count() == KEPT { parts().map(|part| part.began).min() } else { None };
+        let known = ended.saturating_sub(known_from.unwrap_or(began)).max(1);
+        let mut left = whole;
+        for part in parts() {
+            let ticks = part.ended.saturating_sub(part.began);
+            let ticks = (u128::from(ticks) * u128::from(whole) / u128::from(known)) as u64;
+            let ticks = ticks.min(left); // readers hold it at the same time
+            left -= ticks;
+            behind(part.caller, ticks);
+        }
+        left
+    }
+}
+
+impl Hold {
+    fn part_of(&self, lock: u32, began: u64, ended: u64) -> Option<Part> {
+        let caller = caller_of_lock(lock, self.taken.load(Relaxed))?;
+        let part = Part {
+            caller,
+            began: self.began.load(Relaxed).max(began),
+            ended: self.ended.load(Relaxed).min(ended),
+        };
+        (part.began < part.ended).then_some(part)
+    }
+}

@@ -500,7 +500,8 @@ fn the_longest_waits_are_drawn_behind_the_holds_that_they_were_for() {
         let sites = row(&report, "table_lock")["call_sites"].as_array().expect("call sites");
         let behind_ns = |site: &Value| site["behind_ns"].as_f64().expect("ns");
         let all_ns: f64 = sites.iter().map(behind_ns).sum();
-        let of_slow = sites.iter().filter(|site| site["function"].as_str().is_some_and(|f| f.contains("slow")));
+        let of_slow =
+            sites.iter().filter(|site| site["function"].as_str().is_some_and(|f| f.contains("slow")));
         assert!(of_slow.map(behind_ns).sum::<f64>() > 0.95 * all_ns, "{option}: {sites:#?}");
         json(&["report", file.to_str().expect("a plain path"), "--json", "--timeline", drawn]);
         let written = std::fs::read_to_string(drawn).expect("a trace");

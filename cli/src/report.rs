@@ -51,7 +51,7 @@ pub(crate) struct Args {
     csv: bool,
 
     /// Write all rows as a page as well: one file for a browser, in which rows are sorted, filtered, and unfolded to their
-    /// distributions and callers
+    /// distributions and callers; with pictures of the longest waits of a profile that was recorded with --timeline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -231,7 +231,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&(lock_table::text(&table, top, screen) + &no_forecast(&table, screen)))?;
     }
     if let Some(file) = page {
-        file.write(lock_table::page(&table).made_by(&own_command_line()).html())?;
+        let timeline = profile.keeps_waits().then(|| profile.timeline(&table, !no_symbols));
+        file.write(lock_table::page(&table, timeline.as_ref()).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
 }

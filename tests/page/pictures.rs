@@ -13,7 +13,7 @@ const WIDTHS: [&str; 2] = ["1280", "390"];
 /// What Chromium calls the colours that a reader prefers.
 const COLOURS: [(&str, &str); 2] = [("light", "1"), ("dark", "0")];
 
-/// The pages that are looked at, under their names: a small program's locks, and what is predicted of one of them.
+/// The pages that are looked at, under their names: a small program's locks, the longest waits of another one, and what is predicted of one of them.
 fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     let recorded = profile(&Source::program("injected.c").compile(), directory);
     let named = |name: &'static str, arguments: &[&str]| {
@@ -22,6 +22,12 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
         (name, kept)
     };
     let mut pages = vec![named("report", &["report", &recorded])];
+    let waits = directory.join("waits.contend");
+    let mut command = command_line::contend(&["profile", "-q", "--timeline", "-o"]);
+    command.arg(&waits).arg("--").arg(Source::program("slow_holder.c").compile());
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    pages.push(named("waits", &["report", waits.to_str().expect("a plain path")]));
     let alone = predictable(directory);
     pages.push(named("predict", &["predict", &alone, "--engine", "chain", "--site", "hot_lock"]));
     if cfg!(feature = "full") {
@@ -98,6 +104,11 @@ fn what_is_asked_for_first_stands_first() {
     assert_eq!(first[0], "p", "a sentence: {report}");
     let waited = report["keys"].as_array().is_some_and(|keys| !keys.is_empty());
     assert!(!waited || first[1] == "bars", "and a picture: {report}");
+
+    let waits = fs::read_to_string(of("waits").expect("a page")).expect("the page");
+    let longest = waits.split_once("The longest waits").expect("they were kept").1;
+    assert!(longest.contains(" in quick_lookup (slow_holder.c:"), "{longest}");
+    assert!(longest.contains(" in slow_rebalance (slow_holder.c:"), "{longest}");
 
     let path = of("predict").expect("a page");
     let predict = driven(browser, path, &wide);

@@ -8,7 +8,7 @@ use crate::text::{grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{
     Attached, Blocked, Call, Gil, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader,
-    WhileHeld,
+    Timeline, WhileHeld,
 };
 use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
@@ -383,8 +383,8 @@ fn attached_cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) 
 /// The filter of locks by their kind and how they are used.
 pub(crate) const USE: (&str, &str) = ("use", "kind and use");
 
-/// All locks, in a page.
-pub fn page(table: &LockTable) -> Page {
+/// All locks, in a page, with the longest waits where single waits were kept.
+pub fn page(table: &LockTable, timeline: Option<&Timeline>) -> Page {
     let command = table.header.command.join(" ");
     let title =
         if command.is_empty() { "Locks of a program".to_owned() } else { format!("Locks of {command}") };
@@ -402,6 +402,9 @@ pub fn page(table: &LockTable) -> Page {
     let filters = if has_waits_alone(table) { &filters[..1] } else { &filters };
     if let Some(gil) = &table.header.gil {
         page = page.paragraphs(&interpreter(gil));
+    }
+    if let Some(timeline) = timeline {
+        page = page.timeline(timeline);
     }
     page = page.rows("Locks", &rows(table, usize::MAX), filters, unfolded);
     if let Some(kernel) = &table.kernel {
@@ -860,7 +863,7 @@ mod tests {
             assert_eq!(of(key), "", "{key} in {csv}");
         }
         assert_eq!((of("waits"), of("waited_ms"), of("timeouts")), ("4200", "1100", "0"));
-        let page = page(&attached()).html();
+        let page = page(&attached(), None).html();
         assert!(page.contains("writer 4713: 100 % of 80"), "{page}");
     }
 
@@ -916,7 +919,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_kernels_locks_with_all_their_stacks() {
-        let page = page(&with_kernel()).html();
+        let page = page(&with_kernel(), None).html();
         for part in [
             "<h1>Locks of ./server --threads 8</h1>",
             "Warning: the file was full",

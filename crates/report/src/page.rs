@@ -5,6 +5,7 @@
 //! the model, which the page holds.
 
 mod bars;
+mod timeline;
 
 pub use bars::Bar;
 

@@ -89,7 +89,7 @@ mod tests {
             ..SiteUse::default()
         };
         rows[1].call_sites = vec![of("get", 2.25e6, 0.0), of("put", 0.75e6, 3e6)];
-        let page = page(&table(rows)).html();
+        let page = page(&table(rows), None).html();
         let main = page.split_once("</h1>").unwrap().1.trim_start();
         assert!(main.starts_with("<p>Threads waited 4.00 ms for locks"), "{main}");
         assert!(main.split_once("</p>").unwrap().0.ends_with("75 % was for a::<wbr>lock."), "{main}");
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn many_locks_are_a_few_bars_and_one_for_the_rest() {
         let rows = (0..9).map(|number| waited(&format!("lock{number}"), f64::from(number + 1))).collect();
-        let page = page(&table(rows)).html();
+        let page = page(&table(rows), None).html();
         assert_eq!(page.matches("<svg viewBox").count(), BARS + 1);
         assert!(page.contains("<b>3 more locks</b> <span>6.00 ns</span>"), "{page}");
         let calm = page_of_calm();
@@ -119,6 +119,6 @@ mod tests {
     }
 
     fn page_of_calm() -> String {
-        page(&table(vec![waited("calm", 0.0)])).html()
+        page(&table(vec![waited("calm", 0.0)]), None).html()
     }
 }

@@ -1,7 +1,8 @@
 //! Call sites: from where a lock is waited for, from where it is held, and behind which holds each wait was.
 //!
 //! A thread that has waited for a lock divides its wait among the [`LongHolds`](super::long_holds::LongHolds) that lasted in it. What
-//! is left it counts for the thread that released the lock last, which it finds in the lock's [`Trace`]. From where that thread had
+//! is left it counts for the thread that released the lock last, which it finds in the lock's [`Trace`], if that had one of these holds
+//! or there was none. From where that thread had
 //! taken the lock stands in memory that others may read: each thread notes there where it took a lock last.
 
 use core::mem::offset_of;
@@ -136,16 +137,22 @@ impl<H: Host> Recorder<H> {
             add(&by_caller.waits[slot], 1);
             add(&by_caller.wait_ticks[slot], ended.saturating_sub(began));
         }
+        let last = self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()));
         let behind = |holder, ticks| {
             if let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1) {
                 add(&by_caller.behind_ticks[slot], ticks);
             }
         };
-        let left = self.long_holds.divide(&self.host, trace.lock(), began, ended, behind);
-        if let Some(holder) =
-            self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()))
+        let mut from_last = false;
+        let left = self.long_holds.divide(&self.host, trace.lock(), began, ended, |holder, ticks| {
+            from_last |= Some(holder) == last;
+            behind(holder, ticks);
+        });
+        // After long holds, what is left behind short ones of others is the time in which this thread was woken and had no core.
+        if let Some(last) = last
+            && (from_last || left == ended.saturating_sub(began))
         {
-            behind(holder, left);
+            behind(last, left);
         }
     }
 

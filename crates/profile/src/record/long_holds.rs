@@ -74,7 +74,7 @@ impl LongHolds {
         lock: u32,
         began: u64,
         ended: u64,
-        behind: impl Fn(u64, u64),
+        mut behind: impl FnMut(u64, u64),
     ) -> u64 {
         let whole = ended.saturating_sub(began);
         let Some(places) = zeroed_once(&self.0, host, PLACES) else { return whole };

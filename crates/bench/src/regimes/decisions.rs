@@ -1,6 +1,6 @@
 //! Which lock to start with in each coarse situation.
 
-use super::regime::{CONTENDED, LINE_NS, Measured, Ratios, SHORT_LINES, Situation, locks};
+use super::regime::{CONTENDED, LINE_NS, Measured, Ratios, SHORT_LINES, Situation, bounds_bypassing, locks};
 use compare::statistics::SMALLEST_DIFFERENCE;
 use report::{Cell, Column, Table};
 
@@ -48,11 +48,6 @@ fn decisions(measured: &[Measured]) -> Vec<Decision> {
         Decision { situation, regimes: here.len(), locks: ranked, faster }
     };
     situations.into_iter().map(decision).collect()
-}
-
-/// Whether a lock bounds how often a waiter is bypassed. Of other libraries' locks nobody says so.
-fn bounds_bypassing(lock: &str) -> bool {
-    locks::catalogue::find(lock).is_some_and(locks::catalogue::Lock::bounds_bypassing)
 }
 
 /// How many more locks come so near to the first that the layout of memory may be why they do not come first.

@@ -12,6 +12,9 @@ const NEAR: f64 = 0.9;
 /// The heading of the share of regimes in which a lock is near the best.
 pub(super) const NEAR_HEADING: &str = "within 10 % of the best, %";
 
+/// The same among the locks that bound how often a waiter is bypassed.
+pub(super) const NEAR_BOUNDED_HEADING: &str = "within 10 % of the best that bounds waiting, %";
+
 /// The heading of the share of regimes in which a lock is shown not to be.
 pub(super) const FAR_HEADING: &str = "shown not to be, %";
 
@@ -120,22 +123,41 @@ pub(super) struct Measured {
     pub(super) locks: Vec<Figures>,
 }
 
+/// Whether a lock bounds how often a waiter is bypassed. Of other libraries' locks nobody says so.
+pub(super) fn bounds_bypassing(lock: &str) -> bool {
+    locks::catalogue::find(lock).is_some_and(locks::catalogue::Lock::bounds_bypassing)
+}
+
+/// The greatest median of these; of equals the first.
+fn best_of<'a>(figures: impl Iterator<Item = &'a Figures>) -> Option<&'a Figures> {
+    let median = |figures: &Figures| figures.per_second.map_or(0.0, |spread| spread.median);
+    let best = figures.reduce(|best, next| if median(next) > median(best) { next } else { best });
+    best.filter(|figures| median(figures) > 0.0)
+}
+
+/// The median of a lock over the best one's; 0 where it failed, and where there is no best.
+fn ratio_to(best: Option<&Figures>, figures: &Figures) -> f64 {
+    match (figures.per_second, best.and_then(|best| best.per_second)) {
+        (Some(own), Some(best)) => own.median / best.median,
+        _ => 0.0,
+    }
+}
+
 impl Measured {
     /// The lock with the greatest median; of equals the first.
     pub(super) fn best(&self) -> Option<&Figures> {
-        let median = |figures: &Figures| figures.per_second.map_or(0.0, |spread| spread.median);
-        let best =
-            self.locks.iter().reduce(|best, next| if median(next) > median(best) { next } else { best });
-        best.filter(|figures| median(figures) > 0.0)
+        best_of(self.locks.iter())
     }
 
     /// The median of a lock over the best one's; 0 where it failed.
     pub(super) fn ratio(&self, figures: &Figures) -> f64 {
-        let best = self.best().and_then(|best| best.per_second);
-        match (figures.per_second, best) {
-            (Some(own), Some(best)) => own.median / best.median,
-            _ => 0.0,
-        }
+        ratio_to(self.best(), figures)
+    }
+
+    /// The same over the best of those that bound how often a waiter is bypassed, or the best of all where none of these has figures.
+    fn ratio_to_bounded(&self, figures: &Figures) -> f64 {
+        let bounded = self.locks.iter().filter(|figures| bounds_bypassing(figures.lock.name()));
+        ratio_to(best_of(bounded).or_else(|| self.best()), figures)
     }
 
     /// Whether a lock's range reaches into that of the best.
@@ -175,7 +197,11 @@ pub(super) struct Ratios {
     pub(super) regimes: usize,
     /// The share of them in which it is near the best.
     pub(super) near: f64,
-    /// The share of them in which it is shown not to be.
+    /// The share of them in which it is near the best of those that bound how often a waiter is bypassed.
+    pub(super) near_bounded: f64,
+    /// Its least ratio to these.
+    pub(super) worst_bounded: f64,
+    /// The share of them in which it is shown not to be near the best.
     pub(super) far: f64,
     pub(super) median: f64,
     /// 0 where one ratio is.
@@ -194,7 +220,10 @@ impl Ratios {
     pub(super) fn of(lock: &str, measured: &[&Measured]) -> Option<Self> {
         let of_lock = || measured.iter().filter_map(|one| Some((one, one.of(lock)?)));
         let ratios: Vec<f64> = of_lock().map(|(one, figures)| one.ratio(figures)).collect();
+        let to_bounded: Vec<f64> = of_lock().map(|(one, figures)| one.ratio_to_bounded(figures)).collect();
         let regimes = ratios.len();
+        let near =
+            |ratios: &[f64]| ratios.iter().filter(|&&ratio| ratio >= NEAR).count() as f64 / regimes as f64;
         let (worst_one, worst_figures) =
             of_lock().min_by(|(a, in_a), (b, in_b)| a.ratio(in_a).total_cmp(&b.ratio(in_b)))?;
         let spread = compare::statistics::spread(&ratios)?;
@@ -202,7 +231,9 @@ impl Ratios {
         Some(Self {
             regimes,
             far: of_lock().filter(|(one, figures)| one.is_shown_far(figures)).count() as f64 / regimes as f64,
-            near: ratios.iter().filter(|&&ratio| ratio >= NEAR).count() as f64 / regimes as f64,
+            near: near(&ratios),
+            near_bounded: near(&to_bounded),
+            worst_bounded: to_bounded.iter().copied().reduce(f64::min)?,
             median: spread.median,
             geometric_mean: (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / regimes as f64).exp(),
             worst: spread.low,
@@ -311,6 +342,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn locks_that_may_starve_a_waiter_are_no_measure_of_those_that_may_not() {
+        let all = [
+            measured(0, vec![figures("tas", 100.0), figures("mcs", 50.0), figures("ticket", 40.0)]),
+            measured(0, vec![figures("tas", 100.0), failed("mcs"), failed("ticket")]),
+        ];
+        let mcs = ratios("mcs", &all);
+        assert_eq!((mcs.near, mcs.near_bounded, mcs.worst_bounded), (0.0, 0.5, 0.0));
+        assert_eq!(ratios("ticket", &all[..1]).worst_bounded, 0.8);
+        assert_eq!(
+            ratios("tas", &all).worst_bounded,
+            1.0,
+            "twice as good as the best of the others, and the only one"
+        );
+    }
+
+    #[test]
     fn shares_and_ratios_are_those_of_the_medians() {
         let mut slow = measured(0, vec![figures("ticket", 10.0), figures("mcs", 40.0)]);
         slow.regime.load.threads = 8;
@@ -327,6 +374,7 @@ pub(super) mod tests {
         assert_eq!((ticket.least_slowest_share, ticket.longest_wait_ns), (Some(0.5), Some(2_000.0)));
         let mcs = ratios("mcs", &all);
         assert!((mcs.near - 2.0 / 3.0).abs() < 1e-12, "0.9 is near, 0.89 is not: {mcs:?}");
+        assert_eq!((mcs.near_bounded, ticket.near_bounded), (mcs.near, ticket.near), "both do");
         assert!((mcs.geometric_mean - (0.9_f64 * 0.89).cbrt()).abs() < 1e-12, "{mcs:?}");
         assert_eq!(Ratios::of("clh", &all.iter().collect::<Vec<_>>()), None);
     }

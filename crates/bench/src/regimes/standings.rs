@@ -1,6 +1,6 @@
 //! How near each lock is to the best over many regimes.
 
-use super::regime::{FAR_HEADING, Measured, NEAR_HEADING, Ratios, locks};
+use super::regime::{FAR_HEADING, Measured, NEAR_BOUNDED_HEADING, NEAR_HEADING, Ratios, locks};
 use report::{Cell, Column, Table};
 
 /// A row for each lock, best first: by the share of regimes in which it is near the best, then by its median ratio.
@@ -11,6 +11,8 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
         Column::number("regimes", "regimes").detail(),
         Column::percent("near_best", NEAR_HEADING),
         Column::percent("far_from_best", FAR_HEADING),
+        Column::percent("near_best_bounded", NEAR_BOUNDED_HEADING),
+        Column::number("worst_ratio_bounded", "worst of these").detail(),
         Column::number("median_ratio", "median"),
         Column::number("worst_ratio", "worst"),
         Column::text("worst_where", "where"),
@@ -29,6 +31,8 @@ pub(super) fn table(measured: &[&Measured]) -> Table {
             ratios.regimes.into(),
             ratios.near.into(),
             ratios.far.into(),
+            ratios.near_bounded.into(),
+            ratios.worst_bounded.into(),
             ratios.median.into(),
             ratios.worst.into(),
             ratios.worst_where.into(),

@@ -14,8 +14,8 @@ use super::locks::zeroed_once;
 /// Ticks from which on a hold is kept: about 3 µs, beside which it costs little to keep it.
 pub(super) const KEPT_FROM: u64 = 1 << 13;
 
-/// Holds that are kept of one lock.
-const KEPT: usize = 8;
+/// Holds that are kept of one lock: they fill two cache lines with their count, which the holder that has waited reads.
+const KEPT: usize = 5;
 
 /// How many locks have a place. Two locks of one place displace each other's holds.
 const PLACES: usize = 512;
@@ -29,12 +29,14 @@ struct Hold {
     ended: AtomicU64,
 }
 
-#[repr(C)]
+#[repr(C, align(64))]
 struct OfLock {
     holds: [Hold; KEPT],
     /// Holds so far.
     count: AtomicU64,
 }
+
+const _: () = assert!(size_of::<OfLock>() == 128);
 
 /// The latest long holds of a process's locks.
 #[derive(Debug)]

@@ -16,6 +16,9 @@ const LANES: usize = 12;
 /// What is shown before and behind a wait and its hold, as a part of both.
 const MARGIN: f64 = 0.05;
 
+/// The part of a wait from which on it was behind the holds of one call, rather than woken late.
+const EXPLAINED: f64 = 0.1;
+
 /// A part of the recording, in ns from its beginning.
 #[derive(Clone, Copy)]
 struct Window {
@@ -110,12 +113,12 @@ fn picture(timeline: &Timeline, wait: &SingleWait, window: Window) -> String {
             lane.rectangles,
         );
     }
-    let (begin, end) = (time(window.begin), time(window.end));
+    let (length, begin_s) = (time(window.end - window.begin), window.begin / 1e9);
     let threads =
         if further > 0 { format!(" Threads that are not shown: {further}.") } else { String::new() };
     format!(
         "<figure class=\"lanes\">\n<p>{}</p>\n<ol>\n{rows}</ol>\n\
-         <figcaption>From {begin} to {end} of the recording.{threads}</figcaption>\n</figure>\n",
+         <figcaption>{length}, from {begin_s:.6} s after the start on.{threads}</figcaption>\n</figure>\n",
         name(&sentence(timeline, wait)),
     )
 }
@@ -165,12 +168,37 @@ fn sentence(timeline: &Timeline, wait: &SingleWait) -> String {
         from(&wait.site),
     );
     if let Some(behind) = &wait.behind {
-        let _ = write!(sentence, ", behind {}{}", thread_name(timeline, behind.thread), from(&behind.site));
-    }
-    if let Some(hold) = hold_of(timeline, wait) {
-        let _ = write!(sentence, ", which held it for {}", lasts(hold.begin_ns, hold.end_ns));
+        sentence += &match hold_of(timeline, wait) {
+            Some(hold) => behind_hold(timeline, wait, hold),
+            None => {
+                format!(" and had it from {}{}", thread_name(timeline, behind.thread), from(&behind.site))
+            }
+        };
     }
     sentence + "."
+}
+
+/// What the sentence says of the thread that had the lock for most of the wait. A thread that is woken late may have waited for long
+/// although the lock was held for moments.
+fn behind_hold(timeline: &Timeline, wait: &SingleWait, hold: &SingleHold) -> String {
+    let whose = format!("{}{}", thread_name(timeline, hold.thread), from(&hold.site));
+    let alike = |other: &&SingleHold| {
+        (&other.lock, other.thread, &other.site.function) == (&hold.lock, hold.thread, &hold.site.function)
+    };
+    let part =
+        |hold: &SingleHold| hold.end_ns.min(wait.end_ns).saturating_sub(hold.begin_ns.max(wait.begin_ns));
+    let parts: Vec<u64> = timeline.holds.iter().filter(alike).map(part).filter(|&ns| ns > 0).collect();
+    let ns: u64 = parts.iter().sum();
+    if (ns as f64) < EXPLAINED * wait.end_ns.saturating_sub(wait.begin_ns) as f64 {
+        return format!(
+            ", in which no known hold took longer than {} ({whose})",
+            lasts(hold.begin_ns, hold.end_ns)
+        );
+    }
+    match parts.len() {
+        1 => format!(", behind {whose}, which held it for {}", lasts(hold.begin_ns, hold.end_ns)),
+        times => format!(", behind {whose}, which held it for {} of that, {times} times", time(ns as f64)),
+    }
 }
 
 fn lasts(begin_ns: u64, end_ns: u64) -> String {
@@ -252,7 +280,28 @@ mod tests {
         assert!(page.contains(told), "{page}");
         assert_eq!((page.matches("<rect").count(), page.matches("<li><p>").count()), (3, 3), "{page}");
         assert!(page.contains("<li><p>holder 1</p>") && !page.contains("<b>"), "{page}");
-        assert!(page.contains("From 7.50 ms to 62.5 ms of the recording.</figcaption>"), "{page}");
+        assert!(
+            page.contains("<figcaption>55.0 ms, from 0.007500 s after the start on.</figcaption>"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_wait_is_behind_what_explains_it() {
+        let mut waits = timeline("m", 1, &[(10, 60)]);
+        waits.waits[0].end_ns = 90 * MS;
+        let mut again = waits.holds[0].clone();
+        (again.begin_ns, again.end_ns) = (65 * MS, 85 * MS);
+        waits.holds.push(again);
+        assert!(drawn(&waits).contains(
+            ", behind holder 1 in rebalance (cache.c:12), which held it for 69.0 ms of that, 2 times."
+        ));
+        waits.holds.truncate(1);
+        waits.holds[0].end_ns = 12 * MS;
+        let late = ", in which no known hold took longer than 2.00 ms (holder 1 in rebalance (cache.c:12)).";
+        assert!(drawn(&waits).contains(late), "{}", drawn(&waits));
+        waits.waits[0].behind.as_mut().unwrap().hold = None;
+        assert!(drawn(&waits).contains(" and had it from holder 1 in rebalance (cache.c:12)."));
     }
 
     #[test]

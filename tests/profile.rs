@@ -504,6 +504,14 @@ fn the_longest_waits_are_drawn_behind_the_holds_that_they_were_for() {
             sites.iter().filter(|site| site["function"].as_str().is_some_and(|f| f.contains("slow")));
         assert!(of_slow.map(behind_ns).sum::<f64>() > 0.95 * all_ns, "{option}: {sites:#?}");
         json(&["report", file.to_str().expect("a plain path"), "--json", "--timeline", drawn]);
+        let told = run(contend(&["report", file.to_str().expect("a plain path")]), HANG).stdout;
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, longest) = told.split_once("The longest waits: ").expect("they are told");
+        assert!(longest.contains(" for table_lock in quick_lookup"), "{option}: {told}");
+        assert!(
+            longest.contains(" in slow_rebalance") && longest.contains(", which held it for "),
+            "{option}: {told}"
+        );
         let written = std::fs::read_to_string(drawn).expect("a trace");
         let drawn: Value = serde_json::from_str(&written).expect("JSON");
         trace::check(&drawn);

@@ -9,7 +9,7 @@ use profile::Options;
 use profile::session::Overwrite;
 use regex_lite::Regex;
 use report::text::printable;
-use report::{Screen, lock_table};
+use report::{Screen, lock_table, longest_waits};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -132,9 +132,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|remark| screen.fit(&format!("contend: {}\n", printable(remark))))
         .collect::<String>();
     if used && !args.quiet {
-        let table = recording.read()?.table(&Options::default());
+        let profile = recording.read()?;
+        let table = profile.table(&Options::default());
         let no_forecast = no_forecast(&table, screen);
         text += &lock_table::text(&table, 20, screen);
+        if profile.keeps_waits() {
+            text += &longest_waits::text(&profile.timeline(&table, true), screen);
+        }
         text += &no_forecast;
         let shown =
             args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());

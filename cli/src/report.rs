@@ -3,9 +3,9 @@
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
-use profile::read::{Runtime, RuntimeWaits, Sample, to_folded, to_otel, to_pprof, to_trace};
+use profile::read::{Runtime, RuntimeWaits, Sample, Timeline, to_folded, to_otel, to_pprof, to_trace};
 use profile::{LockTable, Options, Profile};
-use report::{Screen, lock_table, runtime_waits};
+use report::{Screen, lock_table, longest_waits, runtime_waits};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use std::path::PathBuf;
@@ -131,8 +131,7 @@ fn report_of_runtime(profile: &RuntimeWaits, json: bool, csv: bool, top: usize) 
 }
 
 /// The longest waits as a trace.
-fn trace_of(profile: &Profile, table: &LockTable, symbols: bool) -> String {
-    let timeline = profile.timeline(table, symbols);
+fn trace_of(timeline: &Timeline, table: &LockTable) -> String {
     if timeline.waits.is_empty() {
         let waited = table.rows.iter().any(|row| row.contended() > 0);
         let why = if waited {
@@ -145,7 +144,7 @@ fn trace_of(profile: &Profile, table: &LockTable, symbols: bool) -> String {
     if timeline.missed > 0 {
         progress::warn(&[format!("waits that are missing in the timeline: {}", timeline.missed)]);
     }
-    to_trace(&timeline).to_string()
+    to_trace(timeline).to_string()
 }
 
 /// What a table ends with that carries no forecast.
@@ -195,7 +194,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         path.display()
     );
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
-    let timeline = at(timeline)?;
+    let trace = at(timeline)?;
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
     let options = Options { operations: ops, symbols: !no_symbols, calls };
     let mut table = profile.table(&options);
@@ -219,8 +218,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = otel {
         file.write(to_otel(&table))?;
     }
-    if let Some(file) = timeline {
-        file.write(trace_of(&profile, &table, !no_symbols))?;
+    let timeline = profile.keeps_waits().then(|| profile.timeline(&table, !no_symbols));
+    if let (Some(file), Some(timeline)) = (trace, &timeline) {
+        file.write(trace_of(timeline, &table))?;
     }
     if json {
         output::print_json(&table)?;
@@ -228,10 +228,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&lock_table::csv(&table))?;
     } else {
         let screen = Screen::stdout().with_csv();
-        output::print(&(lock_table::text(&table, top, screen) + &no_forecast(&table, screen)))?;
+        let mut text = lock_table::text(&table, top, screen);
+        text += &timeline.as_ref().map_or_else(String::new, |timeline| longest_waits::text(timeline, screen));
+        output::print(&(text + &no_forecast(&table, screen)))?;
     }
     if let Some(file) = page {
-        let timeline = profile.keeps_waits().then(|| profile.timeline(&table, !no_symbols));
         file.write(lock_table::page(&table, timeline.as_ref()).made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)

@@ -25,6 +25,7 @@ pub mod call_sites;
 pub mod differences;
 pub mod every_screen;
 pub mod lock_table;
+pub mod longest_waits;
 pub mod map;
 pub mod page;
 pub mod plot;

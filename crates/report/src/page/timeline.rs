@@ -1,30 +1,15 @@
 //! The longest single waits of a page: for each what went on in the threads that waited for its lock, or held it, meanwhile.
 
 use super::{Page, name};
+use crate::longest_waits::{Window, apart, from, lasts, sentence, thread_name};
 use crate::text::time;
-use profile::read::{LockSite, SingleHold, SingleWait, ThreadId, Timeline};
+use profile::read::{SingleWait, ThreadId, Timeline};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Waits that have a picture.
-const PICTURES: usize = 3;
-
 /// Threads in a picture.
 const LANES: usize = 12;
-
-/// What is shown before and behind a wait and its hold, as a part of both.
-const MARGIN: f64 = 0.05;
-
-/// The part of a wait from which on it was behind the holds of one call, rather than woken late.
-const EXPLAINED: f64 = 0.1;
-
-/// A part of the recording, in ns from its beginning.
-#[derive(Clone, Copy)]
-struct Window {
-    begin: f64,
-    end: f64,
-}
 
 /// What a thread did in a window.
 #[derive(Default)]
@@ -55,50 +40,15 @@ impl Page {
     }
 }
 
-/// The longest waits of which none lies in the window of a longer one, and their windows.
-fn apart(timeline: &Timeline) -> Vec<(&SingleWait, Window)> {
-    let mut waits: Vec<_> = timeline.waits.iter().collect();
-    waits.sort_by_key(|wait| (Reverse(wait.end_ns.saturating_sub(wait.begin_ns)), wait.begin_ns));
-    let mut shown: Vec<(&SingleWait, Window)> = Vec::new();
-    for wait in waits {
-        if !shown.iter().any(|(_, window)| window.has(wait.begin_ns, wait.end_ns)) {
-            shown.push((wait, Window::around(timeline, wait)));
-        }
-        if shown.len() == PICTURES {
-            break;
-        }
-    }
-    shown
-}
-
-impl Window {
-    /// The wait, the hold that it was behind, and a little on both sides.
-    fn around(timeline: &Timeline, wait: &SingleWait) -> Self {
-        let hold = hold_of(timeline, wait);
-        let begin = hold.map_or(wait.begin_ns, |hold| hold.begin_ns.min(wait.begin_ns)) as f64;
-        let end = hold.map_or(wait.end_ns, |hold| hold.end_ns.max(wait.end_ns)) as f64;
-        let margin = ((end - begin) * MARGIN).max(1.0);
-        Self { begin: (begin - margin).max(0.0), end: end + margin }
-    }
-
-    /// Whether any of that time lies in it.
-    fn has(self, begin_ns: u64, end_ns: u64) -> bool {
-        (begin_ns as f64) < self.end && self.begin < end_ns as f64
-    }
-
-    fn rectangle(self, class: &str, begin_ns: u64, end_ns: u64, title: &str) -> String {
-        let at = |ns: u64| (100.0 * (ns as f64 - self.begin) / (self.end - self.begin)).clamp(0.0, 100.0);
-        let (from, to) = (at(begin_ns), at(end_ns));
-        format!(
-            "<rect class=\"{class}\" x=\"{from:.3}\" width=\"{:.3}\" height=\"1\"><title>{}</title></rect>",
-            (to - from).max(0.1), // so that the shortest are seen
-            name(title),
-        )
-    }
-}
-
-fn hold_of<'t>(timeline: &'t Timeline, wait: &SingleWait) -> Option<&'t SingleHold> {
-    timeline.holds.get(wait.behind.as_ref()?.hold?)
+/// A part of a lane.
+fn rectangle(window: Window, class: &str, begin_ns: u64, end_ns: u64, title: &str) -> String {
+    let at = |ns: u64| (100.0 * (ns as f64 - window.begin) / (window.end - window.begin)).clamp(0.0, 100.0);
+    let (from, to) = (at(begin_ns), at(end_ns));
+    format!(
+        "<rect class=\"{class}\" x=\"{from:.3}\" width=\"{:.3}\" height=\"1\"><title>{}</title></rect>",
+        (to - from).max(0.1), // so that the shortest are seen
+        name(title),
+    )
 }
 
 fn picture(timeline: &Timeline, wait: &SingleWait, window: Window) -> String {
@@ -132,20 +82,20 @@ fn lanes(timeline: &Timeline, of: &SingleWait, window: Window) -> Vec<(ThreadId,
     let holds = timeline.holds.iter().filter(|hold| is_here(hold.thread, hold.begin_ns, hold.end_ns));
     for hold in holds.filter(|hold| hold.lock == of.lock) {
         let lane = lanes.entry(hold.thread).or_default();
-        lane.held_ns += hold.end_ns.saturating_sub(hold.begin_ns);
+        lane.held_ns = lane.held_ns.saturating_add(hold.end_ns.saturating_sub(hold.begin_ns));
         let title =
             format!("holds {}{} for {}", hold.lock, from(&hold.site), lasts(hold.begin_ns, hold.end_ns));
-        lane.rectangles += &window.rectangle("piece1", hold.begin_ns, hold.end_ns, &title);
+        lane.rectangles += &rectangle(window, "piece1", hold.begin_ns, hold.end_ns, &title);
     }
     let (own, others): (Vec<_>, Vec<_>) = waits.partition(|wait| wait.lock == of.lock);
     for wait in own {
         let lane = lanes.entry(wait.thread).or_default();
-        lane.waited_ns += wait.end_ns.saturating_sub(wait.begin_ns);
-        lane.rectangles += &window.rectangle("piece0", wait.begin_ns, wait.end_ns, &title_of(wait));
+        lane.waited_ns = lane.waited_ns.saturating_add(wait.end_ns.saturating_sub(wait.begin_ns));
+        lane.rectangles += &rectangle(window, "piece0", wait.begin_ns, wait.end_ns, &title_of(wait));
     }
     for wait in others {
         if let Some(lane) = lanes.get_mut(&wait.thread) {
-            lane.rectangles += &window.rectangle("rest", wait.begin_ns, wait.end_ns, &title_of(wait));
+            lane.rectangles += &rectangle(window, "rest", wait.begin_ns, wait.end_ns, &title_of(wait));
         }
     }
     let mut lanes: Vec<_> = lanes.into_iter().collect();
@@ -157,75 +107,10 @@ fn title_of(wait: &SingleWait) -> String {
     format!("waits for {}{} for {}", wait.lock, from(&wait.site), lasts(wait.begin_ns, wait.end_ns))
 }
 
-/// What the picture shows: who waited when, how long, for what, and behind whom.
-fn sentence(timeline: &Timeline, wait: &SingleWait) -> String {
-    let mut sentence = format!(
-        "{} after the start {} waited {} for {}{}",
-        time(wait.begin_ns as f64),
-        thread_name(timeline, wait.thread),
-        lasts(wait.begin_ns, wait.end_ns),
-        wait.lock,
-        from(&wait.site),
-    );
-    if let Some(behind) = &wait.behind {
-        sentence += &match hold_of(timeline, wait) {
-            Some(hold) => behind_hold(timeline, wait, hold),
-            None => {
-                format!(" and had it from {}{}", thread_name(timeline, behind.thread), from(&behind.site))
-            }
-        };
-    }
-    sentence + "."
-}
-
-/// What the sentence says of the thread that had the lock for most of the wait. A thread that is woken late may have waited for long
-/// although the lock was held for moments.
-fn behind_hold(timeline: &Timeline, wait: &SingleWait, hold: &SingleHold) -> String {
-    let whose = format!("{}{}", thread_name(timeline, hold.thread), from(&hold.site));
-    let alike = |other: &&SingleHold| {
-        (&other.lock, other.thread, &other.site.function) == (&hold.lock, hold.thread, &hold.site.function)
-    };
-    let part =
-        |hold: &SingleHold| hold.end_ns.min(wait.end_ns).saturating_sub(hold.begin_ns.max(wait.begin_ns));
-    let parts: Vec<u64> = timeline.holds.iter().filter(alike).map(part).filter(|&ns| ns > 0).collect();
-    let ns: u64 = parts.iter().sum();
-    if (ns as f64) < EXPLAINED * wait.end_ns.saturating_sub(wait.begin_ns) as f64 {
-        return format!(
-            ", in which no known hold took longer than {} ({whose})",
-            lasts(hold.begin_ns, hold.end_ns)
-        );
-    }
-    match parts.len() {
-        1 => format!(", behind {whose}, which held it for {}", lasts(hold.begin_ns, hold.end_ns)),
-        times => format!(", behind {whose}, which held it for {} of that, {times} times", time(ns as f64)),
-    }
-}
-
-fn lasts(begin_ns: u64, end_ns: u64) -> String {
-    time(end_ns.saturating_sub(begin_ns) as f64)
-}
-
-fn thread_name(timeline: &Timeline, thread: ThreadId) -> String {
-    let called = timeline.threads.get(&thread).map_or("thread", String::as_str);
-    format!("{called} {}", thread.tid)
-}
-
-/// ` in f (file:line)`, or nothing where it is not known.
-fn from(site: &LockSite) -> String {
-    match &site.source {
-        _ if site.function.is_empty() => String::new(),
-        Some(source) => {
-            let file = source.rsplit('/').next().unwrap_or(source);
-            format!(" in {} ({file})", site.function)
-        }
-        None => format!(" in {}", site.function),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::read::Behind;
+    use profile::read::{Behind, LockSite, SingleHold};
 
     const MS: u64 = 1_000_000;
 
@@ -326,6 +211,14 @@ mod tests {
         let mut timeline = timeline("m", 1, &[(10, 60)]);
         timeline.waits[0].begin_ns = u64::MAX;
         timeline.holds[0].end_ns = 0;
+        let mut whole = timeline.waits[0].clone();
+        (whole.begin_ns, whole.end_ns) = (0, u64::MAX);
+        timeline.waits.extend([whole.clone(), whole]);
+        timeline.holds.extend([timeline.holds[0].clone(), timeline.holds[0].clone()]);
+        for hold in &mut timeline.holds[1..] {
+            hold.end_ns = u64::MAX;
+        }
+        timeline.waits[1].behind.as_mut().unwrap().hold = Some(1);
         let page = drawn(&timeline);
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     }

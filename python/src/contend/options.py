@@ -310,7 +310,8 @@ class ReportOptions(TypedDict, total=False):
 
     html: Path | None
     """Write all rows as a page as well: one file for a browser, in which rows are sorted, filtered, and unfolded to
-    their distributions and callers."""
+    their distributions and callers; with pictures of the longest waits of a profile that was recorded with
+    --timeline."""
 
     pprof: Path | None
     """Write the contention as a pprof profile to this file as well."""

@@ -218,7 +218,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = otel {
         file.write(to_otel(&table))?;
     }
-    let timeline = profile.keeps_waits().then(|| profile.timeline(&table, !no_symbols));
+    let draws_waits = trace.is_some() || page.is_some() || !(json || csv);
+    let timeline = (draws_waits && profile.keeps_waits()).then(|| profile.timeline(&table, !no_symbols));
     if let (Some(file), Some(timeline)) = (trace, &timeline) {
         file.write(trace_of(timeline, &table))?;
     }

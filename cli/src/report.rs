@@ -156,6 +156,13 @@ pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
     })
 }
 
+/// The table as it is shown, with the longest waits where single waits were kept.
+fn text_of(table: &LockTable, timeline: Option<&Timeline>, top: usize) -> String {
+    let screen = Screen::stdout().with_csv();
+    let waits = timeline.map_or_else(String::new, |timeline| longest_waits::text(timeline, screen));
+    lock_table::text(table, top, screen) + &waits + &no_forecast(table, screen)
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args {
@@ -228,10 +235,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if csv {
         output::print(&lock_table::csv(&table))?;
     } else {
-        let screen = Screen::stdout().with_csv();
-        let mut text = lock_table::text(&table, top, screen);
-        text += &timeline.as_ref().map_or_else(String::new, |timeline| longest_waits::text(timeline, screen));
-        output::print(&(text + &no_forecast(&table, screen)))?;
+        output::print(&text_of(&table, timeline.as_ref(), top))?;
     }
     if let Some(file) = page {
         file.write(lock_table::page(&table, timeline.as_ref()).made_by(&own_command_line()).html())?;

@@ -61,6 +61,8 @@ pub struct Hardware {
     pub invalidate: Time,
     /// How long a home is taken by one request, whatever line it is for.
     pub home_occupancy: Time,
+    /// How long each try of a request that a home refuses takes the home; zero: such requests wait at no cost.
+    pub refused_try: Time,
     /// A line from memory, at its node.
     pub memory: Time,
     /// How long one message takes a link between sockets; zero: links never are the limit.
@@ -156,6 +158,7 @@ impl Hardware {
             serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),
             invalidate: costs.time(&coherence.invalidate).unwrap_or(local_transfer),
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
+            refused_try: costs.time(&coherence.refused_try).unwrap_or(0),
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
             link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
             store_buffer: coherence.store_buffer.unwrap_or(0),

@@ -7,6 +7,7 @@ use contend_simulator::report::LineCounts;
 use contend_simulator::{Hardware, Simulation};
 use machine::random::Random;
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Run, Word};
+use std::sync::atomic::AtomicU64;
 
 type U64 = <M as Machine>::U64;
 
@@ -163,6 +164,57 @@ fn a_link_takes_one_message_at_a_time() {
         streams(&with_links(600, true), &near, 50).elapsed_ns,
         streams(&hardware(), &near, 50).elapsed_ns
     );
+}
+
+fn refusing(try_ns: u64) -> Hardware {
+    let figure = format!("refused_try = {{ value = {try_ns}, unit = \"ns\", source = \"assumed\" }}");
+    hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\nresolves_locally = false\n{figure}"))
+}
+
+/// By hand: k cores ask for a line at once. Nobody waits yet when the first is answered, whose line comes from memory; while
+/// the owner is asked for the second, k - 2 are refused, then k - 3, and so on to none.
+#[test]
+fn an_answer_comes_behind_a_try_of_each_that_is_refused() {
+    let elapsed = |try_ns, cores| {
+        let body = || {
+            let word = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+            M::run(&Plan::threads(cores), &|_| {
+                word.fetch_add(1, Relaxed);
+            })
+        };
+        Simulation::new(&refusing(try_ns)).run(body).unwrap().0.elapsed_ns
+    };
+    for cores in 1..=4 {
+        let tries = (cores as u64 - 1) * (cores as u64).saturating_sub(2) / 2;
+        for try_ns in [100, 700] {
+            let longer = elapsed(try_ns, cores) - elapsed(0, cores);
+            assert_eq!(longer, tries * try_ns, "{cores} cores, {try_ns} ns a try");
+        }
+    }
+}
+
+/// Who reads other lines waits for a home that refuses requests, and for no other home.
+#[test]
+fn refused_requests_take_the_home_of_other_lines_too() {
+    let reader_ends = |try_ns, home| {
+        let end = AtomicU64::new(0);
+        let body = || {
+            let contended = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
+            let others =
+                (0..20).map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(home))).collect::<Vec<_>>();
+            M::run(&Plan::threads(5), &|core| match core {
+                4 => {
+                    others.iter().for_each(|word| _ = word.load(Relaxed));
+                    end.store(M::now(), Relaxed);
+                }
+                _ => (0..100).for_each(|_| _ = contended.fetch_add(1, Relaxed)),
+            });
+        };
+        Simulation::new(&refusing(try_ns)).run(body).unwrap();
+        end.into_inner()
+    };
+    assert!(reader_ends(20, 0) > reader_ends(0, 0) + 20 * 20);
+    assert_eq!(reader_ends(20, 1), reader_ends(0, 1));
 }
 
 /// A core that watches a line sees the last value, however others of its die and of another one come for the line meanwhile: all wait

@@ -76,6 +76,7 @@ fn halving_a_latency_of_the_machine_file_moves_section_and_curve() {
             &mut costs.invalidate,
             &mut costs.link_hop,
             &mut costs.serial_read,
+            &mut costs.refused_try,
         ];
         costs.into_iter().for_each(|figure| scale(figure, 0.5));
     });

@@ -203,8 +203,8 @@ fn claims_of_all(tally: &mut Tally, table: &mut Table, claims: &[Claim], ratios:
 }
 
 fn fitted_note() -> String {
-    "Fitted is one number of the machine: how long the owner of a line is taken by each of several reads, to PFIND's \
-     throughput at 48 cores. Every other transfer takes what fig. 11 says, wherever the cores are."
+    "Fitted is one number of the machine: how long each try of a request that a busy home refuses takes that home, to \
+     PFIND's throughput at 48 cores. Every transfer takes what fig. 11 says, wherever the cores are."
         .into()
 }
 

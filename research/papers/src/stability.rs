@@ -98,7 +98,7 @@ pub(crate) fn cut(name: &str, sockets: u32, cores_per_die: u32) -> anyhow::Resul
 /// Throughput near the collapse by the length of the run: a short run may end before it falls.
 pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     const SEEDS: u64 = 4;
-    const CORES: [u32; 7] = [24, 26, 28, 29, 30, 31, 32];
+    const CORES: [u32; 7] = [28, 30, 31, 32, 33, 34, 36];
     const DURATIONS_MS: [u64; 4] = [1, 4, 16, 64];
     let hardware = hardware(OPTERON)?;
     let exim = workload("exim")?;

@@ -3,7 +3,8 @@
 //! The home serves one request of a line at a time. It asks the owner for the data, or every die that has the line for
 //! its copy, and takes the next request when it has been answered: the requester hears of it while the next probe is on
 //! its way. Who comes next among those that wait is left to chance: a busy home has requests issued again, and they
-//! come back in no order (`coherency_retries.csv` counts them on one machine).
+//! come back in no order (`coherency_retries.csv` counts them on one machine). Where the machine file says what such a
+//! try takes, the answer comes behind one try of each that waits, and they take the memory node, too.
 
 use machine::LINE_BYTES;
 
@@ -166,14 +167,19 @@ impl Memory {
             true => self.interconnect.reach_node(asked.die, asked.home, done),
             false => answered,
         };
-        self.answered(asked, done, free);
+        self.answered(asked, now, done, free);
         Some(done)
     }
 
-    /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`.
-    fn answered(&mut self, asked: AtHome, done: Time, free: Time) {
+    /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`, or later
+    /// if it has to refuse others meanwhile.
+    fn answered(&mut self, asked: AtHome, now: Time, done: Time, free: Time) {
+        let tries = u64::from(self.lines.get(asked.line).waiting) * self.hardware.refused_try;
+        if tries > 0 {
+            self.interconnect.refuse(asked.home, now, tries);
+        }
         let entry = self.lines.get(asked.line);
-        entry.home_free = free;
+        entry.home_free = free + tries;
         if asked.request.writes() {
             entry.keep(done, self.hardware.minimum_stay);
         }
@@ -255,7 +261,7 @@ impl Memory {
             false if stays => now + self.hardware.serial_read,
             false => self.interconnect.reach_node(owner_die, asked.home, sent),
         };
-        self.answered(asked, done, free);
+        self.answered(asked, now, done, free);
         clock.push(done, Event::Resume(thread));
         self.open_home(clock, line);
     }

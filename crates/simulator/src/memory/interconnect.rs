@@ -36,6 +36,11 @@ impl Interconnect {
         (start, self.nodes_free[node])
     }
 
+    /// Requests that a memory node refuses take it from now on.
+    pub(crate) fn refuse(&mut self, node: usize, now: Time, takes: Time) {
+        self.nodes_free[node] = self.nodes_free[node].max(now) + takes;
+    }
+
     /// When a message of a die reaches a node.
     #[inline]
     pub(crate) fn reach_node(&mut self, die: usize, node: usize, at: Time) -> Time {

@@ -107,6 +107,10 @@ coherence! {
     invalidate,
     /// How long a home is taken by one request, whatever line it is for.
     home_occupancy,
+    /// How long each try of a request that a home refuses takes the home. While a home serves a line's request, it
+    /// refuses the others for that line; they are made again, and the answer that the home waits for comes behind a try
+    /// of each. Nothing if absent: they wait at no cost.
+    refused_try,
     /// A line from memory, at its node.
     memory,
     /// One way between a die and the centre of its socket.

@@ -166,7 +166,7 @@ mod tests {
         (hardware.time_slice, hardware.tick) = (10 * NS_PER_US * PS_PER_NS, 0);
         let setups = LOCKS.map(|lock| Setup {
             places: (0..24).map(|thread| thread % 8).collect(),
-            duration_ns: 400_000,
+            duration_ns: 800_000,
             futex_buckets: Some(2),
             ..Setup::new(&hardware, counter, lock)
         });

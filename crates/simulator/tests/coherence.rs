@@ -4,7 +4,7 @@ mod common;
 
 use common::{M, hardware, hardware_with};
 use contend_simulator::report::LineCounts;
-use contend_simulator::{Hardware, Simulation};
+use contend_simulator::{Hardware, PS_PER_NS, Simulation};
 use machine::random::Random;
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Run, Word};
 use std::sync::atomic::AtomicU64;
@@ -167,18 +167,21 @@ fn a_link_takes_one_message_at_a_time() {
 }
 
 fn refusing(try_ns: u64) -> Hardware {
-    let figure = format!("refused_try = {{ value = {try_ns}, unit = \"ns\", source = \"assumed\" }}");
-    hardware_with("protocol = \"MESI\"", &format!("protocol = \"MESI\"\nresolves_locally = false\n{figure}"))
+    let hardware = hardware_with("protocol = \"MESI\"", "protocol = \"MESI\"\nresolves_locally = false");
+    Hardware { refused_try: try_ns * PS_PER_NS, ..hardware }
 }
 
 /// By hand: k cores ask for a line at once. Nobody waits yet when the first is answered, whose line comes from memory; while
 /// the owner is asked for the second, k - 2 are refused, then k - 3, and so on to none.
 #[test]
 fn an_answer_comes_behind_a_try_of_each_that_is_refused() {
+    /// When all threads have started, in cycles.
+    const TOGETHER: u64 = 10_000;
     let elapsed = |try_ns, cores| {
         let body = || {
             let word = Placed::<_, M>::new(U64::ZERO, Home::Node(0));
             M::run(&Plan::threads(cores), &|_| {
+                M::delay(TOGETHER - M::now());
                 word.fetch_add(1, Relaxed);
             })
         };

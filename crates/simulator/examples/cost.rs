@@ -1,8 +1,7 @@
 //! What simulating costs, by accesses and by cores: `cargo run --release -p contend-simulator --example cost`.
 //!
 //! Rates are by the processor time of the one thread that simulates, in seconds and in cycles of the host's time stamp counter,
-//! by which computers can be compared; `cost LOCK CORES MS [STORES LINES]` makes one row, with store buffers of so many
-//! stores and so many lines under way at once. The accesses of a row are those that simulated
+//! by which computers can be compared; `cost LOCK CORES MS` makes one row. The accesses of a row are those that simulated
 //! threads made; polls that a parked waiter was spared are not among them.
 
 use contend_simulator::{Hardware, Report, Simulated, Simulation};
@@ -36,13 +35,8 @@ fn main() {
     let file = topology::MachineFile::parse(MACHINE).expect("a constant machine file");
     let hardware = Hardware::new(&file).expect("a machine of 1,024 cores");
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
-    if let [lock, cores, ms, buffers @ ..] = &arguments[..] {
+    if let [lock, cores, ms] = &arguments[..] {
         let number = |text: &String| text.parse::<u64>().expect("a number");
-        let mut hardware = hardware;
-        if let [stores, lines] = buffers {
-            (hardware.store_buffer, hardware.misses_in_flight) =
-                (number(stores) as u32, number(lines) as u32);
-        }
         header();
         return row(lock, &hardware, || contended(lock, number(cores) as usize, number(ms) * 1_000_000));
     }

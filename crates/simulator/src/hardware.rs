@@ -71,12 +71,6 @@ pub struct Hardware {
     pub die_to_die: Vec<Vec<Time>>,
     /// One way between a die and a memory node.
     pub die_to_node: Vec<Vec<Time>>,
-    /// Stores of a thread that may have retired before their lines have come; zero: a store waits for its line.
-    pub store_buffer: u32,
-    /// Lines that may be under way at once for the stores of a buffer, at least one.
-    pub misses_in_flight: u32,
-    /// How long a core keeps a line to itself at least that it has taken in order to write.
-    pub minimum_stay: Time,
     /// Links between two sockets, for counting misses by distance.
     pub hops: Vec<Vec<u32>>,
     /// How long a thread runs while others wait for its core.
@@ -161,9 +155,6 @@ impl Hardware {
             refused_try: costs.time(&coherence.refused_try).unwrap_or(0),
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
             link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
-            store_buffer: coherence.store_buffer.unwrap_or(0),
-            misses_in_flight: costs.misses_in_flight().map_err(fail)?,
-            minimum_stay: costs.time(&coherence.minimum_stay).unwrap_or(0),
             die_to_die,
             die_to_node,
             hops,
@@ -227,9 +218,6 @@ const DEFAULT_TICK: Time = 4_000_000 * PS_PER_NS;
 const DEFAULT_CONTEXT_SWITCH: Time = 1_500 * PS_PER_NS;
 const DEFAULT_SYSTEM_CALL: Time = 300 * PS_PER_NS;
 const DEFAULT_WAKE_CALL: Time = 1_000 * PS_PER_NS;
-
-/// No core has so many line fill buffers.
-const MAX_MISSES_IN_FLIGHT: u32 = 256;
 
 fn places(file: &MachineFile) -> Vec<Place> {
     let topology = &file.topology;
@@ -314,18 +302,6 @@ impl Costs<'_> {
             read_lines: file.read_lines,
             winner: file.winner,
         })
-    }
-
-    fn misses_in_flight(&self) -> Result<u32, String> {
-        let Some(lines) = self.coherence.misses_in_flight else { return Ok(1) };
-        let most = self.coherence.store_buffer.unwrap_or(0).min(MAX_MISSES_IN_FLIGHT);
-        if (1..=most).contains(&lines) {
-            return Ok(lines);
-        }
-        Err(format!(
-            "coherence.misses_in_flight is {lines}; it counts lines of buffered stores, so it is 1 to what \
-             coherence.store_buffer says and no more than {MAX_MISSES_IN_FLIGHT}"
-        ))
     }
 
     fn hops(&self) -> Result<Vec<Vec<u32>>, String> {

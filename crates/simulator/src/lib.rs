@@ -78,8 +78,8 @@
 //! assert_eq!((waited_us::<Futex<_>>(&hardware), waited_us::<RtMutex<_>>(&hardware)), (5_083, 59));
 //! ```
 //!
-//! The machine is sequentially consistent, a store being complete before the thread's next access, unless the machine
-//! file asks for store buffers, which make it TSO. Caches do not run out of space. Orderings cost nothing of their own.
+//! The machine is sequentially consistent: a store is complete before the thread's next access. Caches do not run out of space.
+//! Orderings cost nothing of their own.
 //! Transactions are there where the machine file has a table of them: see [`hardware::TransactionalMemory`].
 
 mod arena;

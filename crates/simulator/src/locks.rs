@@ -67,13 +67,6 @@ impl Locks {
         }
     }
 
-    /// Counts an access that hit for a lock, if there is one with this number.
-    pub(crate) fn count_hit(&mut self, number: u32) {
-        if let Some(lock) = self.all.get_mut(number as usize) {
-            lock.counts.hits += 1;
-        }
-    }
-
     /// Counts a miss for a lock, if there is one with this number.
     #[inline]
     pub(crate) fn count_miss(&mut self, number: u32, waited: Time) {

@@ -20,7 +20,8 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 pub struct Patient;
 
-/// A sleep ends by itself after so long: a store that waits in a store buffer is seen by its writer before it is by others.
+/// A sleep ends by itself after so long, as it does on a host, where a store that waits in a store buffer is seen by its writer before
+/// it is by others.
 const LONGEST_SLEEP_NS: u64 = 2_000_000;
 
 /// Who sleeps on which word of the simulation that this host thread runs.

@@ -216,11 +216,6 @@ impl Scheduler {
     fn move_to(&mut self, memory: &mut Memory, thread: u32, core: u32) {
         self.threads[thread as usize].core = core;
         memory.requesters.get_mut(thread).core = core;
-        // Its store buffer, which is empty.
-        let (threads, requests) = (self.threads.len() as u32, self.hardware.misses_in_flight);
-        for request in 0..requests {
-            memory.requesters.get_mut(threads + thread * requests + request).core = core;
-        }
     }
 
     /// A thread that is not running can run: on an idle core once that is awake, else it waits in a core's queue. Gives what the
@@ -352,8 +347,7 @@ impl Scheduler {
 
     /// An idle core takes a thread that has long waited for another.
     fn take_over(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32, at: Time) {
-        // A thread that has lost its core may have left stores behind in its buffer.
-        if !self.threads_move || self.ready == 0 || self.hardware.store_buffer > 0 {
+        if !self.threads_move || self.ready == 0 {
             return;
         }
         let cold = clock.now.saturating_sub(HOT);

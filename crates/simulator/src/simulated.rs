@@ -11,8 +11,7 @@ use machine::{
 };
 
 use crate::engine::{
-    Engine, Failure, catch_up, current, drained, drained_of, pass, spin, suspend, transaction,
-    wait_for_lines, yield_core,
+    Engine, Failure, catch_up, current, pass, spin, suspend, transaction, wait_for_lines, yield_core,
 };
 use crate::futexes::Futexes;
 use crate::nodes::NAMED_NODES;
@@ -54,11 +53,10 @@ fn advance(time: Time) {
     unsafe { pass(current(), time) };
 }
 
-/// The running thread calls the kernel, which it cannot in a transaction, and which sees all that it has stored. Gives what the way
-/// out takes: as much as the way in, and nothing for a thread that is in the kernel already.
+/// The running thread calls the kernel, which it cannot in a transaction. Gives what the way out takes: as much as the way in, and
+/// nothing for a thread that is in the kernel already.
 fn enter_kernel() -> Time {
     refuse();
-    drain();
     let engine = engine!();
     let way = if engine.scheduler.in_kernel() { 0 } else { engine.hardware.system_call / 2 };
     advance(way);
@@ -77,12 +75,6 @@ fn call_futexes<R>(what: impl FnOnce(Futexes<'static>) -> R) -> Option<R> {
     let engine = engine!();
     engine.scheduler.set_in_kernel(&mut engine.clock, false);
     Some(done)
-}
-
-/// Waits until the running thread's stores have been made.
-fn drain() {
-    // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
-    unsafe { drained(current()) };
 }
 
 /// The running thread is about to do what cannot be done in a transaction: aborts its own, if it is in one.
@@ -129,12 +121,7 @@ unsafe impl Machine for Simulated {
     type Ptr<T: 'static> = SimulatedPtr<T>;
     type Cell<T: Plain> = SimulatedCell<T>;
 
-    fn fence(ordering: Ordering) {
-        // Stores leave the buffer in their order, and loads are made in theirs: only a full fence has to wait.
-        if ordering == Ordering::SeqCst {
-            drain();
-        }
-    }
+    fn fence(_: Ordering) {}
 
     #[inline]
     fn delay(cycles: u64) {
@@ -464,9 +451,6 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn free_node<T: Node<Self>>(node: &'static T) {
-        let line = engine!().line_of(std::ptr::from_ref(node) as usize);
-        // SAFETY: the current simulation runs the caller. What the thread has stored there must not come later.
-        unsafe { drained_of(current(), &[line]) };
         let engine = engine!();
         let offset = engine.offset_of(std::ptr::from_ref(node) as usize) as usize;
         if engine.is_in_transaction() {
@@ -512,7 +496,6 @@ unsafe impl Machine for Simulated {
 
     unsafe fn free(memory: NonNull<u8>, layout: Layout, home: Home) {
         refuse();
-        drain();
         let engine = engine!();
         let offset = engine.offset_of(memory.as_ptr() as usize) as usize;
         engine.arena.take_back(offset, layout, home);

@@ -6,45 +6,32 @@ use std::panic::Location;
 use machine::{Integer, Ordering, Part, Plain, PlainCell, Word};
 
 use crate::directory::Request;
-use crate::engine::{Span, access, current, drained, load, store};
+use crate::engine::{access, current};
 
-/// Charges an atomic read-modify-write of the running thread to the word.
+/// Charges an access of the running thread to the word.
 #[inline]
 #[track_caller]
-fn charge<T>(word: &UnsafeCell<T>) {
+fn charge<T>(word: &UnsafeCell<T>, request: Request) {
     // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
-    unsafe { access(current(), word.get() as usize, Request::Atomic, Location::caller()) };
+    unsafe { access(current(), word.get() as usize, request, Location::caller()) };
 }
 
-fn span<T>(word: &UnsafeCell<T>) -> Span {
-    Span { address: word.get() as usize, bytes: size_of::<T>() }
-}
-
-/// Loads a value as the running thread sees it.
+/// Loads a value.
 #[inline]
 #[track_caller]
 fn loaded<T: Plain>(word: &UnsafeCell<T>) -> T {
-    // SAFETY: as in `charge`; one host thread, and no reference to the value is ever given out.
-    unsafe {
-        match load(current(), span(word), Location::caller()) {
-            Some(bits) => T::from_bits(bits),
-            None => *word.get(),
-        }
-    }
+    charge(word, Request::Load);
+    // SAFETY: one host thread, and no reference to the value is ever given out.
+    unsafe { *word.get() }
 }
 
-/// Stores a value, at once or by way of the running thread's store buffer.
+/// Stores a value.
 #[inline]
 #[track_caller]
-fn stored<T: Plain>(word: &UnsafeCell<T>, value: T, ordering: Ordering) {
-    // SAFETY: as in `loaded`; the words and cells of a simulation lie in its memory, which stays.
-    unsafe {
-        if !store(current(), span(word), value.to_bits(), Location::caller()) {
-            *word.get() = value;
-        } else if ordering == Ordering::SeqCst {
-            drained(current());
-        }
-    }
+fn stored<T: Plain>(word: &UnsafeCell<T>, value: T) {
+    charge(word, Request::Store);
+    // SAFETY: as in `loaded`.
+    unsafe { *word.get() = value };
 }
 
 macro_rules! accesses {
@@ -60,14 +47,14 @@ macro_rules! accesses {
 
         #[inline]
         #[track_caller]
-        fn store(&self, value: $value, ordering: Ordering) {
-            stored(&self.0, value, ordering);
+        fn store(&self, value: $value, _: Ordering) {
+            stored(&self.0, value);
         }
 
         #[inline]
         #[track_caller]
         fn swap(&self, value: $value, _: Ordering) -> $value {
-            charge(&self.0);
+            charge(&self.0, Request::Atomic);
             self.replace(|_| value)
         }
 
@@ -81,7 +68,7 @@ macro_rules! accesses {
             _: Ordering,
         ) -> Result<$value, $value> {
             // A failed one takes the line too, as on x86.
-            charge(&self.0);
+            charge(&self.0, Request::Atomic);
             let found = self.get();
             if found == current {
                 self.set(new);
@@ -144,28 +131,28 @@ macro_rules! integer {
             #[inline]
             #[track_caller]
             fn fetch_add(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0);
+                charge(&self.0, Request::Atomic);
                 self.replace(|old| old.wrapping_add(value))
             }
 
             #[inline]
             #[track_caller]
             fn fetch_sub(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0);
+                charge(&self.0, Request::Atomic);
                 self.replace(|old| old.wrapping_sub(value))
             }
 
             #[inline]
             #[track_caller]
             fn fetch_and(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0);
+                charge(&self.0, Request::Atomic);
                 self.replace(|old| old & value)
             }
 
             #[inline]
             #[track_caller]
             fn fetch_or(&self, value: $value, _: Ordering) -> $value {
-                charge(&self.0);
+                charge(&self.0, Request::Atomic);
                 self.replace(|old| old | value)
             }
 
@@ -178,12 +165,7 @@ macro_rules! integer {
                     matches!(ordering, Ordering::Relaxed | Ordering::Release),
                     "a part is stored relaxed or released"
                 );
-                let (at, bytes) = (part.shift() as usize / 8, part.mask().count_ones() as usize / 8);
-                let span = Span { address: self.0.get() as usize + at, bytes };
-                // SAFETY: as in `stored`.
-                if unsafe { store(current(), span, value.into(), Location::caller()) } {
-                    return;
-                }
+                charge(&self.0, Request::Store);
                 let mask = part.mask() as $value;
                 let shifted = (value as $value) << part.shift();
                 self.replace(|old| old & !mask | shifted & mask);
@@ -199,7 +181,7 @@ impl SimulatedU32 {
     /// A read-modify-write by the kernel on the running thread's behalf; what `change` does besides is one step with it.
     #[track_caller]
     pub(crate) fn change(&self, change: impl FnOnce(u32) -> u32) {
-        charge(&self.0);
+        charge(&self.0, Request::Atomic);
         self.replace(change);
     }
 }
@@ -225,6 +207,6 @@ impl<T: Plain> PlainCell<T> for SimulatedCell<T> {
     #[inline]
     #[track_caller]
     fn set(&self, value: T) {
-        stored(&self.0, value, Ordering::Relaxed);
+        stored(&self.0, value);
     }
 }

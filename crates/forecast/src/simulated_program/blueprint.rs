@@ -248,8 +248,7 @@ impl Blueprint {
         };
         let cycles_per_ns = hardware.mhz as f64 / 1_000.0;
         let transfer_ns = end.opposite().of(self.profiled_transfer_ns).max(1.0);
-        let reads_first = hardware.store_buffer > 0;
-        let hit_cycles = hardware.hit as f64 / 1_000.0 * cycles_per_ns * if reads_first { 2.0 } else { 1.0 };
+        let hit_cycles = hardware.hit as f64 / 1_000.0 * cycles_per_ns;
         let section = |held: &Held| {
             let lines = end.of(held.growth_ns) * times_off / transfer_ns;
             let work = end.of(held.same_ns) * times_off * cycles_per_ns - lines * hit_cycles;
@@ -273,7 +272,6 @@ impl Blueprint {
             nested: [Sections::Exclusive, Sections::Shared].map(|sections| self.steps(Some(sections))),
             think_cycles: think_ns * cycles_per_ns,
             think: self.think.clone(),
-            reads_first,
         }
     }
 

@@ -199,7 +199,6 @@ mod tests {
             nested: [vec![], vec![]],
             think_cycles: cycles(1_000.0),
             think: Durations::Exponential,
-            reads_first: false,
         };
         let cores: Vec<u32> = (0..threads).collect();
         let load = Load {

@@ -57,8 +57,6 @@ pub(crate) struct Program {
     /// Mean think time of one operation, cycles.
     pub(crate) think_cycles: f64,
     pub(crate) think: Durations,
-    /// A line is read before it is changed: where a store need not wait for its line, a section would not either.
-    pub(crate) reads_first: bool,
 }
 
 /// How the program is run.
@@ -239,7 +237,6 @@ impl<M: Machine> GuardedLines<M> {
         World { thread, recorder, .. }: World<'_, M>,
         section: &Section,
         reads: bool,
-        reads_first: bool,
         random: &mut Random,
         within: &mut dyn FnMut(&mut Random),
     ) {
@@ -257,10 +254,9 @@ impl<M: Machine> GuardedLines<M> {
                 recorder.acquired(self.place, thread, reads, now());
             }
             for line in &lines[..touched.min(lines.len())] {
-                if reads || reads_first {
+                if reads {
                     std::hint::black_box(line.get());
-                }
-                if !reads {
+                } else {
                     line.set(1);
                 }
             }
@@ -360,7 +356,7 @@ impl Program {
         let copy = if copies.len() > 1 { random.below(copies.len() as u64) as usize } else { 0 };
         let reads = guard.reads > 0.0 && even(random) < guard.reads;
         let section = if reads { &guard.shared } else { &guard.exclusive };
-        copies[copy].section(world, section, reads, self.reads_first, random, &mut |random| {
+        copies[copy].section(world, section, reads, random, &mut |random| {
             let nested = if number == 0 { &self.nested[usize::from(reads)][..] } else { &[] };
             for step in nested {
                 if step.is_taken(random) {
@@ -373,7 +369,7 @@ impl Program {
         world.conditions.acquired(number);
         if even(random) < waits.chance {
             world.conditions.wait(number, world.thread, waits, within_another, random);
-            copies[copy].section(world, section, reads, self.reads_first, random, &mut |_| ());
+            copies[copy].section(world, section, reads, random, &mut |_| ());
             world.conditions.acquired(number);
         }
     }

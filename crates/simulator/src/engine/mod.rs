@@ -12,7 +12,6 @@
 //! borrowed while they run, are no part of the engine.
 
 mod announcements;
-mod buffer;
 mod current;
 mod spin;
 pub(crate) mod transaction;
@@ -25,7 +24,6 @@ use std::rc::Rc;
 use coroutine::{Coroutine, CoroutineResult, GivenUp, Yielder};
 use machine::{Abort, Counts, LINE_BYTES};
 
-use self::buffer::StoreBuffer;
 use self::spin::{Condition, Stage, go_on};
 use self::transaction::{Attempt, Interrupts};
 use crate::arena::{SimulatedMemory, ThreadStack};
@@ -42,7 +40,6 @@ use crate::stopped::{Reason, Stopped};
 use crate::trace::{Trace, What};
 use crate::{NOBODY, PS_PER_NS, Time, scheduler};
 
-pub(crate) use self::buffer::{Span, drained, drained_of, load, store};
 pub(crate) use self::current::{current, enter};
 pub(crate) use self::spin::spin;
 pub(crate) use self::waits::{pass, wait_for_lines};
@@ -94,7 +91,6 @@ struct Thread {
     /// How much of the pause between two polls is left.
     pause_left: Time,
     condition: Option<Condition>,
-    buffer: StoreBuffer,
     /// The transaction that it is in, or was in last.
     transaction: Option<Box<Attempt>>,
 }
@@ -274,9 +270,6 @@ pub(crate) unsafe fn access(
             return;
         }
         let line = (*engine).line_of(address);
-        if request == Request::Atomic {
-            drained(engine);
-        }
         if (*engine).clock.is_behind() && waits_for_turn(engine, line, request, site) {
             return;
         }
@@ -397,8 +390,6 @@ impl Engine {
             let mut routines = (0..count)
                 .map(|index| Self::start(engine, index, (cores, priorities), start_skew, body))
                 .collect::<Vec<_>>();
-            let this = &mut *engine;
-            this.memory.requesters.add_buffers(this.hardware.misses_in_flight);
             let ended = Self::take_events(engine, &mut routines);
             let this = &mut *engine;
             this.clock.clear();
@@ -447,7 +438,6 @@ impl Engine {
                     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                         body(index);
                         assert!(!(*engine).is_in_transaction(), "thread {index} ends in a transaction");
-                        drained(engine);
                     }));
                     if let Err(payload) = caught
                         && !payload.is::<GivenUp>()
@@ -515,10 +505,7 @@ impl Engine {
     fn handle(&mut self, event: Event) -> Option<u32> {
         let Self { clock, memory, scheduler, .. } = self;
         match event {
-            Event::Resume(thread) => match self.request_of_buffer(thread) {
-                None => return Some(thread),
-                Some((thread, request)) => self.line_for_buffer(thread, request),
-            },
+            Event::Resume(thread) => return Some(thread),
             // Who starts was woken by nobody.
             Event::Ready(thread) => _ = scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {
@@ -642,7 +629,6 @@ impl Thread {
             stage: Stage::Own,
             pause_left: 0,
             condition: None,
-            buffer: StoreBuffer::default(),
             transaction: None,
         }
     }

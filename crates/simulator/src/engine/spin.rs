@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-use super::{Engine, drained_of, suspend};
+use super::{Engine, suspend};
 use crate::NOBODY;
 use crate::clock::Event;
 use crate::directory::Request;
@@ -53,7 +53,6 @@ pub(crate) unsafe fn spin(
 ) {
     // SAFETY: the caller's; the lifetime ends up in the thread only until this function returns.
     unsafe {
-        drained_of(engine, &[line]);
         let current = (*engine).scheduler.current;
         assert!(current != NOBODY, "a wait outside of a run's threads never ends: nobody can end it");
         let watched = &mut (*engine).memory.requesters.get_mut(current).watched;

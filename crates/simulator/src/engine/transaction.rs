@@ -16,7 +16,7 @@ use machine::random::Random;
 use machine::{Abort, Event as Note, LINE_BYTES};
 
 use super::spin::Stage;
-use super::{Engine, Routine, drained, miss, suspend};
+use super::{Engine, Routine, miss, suspend};
 use crate::NOBODY;
 use crate::Time;
 use crate::clock::Event;
@@ -131,7 +131,6 @@ pub(crate) unsafe fn begin(engine: *mut Engine) -> Result<(), Abort> {
             outer.depth += 1;
             return Ok(());
         }
-        drained(engine);
         (*engine).begins();
         (*engine).clock.now += begin;
         let now = (*engine).clock.now;

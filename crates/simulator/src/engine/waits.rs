@@ -1,6 +1,6 @@
 //! Time that passes on a thread, and waits that its coroutine polls for itself.
 
-use super::{Engine, drained_of, suspend, transaction};
+use super::{Engine, suspend, transaction};
 use crate::memory::Watched;
 use crate::{NOBODY, Time};
 
@@ -50,7 +50,6 @@ pub(crate) unsafe fn wait_for_lines(
 ) -> bool {
     // SAFETY: as in `pass`.
     unsafe {
-        drained_of(engine, lines);
         let this = &mut *engine;
         let (current, core) = (this.scheduler.current, this.scheduler.current_core);
         let next_poll = this.clock.now + this.hardware.pause;

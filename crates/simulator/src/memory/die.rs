@@ -137,7 +137,7 @@ impl Memory {
         let Self { hardware, lines, caches, .. } = self;
         let die = caches[core as usize].die as usize;
         let entry = lines.get(line);
-        let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
+        let start = now.max(entry.banks[die].busy);
         entry.add(core);
         let bank = &mut entry.banks[die];
         let writer = std::mem::replace(&mut entry.writer, NOBODY);
@@ -175,7 +175,7 @@ impl Memory {
         let Self { hardware, lines, .. } = self;
         let entry = lines.get(line);
         let has = entry.has(core);
-        let start = now.max(entry.banks[die].busy).max(entry.kept_from(core));
+        let start = now.max(entry.banks[die].busy);
         let bank = &mut entry.banks[die];
         let done = start
             + match (others, has) {
@@ -191,9 +191,7 @@ impl Memory {
             let heard = self.hardware.hears(asked, start, done);
             self.invalidate_die(clock, line, die, core, heard);
         }
-        let entry = self.lines.get(line);
-        entry.own(core, die);
-        entry.keep(done, self.hardware.minimum_stay);
+        self.lines.get(line).own(core, die);
         done
     }
 

@@ -180,9 +180,6 @@ impl Memory {
         }
         let entry = self.lines.get(asked.line);
         entry.home_free = free + tries;
-        if asked.request.writes() {
-            entry.keep(done, self.hardware.minimum_stay);
-        }
         entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
     }
 
@@ -191,7 +188,7 @@ impl Memory {
     pub(crate) fn owner_probed(&mut self, clock: &mut Clock, thread: u32) {
         let now = clock.now;
         let asking = self.requesters.get(thread);
-        let (line, core) = (asking.line, asking.core);
+        let line = asking.line;
         // By when it would have come had the home not served others first.
         let asked = now - asking.queued;
         let (transfer, read, serial) =
@@ -200,9 +197,8 @@ impl Memory {
         let take = if in_core { transfer } else { read };
         let entry = self.lines.get(line);
         let stays = entry.state == State::Owned;
-        let kept = entry.kept_from(core);
         let bank = &mut entry.banks[entry.owner_die as usize];
-        let start = now.max(bank.busy).max(kept);
+        let start = now.max(bank.busy);
         // A line that stays where it is can be sent to the next one meanwhile.
         bank.busy = start + if stays { serial } else { take };
         (bank.is_probed, bank.is_overtaken) = (true, false);

@@ -48,8 +48,6 @@ pub(crate) struct Line {
     /// Requests of a die that wait for that die's own request to the home.
     pub(crate) in_die: Queue,
     pub(crate) banks: Box<[Bank]>,
-    /// Until when its writer keeps it.
-    pub(crate) kept_until: Time,
     pub(crate) counts: LineCounts,
 }
 
@@ -68,7 +66,6 @@ impl Line {
             waiting: 0,
             in_die: Queue::EMPTY,
             banks: Box::default(),
-            kept_until: 0,
             counts: LineCounts::default(),
         }
     }
@@ -101,20 +98,6 @@ impl Line {
         self.dies = 1 << die;
         self.sharers.fill(0);
         self.add(core);
-    }
-
-    /// Lets its writer keep it for a time from `at` on.
-    #[inline]
-    pub(crate) fn keep(&mut self, at: Time, stay: Time) {
-        if stay != 0 {
-            self.kept_until = at + stay;
-        }
-    }
-
-    /// Until when another core keeps it to itself.
-    #[inline]
-    pub(crate) fn kept_from(&self, core: u32) -> Time {
-        if self.writer == NOBODY || self.writer == core { 0 } else { self.kept_until }
     }
 
     /// Whether one core has it and no other.

@@ -97,11 +97,6 @@ impl Memory {
         still
     }
 
-    /// Whether a core may write a line without asking.
-    pub(crate) fn may_write(&mut self, core: u32, line: u32) -> bool {
-        self.lines.get(line).answers(core, Request::Store)
-    }
-
     /// Whether a core has a line.
     #[inline]
     pub(crate) fn has(&mut self, core: u32, line: u32) -> bool {

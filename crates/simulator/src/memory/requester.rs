@@ -20,7 +20,7 @@ pub(crate) struct Watched {
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
-/// A request of a thread or of its store buffer, or the last one of this number.
+/// A thread's request, or its last one.
 pub(crate) struct Requester {
     pub(crate) core: u32,
     pub(crate) line: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Requester {
     pub(crate) watched: Watched,
 }
 
-/// All requesters: threads by their number, then their store buffers, each with so many numbers as it has requests.
+/// All threads, by their number.
 #[derive(Default)]
 pub(crate) struct Requesters {
     all: Vec<Requester>,
@@ -82,13 +82,6 @@ impl Requesters {
             next: NOBODY,
             watched: Watched::default(),
         });
-    }
-
-    /// Adds the store buffers of all threads, in the same order, each with so many requests.
-    pub(crate) fn add_buffers(&mut self, requests: u32) {
-        for thread in 0..self.all.len() {
-            (0..requests).for_each(|_| self.add(self.all[thread].core));
-        }
     }
 
     #[inline]

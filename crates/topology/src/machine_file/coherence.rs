@@ -52,12 +52,6 @@ macro_rules! coherence {
             /// Sockets behind one node controller; none if there are no controllers.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub sockets_per_controller: Option<u32>,
-            /// Stores of a core that may retire before their lines have come; none if absent: a store waits for its line.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub store_buffer: Option<u32>,
-            /// Lines that may be under way at once for the stores of a buffer; one if absent: that of the oldest store.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub misses_in_flight: Option<u32>,
             /// Links between each two sockets, row by row; one link between all if absent.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub hops: Vec<Vec<u32>>,
@@ -81,8 +75,6 @@ macro_rules! coherence {
                     holds_until_completion: false,
                     $($name: None,)*
                     sockets_per_controller: None,
-                    store_buffer: None,
-                    misses_in_flight: None,
                     hops: Vec::new(),
                 }
             }
@@ -121,8 +113,6 @@ coherence! {
     controller_hop,
     /// How long one message takes a link between sockets.
     link_occupancy,
-    /// How long a core keeps a line to itself at least that it has taken in order to write; not at all if absent.
-    minimum_stay,
     /// How long a thread runs while others wait for its core.
     time_slice,
     /// How often the kernel looks whether a time slice is over; at once if `time_slice` is given and this is not.

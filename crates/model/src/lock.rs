@@ -363,7 +363,7 @@ mod tests {
             });
         let readers =
             proptest::option::of((0.0..=1.0, time()).prop_map(|(share, word)| Readers { share, word }));
-        (time(), time(), 1.0..1e6f64, handover, readers, 0..4usize).prop_map(
+        (time(), time(), 1.0..1e6f64, handover, readers, 0..Variant::ALL.len()).prop_map(
             |(think, same, growth, handover, readers, variant)| LockModel {
                 think,
                 service: Service { same, other: same * growth },

@@ -252,7 +252,7 @@ impl Parameters {
         let same = end.of(self.same_ns).max(LEAST_SECTION_NS) * times_off;
         // An acquisition after another core fetches the lock's own line beside those of the section.
         let other = same + end.of(self.growth_ns) * times_off * distance + transfer;
-        let waiter_cost = end.of(costs.waiter_ns(cores));
+        let waiter_cost = variant.cost_from(end.of(costs.waiter_ns(cores)), costs.cores());
         let handover = match family {
             Family::Ticket => Handover::Ticket { waiter_cost },
             Family::TestAndSet => Handover::TestAndSet { waiter_cost },

@@ -424,6 +424,11 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// The machine's cores.
+    pub fn cores(&self) -> u32 {
+        self.tiers.last().map_or(1, |widest| widest.cores)
+    }
+
     /// The mean transfer of a line between two of the first `cores` cores, each pair alike.
     pub fn transfer_ns(&self, cores: u32) -> Range {
         if cores < 2 {

@@ -25,7 +25,7 @@ Client = Literal[
     "wound-wait-gives-up", "wound-wait-in-front", "wait-die-ring", "wait-die-bystander",
 ]
 Engine = Literal["simulated", "chain"]
-Variant = Literal["waiters", "contenders", "formula", "formula-balanced"]
+Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]
 FoldedOf = Literal["waiting", "held", "contended", "behind"]
 Spread = Literal["fixed", "nearly-fixed", "exponential"]
 Placement = Literal["fill-first", "round-robin"]

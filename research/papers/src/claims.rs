@@ -9,8 +9,12 @@ use model::{Handover, Variant, laws};
 use report::{Cell, Column, Table};
 
 /// What the model lacks where it misses a claim.
-const LACKING: &str =
-    "a waiter's cost that grows with their number: with one c few waiters cost as much each as many";
+fn lacking(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Growing => "a line that stays with a core for several acquisitions",
+        _ => "a waiter's cost that grows with their number: with one c few waiters cost as much each as many",
+    }
+}
 
 /// What the model says to a claim.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +100,7 @@ pub(crate) fn reproduce(variant: Variant) -> anyhow::Result<Reproduction> {
             let (outcome, ratio) = judge(claim, &answer);
             tally.count(&outcome);
             if inputs != paper::NOT_COUNTED {
-                scores.extend(score(claim, &answer, &outcome));
+                scores.extend(score(claim, &answer, &outcome, lacking(variant)));
             }
             let verdict = match outcome {
                 Outcome::Judged(verdict) => verdict.name().to_owned(),
@@ -338,13 +342,13 @@ fn judge(claim: &Claim, answer: &Answer) -> (Outcome, Option<f64>) {
 }
 
 /// A judged row, to be counted by source.
-fn score(claim: &Claim, answer: &Answer, outcome: &Outcome) -> Option<Score> {
+fn score(claim: &Claim, answer: &Answer, outcome: &Outcome, lacking: &'static str) -> Option<Score> {
     let Outcome::Judged(verdict) = *outcome else { return None };
     let printed = match answer {
         Answer::Number { as_reported: Some(value), .. } => verdict::is_as_printed(&claim.value, *value),
         _ => false,
     };
-    Some(claim.score(MODEL, verdict, printed, LACKING))
+    Some(claim.score(MODEL, verdict, printed, lacking))
 }
 
 /// The numbers of an answer, with the section of one core and as reported.

@@ -257,7 +257,7 @@ impl Parameters {
             Family::Ticket => Handover::Ticket { waiter_cost },
             Family::TestAndSet => Handover::TestAndSet { waiter_cost },
             Family::BackOff => {
-                let delay = back_off_delay(costs.back_off_delay_ns(), waiter_cost, cores, end);
+                let delay = back_off_delay(costs.back_off_delay_ns(), waiter_cost, cores, variant, end);
                 Handover::BackOff { waiter_cost, delay }
             }
             Family::Queue => Handover::Queue { transfer },
@@ -284,10 +284,9 @@ impl Parameters {
 
 /// A back-off delay can be too short and too long: the optimistic end has the one of the range that is best with all cores
 /// at the lock, the pessimistic end the worst.
-fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, end: End) -> f64 {
+fn back_off_delay(range: Range, waiter_cost: f64, cores: u32, variant: Variant, end: End) -> f64 {
     let contenders = Contenders { at_lock: cores, away: 0, think: 1.0 };
-    let time =
-        |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, Variant::default());
+    let time = |delay: &f64| Handover::BackOff { waiter_cost, delay: *delay }.time(contenders, variant);
     let mut delays = [range.low, range.likely, range.high];
     delays.sort_by(|a, b| time(a).total_cmp(&time(b)));
     match end {

@@ -196,6 +196,28 @@ fn the_holder_of_a_line_wins_over_another_transaction_where_the_machine_says_so(
     }
 }
 
+/// Two threads are in transactions meanwhile, and the third one has never begun any.
+#[test]
+fn a_thread_that_was_never_in_a_transaction_asks_where_the_holder_wins() {
+    let hardware = with(&[("l1_sets", "winner = \"holder\"\n    l1_sets")]);
+    run(&hardware, || {
+        let words = [word(0), word(1), word(2)];
+        M::run(&Plan::on(&[0, 1, 4]), &|thread| {
+            if thread == 2 {
+                until(SECOND);
+                assert_eq!(words[thread].load(Relaxed), 2);
+                return;
+            }
+            until(FIRST);
+            let aborted = attempt(|| {
+                words[thread].store(7, Relaxed);
+                until(END);
+            });
+            assert_eq!(aborted, None);
+        });
+    });
+}
+
 /// Two words of one line.
 #[repr(C)]
 struct Neighbours {

@@ -236,7 +236,9 @@ impl Memory {
     #[cold]
     fn deny(&mut self, clock: &mut Clock, requester: u32) -> bool {
         let winner = self.hardware.transactions.as_ref().map(|transactions| transactions.winner);
-        if winner != Some(Winner::Holder) || !self.transactions.by_thread[requester as usize].is_active {
+        // A thread that has never begun one may have no entry.
+        let own = self.transactions.by_thread.get(requester as usize);
+        if winner != Some(Winner::Holder) || !own.is_some_and(|own| own.is_active) {
             return false;
         }
         let asking = self.requesters.get(requester);

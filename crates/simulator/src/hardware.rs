@@ -131,6 +131,14 @@ impl Hardware {
         let cycles_per_ns = file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
         let hops = costs.hops().map_err(fail)?;
         let (die_to_die, die_to_node) = costs.latencies(&hops);
+        let refused_try = costs.time(&coherence.refused_try).unwrap_or(0);
+        if refused_try > MOST_FOR_A_TRY {
+            return Err(fail(format!(
+                "coherence.refused_try is {} ns; a try takes at most {} ns",
+                refused_try / PS_PER_NS,
+                MOST_FOR_A_TRY / PS_PER_NS
+            )));
+        }
         let local_transfer = costs.local_transfer();
         let local_read = costs.time(&coherence.local_read).unwrap_or(local_transfer / 2);
         Ok(Self {
@@ -152,7 +160,7 @@ impl Hardware {
             serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),
             invalidate: costs.time(&coherence.invalidate).unwrap_or(local_transfer),
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
-            refused_try: costs.time(&coherence.refused_try).unwrap_or(0),
+            refused_try,
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
             link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
             die_to_die,
@@ -211,6 +219,8 @@ const HIT_CYCLES: u64 = 3;
 const ATOMIC_CYCLES: u64 = 20;
 const PAUSE_CYCLES: u64 = 10;
 const DEFAULT_HOME_OCCUPANCY: Time = 2 * PS_PER_NS;
+/// As many tries as there are pairs of cores follow each other at most: their sum has to be a time.
+const MOST_FOR_A_TRY: Time = 1_000_000 * PS_PER_NS;
 const DEFAULT_MEMORY: Time = 70 * PS_PER_NS;
 // Linux since 6.6: 0.7 ms for each doubling of eight cores, and a clock of 250 Hz.
 const DEFAULT_TIME_SLICE: Time = 2_800_000 * PS_PER_NS;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{M, hardware, hardware_with};
+use common::{M, TWO_SOCKETS, hardware, hardware_with};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Hardware, PS_PER_NS, Simulation};
 use machine::random::Random;
@@ -169,6 +169,14 @@ fn a_link_takes_one_message_at_a_time() {
 fn refusing(try_ns: u64) -> Hardware {
     let hardware = hardware_with("protocol = \"MESI\"", "protocol = \"MESI\"\nresolves_locally = false");
     Hardware { refused_try: try_ns * PS_PER_NS, ..hardware }
+}
+
+#[test]
+fn a_try_that_takes_longer_than_a_millisecond_is_refused() {
+    let figure = "refused_try = { value = 1e12, unit = \"ns\", source = \"assumed\" }";
+    let text = TWO_SOCKETS.replace("protocol = \"MESI\"", &format!("protocol = \"MESI\"\n{figure}"));
+    let error = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("coherence.refused_try") && error.contains("at most 1000000 ns"), "{error}");
 }
 
 /// By hand: k cores ask for a line at once. Nobody waits yet when the first is answered, whose line comes from memory; while

@@ -2,6 +2,10 @@
 //! wrap locking. It is read from the file, once for each module, when the first lock has to be decided that lies in it or
 //! that a call in it makes. Nothing is asked of the loader and nothing is allocated by the program's allocator: the caller may
 //! be inside both, or another thread may be, which waits for the caller.
+//!
+//! A program may have hundreds of thousands of symbols, and the thread that takes the lock waits until they have been looked
+//! at. So a symbol is only compared with a site if its name holds a piece of the site's, which is searched for in all names at
+//! once, and a function's name is only read as a wrapper's when a call in that function is asked for.
 
 use core::ffi::CStr;
 use core::ptr::{from_ref, null_mut};
@@ -9,7 +13,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use machine::host::Errno;
 use pthread::site::{Site, Which};
-use pthread::symbol::is_named;
+use pthread::symbol::{is_named, piece_of};
 use pthread::wrapper::is_wrapper;
 
 use crate::files::{MapsLine, fresh_memory, read_file};
@@ -24,20 +28,20 @@ const IDENTITY_BYTES: usize = 1024;
 struct Range {
     start: usize,
     end: usize,
-    /// The number of a site's place, or [`WRAPPER`].
+    /// The number of a site's place.
     what: usize,
 }
-
-const WRAPPER: usize = usize::MAX;
 
 /// What is known of a module. It is never freed: others may be reading it.
 struct Known {
     next: *mut Known,
     start: usize,
     end: usize,
+    bias: usize,
     identity: u64,
-    ranges: *const Range,
-    count: usize,
+    ranges: &'static [Range],
+    /// Its functions, of both of the tables that a file may have.
+    functions: [Functions; 2],
 }
 
 /// All modules looked at, the last one first. Two threads may look at one at the same time, and both entries are right.
@@ -45,7 +49,7 @@ static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
 
 /// What an address of a module is to the sites.
 pub(crate) struct Found {
-    ranges: &'static [Range],
+    known: Option<&'static Known>,
     address: usize,
 }
 
@@ -58,33 +62,26 @@ impl Found {
         // SAFETY: null or an entry, which stays and does not change.
         while let Some(known) = unsafe { next.as_ref() } {
             if (known.start, known.end, known.identity) == (module.start, module.end, identity) {
-                return Self { ranges: known.ranges(), address };
+                return Self { known: Some(known), address };
             }
             next = known.next;
         }
-        Self { ranges: look_at(module, identity, sites), address }
+        Self { known: look_at(module, identity, sites), address }
     }
 
     /// The numbers of the places that the address belongs to.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
-        self.covering().map(|range| range.what).filter(|&what| what != WRAPPER)
+        let address = self.address;
+        let ranges = self.known.map_or(&[][..], |known| known.ranges);
+        ranges.iter().filter(move |range| (range.start..range.end).contains(&address)).map(|range| range.what)
     }
 
     /// Whether the address is in a function that wraps locking.
     pub(crate) fn in_wrapper(&self) -> bool {
-        self.covering().any(|range| range.what == WRAPPER)
-    }
-
-    fn covering(&self) -> impl Iterator<Item = &'static Range> {
-        let address = self.address;
-        self.ranges.iter().filter(move |range| (range.start..range.end).contains(&address))
-    }
-}
-
-impl Known {
-    fn ranges(&self) -> &'static [Range] {
-        // SAFETY: the entry's ranges, which stay and do not change.
-        unsafe { core::slice::from_raw_parts(self.ranges, self.count) }
+        self.known.is_some_and(|known| {
+            let in_file = self.address.wrapping_sub(known.bias);
+            known.functions.iter().any(|functions| functions.names_at(in_file).any(is_wrapper))
+        })
     }
 }
 
@@ -103,50 +100,43 @@ fn start_of(module: &Module) -> &[u8] {
     unsafe { core::slice::from_raw_parts(module.start as *const u8, length) }
 }
 
-/// Reads a module's file.
+/// Reads a module's file. `None` where there is no memory.
 #[cold]
-fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> &'static [Range] {
+fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> Option<&'static Known> {
     let errno = Errno::save();
-    let mut known = None;
-    with_file_of(module, |file, name| {
-        let mut count = 0;
-        ranges_of(file, name, module, sites, &mut |_| count += 1);
-        let Some(entry) = fresh_memory(size_of::<Known>() + count * size_of::<Range>()) else { return };
-        let ranges = entry.wrapping_add(size_of::<Known>()).cast::<Range>();
-        let mut filled = 0;
-        ranges_of(file, name, module, sites, &mut |range| {
-            if filled < count {
-                // SAFETY: there is space for `count`, aligned as the entry is.
-                unsafe { ranges.add(filled).write(range) };
-                filled += 1;
-            }
-        });
-        known = Some((entry.cast::<Known>(), ranges.cast_const(), filled));
-    });
+    let Module { start, end, bias, .. } = *module;
     // A module whose file cannot be had has nothing that could be looked for, and is not looked at again.
-    let known = known.or_else(|| {
-        let entry = fresh_memory(size_of::<Known>())?;
-        Some((entry.cast::<Known>(), core::ptr::dangling(), 0))
+    let nothing = Known {
+        next: null_mut(),
+        start,
+        end,
+        bias,
+        identity,
+        ranges: &[],
+        functions: [Functions::NONE, Functions::NONE],
+    };
+    let entry = fresh_memory(size_of::<Known>())?.cast::<Known>();
+    // SAFETY: fresh memory, long enough and aligned to a page, that nobody else knows yet.
+    let known = unsafe {
+        entry.write(nothing);
+        &mut *entry
+    };
+    with_file_of(module, |file, name| {
+        let tables = tables(file);
+        known.ranges = ranges(&tables, name, module, sites);
+        known.functions = tables.map(|table| Functions::of(&table));
     });
-    let found = known.map(|(entry, ranges, count)| {
-        let Module { start, end, .. } = *module;
-        // SAFETY: fresh memory, long enough and aligned to a page, that nobody else knows yet.
-        let known = unsafe {
-            entry.write(Known { next: null_mut(), start, end, identity, ranges, count });
-            &mut *entry
-        };
-        let mut first = KNOWN.load(Ordering::Relaxed);
-        loop {
-            known.next = first;
-            let this = from_ref(known).cast_mut();
-            match KNOWN.compare_exchange_weak(first, this, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return known.ranges(),
-                Err(now) => first = now,
-            }
+    let mut first = KNOWN.load(Ordering::Relaxed);
+    loop {
+        known.next = first;
+        let this = from_ref(known).cast_mut();
+        match KNOWN.compare_exchange_weak(first, this, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(now) => first = now,
         }
-    });
+    }
     errno.restore();
-    found.unwrap_or(&[])
+    Some(known)
 }
 
 /// Calls `body` with the content of a module's file, and the file's name without its directory. Not if it cannot be had.
@@ -172,9 +162,7 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
         let mut body = Some(body);
         for path in [path, c"/proc/self/exe"] {
             with_file(path, |file| {
-                if file.starts_with(start_of(module))
-                    && let Some(body) = body.take()
-                {
+                if let Some(body) = body.take_if(|_| file.starts_with(start_of(module))) {
                     body(file, name);
                 }
             });
@@ -208,8 +196,33 @@ fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
     }
 }
 
-/// Calls `add` with what the sites, and wrappers of locks, are in a file.
-fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn FnMut(Range)) {
+/// What the sites are in a module, by its tables and by its file's name.
+fn ranges(tables: &[Table<'_>; 2], name: &[u8], module: &Module, sites: &[Site<'_>]) -> &'static [Range] {
+    let marked = [Marks::of(&tables[0], sites), Marks::of(&tables[1], sites)];
+    let visit = |add: &mut dyn FnMut(Range)| {
+        of_addresses(name, module, sites, add);
+        for (table, marks) in tables.iter().zip(&marked) {
+            of_symbols(table, marks, module, sites, add);
+        }
+    };
+    let mut count = 0;
+    visit(&mut |_| count += 1);
+    let Some(memory) = fresh_memory(count * size_of::<Range>()).filter(|_| count > 0) else { return &[] };
+    let ranges = memory.cast::<Range>();
+    let mut filled = 0;
+    visit(&mut |range| {
+        if filled < count {
+            // SAFETY: fresh memory with space for `count`, aligned to a page.
+            unsafe { ranges.add(filled).write(range) };
+            filled += 1;
+        }
+    });
+    // SAFETY: so many were written; nobody changes or frees them.
+    unsafe { core::slice::from_raw_parts(ranges, filled) }
+}
+
+/// Calls `add` with the sites that are addresses of this file.
+fn of_addresses(name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn FnMut(Range)) {
     for (what, site) in sites.iter().enumerate() {
         let address = match site.which {
             Which::At(address) => address,
@@ -221,22 +234,230 @@ fn ranges_of(file: &[u8], name: &[u8], module: &Module, sites: &[Site<'_>], add:
             add(Range { start, end: start.wrapping_add(1), what });
         }
     }
-    symbols_of(file, &mut |symbol, start, length| {
-        let start = module.bias.wrapping_add(start);
+}
+
+/// Calls `add` with what the sites are by name.
+fn of_symbols(
+    table: &Table<'_>,
+    marks: &Marks,
+    module: &Module,
+    sites: &[Site<'_>],
+    add: &mut dyn FnMut(Range),
+) {
+    for symbol in (0..table.count()).filter_map(|number| table.symbol(number)) {
+        if !marks.has(symbol.name_at) {
+            continue;
+        }
+        let Some(name) = table.name(&symbol) else { continue };
+        let start = module.bias.wrapping_add(symbol.start);
         for (what, site) in sites.iter().enumerate() {
-            if matches!(site.which, Which::By(_) | Which::Call(_)) || !is_named(symbol, site.name) {
+            let (start, length) = match site.which {
+                Which::All => (start, symbol.length.max(1)),
+                Which::At(offset) => (start.wrapping_add(offset), 1),
+                Which::By(_) | Which::Call(_) => continue,
+            };
+            if is_named(name, site.name) {
+                add(Range { start, end: start.wrapping_add(length), what });
+            }
+        }
+    }
+}
+
+/// Which names of a table may be those of a site: a bit for each [`Marks::STEP`] bytes of its names.
+struct Marks {
+    bits: &'static mut [u8],
+    all: bool,
+}
+
+impl Marks {
+    const STEP: usize = 32;
+
+    /// Those that hold a piece of a site's name.
+    fn of(table: &Table<'_>, sites: &[Site<'_>]) -> Self {
+        let names = table.names;
+        let length = names.len() / (8 * Self::STEP) + 1;
+        let Some(memory) = fresh_memory(length) else { return Self { bits: &mut [], all: true } };
+        // SAFETY: fresh memory of this length.
+        let mut marks = Self { bits: unsafe { core::slice::from_raw_parts_mut(memory, length) }, all: false };
+        let named = |site: &&Site<'_>| matches!(site.which, Which::All | Which::At(_));
+        for (number, site) in sites.iter().enumerate().filter(|(_, site)| named(site)) {
+            if sites[..number].iter().filter(named).any(|before| before.name == site.name) {
                 continue;
             }
-            match site.which {
-                Which::All => add(Range { start, end: start + length.max(1), what }),
-                Which::At(offset) => add(Range { start: start + offset, end: start + offset + 1, what }),
-                Which::By(_) | Which::Call(_) => {}
+            let piece = piece_of(site.name);
+            if piece.is_empty() {
+                marks.all = true;
+                break;
+            }
+            let (mut from, mut before) = (0, 0);
+            while let Some(at) = find(&names[from..], piece).map(|at| from + at) {
+                // A symbol's name may begin anywhere in the text before, since names share their ends. What is before the last place is marked.
+                let zero = names[before..at].iter().rposition(|&byte| byte == 0);
+                let start = zero.map_or(before, |zero| before + zero + 1);
+                (start / Self::STEP..=at / Self::STEP).for_each(|bit| marks.bits[bit / 8] |= 1 << (bit % 8));
+                (from, before) = (at + piece.len(), at);
             }
         }
-        if is_wrapper(symbol) {
-            add(Range { start, end: start + length, what: WRAPPER });
+        marks
+    }
+
+    fn has(&self, name_at: usize) -> bool {
+        let bit = name_at / Self::STEP;
+        self.all || self.bits.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0)
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        if !self.bits.is_empty() {
+            // SAFETY: a mapping of this length, which nobody else has.
+            unsafe { libc::munmap(self.bits.as_mut_ptr().cast(), self.bits.len()) };
         }
-    });
+    }
+}
+
+/// Where `piece`, which is not empty, first begins in `text`.
+fn find(text: &[u8], piece: &[u8]) -> Option<usize> {
+    // SAFETY: both are readable for their lengths; nothing is kept.
+    let found = unsafe { libc::memmem(text.as_ptr().cast(), text.len(), piece.as_ptr().cast(), piece.len()) };
+    (!found.is_null()).then(|| found.addr() - text.as_ptr().addr())
+}
+
+/// The functions of a table, to be found by address. They keep a copy of it, since the file does not stay mapped: a program that
+/// reads its own mappings finds its files in them once.
+struct Functions {
+    table: Table<'static>,
+    /// The address of each, shifted left by [`Functions::NUMBER_BITS`], with its number in the table; in order.
+    keys: &'static [u64],
+}
+
+impl Functions {
+    const NONE: Self = Self { table: Table::EMPTY, keys: &[] };
+    const NUMBER_BITS: u32 = 24;
+    /// Functions that may begin between the one that holds an address and that address: parts of it with names of their own.
+    const NESTED: usize = 8;
+
+    fn of(table: &Table<'_>) -> Self {
+        let functions = || {
+            let numbers = 0..table.count().min(1 << Self::NUMBER_BITS);
+            numbers.filter_map(|number| {
+                let symbol = table.symbol(number).filter(|symbol| symbol.is_code && symbol.length > 0)?;
+                let fits = symbol.start >> (u64::BITS - Self::NUMBER_BITS) == 0;
+                fits.then_some((symbol.start as u64) << Self::NUMBER_BITS | number as u64)
+            })
+        };
+        let count = functions().count();
+        let (Some(keys), Some(scratch)) = (fresh_words(count), fresh_words(count + DIGITS)) else {
+            return Self::NONE;
+        };
+        keys.iter_mut().zip(functions()).for_each(|(key, function)| *key = function);
+        sort(keys, scratch, Self::NUMBER_BITS);
+        // SAFETY: mapped above, and not used any more.
+        unsafe { libc::munmap(scratch.as_mut_ptr().cast(), size_of_val(scratch)) };
+        table.copy().map_or(Self::NONE, |table| Self { table, keys })
+    }
+
+    /// The names of the functions that an address of the file lies in.
+    fn names_at(&self, address: usize) -> impl Iterator<Item = &'static [u8]> {
+        let start_of = |key: u64| (key >> Self::NUMBER_BITS) as usize;
+        let end = self.keys.partition_point(|&key| start_of(key) <= address);
+        let begin = |end: usize| {
+            let start = self.keys[..end].last().map_or(0, |&key| start_of(key));
+            self.keys[..end].partition_point(|&key| start_of(key) < start)
+        };
+        let begin = (0..Self::NESTED).fold(end, |end, _| begin(end));
+        self.keys[begin..end].iter().filter_map(move |&key| {
+            let symbol = self.table.symbol(key as usize & ((1 << Self::NUMBER_BITS) - 1))?;
+            (address - symbol.start < symbol.length).then(|| self.table.name(&symbol))?
+        })
+    }
+}
+
+/// Zeros from the kernel, which stay. `None` for no words, and where there is no memory.
+fn fresh_words(count: usize) -> Option<&'static mut [u64]> {
+    let memory = fresh_memory(count * size_of::<u64>()).filter(|_| count > 0)?;
+    // SAFETY: fresh memory of this length, aligned to a page, which nobody else has.
+    Some(unsafe { core::slice::from_raw_parts_mut(memory.cast::<u64>(), count) })
+}
+
+/// Values of a digit of [`sort`].
+const DIGITS: usize = 1 << u8::BITS;
+
+/// Sorts by the bits from `lowest` on, and leaves the order of what is equal there: digit by digit, without recursion, since the
+/// caller's stack may be small. `scratch` has space for as many, and for [`DIGITS`] counts.
+fn sort(keys: &mut [u64], scratch: &mut [u64], lowest: u32) {
+    let (places, sorted) = scratch.split_at_mut(DIGITS);
+    for shift in (lowest..u64::BITS).step_by(u8::BITS as usize) {
+        let digit = |key: u64| (key >> shift) as usize % DIGITS;
+        places.fill(0);
+        keys.iter().for_each(|&key| places[digit(key)] += 1);
+        if keys.first().is_some_and(|&first| places[digit(first)] == keys.len() as u64) {
+            continue; // they all have the same
+        }
+        let mut before = 0;
+        for place in &mut *places {
+            before += core::mem::replace(place, before);
+        }
+        for &key in &*keys {
+            let place = &mut places[digit(key)];
+            sorted[*place as usize] = key;
+            *place += 1;
+        }
+        keys.copy_from_slice(sorted);
+    }
+}
+
+/// A table of symbols.
+#[derive(Clone, Copy)]
+struct Table<'f> {
+    symbols: &'f [u8],
+    names: &'f [u8],
+}
+
+/// A variable or function that a file defines.
+struct Symbol {
+    name_at: usize,
+    start: usize,
+    length: usize,
+    is_code: bool,
+}
+
+impl<'f> Table<'f> {
+    const EMPTY: Self = Self { symbols: &[], names: &[] };
+
+    fn count(&self) -> usize {
+        self.symbols.len() / size_of::<libc::Elf64_Sym>()
+    }
+
+    fn symbol(&self, number: usize) -> Option<Symbol> {
+        const OBJECT: u8 = 1;
+        const FUNCTION: u8 = 2;
+        let symbol: libc::Elf64_Sym = read(self.symbols, number * size_of::<libc::Elf64_Sym>())?;
+        let kind = symbol.st_info & 15;
+        (symbol.st_shndx != 0 && matches!(kind, OBJECT | FUNCTION)).then_some(Symbol {
+            name_at: symbol.st_name as usize,
+            start: symbol.st_value as usize,
+            length: symbol.st_size as usize,
+            is_code: kind == FUNCTION,
+        })
+    }
+
+    fn name(&self, symbol: &Symbol) -> Option<&'f [u8]> {
+        let name = CStr::from_bytes_until_nul(self.names.get(symbol.name_at..)?).ok()?;
+        Some(name.to_bytes())
+    }
+
+    /// One that stays. `None` where there is no memory.
+    fn copy(&self) -> Option<Table<'static>> {
+        let length = self.symbols.len() + self.names.len();
+        let words = fresh_words(length.div_ceil(size_of::<u64>()))?;
+        // SAFETY: as many bytes or more, which nobody else has.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), length) };
+        let (symbols, names) = bytes.split_at_mut(self.symbols.len());
+        symbols.copy_from_slice(self.symbols);
+        names.copy_from_slice(self.names);
+        Some(Table { symbols, names })
+    }
 }
 
 /// A structure of the file format, if it lies inside the file.
@@ -246,9 +467,15 @@ fn read<T: Copy>(file: &[u8], at: usize) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Calls `each` with the name, address and length of every variable and function that a file defines. One that makes no
-/// sense has none.
-fn symbols_of(file: &[u8], each: &mut dyn FnMut(&[u8], usize, usize)) -> Option<()> {
+/// The tables of symbols of a file: of all symbols, and of those for the loader. One that makes no sense is empty.
+fn tables(file: &[u8]) -> [Table<'_>; 2] {
+    const SYMBOLS: u32 = 2;
+    const DYNAMIC_SYMBOLS: u32 = 11;
+    [SYMBOLS, DYNAMIC_SYMBOLS].map(|kind| table(file, kind).unwrap_or(Table::EMPTY))
+}
+
+/// The first table of a kind.
+fn table(file: &[u8], kind: u32) -> Option<Table<'_>> {
     const CLASS_64: u8 = 2;
     let header: libc::Elf64_Ehdr = read(file, 0)?;
     if header.e_ident[..4] != *b"\x7fELF" || header.e_ident[4] != CLASS_64 {
@@ -258,27 +485,86 @@ fn symbols_of(file: &[u8], each: &mut dyn FnMut(&[u8], usize, usize)) -> Option<
         let at = (header.e_shoff as usize).checked_add(index.checked_mul(header.e_shentsize as usize)?)?;
         read::<libc::Elf64_Shdr>(file, at)
     };
-    for index in 0..usize::from(header.e_shnum) {
-        const SYMBOLS: u32 = 2;
-        const DYNAMIC_SYMBOLS: u32 = 11;
-        let table = section(index)?;
-        if !matches!(table.sh_type, SYMBOLS | DYNAMIC_SYMBOLS) {
-            continue;
-        }
-        let names = section(table.sh_link as usize)?;
-        let names = file.get(names.sh_offset as usize..)?.get(..names.sh_size as usize)?;
-        let count = table.sh_size as usize / size_of::<libc::Elf64_Sym>();
-        for number in 0..count {
-            let symbol: libc::Elf64_Sym =
-                read(file, (table.sh_offset as usize).checked_add(number * size_of::<libc::Elf64_Sym>())?)?;
-            if symbol.st_shndx != 0
-                && matches!(symbol.st_info & 15, 1 | 2) // data or code
-                && let Some(name) = names.get(symbol.st_name as usize..)
-                && let Ok(name) = CStr::from_bytes_until_nul(name)
-            {
-                each(name.to_bytes(), symbol.st_value as usize, symbol.st_size as usize);
-            }
+    let content =
+        |section: &libc::Elf64_Shdr| file.get(section.sh_offset as usize..)?.get(..section.sh_size as usize);
+    let mut sections = (0..usize::from(header.e_shnum)).map_while(section);
+    let symbols = sections.find(|section| section.sh_type == kind)?;
+    let names = section(symbols.sh_link as usize)?;
+    Some(Table { symbols: content(&symbols)?, names: content(&names)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn keys_are_sorted_by_their_high_bits_and_stay_in_order_among_equals() {
+        let mut random = 1_u64;
+        for count in [1, 2, 255, 5000] {
+            let mut keys: Vec<u64> = (0..count)
+                .map(|number| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (((random >> 33) % 3000) << (random % 20) << 24) | number
+                })
+                .collect();
+            let mut expected = keys.clone();
+            expected.sort_by_key(|key| key >> 24);
+            sort(&mut keys, &mut std::vec![0; count as usize + DIGITS], 24);
+            assert_eq!(keys, expected);
         }
     }
-    Some(())
+
+    /// This program's own file.
+    fn own_file() -> Vec<u8> {
+        std::fs::read(std::env::current_exe().expect("a path")).expect("the program")
+    }
+
+    #[test]
+    fn a_function_is_found_by_each_of_its_addresses() {
+        let file = own_file();
+        let [table, _] = tables(&file);
+        let functions = Functions::of(&table);
+        let named = |symbol: &Symbol| table.name(symbol).expect("a name");
+        let mut looked_at = 0;
+        for symbol in (0..table.count()).filter_map(|number| table.symbol(number)) {
+            if !symbol.is_code || symbol.length == 0 {
+                continue;
+            }
+            looked_at += 1;
+            for address in [symbol.start, symbol.start + symbol.length - 1] {
+                assert!(functions.names_at(address).any(|name| name == named(&symbol)));
+            }
+        }
+        assert!(looked_at > 1000, "{looked_at}");
+    }
+
+    #[test]
+    fn marked_names_are_those_that_may_be_a_sites() {
+        let file = own_file();
+        let [table, _] = tables(&file);
+        let sites = [Site::parse(b"contend_preload::symbols::tests::own_file"), Site::parse(b"main@000001")];
+        let marks = Marks::of(&table, &sites);
+        let symbols = || (0..table.count()).filter_map(|number| table.symbol(number));
+        let is_site = |symbol: &Symbol| is_named(table.name(symbol).expect("a name"), sites[0].name);
+        assert!(symbols().any(|symbol| is_site(&symbol)));
+        assert!(symbols().all(|symbol| marks.has(symbol.name_at) || !is_site(&symbol)));
+        assert!(symbols().any(|symbol| !marks.has(symbol.name_at)));
+        assert!(Marks::of(&table, &[Site::parse(b"operator<<")]).all);
+    }
+
+    #[test]
+    fn names_that_share_their_ends_are_marked_wherever_they_begin() {
+        let long = [b'x'; 5 * Marks::STEP];
+        let names =
+            [b"\0", &long[..], b"needle", &long, b"needle", &long, b"\0other\0", &long, b"needle\0"].concat();
+        let marks = Marks::of(&Table { symbols: &[], names: &names }, &[Site::parse(b"needle")]);
+        for (at, _) in names.iter().enumerate().filter(|(at, _)| at % Marks::STEP == 0) {
+            let end = names[at..].iter().position(|&byte| byte == 0).map_or(names.len(), |zero| at + zero);
+            let holds = find(&names[at..end], b"needle").is_some();
+            assert!(marks.has(at) || !holds, "{at}");
+        }
+        let behind_the_second = 1 + 2 * (long.len() + b"needle".len());
+        assert!(!marks.has(behind_the_second + 2 * Marks::STEP));
+    }
 }

@@ -296,6 +296,11 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
+/// Whether a symbol has a code in the place of this name: that of a type which the language has.
+pub(crate) fn has_code(name: &[u8]) -> bool {
+    name == b"fn" || (b'a'..=b'z').any(|letter| basic(letter) == Some(name))
+}
+
 /// `<basic-type>`.
 fn basic(letter: u8) -> Option<&'static [u8]> {
     Some(match letter {
@@ -326,6 +331,7 @@ fn basic(letter: u8) -> Option<&'static [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use crate::symbol::tests::assert_holds_its_piece;
     use crate::symbol::{ShortName, is_named};
     use std::string::{String, ToString};
     use std::{format, vec};
@@ -356,6 +362,7 @@ mod tests {
             assert!(is_named(symbol.as_bytes(), name.as_bytes()), "{symbol}");
             assert!(is_named(symbol.as_bytes(), symbol.as_bytes()), "{symbol}");
             assert!(!is_named(symbol.as_bytes(), &name.as_bytes()[1..]), "{symbol}");
+            assert_holds_its_piece(symbol.as_bytes());
         }
     }
 
@@ -386,7 +393,7 @@ mod tests {
                     b"CNMXYIBEvs0123_abTRDFKLGpn"[(random >> 33) as usize % 26]
                 })
                 .collect();
-            let _ = ShortName::of(&[b"_R".as_slice(), &symbol].concat());
+            assert_holds_its_piece(&[b"_R".as_slice(), &symbol].concat());
         }
     }
 }

@@ -54,6 +54,20 @@ pub fn is_named(symbol: &[u8], name: &[u8]) -> bool {
     known && match_.rest.is_some_and(<[u8]>::is_empty)
 }
 
+/// A piece of text that every symbol holds whose short name is `name`: its longest part of which a symbol has each letter. Empty if there
+/// is none.
+pub fn piece_of(name: &[u8]) -> &[u8] {
+    const SPELT_OTHERWISE: [&[u8]; 7] =
+        [b"std", b"allocator", b"basic_string", b"string", b"istream", b"ostream", b"iostream"];
+    let is_spelt = |part: &&[u8]| {
+        let is_plain = |byte: &u8| !matches!(byte, b'(' | b'{' | b'~' | b' ');
+        let is_coded = SPELT_OTHERWISE.contains(part) || rust_symbol::has_code(part);
+        !is_coded && !part.starts_with(b"operator") && part.iter().all(is_plain)
+    };
+    let parts = name.split(|&byte| byte == b':').map(|part| part.strip_prefix(b"~").unwrap_or(part));
+    parts.filter(is_spelt).max_by_key(|part| part.len()).unwrap_or_default()
+}
+
 struct Matcher<'n> {
     rest: Option<&'n [u8]>,
 }
@@ -410,9 +424,33 @@ fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::string::ToString;
+
+    /// What is searched for in place of a name is in the symbol, if that has a name at all.
+    pub(crate) fn assert_holds_its_piece(symbol: &[u8]) {
+        let Some(name) = ShortName::of(symbol).map(|name| name.to_string()) else { return };
+        let piece = piece_of(name.as_bytes());
+        let holds = piece.is_empty() || position(symbol, piece).is_some();
+        assert!(holds, "{}: {name}, {}", symbol.escape_ascii(), piece.escape_ascii());
+    }
+
+    #[test]
+    fn the_piece_of_a_name_is_its_longest_part_that_no_code_stands_for() {
+        for (name, piece) in [
+            ("kyotocabinet::CacheDB::accept", "kyotocabinet"),
+            ("(anonymous namespace)::work", "work"),
+            ("Cache::~Cache", "Cache"),
+            ("basic_string::at", "at"),
+            ("usize::get", "get"),
+            ("main::{lambda}::operator()", "main"),
+            ("operator<<", ""),
+            ("", ""),
+        ] {
+            assert_eq!(piece_of(name.as_bytes()), piece.as_bytes(), "{name}");
+        }
+    }
 
     /// The names on the right are those of `c++filt`, without arguments.
     #[test]
@@ -469,6 +507,7 @@ mod tests {
             assert!(is_named(symbol.as_bytes(), name.as_bytes()), "{symbol}");
             assert!(is_named(symbol.as_bytes(), symbol.as_bytes()), "{symbol}");
             assert!(!is_named(symbol.as_bytes(), &name.as_bytes()[1..]), "{symbol}");
+            assert_holds_its_piece(symbol.as_bytes());
         }
     }
 
@@ -502,7 +541,7 @@ mod tests {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 *byte = alphabet[(random >> 33) as usize % alphabet.len()];
             }
-            visit(&symbol, &mut |_| {});
+            assert_holds_its_piece(&symbol);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Pages for a browser: what is in the file, and what Chromium makes of it, where it is installed.
 
+#[path = "common/all.rs"]
+mod all;
 #[path = "common/command_line.rs"]
 mod command_line;
 mod common;

@@ -1,8 +1,13 @@
 //! The locks that a program is to run under in turn.
 
+#[path = "all.rs"]
+mod all;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
+
+pub(crate) use all::are_all;
 
 use crate::common::{CONTEND, HANG, run};
 
@@ -30,11 +35,6 @@ pub(crate) fn locks() -> &'static [Lock] {
             panic!("contend locks --json is no list of names and kinds: {error}\n{}", outcome.stdout)
         })
     })
-}
-
-/// Whether these are the tests of `tests/all`.
-pub(crate) fn are_all() -> bool {
-    std::env::var_os("CONTEND_TESTS").is_some_and(|tests| tests == "all")
 }
 
 /// Those that have their turn in these tests.

@@ -1,5 +1,6 @@
 //! Pictures of the pages as wide as a desk's screen and a phone's, light and dark, and what axe-core finds in them.
 
+use super::all::are_all;
 use super::{
     HANG, Source, assert_is_well_made, chromium, command_line, driven, dumped, has_sliders, outcome_of, page,
     predictable, profile, run, strings, which, with_driver,
@@ -8,10 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A desk's and a phone's.
-const WIDTHS: [&str; 2] = ["1280", "390"];
-/// What Chromium calls the colours that a reader prefers.
-const COLOURS: [(&str, &str); 2] = [("light", "1"), ("dark", "0")];
+/// A desk's screen and a phone's, by width, and what Chromium calls the colours that a reader prefers: each of the four, or one for each
+/// width and each colour.
+fn screens() -> &'static [(&'static str, &'static str, &'static str)] {
+    const ALL: [(&str, &str, &str); 4] =
+        [("1280", "light", "1"), ("390", "dark", "0"), ("1280", "dark", "0"), ("390", "light", "1")];
+    if are_all() { &ALL } else { &ALL[..2] }
+}
 
 /// The pages that are looked at, under their names: a small program's locks, the longest waits of another one, and what is predicted of one of them.
 fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
@@ -67,25 +71,23 @@ fn pages_are_whole_on_desks_and_phones_light_and_dark() {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     fs::create_dir_all(&kept).expect("a place for pictures");
     for (name, page) in pages(directory.path()) {
-        for (colours, colour) in COLOURS {
-            for width in WIDTHS {
-                let outcome = said(browser, &with_driver(&page), width, colour);
-                let which = format!("{name} at {width}, {colours}: {outcome}");
-                assert_is_well_made(&outcome);
-                assert_eq!(outcome["dark"], colours == "dark", "{which}");
-                assert_eq!(outcome["width"][1].to_string(), width, "{which}");
-                assert!(outcome["width"][0].as_u64() <= outcome["width"][1].as_u64(), "{which}");
-                assert_eq!(outcome["clipped"], 0, "a legend is seen whole: {which}");
-                assert_eq!(outcome["broken"], 0, "names break behind `::` alone: {which}");
-                let picture = kept.join(format!("{name}-{width}-{colours}.png"));
-                let screenshot = format!("--screenshot={}", picture.display());
-                let size = format!("--window-size={width},1600");
-                dumped(browser, &page, &[&size, &preferring(colour), "--hide-scrollbars", &screenshot]);
-                let bytes = fs::read(&picture).expect("a picture");
-                assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000, "{which}");
-                let [wide, _] = [16, 20].map(|at| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()));
-                assert_eq!(wide.to_string(), width, "{which}");
-            }
+        for &(width, colours, colour) in screens() {
+            let outcome = said(browser, &with_driver(&page), width, colour);
+            let which = format!("{name} at {width}, {colours}: {outcome}");
+            assert_is_well_made(&outcome);
+            assert_eq!(outcome["dark"], colours == "dark", "{which}");
+            assert_eq!(outcome["width"][1].to_string(), width, "{which}");
+            assert!(outcome["width"][0].as_u64() <= outcome["width"][1].as_u64(), "{which}");
+            assert_eq!(outcome["clipped"], 0, "a legend is seen whole: {which}");
+            assert_eq!(outcome["broken"], 0, "names break behind `::` alone: {which}");
+            let picture = kept.join(format!("{name}-{width}-{colours}.png"));
+            let screenshot = format!("--screenshot={}", picture.display());
+            let size = format!("--window-size={width},1600");
+            dumped(browser, &page, &[&size, &preferring(colour), "--hide-scrollbars", &screenshot]);
+            let bytes = fs::read(&picture).expect("a picture");
+            assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000, "{which}");
+            let [wide, _] = [16, 20].map(|at| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()));
+            assert_eq!(wide.to_string(), width, "{which}");
         }
     }
     println!("pictures are in {}", kept.display());
@@ -168,12 +170,10 @@ fn axe_finds_nothing() {
     let axe = fs::read_to_string(axe).expect("axe-core");
     let directory = tempfile::tempdir().expect("a place");
     for (name, page) in pages(directory.path()) {
-        for (colours, colour) in COLOURS {
-            for width in WIDTHS {
-                let found = said(browser, &with_axe(&page, &axe), width, colour);
-                assert!(found[0].as_u64().is_some_and(|passes| passes > 15), "it looked: {found}");
-                assert_eq!(found[1], serde_json::json!([]), "{name} at {width}, {colours}");
-            }
+        for &(width, colours, colour) in screens() {
+            let found = said(browser, &with_axe(&page, &axe), width, colour);
+            assert!(found[0].as_u64().is_some_and(|passes| passes > 15), "it looked: {found}");
+            assert_eq!(found[1], serde_json::json!([]), "{name} at {width}, {colours}");
         }
     }
 }

@@ -707,6 +707,26 @@ mod tests {
     }
 
     #[test]
+    fn another_lock_is_named_with_the_gain_that_it_is_named_for() {
+        let mut advice = advice();
+        let mut other = advice.findings[0].clone();
+        other.suspect.name = "INDEX".into();
+        other.rows[1].gain_there = Some(report::Spread { low: 1.3, median: 1.5, high: 2.0 });
+        advice.findings.push(other);
+        let said = |advice: &Advice| advice.terminal(Screen::FILE).replace('\n', " ");
+        let here = said(&advice);
+        assert!(here.contains("5.7 times the work on 2 threads") && here.contains(", measured)."), "{here}");
+        for row in &mut advice.findings[1].rows[1..] {
+            row.is = None;
+        }
+        let there = said(&advice);
+        let (_, there) = there.split_once("Also: ").expect("another lock");
+        assert!(there.contains("`adaptive` in the place of INDEX"), "{there}");
+        assert!(there.contains("about 1.5 times on 64 (1.3 to 2.0)."), "{there}");
+        assert!(!there.contains("2 threads"), "{there}");
+    }
+
+    #[test]
     fn a_prediction_that_was_wrong_is_said_to_be() {
         let mut advice = advice();
         let checked = |low, value, high, measured| Checked {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use session::names::{self, types_of};
 use session::progress::Progress;
 use std::fmt::Write as _;
+use std::iter;
 
 /// The widest line.
 pub(super) const COLUMNS: usize = 80;
@@ -324,6 +325,22 @@ impl Advice {
 }
 
 impl Row {
+    /// What it gains, in words: on the threads that were measured, if it does better there, and on the target.
+    fn gains(&self, most: u32) -> Vec<String> {
+        let here = self.gain.filter(|_| self.is_better()).map(|gain| {
+            let times = forecast_value(gain.median);
+            format!("{times} times the work on {most} threads ({}, measured)", range(gain))
+        });
+        let last = self.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
+        let there = self.gain_there.filter(|gain| self.is_better() || gain.low > 1.0).zip(last).map(
+            |(gain, cores)| {
+                let times = forecast_value(gain.median);
+                format!("about {times} times on {cores} ({})", range(gain))
+            },
+        );
+        here.into_iter().chain(there).collect()
+    }
+
     fn at(&self, threads: u32) -> Option<Point> {
         self.measured.iter().find(|point| point.cores == threads).copied()
     }
@@ -375,7 +392,7 @@ impl Finding {
         let mut tried: Vec<Row> = tried.collect();
         let reached = |row: &Row| row.gain.map_or(0.0, |gain| gain.median);
         tried.sort_by(|a, b| reached(b).total_cmp(&reached(a)));
-        let rows = std::iter::once(own.clone()).chain(tried).collect();
+        let rows = iter::once(own.clone()).chain(tried).collect();
         Self { suspect: suspect.clone(), rows, checked: Vec::new() }
     }
 
@@ -525,28 +542,7 @@ impl Finding {
         let lock = row.name();
         let most = advice.measured.most();
         let mut said = format!("Do: put `{lock}` in its place: ");
-        if let (true, Some(Spread { low, median, high })) = (row.is_better(), row.gain) {
-            let _ = write!(
-                said,
-                "{} times the work on {most} threads ({} to {}, measured)",
-                forecast_value(median),
-                forecast_value(low),
-                forecast_value(high)
-            );
-        }
-        let last = row.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
-        if let (Some(Spread { low, median, high }), Some(cores)) = (row.gain_there, last)
-            && (row.is_better() || low > 1.0)
-        {
-            let comma = if row.is_better() { ", " } else { "" };
-            let _ = write!(
-                said,
-                "{comma}about {} times on {cores} ({} to {})",
-                forecast_value(median),
-                forecast_value(low),
-                forecast_value(high)
-            );
-        }
+        said += &row.gains(most).join(", ");
         said += ".\n";
         let command = trial_command(&self.suspect.name, lock, &advice.measured, most);
         let _ = if command.len() + "Try: ".len() <= COLUMNS {
@@ -563,16 +559,8 @@ impl Finding {
     /// Another lock's gain.
     fn in_a_line(&self, measured: &Measured) -> Option<String> {
         let row = self.best()?;
-        let gain = row.gain?;
-        Some(format!(
-            "`{}` in the place of {}: {} times ({} to {}) on {} threads.",
-            row.name(),
-            self.suspect.in_words(),
-            forecast_value(gain.median),
-            forecast_value(gain.low),
-            forecast_value(gain.high),
-            measured.most()
-        ))
+        let gain = row.gains(measured.most()).into_iter().next()?;
+        Some(format!("`{}` in the place of {}: {gain}.", row.name(), self.suspect.in_words()))
     }
 }
 
@@ -602,11 +590,34 @@ fn measured_value(value: f64) -> String {
     }
 }
 
+/// A range, which does not read as if 1 were in it where it is not.
+fn range(Spread { low, high, .. }: Spread) -> String {
+    let more = (2..=4).map(|digits| format!("{low:.digits$}"));
+    let least =
+        iter::once(forecast_value(low)).chain(more).find(|text| low <= 1.0 || text.parse() != Ok(1.0));
+    format!("{} to {}", least.unwrap_or_else(|| forecast_value(low)), forecast_value(high))
+}
+
 /// Two digits of what is believed.
 fn forecast_value(value: f64) -> String {
     match value {
         ..0.995 => format!("{value:.2}"),
         ..9.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_reads_as_what_it_is() {
+        let shown = |low, high| range(Spread { low, median: high, high });
+        assert_eq!(shown(1.02, 1.5), "1.02 to 1.5");
+        assert_eq!(shown(1.0004, 12.3), "1.0004 to 12");
+        assert_eq!(shown(1.0, 1.5), "1.0 to 1.5");
+        assert_eq!(shown(0.97, 3.3), "0.97 to 3.3");
+        assert_eq!(shown(3.3, 4.9), "3.3 to 4.9");
     }
 }

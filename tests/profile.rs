@@ -331,6 +331,47 @@ fn rows_of_several_processes_say_which() {
     assert!(header.split_whitespace().nth(1) == Some("use") || header.contains("first touched"), "{one}");
 }
 
+#[test]
+fn profiles_are_added_up_by_the_names_of_locks() {
+    let program = Source::program("injected.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let files = ["1", "2", "3"].map(|threads| directory.path().join(format!("{threads}.contend")));
+    let alone: Vec<Value> = (1..)
+        .zip(&files)
+        .map(|(threads, file)| {
+            let threads = threads.to_string();
+            profile(file, &["--", program.to_str().expect("a plain path"), &threads, "500"], &[]).1
+        })
+        .collect();
+    let files = files.each_ref().map(|file| file.to_str().expect("a plain path"));
+    let arguments = |more: &[&'static str]| {
+        ["report"].into_iter().chain(files).chain(more.iter().copied()).collect::<Vec<_>>()
+    };
+    let sum = json(&arguments(&["--json"]));
+    for (_, name) in NAMES {
+        let each = alone.iter().map(|report| acquisitions(report, name));
+        let expected = each.reduce(|[a, b], [c, d]| [a + c, b + d]).expect("three of them");
+        assert_eq!(acquisitions(&sum, name), expected, "{name}");
+        assert_eq!(row(&sum, name)["pid"], 0);
+    }
+    let elapsed = |report: &Value| report["header"]["elapsed_ns"].as_f64().expect("a time");
+    assert!((elapsed(&sum) / alone.iter().map(elapsed).sum::<f64>() - 1.0).abs() < 1e-9);
+    let text = run(contend(&arguments(&["--wide"])), HANG);
+    assert!(text.succeeded() && text.stdout.contains("\n3 profiles, added up.\n"), "{text}");
+    let page = directory.path().join("all.html");
+    let mut command = contend(&arguments(&[]));
+    command.arg("--html").arg(&page);
+    assert!(run(command, HANG).succeeded() && page.is_file());
+
+    for (more, words) in [(&["--timeline", "t.json"], "one profile"), (&["--ops", "100"], "one profile")] {
+        let refused = run(contend(&arguments(more)), HANG);
+        assert_eq!(refused.status.and_then(|status| status.code()), Some(2), "{refused}");
+        assert!(refused.stderr.replace('\n', " ").contains(words), "{refused}");
+    }
+    let missing = run(contend(&["report", files[0], "nosuch.contend"]), HANG);
+    assert!(!missing.succeeded() && missing.stderr.contains("nosuch.contend"), "{missing}");
+}
+
 /// Rust's locks call the kernel themselves: a profile of them has no row, and says where the time went.
 #[test]
 fn a_program_without_recorded_locks_is_told_apart() {

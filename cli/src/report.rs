@@ -5,6 +5,7 @@ use crate::progress;
 use clap::ValueEnum as _;
 use profile::read::{Runtime, RuntimeWaits, Sample, Timeline, to_folded, to_otel, to_pprof, to_trace};
 use profile::{LockTable, Options, Profile};
+use rayon::prelude::*;
 use report::{Screen, lock_table, longest_waits, runtime_waits};
 use session::ensure_usage;
 use session::output_file::OutputFile;
@@ -24,6 +25,9 @@ use std::process::ExitCode;
 ///
 /// Where the profile has the kernel's locks (contend profile --kernel), a second table has those that threads waited for.
 ///
+/// Several profiles are added up: those of a fleet, of runs one after another, of a service's restarts. A lock is the same where program,
+/// name and kind are the same, in whichever process, and rates are for the time of all profiles, one after another.
+///
 /// A mutex or block profile of a Go program, as /debug/pprof/mutex of net/http/pprof gives it, is read, too: who waits, and behind whom.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -36,11 +40,12 @@ use std::process::ExitCode;
   contend report p.contend --folded locks.txt # for flamegraph.pl, inferno-flamegraph or speedscope
   contend report p.contend --otel locks.otlp  # for a collector of OpenTelemetry
   contend report p.contend --timeline t.json  # the longest waits, for ui.perfetto.dev; of contend profile --timeline
+  contend report host-*/p.contend             # the locks of a fleet, added up
   contend report mutex.pb.gz                  # Go's own profile of its mutexes")]
 pub(crate) struct Args {
-    /// The profile, as `contend profile -o` wrote it; the program may still be running. Or a mutex or block profile of Go, or a recording of Java's Flight Recorder
-    #[arg(value_name = "PROFILE")]
-    profile: PathBuf,
+    /// The profile, as `contend profile -o` wrote it; the program may still be running. Several are added up. Or a mutex or block profile of Go, or a recording of Java's Flight Recorder
+    #[arg(value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
 
     /// Print everything as JSON: `header` and `rows`, times in ns with their distributions
     #[arg(long, conflicts_with = "csv")]
@@ -163,10 +168,20 @@ fn text_of(table: &LockTable, timeline: Option<&Timeline>, top: usize) -> String
     lock_table::text(table, top, screen) + &waits + &no_forecast(table, screen)
 }
 
+/// The table of several profiles.
+fn together(paths: &[PathBuf], options: &Options) -> anyhow::Result<LockTable> {
+    let table = |path: &PathBuf| {
+        let table = Profile::open(path)?.table(options);
+        Ok((path.display().to_string(), table))
+    };
+    let tables = paths.par_iter().map(table).collect::<Result<Vec<_>, profile::Error>>()?;
+    Ok(LockTable::together(&tables).expect("the command asks for one profile at least"))
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args {
-        profile: path,
+        profiles: paths,
         json,
         csv,
         html,
@@ -180,7 +195,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ops,
         no_symbols,
     } = args;
-    if let Some(runtime) = RuntimeWaits::whose(&path) {
+    for path in &paths {
+        let Some(runtime) = RuntimeWaits::whose(path) else { continue };
         let further = [&html, &pprof, &folded, &otel, &timeline].into_iter().any(Option::is_some);
         let (what, draws) = match runtime {
             Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
@@ -191,20 +207,42 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "{} is {what}, of which there is a table, --csv and --json alone: {draws} makes pictures of it",
             path.display()
         );
-        return report_of_runtime(&RuntimeWaits::open(runtime, &path)?, json, csv, top);
+        ensure_usage!(
+            paths.len() == 1,
+            "{} is {what}, which is shown alone: it is not added up",
+            path.display()
+        );
+        return report_of_runtime(&RuntimeWaits::open(runtime, path)?, json, csv, top);
     }
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
-    let profile = Profile::open(&path)?;
+    let alone = match &*paths {
+        [path] => Some(Profile::open(path)?),
+        _ => None,
+    };
+    let waits = alone.as_ref().filter(|profile| profile.keeps_waits());
     ensure_usage!(
-        timeline.is_none() || profile.keeps_waits(),
+        timeline.is_none() || alone.is_some(),
+        "--timeline shows the longest waits of one profile, and these are {}",
+        paths.len()
+    );
+    ensure_usage!(
+        timeline.is_none() || waits.is_some(),
         "{} has no single waits: `contend profile --timeline` keeps them",
-        path.display()
+        paths[0].display()
+    );
+    ensure_usage!(
+        ops.is_none() || alone.is_some(),
+        "--ops counts the operations of one profile, and these are {}: --ops of `contend profile` keeps them with each",
+        paths.len()
     );
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
     let trace = at(timeline)?;
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
     let options = Options { operations: ops, symbols: !no_symbols, calls };
-    let mut table = profile.table(&options);
+    let mut table = match &alone {
+        Some(profile) => profile.table(&options),
+        None => together(&paths, &options)?,
+    };
     if unfold {
         table.striped.clear();
     }
@@ -226,7 +264,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         file.write(to_otel(&table))?;
     }
     let draws_waits = trace.is_some() || page.is_some() || !(json || csv);
-    let timeline = (draws_waits && profile.keeps_waits()).then(|| profile.timeline(&table, !no_symbols));
+    let timeline = waits.filter(|_| draws_waits).map(|profile| profile.timeline(&table, !no_symbols));
     if let (Some(file), Some(timeline)) = (trace, &timeline) {
         file.write(trace_of(timeline, &table))?;
     }

@@ -23,6 +23,7 @@ mod symbols;
 mod table;
 mod timeline;
 mod times;
+mod together;
 mod warnings;
 mod while_held;
 

@@ -191,9 +191,12 @@ fn header(table: &LockTable) -> String {
 /// What is said of the run as a whole.
 fn figures(table: &LockTable) -> String {
     let h = &table.header;
-    let mut lines = String::new();
     let counted = |count: u64, one: &str, many: &str| {
         format!("{} {}", grouped(count), if count == 1 { one } else { many })
+    };
+    let mut lines = match h.profiles {
+        0 | 1 => String::new(),
+        profiles => format!("{} profiles, added up.\n", grouped(profiles)),
     };
     let processes = counted(h.processes, "process", "processes");
     let _ = match h.threads {
@@ -549,7 +552,8 @@ const SHARED: [&str; 4] = ["lock", "use", "waited_ms", "wait_p99_ns"];
 fn columns(table: &LockTable) -> [Column; 31] {
     let counted = table.header.operations.is_some();
     let process = Column::text("process", "process");
-    let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
+    let process_of = |row: &LockRow| (row.pid, row.program.clone());
+    let several = table.rows.iter().any(|row| process_of(row) != process_of(&table.rows[0]));
     [
         Column::text("lock", "lock"),
         if several { process.kept() } else { process.aside() },
@@ -630,7 +634,11 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     let held = |part: fn(&WhileHeld) -> f64| usage.while_held.and_then(|held| held.share(part)).into();
     vec![
         name(table, row).into(),
-        format!("{} {}", row.pid, row.program).into(),
+        // Of several processes the row has no number.
+        match row.pid {
+            0 => row.program.as_str().into(),
+            pid => format!("{pid} {}", row.program).into(),
+        },
         way.into(),
         known(part(usage.acquisitions as f64, operations).into()),
         mean(&hold),

@@ -72,9 +72,9 @@ MAIN_COLUMNS = ("waits", "critical_section_ns", "share", "contended_share", "wai
 """What a notebook shows of a lock. docs/profile.md explains the others."""
 
 
-def report(profile: Word, *, output: str = "", **options: Unpack[ReportOptions]) -> Profile:
-    """Reads a profile: `contend report`."""
-    words = [*flags(options), "--", profile]
+def report(profile: Word, *more: Word, output: str = "", **options: Unpack[ReportOptions]) -> Profile:
+    """Reads a profile, or adds several up: `contend report`."""
+    words = [*flags(options), "--", profile, *more]
     document = run_json(["report", "--json", *words])
     locks = csv_frame(run(["report", "--csv", *words]), LOCKS)
     return Profile(Path(profile), locks, frame(_buckets(document["rows"]), DISTRIBUTIONS), document["header"], output)

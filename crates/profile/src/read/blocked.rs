@@ -53,7 +53,7 @@ impl Blocked {
         }
     }
 
-    fn add(&mut self, more: &Self) {
+    pub(super) fn add(&mut self, more: &Self) {
         for (into, from) in [
             (&mut self.locks_ns, more.locks_ns),
             (&mut self.conditions_ns, more.conditions_ns),

@@ -299,7 +299,7 @@ fn fold(
     Striped { row, members: members.iter().map(|member| member.row.id).collect(), locks }
 }
 
-fn holders<'r>(rows: impl Iterator<Item = &'r LockRow>) -> Vec<LockHolder> {
+pub(super) fn holders<'r>(rows: impl Iterator<Item = &'r LockRow>) -> Vec<LockHolder> {
     let mut by_thread: BTreeMap<u64, LockHolder> = BTreeMap::new();
     for holder in rows.flat_map(|row| &row.holders) {
         let sum = by_thread.entry(holder.tid).or_insert_with(|| LockHolder { looks: 0, ..holder.clone() });

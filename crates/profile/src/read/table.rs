@@ -110,6 +110,8 @@ pub struct LockTable {
 pub struct TableHeader {
     /// Version of the JSON; higher numbers may change the meaning of fields.
     pub schema: u32,
+    /// Profiles that are added up; 1 of a profile alone.
+    pub profiles: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Process images that recorded.
@@ -527,6 +529,18 @@ impl Usage {
                 ),
             }
         })
+    }
+
+    /// The same with the distributions of [`Times::on_grid`].
+    pub(super) fn on_grid(&self) -> Self {
+        Self {
+            wait: self.wait.on_grid(),
+            hold_same: self.hold_same.on_grid(),
+            hold_other: self.hold_other.on_grid(),
+            think: self.think.on_grid(),
+            handover: self.handover.on_grid(),
+            ..*self
+        }
     }
 
     /// Holding, wherever the last holder was.

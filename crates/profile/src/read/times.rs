@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::histogram::lower_bound;
+use crate::histogram::{bucket, lower_bound};
 
 /// Many durations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -71,6 +71,20 @@ impl Times {
         let square =
             self.buckets.iter().map(|b| b.count as f64 * (middle(b) - mean).powi(2)).sum::<f64>() / all;
         (all > 0.0 && mean > 0.0).then(|| square / (mean * mean))
+    }
+
+    /// The same, with buckets that distributions of several machines have in common: a bucket's durations go where its middle is.
+    pub(super) fn on_grid(&self) -> Self {
+        let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
+        for of in &self.buckets {
+            let count = counts.entry(bucket(((of.from_ns + of.to_ns) / 2.0) as u64)).or_default();
+            *count = count.saturating_add(of.count);
+        }
+        let buckets = counts.into_iter().map(|(i, count)| {
+            let [from_ns, to_ns] = [i, i + 1].map(|i| lower_bound(i) as f64);
+            Bucket { from_ns, to_ns, count }
+        });
+        Self { buckets: buckets.collect(), ..*self }
     }
 
     /// Both together.
@@ -158,7 +172,6 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::bucket;
 
     fn times(ticks: &[u64]) -> Times {
         let mut sums = Ticks::NONE;

@@ -1,0 +1,308 @@
+//! Several profiles as one table: of a fleet, of runs one after another, or of the processes of one server.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::blocked::Blocked;
+use super::gil::Gil;
+use super::rows::relate;
+use super::striped::{Striped, holders};
+use super::table::{Attached, LockId, LockKind, LockRow, LockTable, SiteUse, TableHeader, Untouched, Usage};
+use super::warnings::judge_concurrency;
+use crate::record::MERGED;
+
+/// Profiles whose own notes are repeated.
+const NOTED: usize = 3;
+
+/// What makes rows of several processes, or profiles, one lock.
+type Same<'r> = (&'r str, &'r str, &'r str, LockKind, bool);
+
+fn same(row: &LockRow) -> Same<'_> {
+    (&row.program, &row.file, &row.name, row.kind, row.merged)
+}
+
+impl LockTable {
+    /// Adds profiles up, each under its name: a lock is the same where the program, the name and the kind are the same, in whichever
+    /// process. Rates are for all the time that was recorded, one profile after another. `None` of no profile.
+    ///
+    /// The kernel's locks are not added up: they are the machine's, whose programs may be in several of the profiles.
+    #[must_use]
+    pub fn together(tables: &[(String, Self)]) -> Option<Self> {
+        let (_, first) = tables.first()?;
+        let mut header = headers(tables);
+        let mut rows_of: BTreeMap<Same<'_>, Vec<&LockRow>> = BTreeMap::new();
+        for row in tables.iter().flat_map(|(_, table)| &table.rows) {
+            rows_of.entry(same(row)).or_default().push(row);
+        }
+        let several = header.processes > 1;
+        let mut rows: Vec<LockRow> = Vec::with_capacity(rows_of.len());
+        let mut ids: HashMap<Same<'_>, LockId> = HashMap::with_capacity(rows_of.len());
+        for (number, (same, of)) in (1..MERGED).zip(rows_of) {
+            let number = if same.4 { MERGED } else { number };
+            let id = LockId { section: rows.len() as u64 + 1, number };
+            ids.insert(same, id);
+            rows.push(sum(&of, id, several));
+        }
+        let mut striped = stripes(tables, &ids, several);
+        for row in rows.iter_mut().chain(striped.iter_mut().map(|striped| &mut striped.row)) {
+            relate(row, &header);
+        }
+        rows.sort_by(LockRow::cmp_cost);
+        judge_concurrency(&mut header, &rows);
+        header.gil = Gil::among(&rows, header.threads_ns());
+        header.warnings = notes(tables, &header);
+        let program = first.program.clone();
+        Some(Self { header, rows, striped, kernel: None, program })
+    }
+}
+
+/// One lock's rows in several processes, none of which it is named by.
+fn sum(rows: &[&LockRow], id: LockId, several: bool) -> LockRow {
+    let worst = rows.iter().min_by(|a, b| a.cmp_cost(b)).expect("a lock has a row");
+    let usage = |of: fn(&LockRow) -> &Usage| {
+        let all: Vec<_> = rows.iter().map(|row| of(row).on_grid()).collect();
+        Usage::sum(all.iter())
+    };
+    LockRow {
+        id,
+        pid: if several { 0 } else { worst.pid },
+        generations: rows.iter().fold(0, |sum, row| sum.saturating_add(row.generations)),
+        threads: rows.iter().fold(0, |sum, row| sum.saturating_add(row.threads)),
+        threads_ns: rows.iter().map(|row| row.threads_ns).sum(),
+        exclusive: usage(|row| &row.exclusive),
+        shared: usage(|row| &row.shared),
+        holders: holders(rows.iter().copied()),
+        call_sites: SiteUse::sum(rows.iter().flat_map(|row| &row.call_sites)),
+        ..LockRow::clone(worst)
+    }
+}
+
+/// Striped locks of one name are the same stripe.
+fn stripes(tables: &[(String, LockTable)], ids: &HashMap<Same<'_>, LockId>, several: bool) -> Vec<Striped> {
+    let mut stripes: BTreeMap<Same<'_>, (Vec<&LockRow>, Vec<LockId>)> = BTreeMap::new();
+    for (_, table) in tables {
+        let by_id: HashMap<LockId, &LockRow> = table.rows.iter().map(|row| (row.id, row)).collect();
+        for stripe in &table.striped {
+            let (rows, members) = stripes.entry(same(&stripe.row)).or_default();
+            rows.push(&stripe.row);
+            let known = stripe.members.iter().filter_map(|member| by_id.get(member));
+            members.extend(known.filter_map(|row| ids.get(&same(row)).copied()));
+        }
+    }
+    let fold = |(rows, mut members): (Vec<&LockRow>, Vec<LockId>)| {
+        members.sort_unstable();
+        members.dedup();
+        let locks = members.len() as u64;
+        Striped { row: sum(&rows, rows[0].id, several), members, locks }
+    };
+    stripes.into_values().map(fold).collect()
+}
+
+/// What the profiles say of the runs as a whole.
+fn headers(tables: &[(String, LockTable)]) -> TableHeader {
+    let headers = || tables.iter().map(|(_, table)| &table.header);
+    let count =
+        |of: fn(&TableHeader) -> u64| headers().fold(0, |sum: u64, header| sum.saturating_add(of(header)));
+    let time = |of: fn(&TableHeader) -> f64| headers().map(of).sum::<f64>();
+    // Known of all, or not known.
+    let known = |of: fn(&TableHeader) -> Option<f64>| headers().map(of).sum::<Option<f64>>();
+    let (elapsed_ns, cpu_ns) = (time(|header| header.elapsed_ns), time(|header| header.cpu_ns));
+    let operations = headers().map(|header| header.operations).sum::<Option<u64>>();
+    let blocked = headers().map(|header| header.blocked).collect::<Option<Vec<_>>>().map(|all| {
+        let mut sum = Blocked::default();
+        all.iter().for_each(|blocked| sum.add(blocked));
+        sum
+    });
+    let mut own_cost =
+        headers().map(|header| header.own_cost).max_by(|a, b| a.total_ns.total_cmp(&b.total_ns));
+    if let Some(cost) = &mut own_cost {
+        cost.total_ns = time(|header| header.own_cost.total_ns);
+    }
+    let own_cost = own_cost.unwrap_or_default();
+    let net_ns = (cpu_ns - own_cost.total_ns).max(0.0);
+    let each = operations.filter(|&operations| operations > 0).map_or(elapsed_ns / 1e9, |n| n as f64);
+    // Threads weigh by their time on cores.
+    let weighed = |share: fn(&TableHeader) -> Option<f64>| {
+        let part_ns = headers().map(|header| Some(share(header)? * header.cpu_ns)).sum::<Option<f64>>();
+        part_ns.filter(|_| cpu_ns > 0.0).map(|part_ns| part_ns / cpu_ns)
+    };
+    let attached = |of: fn(&TableHeader) -> Option<Attached>| {
+        headers().filter_map(of).reduce(|sum, more| Attached {
+            lost_events: sum.lost_events.saturating_add(more.lost_events),
+            without_callers: sum.without_callers.saturating_add(more.without_callers),
+        })
+    };
+    TableHeader {
+        schema: headers().map(|header| header.schema).max().unwrap_or_default(),
+        command: headers().next().map(|header| header.command.clone()).unwrap_or_default(),
+        profiles: count(|header| header.profiles.max(1)),
+        processes: count(|header| header.processes),
+        threads: count(|header| header.threads),
+        cores: headers().map(|header| header.cores).max().unwrap_or_default(),
+        started_realtime_ns: headers().map(|header| header.started_realtime_ns).min().unwrap_or_default(),
+        elapsed_ns,
+        cpu_ns,
+        cores_used: if elapsed_ns > 0.0 { cpu_ns / elapsed_ns } else { 0.0 },
+        concurrency: 0.0,
+        ran_together: true,
+        stolen_ns: time(|header| header.stolen_ns),
+        coverage: blocked.map(|blocked| blocked.coverage()),
+        blocked,
+        unseen: blocked.unwrap_or_default().unseen(),
+        queued_ns: known(|header| header.queued_ns),
+        events_share: weighed(|header| header.events_share),
+        sleep_share: weighed(|header| header.sleep_share),
+        operations,
+        operation_ns: if each > 0.0 { net_ns / each } else { 0.0 },
+        sample_period: headers().map(|header| header.sample_period).max().unwrap_or(1),
+        own_cost,
+        dropped: count(|header| header.dropped),
+        merged_pairs: count(|header| header.merged_pairs),
+        merged_locks: count(|header| header.merged_locks),
+        untouched: Untouched {
+            process_shared: count(|header| header.untouched.process_shared),
+            robust: count(|header| header.untouched.robust),
+            priority_inheriting: count(|header| header.untouched.priority_inheriting),
+            priority_protected: count(|header| header.untouched.priority_protected),
+            condition: count(|header| header.untouched.condition),
+            other: count(|header| header.untouched.other),
+        },
+        attached: attached(|header| header.attached),
+        beside: attached(|header| header.beside),
+        gil: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// What to know of the sum, and of its parts.
+fn notes(tables: &[(String, LockTable)], sum: &TableHeader) -> Vec<String> {
+    let mut notes = Vec::new();
+    let headers = || tables.iter().map(|(_, table)| &table.header);
+    if headers().any(|header| header.command != sum.command) {
+        let commands = headers().map(|header| &header.command).collect::<BTreeSet<_>>().len();
+        notes.push(format!("these are profiles of {commands} command lines, of which the first is shown"));
+    }
+    if headers().any(|header| header.sample_period != sum.sample_period) {
+        notes.push(
+            "some profiles were sampled more often than others, and count for more in mean times".into(),
+        );
+    }
+    if tables.iter().any(|(_, table)| table.kernel.is_some()) {
+        notes.push("the kernel's locks are not added up: `contend report` shows those of one profile".into());
+    }
+    let noted: Vec<_> = tables.iter().filter(|(_, table)| !table.header.warnings.is_empty()).collect();
+    for (name, table) in noted.iter().take(NOTED) {
+        notes.extend(table.header.warnings.iter().map(|warning| format!("{name}: {warning}")));
+    }
+    if noted.len() > NOTED {
+        notes.push(format!(
+            "{} more of the {} profiles have notes: `contend report` shows them, of one at a time",
+            noted.len() - NOTED,
+            tables.len()
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::striped::tests::row as any_row;
+    use super::super::times::{Bucket, Times};
+    use super::*;
+
+    /// A table of one lock, taken and waited for so often, in runs of a second.
+    fn table(name: &str, acquisitions: u64, waited_ns: f64) -> LockTable {
+        let buckets = vec![Bucket { from_ns: waited_ns, to_ns: waited_ns, count: 1 }];
+        let wait = Times { count: 1, total_ns: waited_ns, buckets, ..Times::default() };
+        let row = LockRow {
+            id: LockId { section: 7, number: 3 },
+            name: name.into(),
+            program: "server".into(),
+            threads: 2,
+            threads_ns: 1e9,
+            exclusive: Usage { acquisitions, contended: 1, wait, ..Usage::default() },
+            ..any_row()
+        };
+        let header = TableHeader {
+            command: vec!["server".into()],
+            processes: 1,
+            threads: 2,
+            elapsed_ns: 1e9,
+            cpu_ns: 1.5e9,
+            operations: Some(10),
+            sample_period: 1,
+            warnings: vec!["it was short".into()],
+            ..TableHeader::default()
+        };
+        LockTable { header, rows: vec![row], striped: Vec::new(), kernel: None, program: None }
+    }
+
+    fn named(tables: impl IntoIterator<Item = LockTable>) -> Vec<(String, LockTable)> {
+        tables.into_iter().enumerate().map(|(i, table)| (format!("{i}.contend"), table)).collect()
+    }
+
+    #[test]
+    fn a_lock_is_the_same_where_its_name_is() {
+        let tables = named([table("TABLE", 100, 50.0), table("LOG", 5, 10.0), table("TABLE", 300, 70.0)]);
+        let sum = LockTable::together(&tables).expect("three profiles");
+        let rows: Vec<_> =
+            sum.rows.iter().map(|row| (&*row.name, row.acquisitions(), row.waited_ns())).collect();
+        assert_eq!(rows, [("TABLE", 400, 120.0), ("LOG", 5, 10.0)]);
+        let row = &sum.rows[0];
+        assert_eq!((row.pid, row.threads, row.threads_ns), (0, 4, 2e9));
+        assert_eq!(row.exclusive.wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 2);
+        assert!(row.id != sum.rows[1].id);
+        let header = &sum.header;
+        assert_eq!((header.profiles, header.processes, header.threads), (3, 3, 6));
+        assert_eq!(header.operations, Some(30));
+        assert_eq!((header.elapsed_ns, header.cores_used), (3e9, 1.5));
+        assert_eq!(row.acquisitions_per_operation, Some(400.0 / 30.0));
+    }
+
+    #[test]
+    fn operations_that_one_profile_did_not_count_are_not_known_of_all() {
+        let mut uncounted = table("TABLE", 100, 50.0);
+        uncounted.header.operations = None;
+        let sum = LockTable::together(&named([table("TABLE", 100, 50.0), uncounted])).expect("two profiles");
+        assert_eq!((sum.header.operations, sum.rows[0].acquisitions_per_operation), (None, Some(100.0)));
+    }
+
+    #[test]
+    fn locks_of_an_array_are_one_stripe_in_all_profiles() {
+        let shards = |acquisitions| {
+            let mut table = table("shards[0]", acquisitions, 5.0);
+            let mut second = table.rows[0].clone();
+            (second.name, second.id.number) = ("shards[1]".into(), 4);
+            let stripe = LockRow { name: "shards[*]".into(), ..table.rows[0].clone() };
+            let members = vec![table.rows[0].id, second.id];
+            table.rows.push(second);
+            table.striped.push(Striped { row: stripe, members, locks: 2 });
+            table
+        };
+        let sum = LockTable::together(&named([shards(10), shards(20)])).expect("two profiles");
+        assert_eq!(sum.folded().len(), 1);
+        let stripe = &sum.striped[0];
+        assert_eq!((&*stripe.row.name, stripe.locks, stripe.row.acquisitions()), ("shards[*]", 2, 30));
+        let ids: BTreeSet<_> = sum.rows.iter().map(|row| row.id).collect();
+        assert_eq!(ids, stripe.members.iter().copied().collect());
+    }
+
+    #[test]
+    fn notes_are_those_of_few_profiles() {
+        let mut tables = named((0..5).map(|_| table("TABLE", 1, 1.0)));
+        tables[2].1.header.command = vec!["client".into()];
+        tables[4].1.header.sample_period = 16;
+        let notes = LockTable::together(&tables).expect("profiles").header.warnings;
+        assert_eq!(
+            notes,
+            [
+                "these are profiles of 2 command lines, of which the first is shown",
+                "some profiles were sampled more often than others, and count for more in mean times",
+                "0.contend: it was short",
+                "1.contend: it was short",
+                "2.contend: it was short",
+                "2 more of the 5 profiles have notes: `contend report` shows them, of one at a time",
+            ]
+        );
+        assert!(LockTable::together(&[]).is_none());
+    }
+}

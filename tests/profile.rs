@@ -372,6 +372,73 @@ fn profiles_are_added_up_by_the_names_of_locks() {
     assert!(!missing.succeeded() && missing.stderr.contains("nosuch.contend"), "{missing}");
 }
 
+/// What was recorded without an end: nothing is in two intervals, and nothing in none.
+#[test]
+fn intervals_of_a_program_that_runs_on_add_up_to_the_whole() {
+    const CODE: &str = r"
+        #include <pthread.h>
+        #include <time.h>
+        #include <unistd.h>
+        static pthread_mutex_t early = PTHREAD_MUTEX_INITIALIZER, late = PTHREAD_MUTEX_INITIALIZER;
+        static double now(void) {
+            struct timespec t;
+            clock_gettime(CLOCK_MONOTONIC, &t);
+            return t.tv_sec + t.tv_nsec * 1e-9;
+        }
+        static void *work(void *start) {
+            for (;;) {
+                double passed = now() - *(double *)start;
+                if (passed > 3.3) return 0;
+                pthread_mutex_t *lock = passed > 1.5 ? &late : &early;
+                for (int i = 0; i < 1000; i++) { pthread_mutex_lock(lock); pthread_mutex_unlock(lock); }
+                usleep(1000);
+            }
+        }
+        int main(void) {
+            double start = now();
+            pthread_t threads[2];
+            for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, work, &start);
+            for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+        }";
+    let directory = tempfile::tempdir().expect("a place");
+    let (source, program) = (directory.path().join("p.c"), directory.path().join("p"));
+    std::fs::write(&source, CODE).expect("the source is written");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&source);
+    assert!(run(compile, HANG).succeeded());
+    let whole = directory.path().join("x.contend");
+    let mut command = contend(&["profile", "-q", "--always-on", "--interval", "1s", "-o"]);
+    command.arg(&whole).arg("--").arg(&program);
+    let ran = run(command, HANG);
+    assert!(
+        ran.succeeded() && ran.stderr.replace('\n', " ").contains("of the program's time on cores"),
+        "{ran}"
+    );
+    let report = json(&["report", whole.to_str().expect("a plain path"), "--json"]);
+
+    let entries = std::fs::read_dir(directory.path()).expect("the place").flatten();
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("x-2")).collect();
+    files.sort();
+    assert!((3..=5).contains(&files.len()), "{files:?}");
+    let files: Vec<&str> = files.iter().map(|path| path.to_str().expect("a plain path")).collect();
+    let sum =
+        json(&["report"].into_iter().chain(files.iter().copied()).chain(["--json"]).collect::<Vec<_>>());
+    for name in ["early", "late"] {
+        assert_eq!(acquisitions(&sum, name), acquisitions(&report, name), "{name}");
+    }
+    let header = &sum["header"];
+    assert_eq!((&header["processes"], &header["threads"]), (&1.into(), &2.into()), "{header}");
+    let elapsed = |report: &Value| report["header"]["elapsed_ns"].as_f64().expect("a time");
+    assert!((elapsed(&sum) / elapsed(&report) - 1.0).abs() < 0.1);
+    // A lock is in the intervals in which it was taken.
+    let [first, last] = [files[0], files[files.len() - 1]].map(|file| json(&["report", file, "--json"]));
+    for (report, name) in [(first, "early"), (last, "late")] {
+        let rows = report["rows"].as_array().expect("rows");
+        assert_eq!(rows.iter().map(|row| &row["name"]).collect::<Vec<_>>(), [name]);
+    }
+}
+
 /// Rust's locks call the kernel themselves: a profile of them has no row, and says where the time went.
 #[test]
 fn a_program_without_recorded_locks_is_told_apart() {

@@ -1,12 +1,13 @@
 //! `contend profile`: run a program, record its locks, print the lock table.
 
 use crate::PRELOAD;
-use crate::arguments::size_between;
+use crate::arguments::{duration_between, size_between};
 use crate::report::no_forecast;
+use launch::always_on::AlwaysOn;
 use launch::record::{KernelScope, Record, Recorded};
 use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
-use profile::session::Overwrite;
+use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT, Overwrite};
 use regex_lite::Regex;
 use report::text::printable;
 use report::{Screen, lock_table, longest_waits};
@@ -14,6 +15,13 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// What all the profiles of --always-on have together, bytes.
+const SPACE_OF_ALL: u64 = 64 << 20;
+
+/// What each of them tells of.
+const INTERVAL: Duration = Duration::from_secs(600);
 
 /// Run an unmodified program and record its locks.
 ///
@@ -30,6 +38,7 @@ use std::process::ExitCode;
   contend profile -o p.contend --sample 1/64 -- ./hot-loop     # costs less than half as much
   contend profile --kernel -- ./server --threads 4             # as root: which locks of the kernel it waits for
   contend profile --timeline -- ./server                       # then: contend report p.contend --timeline waits.json
+  contend profile --always-on -- ./server                      # then: contend report p-20261127T*.contend
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
     /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
@@ -48,13 +57,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REGEX", value_parser = regex_with_a_group)]
     ops_regex: Option<Regex>,
 
-    /// Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact
-    #[arg(long, value_name = "RATE", default_value = "1", value_parser = parse_rate)]
-    sample: u32,
+    /// Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact [default: 1, with --always-on
+    /// what recording has time for]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    sample: Option<u32>,
 
-    /// The profile may grow to so much; past that the locks used least share one row
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_between("1M", "1024G"))]
-    size_limit: u64,
+    /// The profile may grow to so much; past that the locks used least share one row. With --always-on all profiles together
+    /// may [default: 256M, with --always-on 64M]
+    #[arg(long, value_name = "SIZE", value_parser = size_between("1M", "1024G"))]
+    size_limit: Option<u64>,
+
+    /// Record a program that runs on, such as a server in use: as many pairs are timed as 1 % of its time on cores allows, and what
+    /// happens in each interval is a profile of its own beside the whole one, such as p-20261127T164000Z.contend. The oldest make
+    /// room for the newest; several are added up by `contend report FILE FILE …`
+    #[arg(long, conflicts_with_all = ["kernel", "timeline"])]
+    always_on: bool,
+
+    /// What each profile of --always-on tells of [default: 10m]
+    #[arg(long, value_name = "DURATION", requires = "always_on", value_parser = duration_between("1s", "720h"))]
+    interval: Option<Duration>,
 
     /// Record waits for the kernel's locks too: those of the program and of all that it starts. Needs Linux 5.19, tracefs, and
     /// root or CAP_PERFMON; without them the program's own locks are recorded all the same
@@ -109,13 +130,20 @@ fn parse_rate(text: &str) -> Result<u32, String> {
 /// Runs `contend profile`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fail_writes_past_the_limit();
+    let all = args.size_limit.unwrap_or(if args.always_on { SPACE_OF_ALL } else { DEFAULT_LIMIT });
+    let size_limit = if args.always_on { (all / 4).max(LEAST_LIMIT) } else { all };
+    let always_on = args.always_on.then(|| AlwaysOn {
+        interval: args.interval.unwrap_or(INTERVAL),
+        space: all.saturating_sub(size_limit),
+        finds_rate: args.sample.is_none(),
+    });
     let record = Record {
         library: PRELOAD,
         command: &args.command,
         output: args.output.as_deref(),
         overwrite: if args.force { Overwrite::AnyFile } else { Overwrite::Profiles },
-        size_limit: args.size_limit,
-        sample_period: args.sample,
+        size_limit,
+        sample_period: args.sample.unwrap_or(if args.always_on { AlwaysOn::AT_FIRST } else { 1 }),
         operations: args.ops,
         operations_regex: args.ops_regex.as_ref(),
         kernel: args.kernel.then_some(if args.all_processes {
@@ -124,6 +152,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             KernelScope::Program
         }),
         timeline: args.timeline,
+        always_on,
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
     let screen = Screen::stderr();

@@ -1,5 +1,6 @@
 //! Starting a program with the preload library, and waiting for it.
 
+pub mod always_on;
 pub mod attach;
 mod kernel;
 pub mod library;

@@ -1,5 +1,6 @@
 //! A program run to its end with its locks recorded.
 
+use super::always_on::{AlwaysOn, Keeper};
 use super::attach::{Beside, CAPABILITIES};
 use super::kernel::KernelLocks;
 use super::program::{MUTEX_PROFILE, Program};
@@ -49,6 +50,8 @@ pub struct Record<'a> {
     pub kernel: Option<KernelScope>,
     /// Whether each process keeps its longest waits one by one.
     pub timeline: bool,
+    /// Whether the program runs on, so that what happens in intervals is kept.
+    pub always_on: Option<AlwaysOn>,
 }
 
 /// What came of it.
@@ -107,7 +110,7 @@ impl Record<'_> {
             Ok(beside) => (beside, None),
             Err(missing) => (None, Some(missing)),
         };
-        let Followed { counted, status, tasks, kernel, beside } =
+        let Followed { counted, status, tasks, of_intervals, kernel, beside } =
             self.follow(&mut program, &recording, tasks, kernel, beside)?;
         let elapsed = started.elapsed();
         let unreached = lookout.and_then(Lookout::finish);
@@ -127,6 +130,7 @@ impl Record<'_> {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
         }
+        remarks.extend(of_intervals);
         remarks.extend(self.said_of_recording(&recording, reached, counted));
         let watched = matches!(beside, Some(Ok(_)));
         remarks.extend(said_of_rust(name, beside, unwatched));
@@ -186,12 +190,17 @@ impl Record<'_> {
                 kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
             let beside = beside.map(|beside| scope.spawn(move || beside.record(pid, recording, has_ended)));
             let (ended, watched) = mpsc::channel::<()>();
+            let mut keeper = self.always_on.map(|plan| Keeper::new(recording, plan, &tasks)).transpose()?;
             let watcher = scope.spawn(move || {
                 loop {
-                    let pause = tasks.look();
+                    let mut pause = tasks.look();
                     recording.note_time();
+                    if let Some(keeper) = &mut keeper {
+                        pause = keeper.tend(&mut tasks, pause);
+                    }
                     if !matches!(watched.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-                        return tasks;
+                        let remarks = keeper.map_or_else(Vec::new, |keeper| keeper.finish(&tasks));
+                        return (tasks, remarks);
                     }
                 }
             });
@@ -209,13 +218,13 @@ impl Record<'_> {
             drop(ended);
             let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
             let beside = beside.map(|beside| beside.join().expect("counting does not panic"));
-            let tasks = watcher.join().expect("looking does not panic");
+            let (tasks, of_intervals) = watcher.join().expect("looking does not panic");
             let mut counted = None;
             for reader in readers.into_iter().flatten() {
                 // What the program wrote to its output counts before what it wrote to its errors.
                 counted = counted.or(reader.join().expect("copying does not panic")?);
             }
-            Ok(Followed { counted, status: status?, tasks, kernel, beside })
+            Ok(Followed { counted, status: status?, tasks, of_intervals, kernel, beside })
         })
     }
 }
@@ -259,6 +268,8 @@ struct Followed {
     counted: Option<u64>,
     status: ExitStatus,
     tasks: Tasks,
+    /// What is to be said of the profiles of intervals.
+    of_intervals: Vec<String>,
     /// Whether the kernel's locks were recorded, if they were to be.
     kernel: Option<std::io::Result<()>>,
     /// What is to be said of the waits in futexes that were watched beside the recorder, if they were.

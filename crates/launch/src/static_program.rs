@@ -23,9 +23,9 @@ pub(crate) fn is_refused_by(error: &anyhow::Error) -> bool {
 /// program cannot be started.
 pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Result<Recorded> {
     let counts = record.operations.is_some() || record.operations_regex.is_some();
-    if counts || record.kernel.is_some() || record.timeline {
+    if counts || record.kernel.is_some() || record.timeline || record.always_on.is_some() {
         bail!(
-            "{refused:#}, or leave out --ops, --ops-regex, --kernel and --timeline: then its waits in futexes are recorded, which tell of nothing else"
+            "{refused:#}, or leave out --ops, --ops-regex, --kernel, --timeline and --always-on: then its waits in futexes are recorded, which tell of nothing else"
         );
     }
     if let Err(missing) = check_rights() {

@@ -10,6 +10,7 @@ use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -18,6 +19,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Looking may take one part in this many of the time.
 const SHARE: u32 = 100;
 
+/// What was seen of threads, by process, thread and start, since identifiers are used again.
+pub type Sight = BTreeMap<(u64, u64, u64), TaskValues>;
+
 /// What was seen of a process tree so far.
 #[derive(Debug)]
 pub struct Tasks {
@@ -25,10 +29,9 @@ pub struct Tasks {
     /// Whether the processes that it starts are looked at, too.
     descends: bool,
     ticks_per_second: u64,
-    /// By process, thread and start, since identifiers are used again.
-    seen: BTreeMap<(u64, u64, u64), TaskValues>,
+    seen: Sight,
     /// What was seen of those that were there before.
-    before: BTreeMap<(u64, u64, u64), TaskValues>,
+    before: Sight,
 }
 
 impl Tasks {
@@ -98,12 +101,26 @@ impl Tasks {
         self.seen.insert((pid, tid, started_ns), values);
     }
 
+    /// The last sight of each thread.
+    pub fn sight(&self) -> &Sight {
+        &self.seen
+    }
+
+    /// Forgets the threads that have ended.
+    pub fn forget_gone(&mut self) {
+        self.seen.retain(|(pid, tid, _), _| Path::new(&format!("/proc/{pid}/task/{tid}")).exists());
+    }
+
+    /// The last sight of each thread, less an earlier one.
+    pub fn since(&self, earlier: &Sight) -> Vec<TaskValues> {
+        let less =
+            |(who, task): (&_, &TaskValues)| earlier.get(who).map_or(*task, |before| since(task, before));
+        self.seen.iter().map(less).collect()
+    }
+
     /// The last sight of each thread, less what came before.
     pub fn into_values(self) -> Vec<TaskValues> {
-        let Self { seen, before, .. } = self;
-        seen.into_iter()
-            .map(|(who, task)| before.get(&who).map_or(task, |before| since(&task, before)))
-            .collect()
+        self.since(&self.before)
     }
 }
 

@@ -92,6 +92,11 @@ macro_rules! words {
         }
 
         impl $plain {
+            /// The words as they lie in the file.
+            pub fn words(&self) -> [u64; size_of::<$live>() / 8] {
+                [$(self.$field,)*]
+            }
+
             /// Reads the fields that `bytes` holds; the rest is zero.
             pub fn decode(bytes: &[u8]) -> Self {
                 let mut words = bytes
@@ -414,6 +419,39 @@ words! {
 pub const CALLERS: usize = 8;
 
 impl Pair {
+    /// Where the words lie that only grow as long as the record is the same pair's.
+    pub const COUNTS: [usize; 22] = [
+        offset_of!(Self, acquisitions),
+        offset_of!(Self, owner_changes),
+        offset_of!(Self, hold_same_count),
+        offset_of!(Self, hold_same_ticks),
+        offset_of!(Self, hold_other_count),
+        offset_of!(Self, hold_other_ticks),
+        offset_of!(Self, think_count),
+        offset_of!(Self, think_ticks),
+        offset_of!(Self, contended),
+        offset_of!(Self, wait_ticks),
+        offset_of!(Self, handover_count),
+        offset_of!(Self, handover_ticks),
+        offset_of!(Self, try_failures),
+        offset_of!(Self, timeouts),
+        offset_of!(Self, condition_waits),
+        offset_of!(Self, condition_ticks),
+        offset_of!(Self, condition_timeouts),
+        offset_of!(Self, nested),
+        offset_of!(Self, hold_waited_ticks),
+        offset_of!(Self, hold_slept_ticks),
+        offset_of!(Self, hold_preempted_ticks),
+        offset_of!(Self, hold_unknown_ticks),
+    ];
+
+    /// The words at [`Pair::COUNTS`].
+    pub(crate) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
+        let start = core::ptr::from_ref(self).cast::<u8>();
+        // SAFETY: at each of these offsets the record, which is borrowed as a whole, has a word.
+        Self::COUNTS.into_iter().map(move |at| unsafe { &*start.wrapping_add(at).cast::<AtomicU64>() })
+    }
+
     /// The words from `caller_0` to `caller_7`.
     #[inline]
     pub fn callers(&self) -> &[AtomicU64; CALLERS] {
@@ -468,6 +506,19 @@ impl ByCaller {
 
     /// Length in bytes of those that were written before threads noticed that they left their cores.
     pub const FIRST_LENGTH: usize = offset_of!(Self, hold_waited_ticks);
+
+    /// Where the arrays lie whose words only grow as long as the record is the same pair's.
+    pub const SUMS: [usize; 9] = [
+        offset_of!(Self, waits),
+        offset_of!(Self, wait_ticks),
+        offset_of!(Self, holds),
+        offset_of!(Self, hold_ticks),
+        offset_of!(Self, behind_ticks),
+        offset_of!(Self, hold_waited_ticks),
+        offset_of!(Self, hold_slept_ticks),
+        offset_of!(Self, hold_preempted_ticks),
+        offset_of!(Self, hold_unknown_ticks),
+    ];
 
     /// The words behind the head, in the order in which they lie in the file.
     pub(crate) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
@@ -809,6 +860,8 @@ pub enum Type {
     ByCaller = 19,
     /// [`Wait`] and its stack.
     Wait = 20,
+    /// What was a record of another type, of something that did not happen in the time that the file tells of.
+    Unused = 21,
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).

@@ -11,6 +11,8 @@
 //! | `released`     | stamp of the last timed release, 0 once the think time that it starts is taken |
 //! | `state`        | bit 0: the last holder was on another core; bit 1: never timed; bits 2 to 5: the caller of the timed hold; from bit 8: read holds |
 //!
+//! Where one pair in many is timed, each that is looks up how many the launcher wants by then.
+//!
 //! A sampled pair is timed from its acquisition over its release to the next acquisition, so hold and think times have
 //! the same rate. Waits are always timed: a thread that waits has time for a stamp.
 //!
@@ -190,6 +192,12 @@ fn new_pair(block: &Block, key: u64) -> Option<NonNull<Pair>> {
     Some(start)
 }
 
+/// Which of a process's pairs are timed: one in so many.
+#[inline]
+fn period_in(header: &Header) -> u32 {
+    header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32
+}
+
 #[inline]
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed); // a single writer: no read-modify-write
@@ -300,7 +308,7 @@ impl<H: Host> Recorder<H> {
     fn open_section(&self, image: &Image<'_>) -> bool {
         self.section.store(null_mut(), Relaxed);
         let Some(header) = self.arena.header() else { return false };
-        self.period.store(header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32, Relaxed);
+        self.period.store(period_in(header), Relaxed);
         self.longest.begin(header.longest_waits.load(Relaxed));
         let texts = image.arguments.len() + image.executable.len() + 64;
         let Some(block) = self.arena.allocate(&self.host, Need::Essential, 0, 0, Process::LENGTH + texts)
@@ -501,6 +509,20 @@ impl<H: Host> Recorder<H> {
         self.begin_timed(t, trace, pair, drawn, place, released_in, called, wait_started);
     }
 
+    /// The launcher may time fewer pairs or more, where it does not time them all.
+    #[inline]
+    fn follow_rate(&self) {
+        let period = self.period.load(Relaxed);
+        if period > 1
+            && let Some(header) = self.arena.header()
+        {
+            let wanted = period_in(header);
+            if wanted != period {
+                self.period.store(wanted, Relaxed);
+            }
+        }
+    }
+
     /// A lock was acquired in a timed section.
     #[cold]
     #[inline(never)]
@@ -563,6 +585,7 @@ impl<H: Host> Recorder<H> {
         if !drawn {
             return pair.hold_started.store(0, Relaxed);
         }
+        self.follow_rate();
         let within = t.section.get() != 0;
         if !within {
             t.section.set(pair.key.load(Relaxed));

@@ -1,6 +1,7 @@
 //! The launching side of a recording: makes the file, keeps its clock, and adds what only the launcher can see.
 
 mod attached;
+mod interval;
 mod kernel;
 
 use std::ffi::OsStr;
@@ -24,6 +25,7 @@ use crate::read::{Error, Profile};
 use crate::record::LONGEST_WAITS;
 
 pub use attached::{AttachedImage, AttachedSection, AttachedWait};
+pub use interval::{Counted, Look};
 pub use kernel::{KernelSection, KernelWait, StackOfLock};
 
 /// How large a profile file may grow unless the user says otherwise, bytes.
@@ -107,6 +109,13 @@ impl Recording {
     pub fn keep_longest_waits(&self) {
         if let Some(header) = self.arena.header() {
             header.longest_waits.store(LONGEST_WAITS as u64, Relaxed);
+        }
+    }
+
+    /// From here on one pair in so many is timed, where not every one is: each recorder looks that up when it times the next one.
+    pub fn sample_one_in(&self, pairs: u32) {
+        if let Some(header) = self.arena.header() {
+            header.sample_period.store(u64::from(pairs.max(2)), Relaxed);
         }
     }
 

@@ -371,6 +371,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
     TableHeader {
         schema: 2,
         profiles: 1,
+        recording: profile.header.identity,
         command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
         processes: images(profile).count() as u64,
         threads: threads.count,

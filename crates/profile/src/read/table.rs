@@ -112,6 +112,9 @@ pub struct TableHeader {
     pub schema: u32,
     /// Profiles that are added up; 1 of a profile alone.
     pub profiles: u64,
+    /// The number drawn at random of the recording that this is, or is an interval of; 0 of one that has none.
+    #[serde(skip)]
+    pub recording: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Process images that recorded.

@@ -1,6 +1,7 @@
 //! Several profiles as one table: of a fleet, of runs one after another, or of the processes of one server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use super::blocked::Blocked;
 use super::gil::Gil;
@@ -29,9 +30,11 @@ impl LockTable {
     pub fn together(tables: &[(String, Self)]) -> Option<Self> {
         let (_, first) = tables.first()?;
         let mut header = headers(tables);
-        let mut rows_of: BTreeMap<Same<'_>, Vec<&LockRow>> = BTreeMap::new();
-        for row in tables.iter().flat_map(|(_, table)| &table.rows) {
-            rows_of.entry(same(row)).or_default().push(row);
+        let mut rows_of: BTreeMap<Same<'_>, Vec<Part<'_>>> = BTreeMap::new();
+        for (of, (_, table)) in recordings(tables).zip(tables) {
+            for row in &table.rows {
+                rows_of.entry(same(row)).or_default().push(Part { of, row });
+            }
         }
         let several = header.processes > 1;
         let mut rows: Vec<LockRow> = Vec::with_capacity(rows_of.len());
@@ -55,44 +58,81 @@ impl LockTable {
     }
 }
 
+/// A recording: profiles of the same one are of intervals of it, in which the same processes and threads ran. One that has no number
+/// is like no other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Recording {
+    Known(u64),
+    Alone(usize),
+}
+
+fn recordings(tables: &[(String, LockTable)]) -> impl Iterator<Item = Recording> {
+    tables.iter().enumerate().map(|(i, (_, table))| match table.header.recording {
+        0 => Recording::Alone(i),
+        known => Recording::Known(known),
+    })
+}
+
+/// A lock's row of a recording.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    of: Recording,
+    row: &'t LockRow,
+}
+
+/// Adds up what recordings have, of which profiles of the same one tell in turn.
+fn sum_of_recordings<K: Eq + Hash>(of: impl Iterator<Item = (K, u64)>) -> u64 {
+    let mut most: HashMap<K, u64> = HashMap::new();
+    for (of, count) in of {
+        let most = most.entry(of).or_default();
+        *most = count.max(*most);
+    }
+    most.into_values().fold(0, u64::saturating_add)
+}
+
 /// One lock's rows in several processes, none of which it is named by.
-fn sum(rows: &[&LockRow], id: LockId, several: bool) -> LockRow {
-    let worst = rows.iter().min_by(|a, b| a.cmp_cost(b)).expect("a lock has a row");
+fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
+    let rows = || parts.iter().map(|part| part.row);
+    let worst = rows().min_by(|a, b| a.cmp_cost(b)).expect("a lock has a row");
     let usage = |of: fn(&LockRow) -> &Usage| {
-        let all: Vec<_> = rows.iter().map(|row| of(row).on_grid()).collect();
+        let all: Vec<_> = rows().map(|row| of(row).on_grid()).collect();
         Usage::sum(all.iter())
+    };
+    // A process is one section of a recording.
+    let count = |of: fn(&LockRow) -> u64| {
+        sum_of_recordings(parts.iter().map(|part| ((part.of, part.row.id), of(part.row))))
     };
     LockRow {
         id,
         pid: if several { 0 } else { worst.pid },
-        generations: rows.iter().fold(0, |sum, row| sum.saturating_add(row.generations)),
-        threads: rows.iter().fold(0, |sum, row| sum.saturating_add(row.threads)),
-        threads_ns: rows.iter().map(|row| row.threads_ns).sum(),
+        generations: count(|row| row.generations),
+        threads: count(|row| row.threads),
+        threads_ns: rows().map(|row| row.threads_ns).sum(),
         exclusive: usage(|row| &row.exclusive),
         shared: usage(|row| &row.shared),
-        holders: holders(rows.iter().copied()),
-        call_sites: SiteUse::sum(rows.iter().flat_map(|row| &row.call_sites)),
+        holders: holders(rows()),
+        call_sites: SiteUse::sum(rows().flat_map(|row| &row.call_sites)),
         ..LockRow::clone(worst)
     }
 }
 
 /// Striped locks of one name are the same stripe.
 fn stripes(tables: &[(String, LockTable)], ids: &HashMap<Same<'_>, LockId>, several: bool) -> Vec<Striped> {
-    let mut stripes: BTreeMap<Same<'_>, (Vec<&LockRow>, Vec<LockId>)> = BTreeMap::new();
-    for (_, table) in tables {
+    let mut stripes: BTreeMap<Same<'_>, (Vec<Part<'_>>, Vec<LockId>)> = BTreeMap::new();
+    for (of, (_, table)) in recordings(tables).zip(tables) {
         let by_id: HashMap<LockId, &LockRow> = table.rows.iter().map(|row| (row.id, row)).collect();
         for stripe in &table.striped {
             let (rows, members) = stripes.entry(same(&stripe.row)).or_default();
-            rows.push(&stripe.row);
+            rows.push(Part { of, row: &stripe.row });
             let known = stripe.members.iter().filter_map(|member| by_id.get(member));
             members.extend(known.filter_map(|row| ids.get(&same(row)).copied()));
         }
     }
-    let fold = |(rows, mut members): (Vec<&LockRow>, Vec<LockId>)| {
+    let fold = |(rows, mut members): (Vec<Part<'_>>, Vec<LockId>)| {
         members.sort_unstable();
         members.dedup();
         let locks = members.len() as u64;
-        Striped { row: sum(&rows, rows[0].id, several), members, locks }
+        Striped { row: sum(&rows, rows[0].row.id, several), members, locks }
     };
     stripes.into_values().map(fold).collect()
 }
@@ -102,6 +142,8 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
     let headers = || tables.iter().map(|(_, table)| &table.header);
     let count =
         |of: fn(&TableHeader) -> u64| headers().fold(0, |sum: u64, header| sum.saturating_add(of(header)));
+    let count_each =
+        |of: fn(&TableHeader) -> u64| sum_of_recordings(recordings(tables).zip(headers().map(of)));
     let time = |of: fn(&TableHeader) -> f64| headers().map(of).sum::<f64>();
     // Known of all, or not known.
     let known = |of: fn(&TableHeader) -> Option<f64>| headers().map(of).sum::<Option<f64>>();
@@ -135,8 +177,9 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         schema: headers().map(|header| header.schema).max().unwrap_or_default(),
         command: headers().next().map(|header| header.command.clone()).unwrap_or_default(),
         profiles: count(|header| header.profiles.max(1)),
-        processes: count(|header| header.processes),
-        threads: count(|header| header.threads),
+        recording: 0,
+        processes: count_each(|header| header.processes),
+        threads: count_each(|header| header.threads),
         cores: headers().map(|header| header.cores).max().unwrap_or_default(),
         started_realtime_ns: headers().map(|header| header.started_realtime_ns).min().unwrap_or_default(),
         elapsed_ns,
@@ -189,6 +232,7 @@ fn notes(tables: &[(String, LockTable)], sum: &TableHeader) -> Vec<String> {
     if tables.iter().any(|(_, table)| table.kernel.is_some()) {
         notes.push("the kernel's locks are not added up: `contend report` shows those of one profile".into());
     }
+    notes.extend(told_twice(tables));
     let noted: Vec<_> = tables.iter().filter(|(_, table)| !table.header.warnings.is_empty()).collect();
     for (name, table) in noted.iter().take(NOTED) {
         notes.extend(table.header.warnings.iter().map(|warning| format!("{name}: {warning}")));
@@ -201,6 +245,24 @@ fn notes(tables: &[(String, LockTable)], sum: &TableHeader) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Profiles of one recording that tell of the same time, if there are any.
+fn told_twice(tables: &[(String, LockTable)]) -> Option<String> {
+    /// Part of an interval by which the clocks may differ.
+    const CLOCKS: f64 = 0.02;
+    let mut known: Vec<_> =
+        recordings(tables).zip(tables).filter(|(of, _)| matches!(of, Recording::Known(_))).collect();
+    known.sort_by_key(|(of, (_, table))| (*of, table.header.started_realtime_ns));
+    known.windows(2).find_map(|pair| {
+        let [(first_of, (first_name, first)), (next_of, (next_name, next))] = pair else { return None };
+        let between_ns = next.header.started_realtime_ns
+            - first.header.started_realtime_ns.min(next.header.started_realtime_ns);
+        let is_over = between_ns as f64 >= first.header.elapsed_ns * (1.0 - CLOCKS);
+        (first_of == next_of && !is_over).then(|| {
+            format!("{first_name} and {next_name} tell of the same time: what happened then is counted twice")
+        })
+    })
 }
 
 #[cfg(test)]
@@ -284,6 +346,36 @@ mod tests {
         assert_eq!((&*stripe.row.name, stripe.locks, stripe.row.acquisitions()), ("shards[*]", 2, 30));
         let ids: BTreeSet<_> = sum.rows.iter().map(|row| row.id).collect();
         assert_eq!(ids, stripe.members.iter().copied().collect());
+    }
+
+    #[test]
+    fn intervals_of_a_recording_are_of_the_same_threads() {
+        let interval = |start_s: u64| {
+            let mut table = table("TABLE", 100, 50.0);
+            table.header.recording = 77;
+            table.header.started_realtime_ns = start_s * 1_000_000_000;
+            table
+        };
+        let other = table("TABLE", 100, 50.0);
+        let sum = LockTable::together(&named([interval(1), interval(0), other.clone()])).expect("profiles");
+        let (header, row) = (&sum.header, &sum.rows[0]);
+        assert_eq!((header.profiles, header.processes, header.threads), (3, 2, 4));
+        assert_eq!((row.threads, row.threads_ns, row.acquisitions()), (4, 3e9, 300));
+        let notes = |tables: Vec<LockTable>| {
+            let sum = LockTable::together(&named(tables)).expect("profiles");
+            sum.header
+                .warnings
+                .iter()
+                .filter(|note| note.contains("counted twice"))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        assert!(notes(vec![interval(1), interval(0), other.clone(), other]).is_empty());
+        let twice = "1.contend and 0.contend tell of the same time: what happened then is counted twice";
+        assert_eq!(
+            notes(vec![interval(0), interval(0)]),
+            [twice.replace("1.", "x.").replace("0.", "1.").replace("x.", "0.")]
+        );
     }
 
     #[test]

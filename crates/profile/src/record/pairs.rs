@@ -168,40 +168,11 @@ impl<H: Host> Recorder<H> {
     /// Adds the counts of `from` to `into` and makes `from` a new record, except for its key.
     #[inline(never)]
     fn merge(&self, from: &Pair, into: &Pair) {
-        let sums = |pair: &Pair| -> [*const AtomicU64; 21] {
-            [
-                &pair.acquisitions,
-                &pair.owner_changes,
-                &pair.hold_same_count,
-                &pair.hold_same_ticks,
-                &pair.hold_other_count,
-                &pair.hold_other_ticks,
-                &pair.think_count,
-                &pair.think_ticks,
-                &pair.contended,
-                &pair.wait_ticks,
-                &pair.handover_count,
-                &pair.handover_ticks,
-                &pair.try_failures,
-                &pair.timeouts,
-                &pair.condition_waits,
-                &pair.condition_ticks,
-                &pair.condition_timeouts,
-                &pair.hold_waited_ticks,
-                &pair.hold_slept_ticks,
-                &pair.hold_preempted_ticks,
-                &pair.hold_unknown_ticks,
-            ]
-            .map(core::ptr::from_ref)
-        };
-        for (from, into) in sums(from).into_iter().zip(sums(into)) {
-            // SAFETY: they point into the two records.
-            let (from, into) = unsafe { (&*from, &*into) };
+        for (from, into) in from.counts().zip(into.counts()) {
             add(into, from.load(Relaxed));
             from.store(0, Relaxed);
         }
-        add(&into.nested, from.nested.load(Relaxed));
-        let words = [&from.nested, &from.hold_started, &from.released, &from.state];
+        let words = [&from.hold_started, &from.released, &from.state];
         for word in words.into_iter().chain(from.callers()) {
             word.store(0, Relaxed);
         }

@@ -1,0 +1,383 @@
+//! Recording without an end, as of a server in use: the rate of timed pairs follows what the program has time for, and what happened
+//! in each interval is a profile of its own, of which the oldest make room for the newest.
+
+use super::tasks::{Sight, Tasks};
+use profile::format::{MAGIC, RunValues};
+use profile::session::{Counted, Look, Recording};
+use session::noise::{Watch, cpu_of};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The part of the program's time on cores that recording may take.
+const BUDGET: f64 = 0.01;
+/// What timing pairs may take of it, where counting them takes it all.
+const LEFT_FOR_TIMES: f64 = 0.1;
+/// One pair in so many is timed at most, and one in so many at the start, when nothing is known of the program.
+const MOST_OFTEN: u32 = 2;
+const AT_FIRST: u32 = 64;
+/// One pair in so many is timed at least.
+const MOST_SELDOM: u32 = 1 << 16;
+/// Between two looks at what recording costs: at first, and later.
+const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+/// Threads are looked at so much less often than in a profile that ends.
+const LESS_OFTEN: u32 = 10;
+
+/// How a program is recorded that runs on.
+#[derive(Debug, Clone, Copy)]
+pub struct AlwaysOn {
+    /// What one of the profiles of intervals tells of.
+    pub interval: Duration,
+    /// Bytes that the profiles of intervals have together.
+    pub space: u64,
+    /// Whether the rate of timed pairs follows what recording costs.
+    pub finds_rate: bool,
+}
+
+impl AlwaysOn {
+    /// One pair in so many is timed at the start, where the rate is found.
+    pub const AT_FIRST: u32 = AT_FIRST;
+}
+
+/// Looks at a recording that goes on, and keeps what it saw.
+pub(crate) struct Keeper<'r> {
+    recording: &'r Recording,
+    plan: AlwaysOn,
+    begun: Begun,
+    rate: Rate,
+    kept: Kept,
+    /// Time on cores in the intervals that are over, ns.
+    told_ns: u64,
+    /// The launcher's earlier children's.
+    cpu_before: Duration,
+    /// Why an interval could not be kept, the first one.
+    trouble: Option<String>,
+}
+
+/// The interval that goes on.
+struct Begun {
+    look: Look,
+    tasks: Sight,
+    at: Instant,
+    time: SystemTime,
+    noise: Watch,
+}
+
+impl<'r> Keeper<'r> {
+    /// # Errors
+    /// The recording cannot be read, or its folder cannot.
+    pub(crate) fn new(recording: &'r Recording, plan: AlwaysOn, tasks: &Tasks) -> io::Result<Self> {
+        let begun = Begun::now(recording.look()?, tasks);
+        let kept = Kept::of(recording.path(), plan.space)?;
+        let (rate, cpu_before) = (Rate::new(tasks), cpu_of(libc::RUSAGE_CHILDREN));
+        Ok(Self { recording, plan, begun, rate, kept, told_ns: 0, cpu_before, trouble: None })
+    }
+
+    /// Does what is due after a look at the program's threads; returns when to look again at the latest.
+    pub(crate) fn tend(&mut self, tasks: &mut Tasks, pause: Duration) -> Duration {
+        if self.rate.is_due()
+            && let Ok(look) = self.recording.look()
+        {
+            let period = self.rate.look(look.counted(), tasks);
+            if self.plan.finds_rate {
+                self.recording.sample_one_in(period);
+            }
+        }
+        if self.begun.at.elapsed() >= self.plan.interval {
+            self.end_interval(tasks, None);
+            let seen_ns = ran_ns(tasks);
+            tasks.forget_gone();
+            self.begun.tasks = tasks.sight().clone();
+            self.rate.ran_ns -= seen_ns - ran_ns(tasks);
+        }
+        let left = self.plan.interval.saturating_sub(self.begun.at.elapsed()).min(self.rate.left());
+        (pause * LESS_OFTEN).min(left.max(pause))
+    }
+
+    /// Keeps the interval that goes on and begins the next one. How long the program ran in it is known at its end alone; until then,
+    /// how long its threads were seen to.
+    fn end_interval(&mut self, tasks: &Tasks, cpu_ns: Option<u64>) {
+        let look = match self.recording.look() {
+            Ok(look) => look,
+            Err(error) => return self.complain(&error),
+        };
+        // The next one begins where this one ends.
+        let next = Begun::now(look.clone(), tasks);
+        let begun = std::mem::replace(&mut self.begun, next);
+        let done = tasks.since(&begun.tasks);
+        let elapsed = begun.at.elapsed();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cpu_ns = cpu_ns.unwrap_or_else(|| done.iter().map(|task| task.running_ns).sum());
+        self.told_ns += cpu_ns;
+        let stolen = begun.noise.stop().stolen_share.unwrap_or(0.0);
+        let run = RunValues {
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            cpu_ns,
+            stolen_ns: (stolen * elapsed.as_nanos() as f64 * cores as f64) as u64,
+            cores: cores as u64,
+            ..RunValues::default()
+        };
+        let before: Vec<_> = begun.tasks.values().copied().collect();
+        if let Err(error) = self.kept.keep(&look.since(&begun.look, &run, &done, &before), begun.time) {
+            self.complain(&error);
+        }
+    }
+
+    fn complain(&mut self, error: &io::Error) {
+        self.trouble.get_or_insert_with(|| {
+            format!("an interval is missing: {}: {error}", self.kept.folder.display())
+        });
+    }
+
+    /// The program has ended. Returns what the user should know.
+    pub(crate) fn finish(mut self, tasks: &Tasks) -> Vec<String> {
+        let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(self.cpu_before);
+        let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+        self.end_interval(tasks, Some(cpu_ns.saturating_sub(self.told_ns)));
+        let counted = self.begun.look.counted();
+        let rate = self.rate.period;
+        let _ = self.rate.look(counted, tasks);
+        (self.rate.period, self.rate.of_ns) = (rate, cpu_ns as f64);
+        if self.plan.finds_rate {
+            // The whole profile tells of all the rates that there were.
+            self.recording.sample_one_in(counted.period());
+        }
+        let mut remarks = self.rate.remarks(self.plan.finds_rate);
+        if self.kept.written > 0 {
+            let gone = match self.kept.written.saturating_sub(self.kept.files.len()) {
+                0 => String::new(),
+                gone => format!(", of which the oldest {gone} made room for the others"),
+            };
+            remarks.push(format!(
+                "profiles of intervals: {}, {}-*.contend{gone}",
+                self.kept.written,
+                self.kept.folder.join(&self.kept.stem).display()
+            ));
+        }
+        remarks.extend(self.trouble);
+        remarks
+    }
+}
+
+impl Begun {
+    fn now(look: Look, tasks: &Tasks) -> Self {
+        let (at, time, noise) = (Instant::now(), SystemTime::now(), Watch::start());
+        Self { look, tasks: tasks.sight().clone(), at, time, noise }
+    }
+}
+
+/// How long the threads that were seen ran so far.
+fn ran_ns(tasks: &Tasks) -> f64 {
+    tasks.sight().values().map(|task| task.running_ns as f64).sum()
+}
+
+/// How often pairs are timed, and what recording costs.
+struct Rate {
+    counted: Counted,
+    /// How long the threads that are seen still had run then.
+    ran_ns: f64,
+    pause: Duration,
+    looked: Instant,
+    period: u32,
+    /// All so far: of counting, of timing, and time on cores; ns.
+    counting_ns: f64,
+    timing_ns: f64,
+    of_ns: f64,
+}
+
+impl Rate {
+    fn new(tasks: &Tasks) -> Self {
+        Self {
+            counted: Counted::default(),
+            ran_ns: ran_ns(tasks),
+            pause: LOOKS[0],
+            looked: Instant::now(),
+            period: AT_FIRST,
+            counting_ns: 0.0,
+            timing_ns: 0.0,
+            of_ns: 0.0,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.pause.saturating_sub(self.looked.elapsed())
+    }
+
+    fn is_due(&self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Takes in what was counted up to now; returns of how many pairs one is to be timed.
+    fn look(&mut self, counted: Counted, tasks: &Tasks) -> u32 {
+        let now_ns = ran_ns(tasks);
+        let ran_ns = now_ns - self.ran_ns;
+        let acquisitions = counted.acquisitions.saturating_sub(self.counted.acquisitions) as f64;
+        let timed = counted.timed.saturating_sub(self.counted.timed) as f64;
+        let more_ns = (counted.timed_ns - counted.untimed_ns).max(0.0);
+        if ran_ns > 0.0 {
+            self.period = period(acquisitions, ran_ns, counted.untimed_ns, more_ns);
+        }
+        self.counting_ns += acquisitions * counted.untimed_ns;
+        self.timing_ns += timed * more_ns;
+        self.of_ns += ran_ns;
+        (self.counted, self.ran_ns, self.looked) = (counted, now_ns, Instant::now());
+        self.pause = (self.pause * 2).min(LOOKS[1]);
+        self.period
+    }
+
+    fn remarks(&self, found: bool) -> Vec<String> {
+        if self.of_ns <= 0.0 {
+            return Vec::new();
+        }
+        let percent = |ns: f64| 100.0 * ns / self.of_ns;
+        let (counting, all) = (percent(self.counting_ns), percent(self.counting_ns + self.timing_ns));
+        let mut remarks = Vec::new();
+        if found {
+            remarks.push(format!("at the end one pair in {} was timed", self.period));
+        }
+        remarks.push(format!(
+            "recording took {all:.2} % of the program's time on cores{}",
+            if counting > 100.0 * BUDGET {
+                format!(", more than {:.0} %, because counting alone took {counting:.2} %", 100.0 * BUDGET)
+            } else {
+                String::new()
+            }
+        ));
+        remarks
+    }
+}
+
+/// Of how many pairs one may be timed, so that recording stays within its budget: each costs `counting_ns`, and `timing_ns` more where
+/// it is timed.
+fn period(pairs: f64, ran_ns: f64, counting_ns: f64, timing_ns: f64) -> u32 {
+    let budget_ns = BUDGET * ran_ns;
+    let left_ns = (budget_ns - pairs * counting_ns).max(LEFT_FOR_TIMES * budget_ns);
+    (pairs * timing_ns / left_ns).ceil().clamp(f64::from(MOST_OFTEN), f64::from(MOST_SELDOM)) as u32
+}
+
+/// Profiles of intervals, the oldest first.
+struct Kept {
+    folder: PathBuf,
+    /// What their names begin with.
+    stem: PathBuf,
+    files: VecDeque<(PathBuf, u64)>,
+    bytes: u64,
+    space: u64,
+    written: usize,
+}
+
+impl Kept {
+    /// Those that are there already, of earlier recordings to this file, are the oldest.
+    fn of(recording: &Path, space: u64) -> io::Result<Self> {
+        let folder = recording.parent().unwrap_or(Path::new("/")).to_owned();
+        let stem = PathBuf::from(recording.file_stem().unwrap_or_default());
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&folder)?.flatten() {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && is_of_interval(&entry.file_name(), &stem) && is_profile(&entry.path()) {
+                files.push((entry.path(), entry.metadata().map_or(0, |data| data.len())));
+            }
+        }
+        files.sort_unstable();
+        let bytes = files.iter().map(|(_, bytes)| bytes).sum();
+        Ok(Self { folder, stem, files: files.into(), bytes, space, written: 0 })
+    }
+
+    /// Writes the profile of an interval that began then, and removes as many of the oldest as have no room beside it.
+    fn keep(&mut self, profile: &[u8], began: SystemTime) -> io::Result<()> {
+        let mut name = self.stem.clone().into_os_string();
+        name.push(format!("-{}.contend", stamp(began)));
+        let path = self.folder.join(name);
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(profile)?;
+        file.persist(&path).map_err(|error| error.error)?;
+        self.written += 1;
+        let length = profile.len() as u64;
+        self.bytes += length;
+        self.files.push_back((path, length));
+        while self.bytes > self.space && self.files.len() > 1 {
+            let Some((oldest, length)) = self.files.pop_front() else { break };
+            self.bytes -= length;
+            match std::fs::remove_file(oldest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A time as it is in names: `20261127T164000Z`.
+fn stamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string().replace(['-', ':'], "")
+}
+
+fn is_of_interval(name: &OsStr, stem: &Path) -> bool {
+    let rest = name.as_bytes().strip_prefix(stem.as_os_str().as_bytes());
+    let stamp = rest.and_then(|rest| rest.strip_prefix(b"-")?.strip_suffix(b".contend"));
+    stamp.is_some_and(|stamp| {
+        let form = b"ddddddddTddddddZ";
+        let fits =
+            |(&byte, &form): (&u8, &u8)| if form == b'd' { byte.is_ascii_digit() } else { byte == form };
+        stamp.len() == form.len() && stamp.iter().zip(form).all(fits)
+    })
+}
+
+fn is_profile(path: &Path) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    profile::read::files::open(path)
+        .is_some_and(|mut file| file.read_exact(&mut begin).is_ok() && begin == MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_stays_within_a_part_of_the_programs_time() {
+        // A million pairs in a second on cores: counting costs 5 ms, and 5 ms are left for those that are timed.
+        let one_in = period(1e6, 1e9, 5.0, 20.0);
+        assert_eq!(one_in, 4);
+        let cost = 1e6 * 5.0 + 1e6 / f64::from(one_in) * 20.0;
+        assert!(cost <= BUDGET * 1e9);
+        assert_eq!(period(10.0, 1e9, 5.0, 20.0), MOST_OFTEN);
+        // Counting alone is past the budget: a tenth of it is left for times.
+        assert_eq!(period(1e7, 1e9, 5.0, 20.0), 200);
+        assert_eq!(period(1e12, 1e9, 5.0, 20.0), MOST_SELDOM);
+    }
+
+    #[test]
+    fn the_oldest_intervals_make_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = || {
+            let all = std::fs::read_dir(folder.path()).expect("the folder").flatten();
+            let mut names: Vec<_> = all.map(|entry| entry.file_name().into_string().expect("text")).collect();
+            names.sort_unstable();
+            names
+        };
+        for name in
+            ["p-20260101T000000Z.contend", "q-20260101T000000Z.contend", "p-2-20260101T000000Z.contend"]
+        {
+            std::fs::write(folder.path().join(name), MAGIC).expect("it is written");
+        }
+        std::fs::write(folder.path().join("p-20260102T000000Z.contend"), "a letter").expect("it is written");
+        let mut kept = Kept::of(&folder.path().join("p.contend"), 20).expect("the folder is there");
+        assert_eq!(kept.files.len(), 1);
+        for seconds in [1_790_000_000, 1_790_000_600, 1_790_001_200] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            kept.keep(&MAGIC, time).expect("it is kept");
+        }
+        let left = [
+            "p-2-20260101T000000Z.contend",
+            "p-20260102T000000Z.contend",
+            "p-20260921T142320Z.contend",
+            "p-20260921T143320Z.contend",
+            "q-20260101T000000Z.contend",
+        ];
+        assert_eq!(names(), left, "of 8 bytes each, two have room in 20");
+        assert_eq!(kept.written, 3);
+    }
+}

@@ -1,0 +1,400 @@
+//! What happened between two looks at a recording, as a profile of its own.
+//!
+//! A recording only grows, and the counts in it too; so what a later look has more than an earlier one happened in between. Records
+//! lie where they lay, and a thread's record of a lock is the same one as long as its key is. What is in a file that programs write to
+//! may be anything: nothing is believed that a check can refute.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt as _;
+
+use super::Recording;
+use crate::format::{
+    BLOCK_MARK, BlockHeader, BlockHeaderValues, ByCaller, CALLERS, Header, HeaderValues, Histograms,
+    LOCK_LENGTH, NOTE_SHIFT, NOTED, PAGE, Pair, Process, QUANTITIES, Run, RunValues, Task, TaskValues,
+    Thread, Type, UNIT, head, split_head,
+};
+use crate::histogram::{BUCKETS, bucket};
+use crate::record::MERGED;
+
+/// A recording as it was at one moment.
+#[derive(Clone, Debug)]
+pub struct Look {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+/// Where a record is, and whose.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// Its first byte.
+    at: usize,
+    what: u16,
+    length: usize,
+    section: u64,
+    /// Position of the record of the thread that wrote it, or 0.
+    thread: u64,
+}
+
+impl Record {
+    fn is(&self, what: Type) -> bool {
+        self.what == what as u16
+    }
+
+    /// Whether the record reaches so far.
+    fn has(&self, end: usize) -> bool {
+        self.length >= end
+    }
+}
+
+/// What was counted up to a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Acquisitions.
+    pub acquisitions: u64,
+    /// Those whose holds were timed.
+    pub timed: u64,
+    /// What a pair with times costs where most are recorded, ns.
+    pub timed_ns: f64,
+    /// The same of a pair without times.
+    pub untimed_ns: f64,
+}
+
+impl Counted {
+    /// Of how many acquisitions one was timed; 1 where none was counted.
+    pub fn period(&self) -> u32 {
+        (self.acquisitions as f64 / self.timed.max(1) as f64).round().max(1.0) as u32
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        let acquisitions = self.acquisitions.saturating_sub(earlier.acquisitions);
+        Self { acquisitions, timed: self.timed.saturating_sub(earlier.timed), ..self }
+    }
+}
+
+impl Recording {
+    /// What is in the file now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn look(&self) -> io::Result<Look> {
+        self.note_time();
+        let header = self.arena.header().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let exist = self.file.metadata()?.len().min(self.arena.limit());
+        let length = header.allocated.load(std::sync::atomic::Ordering::Relaxed).clamp(PAGE, exist.max(PAGE));
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(Look::of(bytes))
+    }
+}
+
+impl Look {
+    /// What is in the bytes of a profile.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        let records = records(&bytes);
+        Self { bytes, records }
+    }
+
+    fn header(&self) -> HeaderValues {
+        HeaderValues::decode(&self.bytes[..self.bytes.len().min(PAGE as usize)])
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        word(&self.bytes, at)
+    }
+
+    fn put(&mut self, at: usize, value: u64) {
+        if let Some(place) = self.bytes.get_mut(at..at.saturating_add(8)) {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    fn at_most(&mut self, at: usize, most: u64) {
+        self.put(at, self.word(at).min(most));
+    }
+
+    fn at_least(&mut self, at: usize, least: u64) {
+        self.put(at, self.word(at).max(least));
+    }
+
+    fn less(&mut self, at: usize, before: u64) {
+        self.put(at, self.word(at).saturating_sub(before));
+    }
+
+    /// The key of the pair whose record begins there; 0 where none does.
+    fn key(&self, at: usize) -> u64 {
+        let (what, _) = split_head(self.word(at));
+        if what == Type::Pair as u16 { self.word(at + offset_of!(Pair, key)) } else { 0 }
+    }
+
+    /// What was counted so far, in all processes.
+    pub fn counted(&self) -> Counted {
+        let mut sum = Counted::default();
+        for pair in self.records.iter().filter(|record| record.is(Type::Pair)) {
+            let of = |field| self.word(pair.at + field);
+            sum.acquisitions = sum.acquisitions.saturating_add(of(offset_of!(Pair, acquisitions)));
+            let timed =
+                of(offset_of!(Pair, hold_same_count)).saturating_add(of(offset_of!(Pair, hold_other_count)));
+            sum.timed = sum.timed.saturating_add(timed);
+        }
+        let header = self.header();
+        let (ticks, ns) = (
+            header.clock_last_ticks.saturating_sub(header.clock_first_ticks),
+            header.clock_last_ns.saturating_sub(header.clock_first_ns),
+        );
+        let ns_per_tick = if ticks > 0 { ns as f64 / ticks as f64 } else { 1.0 };
+        for process in self.records.iter().filter(|record| record.is(Type::Process)) {
+            let ns = |field| self.word(process.at + field) as f64 / 1024.0 * ns_per_tick;
+            sum.timed_ns = sum.timed_ns.max(ns(offset_of!(Process, cost_timed)));
+            sum.untimed_ns = sum.untimed_ns.max(ns(offset_of!(Process, cost_untimed)));
+        }
+        sum
+    }
+
+    /// The bytes of a profile of what happened since `before`, an earlier look at the same recording, and of what the launcher saw:
+    /// `run`, what each thread did since then, and what each had done until then.
+    #[must_use]
+    pub fn since(
+        mut self,
+        before: &Self,
+        run: &RunValues,
+        tasks: &[TaskValues],
+        tasks_before: &[TaskValues],
+    ) -> Vec<u8> {
+        let (header, then) = (self.header(), before.header());
+        let (now, earlier) = (self.counted(), before.counted());
+        let records = std::mem::take(&mut self.records);
+        let ran_before: HashMap<(u64, u64), &TaskValues> =
+            tasks_before.iter().map(|task| ((task.pid, task.tid), task)).collect();
+        let of = |what: Type| records.iter().filter(move |record| record.is(what));
+        let mut pids = HashMap::new();
+        for process in of(Type::Process) {
+            pids.insert(process.section, self.word(process.at + offset_of!(Process, pid)));
+            self.at_least(process.at + offset_of!(Process, clock_first_ticks), then.clock_last_ticks);
+            self.at_least(process.at + offset_of!(Process, clock_first_ns), then.clock_last_ns);
+        }
+        for record in of(Type::Histograms) {
+            self.distributions_since(before, record);
+        }
+        for record in of(Type::ByCaller).filter(|record| record.has(ByCaller::LENGTH)) {
+            self.callers_since(before, record);
+        }
+        let used = self.pairs_since(before, &records);
+        for thread in of(Type::Thread).filter(|record| record.has(offset_of!(Thread, join_ticks) + 8)) {
+            let pid = pids.get(&thread.section).copied().unwrap_or_default();
+            let who = (pid, self.word(thread.at + offset_of!(Thread, tid)));
+            self.thread_since(before, thread, ran_before.get(&who).copied());
+        }
+        for process in of(Type::Process) {
+            let threads = used.iter().filter(|(section, _)| *section == process.section).count() as u64;
+            self.put(process.at + offset_of!(Process, threads), threads);
+            self.put(process.at + offset_of!(Process, only_joined), 0);
+            // One that runs on is not one that was killed.
+            if self.word(process.at + offset_of!(Process, clock_last_ns)) == 0 {
+                self.put(process.at + offset_of!(Process, clock_last_ticks), header.clock_last_ticks);
+                self.put(process.at + offset_of!(Process, clock_last_ns), header.clock_last_ns);
+            }
+        }
+        let counted = now.since(earlier);
+        // Where nothing was timed, the rate that was asked for stands.
+        let period = if counted.timed == 0 { header.sample_period } else { u64::from(counted.period()) };
+        let passed = then.clock_last_ns.saturating_sub(header.clock_first_ns);
+        for (field, value) in [
+            (offset_of!(Header, clock_first_ticks), then.clock_last_ticks),
+            (offset_of!(Header, clock_first_ns), then.clock_last_ns),
+            (offset_of!(Header, started_realtime_ns), header.started_realtime_ns.saturating_add(passed)),
+            (offset_of!(Header, dropped), header.dropped.saturating_sub(then.dropped)),
+            (offset_of!(Header, unrecorded), header.unrecorded.saturating_sub(then.unrecorded)),
+            (offset_of!(Header, sample_period), period.max(1)),
+        ] {
+            self.put(field, value);
+        }
+        self.append(run, tasks);
+        self.bytes
+    }
+
+    /// Takes the counts of an earlier look out of pairs; those with which nothing happened are no pairs any more. Returns the threads
+    /// with which something did, with their sections.
+    fn pairs_since(&mut self, before: &Self, records: &[Record]) -> HashSet<(u64, u64)> {
+        let pairs = || records.iter().filter(|record| record.is(Type::Pair) && record.has(Pair::LENGTH));
+        // What was counted of a pair whose record is another one's now has gone to its thread's row of merged locks.
+        let mut merged: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
+        for pair in pairs() {
+            let (key, earlier) = (self.key(pair.at), before.key(pair.at));
+            if key == earlier {
+                for field in Pair::COUNTS {
+                    self.less(pair.at + field, before.word(pair.at + field));
+                }
+            } else if earlier != 0 {
+                merged.entry((pair.thread, earlier & 1)).or_default().push(pair.at);
+            }
+        }
+        let mut used = HashSet::new();
+        for pair in pairs() {
+            let key = self.key(pair.at);
+            if key >> 1 == u64::from(MERGED) {
+                for &at in merged.get(&(pair.thread, key & 1)).into_iter().flatten() {
+                    for field in Pair::COUNTS {
+                        self.less(pair.at + field, before.word(at + field));
+                    }
+                }
+            }
+            if Pair::COUNTS.iter().any(|field| self.word(pair.at + field) > 0) {
+                used.insert((pair.section, pair.thread));
+            } else {
+                let (_, length) = split_head(self.word(pair.at));
+                self.put(pair.at, head(Type::Unused, length as usize));
+            }
+        }
+        used
+    }
+
+    /// Whether the pair of a record that belongs to one was the same at the earlier look.
+    fn is_of_same_pair(&self, before: &Self, record: &Record, field: usize) -> bool {
+        let (pair, then) = (self.word(record.at + field), before.word(record.at + field));
+        let at = usize::try_from(pair.saturating_mul(UNIT)).unwrap_or(usize::MAX);
+        let key = self.key(at.min(self.bytes.len()));
+        pair == then && key != 0 && key == before.key(at.min(before.bytes.len()))
+    }
+
+    fn distributions_since(&mut self, before: &Self, record: &Record) {
+        if !record.has(size_of::<Histograms>()) {
+            return;
+        }
+        let mut counts = self.distributions(record.at);
+        if self.is_of_same_pair(before, record, offset_of!(Histograms, pair)) {
+            for (count, earlier) in counts.iter_mut().zip(before.distributions(record.at)) {
+                *count = count.saturating_sub(earlier);
+            }
+            let within = record.at + offset_of!(Histograms, within_count);
+            self.less(within, before.word(within));
+        }
+        self.put(record.at + offset_of!(Histograms, noted), 0);
+        for (i, count) in counts.into_iter().enumerate() {
+            self.put(record.at + offset_of!(Histograms, buckets) + i * 8, count);
+        }
+    }
+
+    /// The counts of all buckets, with the values that are noted and not sorted in.
+    fn distributions(&self, at: usize) -> Vec<u64> {
+        let buckets = at + offset_of!(Histograms, buckets);
+        let mut counts: Vec<u64> = (0..QUANTITIES * BUCKETS).map(|i| self.word(buckets + i * 8)).collect();
+        let noted = self.word(at + offset_of!(Histograms, noted)).min(NOTED as u64) as usize;
+        for i in 0..noted {
+            let note = self.word(at + offset_of!(Histograms, notes) + i * 8);
+            let quantity = note as usize % (1 << NOTE_SHIFT);
+            if let Some(count) = counts.get_mut(quantity * BUCKETS + bucket(note >> NOTE_SHIFT)) {
+                *count = count.saturating_add(1);
+            }
+        }
+        counts
+    }
+
+    fn callers_since(&mut self, before: &Self, record: &Record) {
+        if !self.is_of_same_pair(before, record, offset_of!(ByCaller, pair)) {
+            return;
+        }
+        for array in ByCaller::SUMS {
+            for at in (0..CALLERS).map(|slot| record.at + array + slot * 8) {
+                self.less(at, before.word(at));
+            }
+        }
+    }
+
+    /// A thread's times since the earlier look, until which the launcher had seen it do `ran`.
+    fn thread_since(&mut self, before: &Self, thread: &Record, ran: Option<&TaskValues>) {
+        let then = before.header();
+        let at = |field: usize| thread.at + field;
+        let earlier =
+            |field: usize| if before.word(thread.at) == 0 { 0 } else { before.word(thread.at + field) };
+        let started = earlier(offset_of!(Thread, started_ns));
+        let is_same_life = started != 0 && started == self.word(at(offset_of!(Thread, started_ns)));
+        for field in [offset_of!(Thread, join_ticks), offset_of!(Thread, age_ns)] {
+            self.less(at(field), earlier(field));
+        }
+        // At its beginning a thread takes off what it has run so far, and may be below zero until its end adds all.
+        for field in [offset_of!(Thread, running_ns), offset_of!(Thread, queued_ns)] {
+            self.put(at(field), self.word(at(field)).wrapping_sub(earlier(field)));
+        }
+        if is_same_life && earlier(offset_of!(Thread, ended_ns)) == 0 {
+            self.less(at(offset_of!(Thread, age_ns)), then.clock_last_ns.saturating_sub(started));
+            self.less(at(offset_of!(Thread, running_ns)), ran.map_or(0, |ran| ran.running_ns));
+            self.less(at(offset_of!(Thread, queued_ns)), ran.map_or(0, |ran| ran.queued_ns));
+        }
+        let age = self.word(at(offset_of!(Thread, age_ns)));
+        self.at_most(at(offset_of!(Thread, running_ns)), age);
+        self.at_most(at(offset_of!(Thread, queued_ns)), age);
+        self.at_least(at(offset_of!(Thread, started_ns)), then.clock_last_ns);
+        for since in [offset_of!(Thread, waiting_since), offset_of!(Thread, joining_since)] {
+            if self.word(at(since)) != 0 {
+                self.at_least(at(since), then.clock_last_ticks);
+            }
+        }
+    }
+
+    /// Adds a block of what the launcher saw.
+    fn append(&mut self, run: &RunValues, tasks: &[TaskValues]) {
+        let used = Run::LENGTH + tasks.len() * Task::LENGTH;
+        let length = (BlockHeader::LENGTH + used).next_multiple_of(PAGE as usize);
+        self.bytes.resize(self.bytes.len().next_multiple_of(PAGE as usize), 0);
+        let block = self.bytes.len();
+        self.bytes.resize(block + length, 0);
+        self.put(block + offset_of!(BlockHeader, mark), u64::from(BLOCK_MARK) | (length as u64) << 32);
+        self.put(block + offset_of!(BlockHeader, used), used as u64);
+        let run = RunValues { head: head(Type::Run, Run::LENGTH), ..*run }.words();
+        let tasks =
+            tasks.iter().map(|task| TaskValues { head: head(Type::Task, Task::LENGTH), ..*task }.words());
+        let words: Vec<u64> = run.into_iter().chain(tasks.flatten()).collect();
+        for (i, value) in words.into_iter().enumerate() {
+            self.put(block + BlockHeader::LENGTH + i * 8, value);
+        }
+        let end = self.bytes.len() as u64;
+        self.put(offset_of!(Header, allocated), end);
+        self.at_least(offset_of!(Header, grown), end);
+        self.at_least(offset_of!(Header, limit), end);
+    }
+}
+
+/// The records of the types that tell of counts and times.
+fn records(bytes: &[u8]) -> Vec<Record> {
+    const TOLD: [Type; 5] = [Type::Process, Type::Thread, Type::Pair, Type::Histograms, Type::ByCaller];
+    let page = PAGE as usize;
+    let mut found = Vec::new();
+    let mut block = page;
+    while let Some(head) = bytes.get(block..block + BlockHeader::LENGTH) {
+        let header = BlockHeaderValues::decode(head);
+        let length = (header.mark >> 32) as usize;
+        let is_block = header.mark as u32 == BLOCK_MARK && length > 0 && length.is_multiple_of(page);
+        if !is_block || length > bytes.len() - block {
+            block += page;
+            continue;
+        }
+        let used = usize::try_from(header.used).unwrap_or(usize::MAX).min(length - BlockHeader::LENGTH);
+        let mut at = block + BlockHeader::LENGTH;
+        let end = at + used;
+        while at + 8 <= end {
+            let (what, length) = split_head(word(bytes, at));
+            let length = length as usize;
+            if what == 0 && length == 0 {
+                at += LOCK_LENGTH; // as the reader has it: taken, not written
+                continue;
+            }
+            if length < 8 || length > end - at {
+                break;
+            }
+            if TOLD.iter().any(|&told| told as u16 == what) {
+                found.push(Record { at, what, length, section: header.section, thread: header.thread });
+            }
+            at += length.next_multiple_of(8);
+        }
+        block += length;
+    }
+    found
+}
+
+/// The little-endian word at `at`; zero where the bytes end.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let end = at.saturating_add(8);
+    bytes.get(at..end).map_or(0, |word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
+}

@@ -1,0 +1,163 @@
+//! What happened between two looks at a recording.
+
+mod support;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use contend_profile::format::{HeaderValues, PAGE, RunValues, TaskValues};
+use contend_profile::read::{LockRow, LockTable, Profile};
+use contend_profile::record::{Mode, PerThread, Trace};
+use contend_profile::session::Look;
+use contend_profile::{Options, format};
+use pthread::object::ObjectKind;
+use support::{File, NOW, pass};
+
+fn look(file: &File) -> Look {
+    let header = file.recorder.header().unwrap();
+    header.clock_last_ticks.store(NOW.get(), Relaxed);
+    header.clock_last_ns.store(NOW.get(), Relaxed);
+    Look::of(file.bytes())
+}
+
+fn between(before: &Look, now: Look) -> LockTable {
+    let bytes = now.since(
+        before,
+        &RunValues::default(),
+        &[TaskValues { running_ns: 7, ..TaskValues::default() }],
+        &[],
+    );
+    Profile::parse("interval", &bytes).unwrap().table(&Options::default())
+}
+
+fn row(table: &LockTable, address: u64) -> Option<&LockRow> {
+    table.rows.iter().find(|row| row.address == address)
+}
+
+#[test]
+fn an_interval_has_what_happened_in_it_alone() {
+    let file = File::new(1 << 20, 1);
+    let (worker, idler) = (PerThread::new(), PerThread::new());
+    let locks = [const { Trace::new() }; 3];
+    for _ in 0..1000 {
+        file.pair(&worker, &locks[0], 0x1000, 5, 10);
+        file.pair(&idler, &locks[1], 0x2000, 5, 10);
+    }
+    let before = look(&file);
+    let started = NOW.get();
+    for _ in 0..300 {
+        file.pair(&worker, &locks[0], 0x1000, 7, 70);
+    }
+    pass(40);
+    file.recorder.acquired(
+        &worker,
+        &locks[2],
+        ObjectKind::Mutex,
+        Mode::Exclusive,
+        0x3000,
+        Some(NOW.get() - 40),
+    );
+    file.recorder.releasing(&worker, &locks[2], Mode::Exclusive);
+    let passed = (NOW.get() - started) as f64;
+    let table = between(&before, look(&file));
+    assert!(row(&table, 0x2000).is_none(), "nothing happened with it");
+    let warm = &row(&table, 0x1000).unwrap().exclusive;
+    assert_eq!((warm.acquisitions, warm.hold().count, warm.hold().total_ns), (300, 300, 21_000.0));
+    let buckets = warm.hold().buckets;
+    assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 300, "{buckets:?}");
+    assert!(buckets.iter().all(|bucket| bucket.from_ns > 10.0), "holds of 10 ns were before: {buckets:?}");
+    let new = &row(&table, 0x3000).unwrap().exclusive;
+    assert_eq!((new.acquisitions, new.contended, new.wait.total_ns), (1, 1, 40.0));
+    let header = &table.header;
+    assert_eq!((header.threads, header.elapsed_ns, header.cpu_ns), (1, passed, 7.0));
+    assert!(header.warnings.is_empty(), "{:?}", header.warnings);
+    assert!(row(&table, 0x1000).unwrap().threads_ns <= passed);
+}
+
+#[test]
+fn intervals_add_up_to_the_whole_past_the_bound_too() {
+    const LOCKS: usize = 300;
+    let file = File::new(256 << 10, 1);
+    let locks: Vec<Trace> = (0..LOCKS).map(|_| Trace::new()).collect();
+    let threads: Vec<PerThread> = (0..8).map(|_| PerThread::new()).collect();
+    let mut before = look(&file);
+    for turn in 0..3 {
+        for t in &threads {
+            for (i, lock) in locks.iter().enumerate().skip(turn * 50) {
+                file.pair(t, lock, 0x10_0000 + i * 64, 1, 5);
+                file.pair(t, &locks[299], 0x10_0000 + 299 * 64, 1, 5);
+            }
+        }
+        let now = look(&file);
+        let table = between(&before, now.clone());
+        let (all, hot) = (8 * 2 * (LOCKS - turn * 50) as u64, row(&table, 0x10_0000 + 299 * 64));
+        assert_eq!(table.rows.iter().map(LockRow::acquisitions).sum::<u64>(), all, "turn {turn}");
+        assert_eq!(hot.unwrap().acquisitions(), all / 2 + 8, "turn {turn}");
+        let held: f64 = table.rows.iter().map(|row| row.exclusive.hold().total_ns).sum();
+        assert_eq!(held, 5.0 * all as f64, "turn {turn}");
+        before = now;
+    }
+    let whole = Profile::parse("whole", &file.bytes()).unwrap().table(&Options::default());
+    assert!(whole.header.merged_pairs > 100, "the file was too large for the test");
+}
+
+#[test]
+fn a_rate_that_changes_is_followed_and_told() {
+    let file = File::new(1 << 20, 64);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let pairs = |count| (0..count).for_each(|_| file.pair(&t, &lock, 0x1000, 3, 10));
+    pairs(20_000);
+    let before = look(&file);
+    file.recorder.header().unwrap().sample_period.store(4, Relaxed);
+    pairs(20_000);
+    let table = between(&before, look(&file));
+    assert!((4..=5).contains(&table.header.sample_period), "one in {}", table.header.sample_period);
+    let timed = row(&table, 0x1000).unwrap().exclusive.hold().count;
+    assert!((4_000..6_000).contains(&timed), "{timed} of 20000 timed at one in 4");
+}
+
+/// Programs may write anything to the file, at any time.
+#[test]
+fn forged_files_harm_nobody() {
+    let file = File::new(1 << 20, 1);
+    let locks = [const { Trace::new() }; 8];
+    let t = PerThread::new();
+    let pairs = || {
+        for (i, lock) in locks.iter().enumerate() {
+            (0..600).for_each(|_| file.pair(&t, lock, 0x1000 + i * 64, 3, 10));
+        }
+    };
+    pairs();
+    let before = look(&file);
+    pairs();
+    let now = file.bytes();
+    let mut random = 1u64;
+    for turn in 0..400 {
+        let mut forged = now.clone();
+        for _ in 0..1 + turn % 20 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let at = (random as usize % (forged.len() - PAGE as usize) + PAGE as usize) / 8 * 8;
+            let value = match random >> 61 {
+                0 => u64::MAX,
+                1 => 0,
+                2 => random >> 40,
+                3 => format::head(format::Type::Pair, 8),
+                4 => format::head(format::Type::Histograms, 16),
+                _ => random,
+            };
+            forged[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        for (first, second) in [(before.clone(), Look::of(forged.clone())), (Look::of(forged), look(&file))] {
+            let bytes = second.since(&first, &RunValues::default(), &[], &[]);
+            let header = HeaderValues::decode(&bytes);
+            assert_eq!(header.allocated, bytes.len() as u64);
+            let _ = Profile::parse("forged", &bytes).map(|profile| profile.table(&Options::default()));
+        }
+    }
+    for length in [0, 8, 64, 4096, 5000] {
+        let cut = Look::of(now[..length].to_vec());
+        let _ = look(&file).since(&cut, &RunValues::default(), &[], &[]);
+        let _ = cut.since(&before, &RunValues::default(), &[], &[]);
+    }
+}

@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         launch = launch.env(environment::VERBOSE, "1");
     }
     let mut program = Supervised::start(&mut launch.command()?)?;
-    let lookout = if swaps.is_empty() { None } else { Lookout::over(program.id()) };
+    let lookout = if swaps.is_empty() { None } else { Lookout::over(program.id(), 1) };
     leave_streams_to_program();
     let status = program.wait()?;
     let unreached = lookout.and_then(Lookout::finish);

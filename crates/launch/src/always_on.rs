@@ -2,18 +2,22 @@
 //! in each interval is a profile of its own, of which the oldest make room for the newest.
 
 use super::tasks::{Sight, Tasks};
-use profile::format::{MAGIC, RunValues};
+use profile::format::{MAGIC, PAGE, RunValues};
 use profile::session::{Counted, Look, Recording};
 use session::noise::{Watch, cpu_of};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{self, Read as _, Write as _};
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The part of the program's time on cores that recording may take.
-const BUDGET: f64 = 0.01;
+/// The part of the program's time on cores that recording is to take at most.
+const MOST: f64 = 0.01;
+/// What pairs may take of it. The launcher's own looks take less than the rest.
+const BUDGET: f64 = 0.8 * MOST;
 /// What timing pairs may take of it, where counting them takes it all.
 const LEFT_FOR_TIMES: f64 = 0.1;
 /// One pair in so many is timed at most, and one in so many at the start, when nothing is known of the program.
@@ -23,8 +27,6 @@ const AT_FIRST: u32 = 64;
 const MOST_SELDOM: u32 = 1 << 16;
 /// Between two looks at what recording costs: at first, and later.
 const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// Threads are looked at so much less often than in a profile that ends.
-const LESS_OFTEN: u32 = 10;
 
 /// How a program is recorded that runs on.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,9 @@ pub struct AlwaysOn {
 impl AlwaysOn {
     /// One pair in so many is timed at the start, where the rate is found.
     pub const AT_FIRST: u32 = AT_FIRST;
+
+    /// The program's threads and processes are looked at so many times less often than in a profile that ends.
+    pub(crate) const LESS_OFTEN: u32 = 10;
 }
 
 /// Looks at a recording that goes on, and keeps what it saw.
@@ -94,7 +99,7 @@ impl<'r> Keeper<'r> {
             self.rate.ran_ns -= seen_ns - ran_ns(tasks);
         }
         let left = self.plan.interval.saturating_sub(self.begun.at.elapsed()).min(self.rate.left());
-        (pause * LESS_OFTEN).min(left.max(pause))
+        (pause * AlwaysOn::LESS_OFTEN).min(left.max(pause))
     }
 
     /// Keeps the interval that goes on and begins the next one. How long the program ran in it is known at its end alone; until then,
@@ -110,13 +115,16 @@ impl<'r> Keeper<'r> {
         let done = tasks.since(&begun.tasks);
         let elapsed = begun.at.elapsed();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let passed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        // Of processes that came and went between two looks, nothing was told before the end.
+        let cpu_ns = cpu_ns.map(|left_ns| left_ns.min(passed_ns.saturating_mul(cores as u64)));
         let cpu_ns = cpu_ns.unwrap_or_else(|| done.iter().map(|task| task.running_ns).sum());
         self.told_ns += cpu_ns;
         let stolen = begun.noise.stop().stolen_share.unwrap_or(0.0);
         let run = RunValues {
-            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            elapsed_ns: passed_ns,
             cpu_ns,
-            stolen_ns: (stolen * elapsed.as_nanos() as f64 * cores as f64) as u64,
+            stolen_ns: (stolen * passed_ns as f64 * cores as f64) as u64,
             cores: cores as u64,
             ..RunValues::default()
         };
@@ -240,8 +248,8 @@ impl Rate {
         }
         remarks.push(format!(
             "recording took {all:.2} % of the program's time on cores{}",
-            if counting > 100.0 * BUDGET {
-                format!(", more than {:.0} %, because counting alone took {counting:.2} %", 100.0 * BUDGET)
+            if counting > 100.0 * MOST {
+                format!(", more than {:.0} %, because counting alone took {counting:.2} %", 100.0 * MOST)
             } else {
                 String::new()
             }
@@ -278,7 +286,7 @@ impl Kept {
         for entry in std::fs::read_dir(&folder)?.flatten() {
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             if is_file && is_of_interval(&entry.file_name(), &stem) && is_profile(&entry.path()) {
-                files.push((entry.path(), entry.metadata().map_or(0, |data| data.len())));
+                files.push((entry.path(), entry.metadata().map_or(0, |data| on_disk(&data))));
             }
         }
         files.sort_unstable();
@@ -291,11 +299,11 @@ impl Kept {
         let mut name = self.stem.clone().into_os_string();
         name.push(format!("-{}.contend", stamp(began)));
         let path = self.folder.join(name);
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(profile)?;
+        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        write_sparsely(file.as_file(), profile)?;
+        let length = on_disk(&file.as_file().metadata()?);
         file.persist(&path).map_err(|error| error.error)?;
         self.written += 1;
-        let length = profile.len() as u64;
         self.bytes += length;
         self.files.push_back((path, length));
         while self.bytes > self.space && self.files.len() > 1 {
@@ -307,6 +315,25 @@ impl Kept {
             }
         }
         Ok(())
+    }
+}
+
+/// Leaves out what is zeros, where the file system allows.
+fn write_sparsely(file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.set_len(bytes.len() as u64)?;
+    for (i, page) in (0..).zip(bytes.chunks(PAGE as usize)) {
+        if page.iter().any(|&byte| byte != 0) {
+            file.write_all_at(page, i * PAGE)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a file takes on the disk; its length where the file system does not tell yet.
+fn on_disk(data: &Metadata) -> u64 {
+    match data.blocks() {
+        0 => data.len(),
+        blocks => blocks * 512,
     }
 }
 
@@ -338,14 +365,14 @@ mod tests {
 
     #[test]
     fn recording_stays_within_a_part_of_the_programs_time() {
-        // A million pairs in a second on cores: counting costs 5 ms, and 5 ms are left for those that are timed.
+        // A million pairs in a second on cores: counting costs 5 ms, and 3 ms are left for those that are timed.
         let one_in = period(1e6, 1e9, 5.0, 20.0);
-        assert_eq!(one_in, 4);
+        assert_eq!(one_in, 7);
         let cost = 1e6 * 5.0 + 1e6 / f64::from(one_in) * 20.0;
         assert!(cost <= BUDGET * 1e9);
         assert_eq!(period(10.0, 1e9, 5.0, 20.0), MOST_OFTEN);
         // Counting alone is past the budget: a tenth of it is left for times.
-        assert_eq!(period(1e7, 1e9, 5.0, 20.0), 200);
+        assert_eq!(period(1e7, 1e9, 5.0, 20.0), 250);
         assert_eq!(period(1e12, 1e9, 5.0, 20.0), MOST_SELDOM);
     }
 
@@ -358,26 +385,28 @@ mod tests {
             names.sort_unstable();
             names
         };
+        let page = MAGIC.repeat(PAGE as usize / MAGIC.len());
         for name in
             ["p-20260101T000000Z.contend", "q-20260101T000000Z.contend", "p-2-20260101T000000Z.contend"]
         {
-            std::fs::write(folder.path().join(name), MAGIC).expect("it is written");
+            std::fs::write(folder.path().join(name), &page).expect("it is written");
         }
         std::fs::write(folder.path().join("p-20260102T000000Z.contend"), "a letter").expect("it is written");
-        let mut kept = Kept::of(&folder.path().join("p.contend"), 20).expect("the folder is there");
+        let mut kept = Kept::of(&folder.path().join("p.contend"), 3 << 12).expect("the folder is there");
         assert_eq!(kept.files.len(), 1);
         for seconds in [1_790_000_000, 1_790_000_600, 1_790_001_200] {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            kept.keep(&MAGIC, time).expect("it is kept");
+            kept.keep(&page, time).expect("it is kept");
         }
         let left = [
             "p-2-20260101T000000Z.contend",
             "p-20260102T000000Z.contend",
+            "p-20260921T141320Z.contend",
             "p-20260921T142320Z.contend",
             "p-20260921T143320Z.contend",
             "q-20260101T000000Z.contend",
         ];
-        assert_eq!(names(), left, "of 8 bytes each, two have room in 20");
+        assert_eq!(names(), left, "of a page each, three have room in three");
         assert_eq!(kept.written, 3);
     }
 }

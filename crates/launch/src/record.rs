@@ -104,7 +104,7 @@ impl Record<'_> {
         };
         recording.begun();
         let beside = is_rust.then(|| Beside::watch(program.id()));
-        let lookout = Lookout::over(program.id());
+        let lookout = Lookout::over(program.id(), self.always_on.map_or(1, |_| AlwaysOn::LESS_OFTEN));
         let tasks = Tasks::of(program.id());
         let (beside, unwatched) = match beside.transpose() {
             Ok(beside) => (beside, None),

@@ -64,11 +64,11 @@ pub struct Lookout {
 }
 
 impl Lookout {
-    /// Begins to look at a program and its descendants; none if there can be no thread for it.
-    pub fn over(program: u32) -> Option<Self> {
+    /// Begins to look at a program and its descendants, so many times less often than it could; none if there can be no thread for it.
+    pub fn over(program: u32, less_often: u32) -> Option<Self> {
         let (running, ended) = channel();
         let builder = std::thread::Builder::new().name("processes".into());
-        let thread = builder.spawn(move || look_until(&ended, program)).ok()?;
+        let thread = builder.spawn(move || look_until(&ended, program, less_often)).ok()?;
         Some(Self { running, thread })
     }
 
@@ -84,13 +84,13 @@ impl Lookout {
     }
 }
 
-fn look_until(ended: &Receiver<()>, program: u32) -> Processes {
+fn look_until(ended: &Receiver<()>, program: u32, less_often: u32) -> Processes {
     let mut processes = Processes::default();
     let mut pause = Duration::ZERO;
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         let begun = processor_time();
         processes.look(program);
-        pause = PAUSE.max(processor_time().saturating_sub(begun) * SHARE);
+        pause = PAUSE.max(processor_time().saturating_sub(begun) * SHARE) * less_often;
     }
     processes
 }

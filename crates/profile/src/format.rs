@@ -862,6 +862,23 @@ pub enum Type {
     Wait = 20,
     /// What was a record of another type, of something that did not happen in the time that the file tells of.
     Unused = 21,
+    /// Words: position of the pair, key of the lock in whose holds it was acquired, how often, and what [`counted_in_bucket`] makes of each
+    /// bucket that is not empty. It stands for the [`Histograms`] of the pair.
+    Distributions = 22,
+}
+
+/// Bits of a bucket's count in a [`Type::Distributions`].
+const COUNT_BITS: u32 = 48;
+
+/// A bucket, by its index among those of all quantities, and how many are in it, as a word.
+pub const fn counted_in_bucket(index: u16, count: u64) -> u64 {
+    let most = (1 << COUNT_BITS) - 1;
+    (index as u64) << COUNT_BITS | if count < most { count } else { most }
+}
+
+/// The index and the count that [`counted_in_bucket`] made a word of.
+pub const fn bucket_and_count(word: u64) -> (u16, u64) {
+    ((word >> COUNT_BITS) as u16, word & ((1 << COUNT_BITS) - 1))
 }
 
 /// The first word of a record: type (16 bits), version (16 bits), length in bytes with this word (32 bits).

@@ -288,10 +288,21 @@ class ProfileOptions(TypedDict, total=False):
     """Take the operations from the program's output: the number in the first group of the last match."""
 
     sample: float | str | None
-    """Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact [default: 1]."""
+    """Time this part of the pairs, chosen at random: `1`, `1/16`, `0.01`; counts are always exact [default: 1, with
+    --always-on what recording has time for]."""
 
     size_limit: str | None
-    """The profile may grow to so much; past that the locks used least share one row [default: 256M]."""
+    """The profile may grow to so much; past that the locks used least share one row. With --always-on all profiles
+    together may [default: 256M, with --always-on 64M]."""
+
+    always_on: bool
+    """Record a program that runs on, such as a server in use: as many pairs are timed as 1 % of its time on cores
+    allows, and what happens in each interval is a profile of its own beside the whole one, such as
+    p-20261127T164000Z.contend. The oldest make room for the newest; several are added up by `contend report FILE FILE
+    …`."""
+
+    interval: str | None
+    """What each profile of --always-on tells of [default: 10m]."""
 
     kernel: bool
     """Record waits for the kernel's locks too: those of the program and of all that it starts. Needs Linux 5.19,

@@ -16,7 +16,7 @@ use crate::format::{
     KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
     KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
     PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
-    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, split_head,
+    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, bucket_and_count, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -487,6 +487,10 @@ impl<'p> Parser<'p> {
             self.tasks.push(TaskValues::decode(record));
             return Ok(());
         }
+        if is(Type::Distributions) {
+            self.histograms.insert(word(record, 8), parse_distributions(record));
+            return Ok(());
+        }
         let (section, begun) = self.sections.entry(block.section).or_default();
         let too_many = |what: &str| too_many(self.path, offset, what);
         if is(Type::Process) {
@@ -644,6 +648,16 @@ fn parse_histograms(record: &[u8]) -> Warm {
     Warm { buckets: counted.into_iter().collect(), within: (key, count) }
 }
 
+fn parse_distributions(record: &[u8]) -> Warm {
+    let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
+    for (index, count) in words(record.get(32..).unwrap_or_default()).map(bucket_and_count) {
+        if usize::from(index) < QUANTITIES * BUCKETS {
+            counted.insert(index, count);
+        }
+    }
+    Warm { buckets: counted.into_iter().collect(), within: (word(record, 16), word(record, 24)) }
+}
+
 /// A [`ByCaller`] whose pair may come later.
 struct Uncalled {
     own: [CallerRecord; CALLERS],
@@ -702,6 +716,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Lock, 64)
         | of(Type::Site, LOCK_LENGTH)
         | of(Type::Histograms, offset_of!(Histograms, notes))
+        | of(Type::Distributions, 32)
         | of(Type::Thread, 120)
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)

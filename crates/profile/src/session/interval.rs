@@ -13,7 +13,7 @@ use super::Recording;
 use crate::format::{
     BLOCK_MARK, BlockHeader, BlockHeaderValues, ByCaller, CALLERS, Header, HeaderValues, Histograms,
     LOCK_LENGTH, NOTE_SHIFT, NOTED, PAGE, Pair, Process, QUANTITIES, Run, RunValues, Task, TaskValues,
-    Thread, Type, UNIT, head, split_head,
+    Thread, Type, UNIT, counted_in_bucket, head, split_head,
 };
 use crate::histogram::{BUCKETS, bucket};
 use crate::record::MERGED;
@@ -125,7 +125,7 @@ impl Look {
     /// The key of the pair whose record begins there; 0 where none does.
     fn key(&self, at: usize) -> u64 {
         let (what, _) = split_head(self.word(at));
-        if what == Type::Pair as u16 { self.word(at + offset_of!(Pair, key)) } else { 0 }
+        if what == Type::Pair as u16 { self.word(at.saturating_add(offset_of!(Pair, key))) } else { 0 }
     }
 
     /// What was counted so far, in all processes.
@@ -174,13 +174,26 @@ impl Look {
             self.at_least(process.at + offset_of!(Process, clock_first_ticks), then.clock_last_ticks);
             self.at_least(process.at + offset_of!(Process, clock_first_ns), then.clock_last_ns);
         }
-        for record in of(Type::Histograms) {
-            self.distributions_since(before, record);
-        }
+        // Whether a pair is the same one is told by its record, so what belongs to pairs comes before they are changed.
+        let distributions: Vec<_> = of(Type::Histograms)
+            .filter(|record| record.has(size_of::<Histograms>()))
+            .map(|record| self.distributions_since(before, record))
+            .collect();
         for record in of(Type::ByCaller).filter(|record| record.has(ByCaller::LENGTH)) {
             self.callers_since(before, record);
         }
         let used = self.pairs_since(before, &records);
+        for record in of(Type::ByCaller) {
+            let pair = self.word(record.at + offset_of!(ByCaller, pair));
+            if self.key(place_of(pair)) == 0 {
+                self.leave_out(record);
+            }
+        }
+        for record in of(Type::Histograms) {
+            self.leave_out(record);
+        }
+        let distributions: Vec<u64> =
+            distributions.into_iter().filter(|of| self.key(place_of(of[1])) != 0).flatten().collect();
         for thread in of(Type::Thread).filter(|record| record.has(offset_of!(Thread, join_ticks) + 8)) {
             let pid = pids.get(&thread.section).copied().unwrap_or_default();
             let who = (pid, self.word(thread.at + offset_of!(Thread, tid)));
@@ -190,6 +203,10 @@ impl Look {
             let threads = used.iter().filter(|(section, _)| *section == process.section).count() as u64;
             self.put(process.at + offset_of!(Process, threads), threads);
             self.put(process.at + offset_of!(Process, only_joined), 0);
+            if before.word(process.at) != 0 {
+                let merged = process.at + offset_of!(Process, merged_pairs);
+                self.less(merged, before.word(merged));
+            }
             // One that runs on is not one that was killed.
             if self.word(process.at + offset_of!(Process, clock_last_ns)) == 0 {
                 self.put(process.at + offset_of!(Process, clock_last_ticks), header.clock_last_ticks);
@@ -210,7 +227,8 @@ impl Look {
         ] {
             self.put(field, value);
         }
-        self.append(run, tasks);
+        self.tidy(&ended_before(&records, before));
+        self.append(run, tasks, &distributions);
         self.bytes
     }
 
@@ -243,8 +261,7 @@ impl Look {
             if Pair::COUNTS.iter().any(|field| self.word(pair.at + field) > 0) {
                 used.insert((pair.section, pair.thread));
             } else {
-                let (_, length) = split_head(self.word(pair.at));
-                self.put(pair.at, head(Type::Unused, length as usize));
+                self.leave_out(pair);
             }
         }
         used
@@ -253,27 +270,28 @@ impl Look {
     /// Whether the pair of a record that belongs to one was the same at the earlier look.
     fn is_of_same_pair(&self, before: &Self, record: &Record, field: usize) -> bool {
         let (pair, then) = (self.word(record.at + field), before.word(record.at + field));
-        let at = usize::try_from(pair.saturating_mul(UNIT)).unwrap_or(usize::MAX);
-        let key = self.key(at.min(self.bytes.len()));
-        pair == then && key != 0 && key == before.key(at.min(before.bytes.len()))
+        let key = self.key(place_of(pair));
+        pair == then && key != 0 && key == before.key(place_of(pair))
     }
 
-    fn distributions_since(&mut self, before: &Self, record: &Record) {
-        if !record.has(size_of::<Histograms>()) {
-            return;
-        }
+    /// What a pair's distributions have more than at the earlier look, as the words of a [`Type::Distributions`].
+    fn distributions_since(&self, before: &Self, record: &Record) -> Vec<u64> {
         let mut counts = self.distributions(record.at);
+        let mut within_count = self.word(record.at + offset_of!(Histograms, within_count));
         if self.is_of_same_pair(before, record, offset_of!(Histograms, pair)) {
             for (count, earlier) in counts.iter_mut().zip(before.distributions(record.at)) {
                 *count = count.saturating_sub(earlier);
             }
-            let within = record.at + offset_of!(Histograms, within_count);
-            self.less(within, before.word(within));
+            within_count =
+                within_count.saturating_sub(before.word(record.at + offset_of!(Histograms, within_count)));
         }
-        self.put(record.at + offset_of!(Histograms, noted), 0);
-        for (i, count) in counts.into_iter().enumerate() {
-            self.put(record.at + offset_of!(Histograms, buckets) + i * 8, count);
-        }
+        let [pair, within] = [offset_of!(Histograms, pair), offset_of!(Histograms, within)]
+            .map(|field| self.word(record.at + field));
+        let mut words = vec![0, pair, within, within_count];
+        let counted = (0..).zip(counts).filter(|&(_, count)| count > 0);
+        words.extend(counted.map(|(index, count)| counted_in_bucket(index, count)));
+        words[0] = head(Type::Distributions, words.len() * 8);
+        words
     }
 
     /// The counts of all buckets, with the values that are noted and not sorted in.
@@ -333,64 +351,154 @@ impl Look {
         }
     }
 
-    /// Adds a block of what the launcher saw.
-    fn append(&mut self, run: &RunValues, tasks: &[TaskValues]) {
-        let used = Run::LENGTH + tasks.len() * Task::LENGTH;
-        let length = (BlockHeader::LENGTH + used).next_multiple_of(PAGE as usize);
-        self.bytes.resize(self.bytes.len().next_multiple_of(PAGE as usize), 0);
-        let block = self.bytes.len();
-        self.bytes.resize(block + length, 0);
-        self.put(block + offset_of!(BlockHeader, mark), u64::from(BLOCK_MARK) | (length as u64) << 32);
-        self.put(block + offset_of!(BlockHeader, used), used as u64);
+    fn leave_out(&mut self, record: &Record) {
+        self.put(record.at, head(Type::Unused, record.length));
+    }
+
+    /// Makes one of records in a row that are left out, and zeros of what is in them, of blocks that have nothing else, and of those
+    /// of sections that are over.
+    fn tidy(&mut self, over: &HashSet<u64>) {
+        let all: Vec<Part> = blocks(&self.bytes).collect();
+        for block in all {
+            let mut left_out: Vec<(usize, usize)> = Vec::new();
+            let mut is_empty = true;
+            for (at, what, length) in records_of(&self.bytes, block) {
+                let end = at + length.next_multiple_of(8);
+                match left_out.last_mut() {
+                    _ if what != Type::Unused as u16 => is_empty = false,
+                    Some((_, last)) if *last == at => *last = end,
+                    _ => left_out.push((at, end)),
+                }
+            }
+            if is_empty && !left_out.is_empty() || over.contains(&block.section) {
+                self.bytes[block.at..block.at + block.length].fill(0);
+                continue;
+            }
+            for (at, end) in left_out {
+                let end = end.min(block.end);
+                self.bytes[at..end].fill(0);
+                self.put(at, head(Type::Unused, end - at));
+            }
+        }
+    }
+
+    /// Adds blocks of what the launcher saw, and of what belongs to pairs.
+    fn append(&mut self, run: &RunValues, tasks: &[TaskValues], of_pairs: &[u64]) {
         let run = RunValues { head: head(Type::Run, Run::LENGTH), ..*run }.words();
         let tasks =
             tasks.iter().map(|task| TaskValues { head: head(Type::Task, Task::LENGTH), ..*task }.words());
         let words: Vec<u64> = run.into_iter().chain(tasks.flatten()).collect();
-        for (i, value) in words.into_iter().enumerate() {
-            self.put(block + BlockHeader::LENGTH + i * 8, value);
+        self.append_block(&words);
+        if !of_pairs.is_empty() {
+            self.append_block(of_pairs);
         }
         let end = self.bytes.len() as u64;
         self.put(offset_of!(Header, allocated), end);
         self.at_least(offset_of!(Header, grown), end);
         self.at_least(offset_of!(Header, limit), end);
     }
+
+    fn append_block(&mut self, words: &[u64]) {
+        let length = (BlockHeader::LENGTH + words.len() * 8).next_multiple_of(PAGE as usize);
+        let block = self.bytes.len().next_multiple_of(PAGE as usize);
+        self.bytes.resize(block + length, 0);
+        self.put(block + offset_of!(BlockHeader, mark), u64::from(BLOCK_MARK) | (length as u64) << 32);
+        self.put(block + offset_of!(BlockHeader, used), words.len() as u64 * 8);
+        for (i, &value) in words.iter().enumerate() {
+            self.put(block + BlockHeader::LENGTH + i * 8, value);
+        }
+    }
 }
 
-/// The records of the types that tell of counts and times.
-fn records(bytes: &[u8]) -> Vec<Record> {
-    const TOLD: [Type; 5] = [Type::Process, Type::Thread, Type::Pair, Type::Histograms, Type::ByCaller];
-    let page = PAGE as usize;
-    let mut found = Vec::new();
-    let mut block = page;
-    while let Some(head) = bytes.get(block..block + BlockHeader::LENGTH) {
-        let header = BlockHeaderValues::decode(head);
-        let length = (header.mark >> 32) as usize;
-        let is_block = header.mark as u32 == BLOCK_MARK && length > 0 && length.is_multiple_of(page);
-        if !is_block || length > bytes.len() - block {
-            block += page;
-            continue;
+/// Where the record at this position begins.
+fn place_of(position: u64) -> usize {
+    usize::try_from(position.saturating_mul(UNIT)).unwrap_or(usize::MAX)
+}
+
+/// Sections of processes that had ended by an earlier look, but for those whose children may still use what they noted.
+fn ended_before(records: &[Record], before: &Look) -> HashSet<u64> {
+    let processes = || records.iter().filter(|record| record.is(Type::Process));
+    let of = |process: &Record, field| before.word(process.at + field);
+    let mut ended: HashSet<u64> = processes()
+        .filter(|process| before.word(process.at) != 0)
+        .filter(|process| of(process, offset_of!(Process, clock_last_ns)) != 0)
+        .map(|process| process.section)
+        .collect();
+    // Parents come before their children, and a section has one record.
+    let all: Vec<_> = processes().collect();
+    for process in all.into_iter().rev() {
+        if !ended.contains(&process.section) {
+            ended.remove(&of(process, offset_of!(Process, parent_section)));
         }
-        let used = usize::try_from(header.used).unwrap_or(usize::MAX).min(length - BlockHeader::LENGTH);
-        let mut at = block + BlockHeader::LENGTH;
-        let end = at + used;
-        while at + 8 <= end {
+    }
+    ended
+}
+
+/// A block of records.
+#[derive(Clone, Copy)]
+struct Part {
+    at: usize,
+    length: usize,
+    /// Behind its last record.
+    end: usize,
+    section: u64,
+    thread: u64,
+}
+
+fn blocks(bytes: &[u8]) -> impl Iterator<Item = Part> {
+    let page = PAGE as usize;
+    let mut at = page;
+    std::iter::from_fn(move || {
+        loop {
+            let head = bytes.get(at..at + BlockHeader::LENGTH)?;
+            let header = BlockHeaderValues::decode(head);
+            let length = (header.mark >> 32) as usize;
+            let is_block = header.mark as u32 == BLOCK_MARK && length > 0 && length.is_multiple_of(page);
+            if !is_block || length > bytes.len() - at {
+                at += page;
+                continue;
+            }
+            let used = usize::try_from(header.used).unwrap_or(usize::MAX).min(length - BlockHeader::LENGTH);
+            let end = at + BlockHeader::LENGTH + used;
+            let block = Part { at, length, end, section: header.section, thread: header.thread };
+            at += length;
+            return Some(block);
+        }
+    })
+}
+
+/// The records of a block: where each is, its type, and its length.
+fn records_of(bytes: &[u8], block: Part) -> impl Iterator<Item = (usize, u16, usize)> {
+    let mut at = block.at + BlockHeader::LENGTH;
+    std::iter::from_fn(move || {
+        while at + 8 <= block.end {
             let (what, length) = split_head(word(bytes, at));
             let length = length as usize;
             if what == 0 && length == 0 {
                 at += LOCK_LENGTH; // as the reader has it: taken, not written
                 continue;
             }
-            if length < 8 || length > end - at {
-                break;
+            if length < 8 || length > block.end - at {
+                return None;
             }
-            if TOLD.iter().any(|&told| told as u16 == what) {
-                found.push(Record { at, what, length, section: header.section, thread: header.thread });
-            }
+            let record = (at, what, length);
             at += length.next_multiple_of(8);
+            return Some(record);
         }
-        block += length;
-    }
-    found
+        None
+    })
+}
+
+/// The records of the types that tell of counts and times.
+fn records(bytes: &[u8]) -> Vec<Record> {
+    const TOLD: [Type; 5] = [Type::Process, Type::Thread, Type::Pair, Type::Histograms, Type::ByCaller];
+    let of_block = |block: Part| {
+        let told =
+            records_of(bytes, block).filter(|(_, what, _)| TOLD.iter().any(|&told| told as u16 == *what));
+        let whose = (block.section, block.thread);
+        told.map(move |(at, what, length)| Record { at, what, length, section: whose.0, thread: whose.1 })
+    };
+    blocks(bytes).flat_map(of_block).collect()
 }
 
 /// The little-endian word at `at`; zero where the bytes end.

@@ -415,13 +415,16 @@ fn place_of(position: u64) -> usize {
     usize::try_from(position.saturating_mul(UNIT)).unwrap_or(usize::MAX)
 }
 
-/// Sections of processes that had ended by an earlier look, but for those whose children may still use what they noted.
+/// Sections of processes that had ended by an earlier look, but for those whose children may still use what they noted; for the
+/// first, which says what the program is; and for those that run on unrecorded.
 fn ended_before(records: &[Record], before: &Look) -> HashSet<u64> {
     let processes = || records.iter().filter(|record| record.is(Type::Process));
     let of = |process: &Record, field| before.word(process.at + field);
     let mut ended: HashSet<u64> = processes()
+        .skip(1)
         .filter(|process| before.word(process.at) != 0)
         .filter(|process| of(process, offset_of!(Process, clock_last_ns)) != 0)
+        .filter(|process| of(process, offset_of!(Process, gave_up_rights)) == 0)
         .map(|process| process.section)
         .collect();
     // Parents come before their children, and a section has one record.

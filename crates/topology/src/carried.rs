@@ -10,9 +10,10 @@ pub const THIS: &str = "this";
 pub const TYPICAL: &str = "typical";
 
 /// The machines that contend carries, as name and file.
-pub const CARRIED: [(&str, &str); 14] = [
+pub const CARRIED: [(&str, &str); 15] = [
     ("opteron-8x6", include_str!("../machines/opteron-8x6.toml")),
     ("dl580", include_str!("../machines/dl580.toml")),
+    ("dl980", include_str!("../machines/dl980.toml")),
     ("cs900x8", include_str!("../machines/cs900x8.toml")),
     ("cs900x16", include_str!("../machines/cs900x16.toml")),
     ("xeon-e5-4650v2x4", include_str!("../machines/xeon-e5-4650v2x4.toml")),

@@ -3,8 +3,7 @@
 
 use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Fault, Printed, improvement};
-use crate::simulated::{lock_name, workload};
-use crate::stability::cut;
+use crate::simulated::{hardware, lock_name, workload};
 use crate::think_time::{ThinkFit, percent_at_busiest, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
@@ -20,7 +19,8 @@ use workloads::WORKLOADS;
 use workloads::aim7::JobMix;
 use workloads::catalogue::Body;
 
-/// The talk's machine: so many sockets with so many cores each.
+/// A machine like the talk's, of so many sockets with so many cores each.
+const MACHINE: &str = "dl980";
 const SOCKETS: u32 = 8;
 const CORES_OF_SOCKET: u32 = 10;
 
@@ -33,7 +33,8 @@ pub(crate) const WITHIN: f64 = 1.25;
 /// Where the think time is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
 
-/// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time.
+/// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time as an
+/// MCS lock. What the ticket lock does with it is the machine's doing.
 struct Fitted {
     think: ThinkFit,
     ticket: SimulatedRun,
@@ -91,7 +92,7 @@ impl Row {
         let mechanism = if self.source == MAIL {
             "what made the kernel's throughput swing is not in the simulated calls"
         } else {
-            "lines that travel as long with few waiters as with many"
+            "users that sleep, and what the other locks of a kernel do"
         };
         let claim = self.what.clone();
         Score { source: self.source, by: SIMULATOR, claim, verdict: self.verdict(), as_printed, mechanism }
@@ -111,10 +112,10 @@ fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyh
 
 /// Looks for the think time, and runs both locks with it.
 fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
-    let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
+    let hardware = hardware(MACHINE)?;
     let all = SOCKETS * CORES_OF_SOCKET;
-    let published = improvement("mcs_files_lock: file_move + file_kill")?.before.value;
-    let of_think = |think| setup(&hardware, "ticket", all, think);
+    let published = improvement("mcs_files_lock: file_move + file_kill")?.after.value;
+    let of_think = |think| setup(&hardware, "mcs", all, think);
     let think = think_for_percent(published, THINK_CYCLES, of_think, 1, progress)?;
     let setups = [("ticket", all), ("mcs", all), ("ticket", FEW_USERS)]
         .map(|(lock, users)| setup(&hardware, lock, users, think.cycles));
@@ -181,7 +182,7 @@ const CALLS_OF_USER: u64 = 100;
 /// Those rows for every other mix that is simulated. A job takes what the best published plateau leaves a core for it.
 fn other_mixes(progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
     const MINUTE_S: f64 = 60.0;
-    let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
+    let hardware = hardware(MACHINE)?;
     let all = SOCKETS * CORES_OF_SOCKET;
     let mut rows = Vec::new();
     for workload in WORKLOADS {
@@ -237,7 +238,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let waits = "requests that wait at a home, ticket over MCS";
     let mut rows = vec![
         Row { fitted: true, ..at_files },
-        percent("the same with MCS, %", share.after, &mcs),
+        Row { fitted: true, ..percent("the same with MCS, %", share.after, &mcs) },
         percent("the same, ticket, 40 users, %", growth.before, &few),
         ratio("jobs, MCS over ticket", jobs.after, jobs.before, SimulatedRun::throughput, [&mcs, &ticket]),
         ratio(waits, of_ticket, of_mcs, home_waits, [&ticket, &mcs]),
@@ -271,9 +272,10 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             ),
             format!(
                 "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
-                 files. The think time, {} cycles, is where the search for the share of the first row ends: {}. What else an operation takes is assumed. 80 \
-                 users stand for 400, which keep all cores busy. Back-off is of the LKML thread of 2013, on an 80-core DL980; best and worst are of {SEEDS} \
-                 seeds here, and of runs there.",
+                 files. Two numbers are fitted: the think time, {} cycles, with which MCS takes its share ({}), and in the machine's file what a try of \
+                 a request takes that a busy home refuses, with which the ticket lock takes its own. What else an operation takes is assumed. 80 users \
+                 stand for 400, which keep all cores busy; so do 40 here, half as much, where the talk's may have slept. Back-off is of the LKML thread \
+                 of 2013, on an 80-core DL980; best and worst are of {SEEDS} seeds here, and of runs there.",
                 think.cycles as u64,
                 think.shares()
             ),
@@ -283,8 +285,9 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
                  for it; which locks a call takes, and for how long, is assumed. So seen, users wait for the mutex of the directory and hardly for a spin \
                  lock: both locks do the same. What made the kernel's throughput swing is not in these calls."
             ),
-            "On this simulated machine a line that cores of several sockets want takes as long with few waiters as with many (`contention`), so that the \
-             list's own lines, which travel with each section, cost MCS as much as the ticket lock. The talk's 80 cores were another, unnamed machine."
+            "Each core that waits for a line costs its home a try for each request that it answers. So the ticket lock, for whose line all wait, hands over ever \
+             more slowly; MCS, whose waiters poll lines of their own, does not. The talk's 80 cores were an unnamed machine; the simulated one has the \
+             latencies of another of the DL980's generation."
                 .into(),
         ],
         faults: vec![Fault(12)],
@@ -294,7 +297,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
 
 /// Coherence traffic of the ticket lock against MCS: of the open files' lock alone, and with the other locks beside it.
 pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let hardware = cut("cs900x8", SOCKETS, CORES_OF_SOCKET)?;
+    let hardware = hardware(MACHINE)?;
     let files = workload("files-lock")?;
     let setups = ["ticket", "mcs"].map(|lock| Setup {
         duration_ns: 10_000_000,
@@ -342,7 +345,7 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             "In the talk's experiment the lock of the open files alone became MCS: a ticket lock for mounts and a sleeping mutex went on making traffic, as they do in \
              `fserver` (`contend reproduce aim7`). Alone is `files-lock`, where hardly two requests of MCS's waiters meet at a home."
                 .into(),
-            "The simulated machine is the CS900 with 10 cores a socket; the talk's 80 cores were another, unnamed machine.".into(),
+            "The simulated machine is `dl980`; the talk's 80 cores were an unnamed machine.".into(),
         ],
         faults: vec![Fault(12)],
         scores: Vec::new(),

@@ -103,6 +103,7 @@ impl Memory {
     fn wait_in_die(&mut self, line: u32, thread: u32) {
         let entry = self.lines.get(line);
         entry.in_die = self.requesters.push_back(entry.in_die, thread);
+        entry.waiting_in_dies += 1;
     }
 
     /// A die has the answer that its cores waited for: those that came meanwhile ask again.
@@ -119,16 +120,17 @@ impl Memory {
     pub(crate) fn ask_again(&mut self, clock: &mut Clock, line: u32, die: u32) {
         let entry = self.lines.get(line);
         let mut queue = std::mem::replace(&mut entry.in_die, Queue::EMPTY);
-        let mut others = Queue::EMPTY;
+        let (mut others, mut waiting) = (Queue::EMPTY, 0);
         while let (Some(waiter), rest) = self.requesters.pop_front(queue) {
             queue = rest;
             if self.caches[self.requesters.get(waiter).core as usize].die == die {
                 clock.push(clock.now, Event::Issue(waiter));
             } else {
                 others = self.requesters.push_back(others, waiter);
+                waiting += 1;
             }
         }
-        entry.in_die = others;
+        (entry.in_die, entry.waiting_in_dies) = (others, waiting);
     }
 
     /// A load that the die's cache answers, after the requests that came before. Its core asked at a time, now or before.

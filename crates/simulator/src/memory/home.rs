@@ -174,7 +174,8 @@ impl Memory {
     /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`, or later
     /// if it has to refuse others meanwhile.
     fn answered(&mut self, asked: AtHome, now: Time, done: Time, free: Time) {
-        let tries = u64::from(self.lines.get(asked.line).waiting) * self.hardware.refused_try;
+        let entry = self.lines.get(asked.line);
+        let tries = u64::from(entry.waiting + entry.waiting_in_dies) * self.hardware.refused_try;
         if tries > 0 {
             self.interconnect.refuse(asked.home, now, tries);
         }

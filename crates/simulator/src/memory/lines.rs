@@ -47,6 +47,8 @@ pub(crate) struct Line {
     pub(crate) waiting: u32,
     /// Requests of a die that wait for that die's own request to the home.
     pub(crate) in_die: Queue,
+    /// How many.
+    pub(crate) waiting_in_dies: u32,
     pub(crate) banks: Box<[Bank]>,
     pub(crate) counts: LineCounts,
 }
@@ -65,6 +67,7 @@ impl Line {
             at_home: Queue::EMPTY,
             waiting: 0,
             in_die: Queue::EMPTY,
+            waiting_in_dies: 0,
             banks: Box::default(),
             counts: LineCounts::default(),
         }

@@ -4,7 +4,7 @@
 use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Fault, Printed, improvement};
 use crate::simulated::{hardware, lock_name, workload};
-use crate::think_time::{ThinkFit, percent_at_busiest, think_for_percent};
+use crate::think_time::{ThinkFit, percent_at_busiest, seeded, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
 };
@@ -33,8 +33,11 @@ pub(crate) const WITHIN: f64 = 1.25;
 /// Where the think time is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
 
+/// How long a run of `fserver` is, ns: some 60 operations of a user.
+const RUN_NS: u64 = 30_000_000;
+
 /// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time as an
-/// MCS lock. What the ticket lock does with it is the machine's doing.
+/// MCS lock. What the ticket lock does with it is the machine's doing. Each run is the one in the middle over [`SEEDS`].
 struct Fitted {
     think: ThinkFit,
     ticket: SimulatedRun,
@@ -45,7 +48,7 @@ struct Fitted {
     by_seeds: [Spread; 2],
 }
 
-/// Seeds of the runs whose spread is compared.
+/// Seeds of each set-up.
 const SEEDS: u64 = 7;
 
 /// The locks that are compared over seeds.
@@ -104,7 +107,7 @@ fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyh
     Ok(Setup {
         places,
         cores: users,
-        duration_ns: 10_000_000,
+        duration_ns: RUN_NS,
         think_cycles: Some(think as u64),
         ..Setup::new(hardware, workload("fserver")?, lock_name(lock))
     })
@@ -116,12 +119,14 @@ fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
     let all = SOCKETS * CORES_OF_SOCKET;
     let published = improvement("mcs_files_lock: file_move + file_kill")?.after.value;
     let of_think = |think| setup(&hardware, "mcs", all, think);
-    let think = think_for_percent(published, THINK_CYCLES, of_think, 1, progress)?;
+    let think = think_for_percent(published, THINK_CYCLES, of_think, SEEDS, progress)?;
     let setups = [("ticket", all), ("mcs", all), ("ticket", FEW_USERS)]
         .map(|(lock, users)| setup(&hardware, lock, users, think.cycles));
     let setups = setups.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    let Ok([ticket, mcs, few]) = <[_; 3]>::try_from(sweep(&setups, progress)?) else {
-        anyhow::bail!("three runs were asked for")
+    let runs = seeded(&setups, SEEDS, progress)?;
+    let medians = runs.iter().map(|runs| runs.median().clone()).collect::<Vec<_>>();
+    let Ok([ticket, mcs, few]) = <[_; 3]>::try_from(medians) else {
+        anyhow::bail!("three set-ups were asked for")
     };
     let by_seeds = over_seeds(|lock| setup(&hardware, lock, all, think.cycles), progress)?;
     Ok(Fitted { think, ticket, mcs, few, by_seeds })

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{PS_PER_NS, Time};
 
+/// So many threads and cores are shown of those that all wait.
+const SHOWN: usize = 8;
+
 /// What was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -60,17 +63,53 @@ impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reason, at_ps, seed, .. } = self;
         writeln!(f, "{reason}, at {} ns, seed {seed}", at_ps / PS_PER_NS)?;
-        for thread in &self.threads {
+        // One of those that exclude each other no more may be anywhere; those that all wait are alike.
+        let shown = if matches!(reason, Reason::Exclusion { .. }) { usize::MAX } else { SHOWN };
+        for thread in self.threads.iter().take(shown) {
             writeln!(f, "  {thread}")?;
         }
-        for (core, records) in &self.last_events {
+        left_out(f, "threads", self.threads.len(), shown)?;
+        for (core, records) in self.last_events.iter().take(shown) {
             writeln!(f, "core {core}, last events:")?;
             for record in records {
                 writeln!(f, "{record}")?;
             }
         }
-        Ok(())
+        left_out(f, "cores", self.last_events.len(), shown)
     }
 }
 
+/// Says how many are not shown.
+fn left_out(f: &mut fmt::Formatter<'_>, what: &str, all: usize, shown: usize) -> fmt::Result {
+    if all <= shown {
+        return Ok(());
+    }
+    writeln!(f, "and {} more {what}", all - shown)
+}
+
 impl std::error::Error for Stopped {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(reason: Reason) -> String {
+        let threads = (0..80).map(|thread| format!("thread {thread} runs")).collect();
+        let last_events = (0..80).map(|core| (core, vec!["  a load".into()])).collect();
+        Stopped { reason, at_ps: 7 * PS_PER_NS, seed: 1, threads, last_events }.to_string()
+    }
+
+    #[test]
+    fn of_many_that_wait_a_few_are_shown() {
+        let said = said(Reason::Livelock { events: 5 });
+        assert!(said.starts_with("livelock: nothing acquired and no operation done in 5 events, at 7 ns, seed 1"));
+        assert!(said.contains("thread 7 runs") && !said.contains("thread 8 runs"), "{said}");
+        assert!(said.contains("and 72 more threads") && said.ends_with("and 72 more cores\n"), "{said}");
+    }
+
+    #[test]
+    fn all_are_shown_of_those_that_did_not_exclude_each_other() {
+        let said = said(Reason::Exclusion { lock: 64, taker: 79, holders: vec![40] });
+        assert!(said.contains("thread 79 runs") && said.contains("core 79, last events:"), "{said}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use crate::Reproduction;
 use crate::published::{self, BackOffConstant};
-use crate::simulated::{OPTERON, lock_name, workload};
-use crate::stability::cut;
+use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
+use crate::stability::half_of_opteron;
 use crate::think_time::seeded;
 use crate::verdict::{MAIL, PAR_WITHIN, SIMULATOR, Score, Verdict};
 use anyhow::{Context as _, bail};
@@ -94,7 +94,7 @@ impl Swept {
 
 /// What becomes of small and of large constants.
 pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let machines = [cut(OPTERON, 4, 6)?, cut("cs900x8", 8, 10)?];
+    let machines = [half_of_opteron()?, hardware(EIGHTY_CORES)?];
     let mut table = Table::new([
         Column::text("machine", "machine"),
         Column::number("constant", "cycles a waiter ahead"),
@@ -117,7 +117,7 @@ pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduc
             let BackOffConstant { constant, cores, outcome } = claim;
             let claim = format!("a {constant} constant {outcome} on {cores} cores");
             verdicts.push((of_row, format!("{}: {claim}", verdict.name())));
-            let mechanism = "back-off that pays on 80 cores";
+            let mechanism = "a load of the Opteron that no constant serves on few cores and on many";
             scores.push(Score { source: MAIL, by: SIMULATOR, claim, verdict, as_printed: false, mechanism });
         }
         let shares = swept.shares(0).into_iter().zip(swept.shares(1));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn on_the_opteron_the_constant_for_few_cores_fails_on_many_and_not_the_other_way_round() {
-        let swept = Swept::new(&cut(OPTERON, 4, 6).unwrap(), &Unwatched).unwrap();
+        let swept = Swept::new(&half_of_opteron().unwrap(), &Unwatched).unwrap();
         let share = |constant: &str, cores: &str| {
             let [constant, cores] = [constant, cores].map(str::to_owned);
             swept.share(&BackOffConstant { constant, cores, outcome: "fails".into() }).unwrap()

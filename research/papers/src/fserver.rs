@@ -3,7 +3,7 @@
 
 use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Fault, Printed, improvement};
-use crate::simulated::{hardware, lock_name, workload};
+use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
 use crate::think_time::{ThinkFit, percent_at_busiest, seeded, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
@@ -19,8 +19,7 @@ use workloads::WORKLOADS;
 use workloads::aim7::JobMix;
 use workloads::catalogue::Body;
 
-/// A machine like the talk's, of so many sockets with so many cores each.
-const MACHINE: &str = "dl980";
+/// So many sockets with so many cores each has [`EIGHTY_CORES`].
 const SOCKETS: u32 = 8;
 const CORES_OF_SOCKET: u32 = 10;
 
@@ -115,7 +114,7 @@ fn setup<'a>(hardware: &'a Hardware, lock: &str, users: u32, think: f64) -> anyh
 
 /// Looks for the think time, and runs both locks with it.
 fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
-    let hardware = hardware(MACHINE)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let all = SOCKETS * CORES_OF_SOCKET;
     let published = improvement("mcs_files_lock: file_move + file_kill")?.after.value;
     let of_think = |think| setup(&hardware, "mcs", all, think);
@@ -187,7 +186,7 @@ const CALLS_OF_USER: u64 = 100;
 /// Those rows for every other mix that is simulated. A job takes what the best published plateau leaves a core for it.
 fn other_mixes(progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
     const MINUTE_S: f64 = 60.0;
-    let hardware = hardware(MACHINE)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let all = SOCKETS * CORES_OF_SOCKET;
     let mut rows = Vec::new();
     for workload in WORKLOADS {
@@ -302,7 +301,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
 
 /// Coherence traffic of the ticket lock against MCS: of the open files' lock alone, and with the other locks beside it.
 pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let hardware = hardware(MACHINE)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let files = workload("files-lock")?;
     let setups = ["ticket", "mcs"].map(|lock| Setup {
         duration_ns: 10_000_000,

@@ -2,8 +2,7 @@
 
 use crate::Reproduction;
 use crate::published::{Improvement, improvement, improvement_in};
-use crate::simulated::{lock_name, workload};
-use crate::stability::cut;
+use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
 use crate::think_time::{median, percent_at_busiest, seeded, think_for_percent};
 use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed};
 use anyhow::Context as _;
@@ -72,7 +71,7 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
     };
     let published = improvement(SHARE)?.before;
     let of_think = |think| setup("dentry", Some(think));
-    let fit = think_for_percent(published.value, THINK_CYCLES, of_think, 1, progress)?;
+    let fit = think_for_percent(published.value, THINK_CYCLES, of_think, SEEDS, progress)?;
     let of_think = |think| Ok::<_, anyhow::Error>([setup("dentry", think)?, setup("dentry-lockref", think)?]);
     let setups = [of_think(Some(fit.cycles))?, of_think(None)?].concat();
     let runs = seeded(&setups, SEEDS, progress)?;
@@ -94,8 +93,8 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
     ];
     let note = format!(
         "A directory entry's think time, {:.0} cycles, is where the search for its lock's share of the time ends: {}. Without that time everything else is \
-         done {:.1} times as often: more than that the two published figures together do not give, unless they are of two loads. With the workload's own think \
-         time nobody knows which share the lock takes, so that row is not judged.",
+         done {:.1} times as often; what goes beyond is the release, whose write waits at the line's home behind the waiters' tries and is in no lock's share. \
+         With the workload's own think time nobody knows which share the lock takes, so that row is not judged.",
         fit.cycles,
         fit.shares(),
         1.0 / (1.0 - published.value / 100.0)
@@ -163,7 +162,7 @@ fn readers_and_writers(hardware: &Hardware, progress: &dyn Progress) -> anyhow::
 
 /// The talk's gains.
 pub(crate) fn kernel_changes(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let hardware = cut("cs900x8", 8, 10)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let (of_lockref, note) = lockref(&hardware, progress)?;
     let mut rows = Vec::from(of_lockref);
     let rates = readers_and_writers(&hardware, progress)?;
@@ -220,11 +219,11 @@ mod tests {
     use session::progress::Unwatched;
 
     #[test]
-    fn lockref_gives_what_its_locks_share_allows_and_not_more() {
-        let hardware = cut("cs900x8", 8, 10).unwrap();
+    fn lockref_gives_what_its_locks_share_allows_and_what_its_release_took() {
+        let hardware = hardware(EIGHTY_CORES).unwrap();
         let ([share, gain, _], _) = lockref(&hardware, &Unwatched).unwrap();
         assert!((share.simulated / share.published - 1.0).abs() < 0.05, "fitted: {}", share.simulated);
-        let most = 1.0 / (1.0 - share.simulated / 100.0);
-        assert!(gain.simulated > 1.5 && gain.simulated < 1.1 * most, "{} {most}", gain.simulated);
+        let by_share = 1.0 / (1.0 - share.simulated / 100.0);
+        assert!((by_share..2.0 * by_share).contains(&gain.simulated), "{} {by_share}", gain.simulated);
     }
 }

@@ -2,8 +2,7 @@
 //! the next lock sooner.
 
 use crate::Reproduction;
-use crate::simulated::{OPTERON, hardware, lock_name, throughput, workload};
-use crate::stability::cut;
+use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, throughput, workload};
 use anyhow::Context as _;
 use compare::statistics;
 use curve::Series;
@@ -76,7 +75,7 @@ pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction>
     /// Of the second section, from the same work as the first to so much that it holds everybody up.
     const SECOND_CYCLES: [u64; 5] = [200, 700, 1_200, 2_200, 3_200];
     const SEEDS: u64 = 5;
-    let hardware = cut("cs900x8", 8, 10)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let series = workload("series")?;
     let mut setups = Vec::new();
     for second in SECOND_CYCLES {

@@ -28,6 +28,9 @@ const CORES: &[u32] = &[
     40, 44, 48,
 ];
 
+/// The machine that stands for the 80 cores, in 8 sockets, of the talk and of the kernel's mails of 2013 and 2014.
+pub(crate) const EIGHTY_CORES: &str = "dl980";
+
 /// The hardware of a machine that contend carries.
 pub(crate) fn hardware(name: &str) -> anyhow::Result<Hardware> {
     Ok(Hardware::new(&carried::machine(name))?)

@@ -2,8 +2,7 @@
 
 use crate::Reproduction;
 use crate::published::{self, Fault, RwsemForm};
-use crate::simulated::{lock_name, throughput, workload};
-use crate::stability::cut;
+use crate::simulated::{EIGHTY_CORES, hardware, lock_name, throughput, workload};
 use crate::think_time::median;
 use crate::verdict::{
     COMMITS, FACTOR_WITHIN, PAR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_more, within,
@@ -27,7 +26,7 @@ const LACKING: &str = "the rest of the programs: simulated is their lock alone";
 
 /// Writers only, since the published programs take these locks exclusively, on as many cores as the talk's machine has.
 pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    let hardware = cut("cs900x8", 8, 10)?;
+    let hardware = hardware(EIGHTY_CORES)?;
     let mut setups = Vec::new();
     for name in WORKLOADS {
         let workload = workload(name)?;

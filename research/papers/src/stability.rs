@@ -2,7 +2,7 @@
 
 use crate::Reproduction;
 use crate::published::Fault;
-use crate::simulated::{OPTERON, hardware, lock_name, throughput, workload};
+use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, throughput, workload};
 use curve::Series;
 use locks::CYCLES_PER_WAITER;
 use report::{Cell, Column, Table};
@@ -16,7 +16,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
     const LOCKS: [&str; 4] = ["ticket", "ticket-proportional", "ticket-selftuning", "mcs"];
     const SECTIONS: [u64; 4] = [50, 500, 5_000, 50_000];
     let counter = workload("counter")?;
-    let machines = [cut(OPTERON, 4, 6)?, cut("cs900x8", 8, 10)?];
+    let machines = [half_of_opteron()?, hardware(EIGHTY_CORES)?];
     let mut table = Table::new([
         Column::text("machine", "machine"),
         Column::number("cores", "cores"),
@@ -82,15 +82,15 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
     })
 }
 
-/// A machine with fewer sockets and cores.
-pub(crate) fn cut(name: &str, sockets: u32, cores_per_die: u32) -> anyhow::Result<Hardware> {
-    let mut file = carried::machine(name);
-    file.name = format!("{name} cut to {sockets} x {cores_per_die}");
-    file.topology.sockets = sockets;
-    file.topology.cores_per_die = cores_per_die;
+/// The paper's machine with 4 of its 8 dies.
+pub(crate) fn half_of_opteron() -> anyhow::Result<Hardware> {
+    const DIES: usize = 4;
+    let mut file = carried::machine(OPTERON);
+    file.name = format!("{OPTERON}, {DIES} dies");
+    file.topology.sockets = DIES as u32;
     if let Some(coherence) = &mut file.coherence {
-        coherence.hops.truncate(sockets as usize);
-        coherence.hops.iter_mut().for_each(|row| row.truncate(sockets as usize));
+        coherence.hops.truncate(DIES);
+        coherence.hops.iter_mut().for_each(|row| row.truncate(DIES));
     }
     Ok(Hardware::new(&file)?)
 }

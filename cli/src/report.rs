@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use report::{Screen, lock_table, longest_waits, runtime_waits};
 use session::ensure_usage;
 use session::output_file::OutputFile;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Print the lock table of a profile.
@@ -178,8 +178,60 @@ fn together(paths: &[PathBuf], options: &Options) -> anyhow::Result<LockTable> {
     Ok(LockTable::together(&tables).expect("the command asks for one profile at least"))
 }
 
+/// Fails where more is asked of a runtime's own recording than is made of it.
+fn ensure_shown_alone(args: &Args, path: &Path, runtime: Runtime) -> anyhow::Result<()> {
+    let Args { html, pprof, folded, otel, timeline, ops, .. } = args;
+    let further = [html, pprof, folded, otel, timeline].into_iter().any(Option::is_some);
+    let (what, draws) = match runtime {
+        Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
+        Runtime::Java => ("a recording of Java's Flight Recorder", "JDK Mission Control"),
+    };
+    ensure_usage!(
+        !further && ops.is_none(),
+        "{} is {what}, of which there is a table, --csv and --json alone: {draws} makes pictures of it",
+        path.display()
+    );
+    ensure_usage!(
+        args.profiles.len() == 1,
+        "{} is {what}, which is shown alone: it is not added up",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Fails where something is asked for that the profile does not hold, or that several together do not: `alone` is the only one.
+fn ensure_told(args: &Args, alone: Option<&Profile>) -> anyhow::Result<()> {
+    let Args { profiles, timeline, ops, .. } = args;
+    ensure_usage!(
+        timeline.is_none() || alone.is_some(),
+        "--timeline shows the longest waits of one profile, and these are {}",
+        profiles.len()
+    );
+    ensure_usage!(
+        timeline.is_none() || alone.is_some_and(Profile::keeps_waits),
+        "{} has no single waits: `contend profile --timeline` keeps them",
+        profiles[0].display()
+    );
+    ensure_usage!(
+        ops.is_none() || alone.is_some(),
+        "--ops counts the operations of one profile, and these are {}: --ops of `contend profile` keeps them with each",
+        profiles.len()
+    );
+    Ok(())
+}
+
 /// Runs `contend report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    for path in &args.profiles {
+        let Some(runtime) = RuntimeWaits::whose(path) else { continue };
+        ensure_shown_alone(&args, path, runtime)?;
+        return report_of_runtime(&RuntimeWaits::open(runtime, path)?, args.json, args.csv, args.top);
+    }
+    let alone = match &*args.profiles {
+        [path] => Some(Profile::open(path)?),
+        _ => None,
+    };
+    ensure_told(&args, alone.as_ref())?;
     let Args {
         profiles: paths,
         json,
@@ -195,46 +247,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ops,
         no_symbols,
     } = args;
-    for path in &paths {
-        let Some(runtime) = RuntimeWaits::whose(path) else { continue };
-        let further = [&html, &pprof, &folded, &otel, &timeline].into_iter().any(Option::is_some);
-        let (what, draws) = match runtime {
-            Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
-            Runtime::Java => ("a recording of Java's Flight Recorder", "JDK Mission Control"),
-        };
-        ensure_usage!(
-            !further && ops.is_none(),
-            "{} is {what}, of which there is a table, --csv and --json alone: {draws} makes pictures of it",
-            path.display()
-        );
-        ensure_usage!(
-            paths.len() == 1,
-            "{} is {what}, which is shown alone: it is not added up",
-            path.display()
-        );
-        return report_of_runtime(&RuntimeWaits::open(runtime, path)?, json, csv, top);
-    }
     let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
-    let alone = match &*paths {
-        [path] => Some(Profile::open(path)?),
-        _ => None,
-    };
-    let waits = alone.as_ref().filter(|profile| profile.keeps_waits());
-    ensure_usage!(
-        timeline.is_none() || alone.is_some(),
-        "--timeline shows the longest waits of one profile, and these are {}",
-        paths.len()
-    );
-    ensure_usage!(
-        timeline.is_none() || waits.is_some(),
-        "{} has no single waits: `contend profile --timeline` keeps them",
-        paths[0].display()
-    );
-    ensure_usage!(
-        ops.is_none() || alone.is_some(),
-        "--ops counts the operations of one profile, and these are {}: --ops of `contend profile` keeps them with each",
-        paths.len()
-    );
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
     let trace = at(timeline)?;
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);
@@ -264,7 +277,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         file.write(to_otel(&table))?;
     }
     let draws_waits = trace.is_some() || page.is_some() || !(json || csv);
-    let timeline = waits.filter(|_| draws_waits).map(|profile| profile.timeline(&table, !no_symbols));
+    let waits = alone.as_ref().filter(|profile| draws_waits && profile.keeps_waits());
+    let timeline = waits.map(|profile| profile.timeline(&table, !no_symbols));
     if let (Some(file), Some(timeline)) = (trace, &timeline) {
         file.write(trace_of(timeline, &table))?;
     }

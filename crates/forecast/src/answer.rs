@@ -11,6 +11,7 @@ use crate::{advice, family_of};
 use model::Family;
 use serde::Serialize;
 use session::progress::{Progress, Unwatched};
+use simulator::{MAX_CORES, MAX_DIES};
 use std::path::PathBuf;
 use topology::{MachineFile, carried};
 use what_if::{Case, Change, Gain, Sliders};
@@ -178,7 +179,8 @@ fn target(question: &Question, measured: &[MeasuredPoint]) -> (MachineFile, Vec<
     (machine, threads)
 }
 
-/// A machine with at least so many cores: more dies of its kind, as far apart as those of a machine that has them.
+/// A machine with at least so many cores: more dies of its kind, as far apart as those of a machine that has them. The dies have fewer
+/// cores where a simulation would take them only so.
 #[must_use]
 pub fn with_cores(machine: &MachineFile, cores: u32) -> MachineFile {
     /// Where a machine shows fewer cores in a die, it is one of which a hypervisor gave a few.
@@ -187,9 +189,16 @@ pub fn with_cores(machine: &MachineFile, cores: u32) -> MachineFile {
         return machine.clone();
     }
     let mut larger = machine.clone();
-    let per_die = machine.topology.cores_per_die.max(DIE).min(cores);
-    let dies = cores.div_ceil(per_die * machine.topology.sockets.max(1));
-    (larger.topology.cores_per_die, larger.topology.dies_per_socket) = (per_die, dies.max(1));
+    let (sockets, of_its_kind) =
+        (machine.topology.sockets.max(1), machine.topology.cores_per_die.max(DIE).min(cores));
+    let dies_of = |per_die: u32| cores.div_ceil(per_die * sockets).max(1);
+    let is_simulated = |&per_die: &u32| {
+        let dies = dies_of(per_die) * sockets;
+        dies as usize <= MAX_DIES && (dies * per_die) as usize <= MAX_CORES
+    };
+    let per_die = (1..=of_its_kind).rev().find(is_simulated).unwrap_or(of_its_kind);
+    let dies = dies_of(per_die);
+    (larger.topology.cores_per_die, larger.topology.dies_per_socket) = (per_die, dies);
     let far = carried::machine("single-192");
     if larger.transfer.same_socket.is_none() && dies > 1 {
         larger.transfer.same_socket.clone_from(&far.transfer.same_socket);
@@ -487,4 +496,31 @@ fn changes(rows: &[Row], candidates: &[what_if::Alternative], subject: &Subject)
 /// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which a preview does not know.
 pub(crate) fn replacements(question: &Question) -> Vec<what_if::Alternative> {
     question.candidates.iter().filter(|one| one.elided.is_none()).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_carried_machine_is_extended_to_as_many_cores_as_a_simulation_takes() {
+        for name in carried::names() {
+            let Some(Ok(machine)) = carried::find(name) else { continue };
+            let larger = with_cores(&machine, MAX_CORES as u32);
+            assert_eq!(
+                simulator::Hardware::new(&larger).map(|hardware| hardware.cores()),
+                Ok(MAX_CORES),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_machine_with_enough_cores_stays_and_one_that_is_extended_keeps_its_dies() {
+        let machine = carried::machine("epyc-9654x2");
+        assert_eq!(with_cores(&machine, machine.topology.cores()), machine);
+        let larger = with_cores(&machine, 2 * machine.topology.cores());
+        assert_eq!(larger.topology.cores_per_die, machine.topology.cores_per_die);
+        assert_eq!(larger.topology.cores(), 2 * machine.topology.cores());
+    }
 }

@@ -7,8 +7,10 @@ use crate::Time;
 
 /// The most cores that a simulation takes: sharers are kept as a set of this size.
 pub const MAX_CORES: usize = 1024;
-/// The most dies: copies by die are kept as one word.
-pub const MAX_DIES: usize = 64;
+/// A set of dies.
+pub(crate) type Dies = u128;
+/// The most dies.
+pub const MAX_DIES: usize = Dies::BITS as usize;
 
 /// Picoseconds in a nanosecond.
 pub const PS_PER_NS: Time = 1000;

@@ -105,7 +105,7 @@ mod words;
 pub use arena::MAX_THREADS;
 pub use engine::Options;
 pub use futexes::Futexes;
-pub use hardware::{Hardware, HardwareError, MAX_CORES, PS_PER_NS, TransactionalMemory};
+pub use hardware::{Hardware, HardwareError, MAX_CORES, MAX_DIES, PS_PER_NS, TransactionalMemory};
 pub use report::{Distance, LineCounts, LockCounts, Report, TransactionCounts};
 pub use simulated::Simulated;
 pub use simulation::Simulation;

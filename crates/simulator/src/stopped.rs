@@ -102,7 +102,9 @@ mod tests {
     #[test]
     fn of_many_that_wait_a_few_are_shown() {
         let said = said(Reason::Livelock { events: 5 });
-        assert!(said.starts_with("livelock: nothing acquired and no operation done in 5 events, at 7 ns, seed 1"));
+        assert!(
+            said.starts_with("livelock: nothing acquired and no operation done in 5 events, at 7 ns, seed 1")
+        );
         assert!(said.contains("thread 7 runs") && !said.contains("thread 8 runs"), "{said}");
         assert!(said.contains("and 72 more threads") && said.ends_with("and 72 more cores\n"), "{said}");
     }

@@ -12,6 +12,7 @@ use super::Memory;
 use super::lines::Bank;
 use crate::clock::{Clock, Event};
 use crate::directory::{Probe, Request, State, next_state, probe};
+use crate::hardware::{Dies, MAX_DIES};
 use crate::report::Distance;
 use crate::{NOBODY, Time};
 
@@ -303,7 +304,7 @@ impl Memory {
         }
         let told = match ask {
             Probe::None => 0,
-            Probe::BroadcastInvalidate => (1_u64 << (self.hardware.dies - 1) << 1).wrapping_sub(1),
+            Probe::BroadcastInvalidate => Dies::MAX >> (MAX_DIES - self.hardware.dies),
             _ => holders,
         };
         let (invalidate, read) = (self.hardware.invalidate, self.hardware.local_read);

@@ -4,7 +4,7 @@ use machine::LINE_BYTES;
 
 use super::requester::Queue;
 use crate::directory::{Request, State};
-use crate::hardware::MAX_CORES;
+use crate::hardware::{Dies, MAX_CORES};
 use crate::report::LineCounts;
 use crate::{NOBODY, Time};
 
@@ -30,9 +30,9 @@ pub(crate) struct Line {
     /// Cores that have it.
     pub(crate) sharers: [u64; MAX_CORES / 64],
     /// Dies that have it.
-    pub(crate) dies: u64,
+    pub(crate) dies: Dies,
     /// Dies that have asked the home and wait.
-    pub(crate) pending: u64,
+    pub(crate) pending: Dies,
     /// The core that may write it without asking.
     pub(crate) writer: u32,
     /// The die that answers for it while the state is exclusive, modified or owned.

@@ -109,7 +109,7 @@ impl SimulatedMemory {
         if let Some(offset) = self.free.get_mut(&key).and_then(Vec::pop)
             && offset.is_multiple_of(layout.align())
         {
-            // SAFETY: a block of this length that nobody uses.
+            // SAFETY: a block of this length that is not in use.
             unsafe { self.at(offset).write_bytes(0, layout.size()) };
             return offset;
         }
@@ -162,11 +162,11 @@ impl Drop for SimulatedMemory {
     fn drop(&mut self) {
         let Some(region) = self.region.take() else { return };
         if self.lent > 0 {
-            // Whoever kept an object may look at it yet, so that nothing else may ever lie there.
+            // A caller that kept an object may look at it yet, so that nothing else may ever lie there.
             std::mem::forget(region);
             return;
         }
-        // SAFETY: all that `alloc` gave out, and nobody uses any more.
+        // SAFETY: all that `alloc` gave out, and no caller uses any more.
         unsafe { region.base.write_bytes(0, self.top) };
         SPARE.with_borrow_mut(|spare| spare.push(region));
     }

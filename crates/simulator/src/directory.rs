@@ -55,7 +55,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
-    /// Nobody: the home has the data.
+    /// No cache: the home has the data.
     None,
     /// The owner, for the data.
     Direct,

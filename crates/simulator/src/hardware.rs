@@ -81,11 +81,11 @@ pub struct Hardware {
     pub tick: Time,
     /// From one thread of a core to another.
     pub context_switch: Time,
-    /// Asking the kernel to sleep or to wake somebody.
+    /// Asking the kernel to sleep or to wake a thread.
     pub system_call: Time,
     /// From a wake-up until the sleeper runs on an idle core.
     pub wake: Time,
-    /// What a system call that wakes a sleeper on another core takes longer than one that wakes nobody.
+    /// What a system call that wakes a sleeper on another core takes longer than one that wakes no thread.
     pub wake_call: Time,
     /// Transactional memory, if there is any.
     pub transactions: Option<TransactionalMemory>,
@@ -278,8 +278,8 @@ impl Costs<'_> {
         self.time(&self.file.transfer.same_l3).unwrap_or_else(|| self.local_transfer())
     }
 
-    /// How often a line that goes to and fro between two cores passes the way between them each time. Whoever waits has
-    /// asked for it before it comes, so it is the line's own way, and that of the news to the home where the home waits
+    /// How often a line that goes to and fro between two cores passes the way between them each time. A core that waits
+    /// has asked for it before it comes, so it is the line's own way, and that of the news to the home where the home waits
     /// for it.
     fn passes(&self) -> Time {
         if self.coherence.holds_until_completion { 2 } else { 1 }

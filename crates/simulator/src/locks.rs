@@ -105,7 +105,7 @@ pub(crate) struct Holders {
     /// Threads that have announced an acquisition and neither have the lock nor gave up.
     pub(crate) waiters: u32,
     last_core: u32,
-    /// When the last holder announced its release, if somebody was waiting then.
+    /// When the last holder announced its release, if a thread was waiting then.
     released_to_waiter: Option<Time>,
 }
 
@@ -170,6 +170,6 @@ pub(crate) struct Acquirer {
     pub(crate) core: u32,
     /// When it announced that.
     pub(crate) since: Time,
-    /// The lock was held then, or somebody was waiting.
+    /// The lock was held then, or a thread was waiting.
     pub(crate) met_others: bool,
 }

@@ -17,7 +17,7 @@ pub(crate) struct NodePools {
     pools: Vec<Option<(usize, u32)>>,
     /// By line: the thread whose pool it is in, plus one; zero for lines of no pool.
     owners: Vec<u32>,
-    /// Nodes without a name that nobody uses.
+    /// Nodes without a name that no thread uses.
     spare: Vec<usize>,
     /// By thread: its memory's offset.
     memories: Vec<Option<usize>>,

@@ -1,8 +1,8 @@
 //! The simulated machine with waits that end in sleep, as the preload library's do ([`machine::Patient`]).
 //!
-//! After a bound a waiter yields, then sleeps until its word is written; whoever writes a word looks for sleepers and wakes
-//! them. Who sleeps where is noted on the host, as the table that writers look into costs a hit; the yield, the sleep and the
-//! wake-up are the simulated kernel's.
+//! After a bound a waiter yields, then sleeps until its word is written; a thread that writes a word looks for sleepers and
+//! wakes them. Who sleeps where is noted on the host, as the table that writers look into costs a hit; the yield, the sleep
+//! and the wake-up are the simulated kernel's.
 
 use crate::{Hardware, PS_PER_NS, Simulated, SimulatedCell, SimulatedPtr, SimulatedU32, SimulatedU64};
 use machine::host::{SPIN_PAUSES, YIELD_CYCLES, YIELDS, YieldCosts};
@@ -50,7 +50,7 @@ pub fn with_beds<R>(threads: u32, hardware: &Hardware, run: impl FnOnce() -> R) 
 struct Entered(Vec<machine::Placed<SimulatedU32, Simulated>>);
 
 impl Entered {
-    /// Starts with nobody asleep.
+    /// Starts with no thread asleep.
     fn new(threads: u32, hardware: &Hardware) -> Self {
         // Threads are numbered from 1; 0 is who starts them.
         let beds: Vec<_> =
@@ -113,8 +113,8 @@ fn written(address: usize, low_bits: Option<u32>) {
     }
 }
 
-/// After a write in a transaction: nobody can be woken there, and what is noted of sleepers would not be taken back. So it aborts
-/// where somebody sleeps.
+/// After a write in a transaction: no thread can be woken there, and what is noted of sleepers would not be taken back. So it
+/// aborts where a thread sleeps.
 fn wake_would_abort(address: usize) {
     let bed_of_sleeper = SLEEPERS.with_borrow(|sleepers| {
         let &(thread, _) = sleepers.by_word.get(&address)?.first()?;
@@ -420,7 +420,7 @@ unsafe impl Machine for Patient {
                 return Ok(());
             }
             let seen = word.load(Ordering::Relaxed);
-            // Nobody would end a sleep on a free word.
+            // No thread would end a sleep on a free word.
             Err((seen != W::Value::ZERO).then_some(seen))
         };
         wait(word, &timeout, None, &mut timed, &mut now)

@@ -104,7 +104,7 @@ pub struct LockCounts {
     pub acquisitions: u64,
     /// Acquisitions whose last holder ran on another core.
     pub from_other_core: u64,
-    /// Acquisitions that found the lock held, or somebody waiting.
+    /// Acquisitions that found the lock held, or a thread waiting.
     pub contended: u64,
     /// Attempts given up.
     pub gave_up: u64,
@@ -112,7 +112,7 @@ pub struct LockCounts {
     pub wait_ps: Time,
     /// From acquisition to the announcement of the release, in picoseconds.
     pub held_ps: Time,
-    /// From that announcement to the next acquisition when somebody was waiting, in picoseconds.
+    /// From that announcement to the next acquisition when a thread was waiting, in picoseconds.
     pub handover_ps: Time,
     /// How many such hand-overs.
     pub handovers: u64,

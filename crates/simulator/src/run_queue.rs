@@ -87,7 +87,7 @@ impl RunQueue {
         }
     }
 
-    /// Who has the core, or nobody.
+    /// The thread that has the core, or [`NOBODY`].
     #[inline]
     pub(crate) fn running(&self) -> u32 {
         let realtime = self.realtime.map(|entry| entry.thread);
@@ -104,20 +104,20 @@ impl RunQueue {
         self.ready + usize::from(self.running() != NOBODY)
     }
 
-    /// The number of the slice, and when it is over: never, if nobody else wants the core.
+    /// The number of the slice, and when it is over: never, if no other thread wants the core.
     #[inline]
     pub(crate) fn slice(&self) -> (u32, Time) {
         (self.number, if self.ready == 0 { Time::MAX } else { self.slice_end })
     }
 
-    /// Gives the core, which is nobody's, to a thread.
+    /// Gives the core, which no thread has, to a thread.
     pub(crate) fn start(&mut self, thread: u32, lag: i64, at: Time) {
         self.counted = at;
         let entry = self.placed(thread, lag, at);
         self.run(entry, at);
     }
 
-    /// Gives the core, which is nobody's, to a thread of a real-time priority.
+    /// Gives the core, which no thread has, to a thread of a real-time priority.
     pub(crate) fn start_realtime(&mut self, thread: u32, priority: u8) {
         self.run_realtime(Realtime { thread, priority });
     }
@@ -261,7 +261,7 @@ impl RunQueue {
         leaves
     }
 
-    /// The running thread goes to sleep; the core is nobody's.
+    /// The running thread goes to sleep; no thread has the core then.
     pub(crate) fn sleep(&mut self, now: Time) -> Left {
         if self.realtime.take().is_some() {
             return Left::With(0);
@@ -280,14 +280,14 @@ impl RunQueue {
         Left::With(lag.min((2 * self.slice).max(self.tick as i64)))
     }
 
-    /// The running thread has ended; the core is nobody's.
+    /// The running thread has ended; no thread has the core then.
     pub(crate) fn end(&mut self, now: Time) {
         self.count(now);
         self.average = self.mean();
         (self.running, self.realtime) = (None, None);
     }
 
-    /// Takes the next thread out of the queue, which gets the core, nobody's until then, at that time.
+    /// Takes the next thread out of the queue. It gets the core, which no thread has until then, at that time.
     pub(crate) fn next(&mut self, now: Time, at: Time) -> Option<u32> {
         if let Some(first) = self.realtime_waiting.pop_front() {
             self.ready -= 1;
@@ -311,7 +311,7 @@ impl RunQueue {
         }
     }
 
-    /// The running thread's slice is over. Says whether it leaves the core, which is nobody's then; else a new slice begins.
+    /// The running thread's slice is over. Says whether it leaves the core, which no thread has then; else a new slice begins.
     pub(crate) fn lapse(&mut self, now: Time) -> bool {
         let is_outranked = self.is_outranked();
         if let Some(Realtime { thread, priority }) = self.realtime {
@@ -343,7 +343,7 @@ impl RunQueue {
     }
 
     /// The running thread gives way to those that wait: it forfeits what is left of its slice, as if it had run for so long. Says
-    /// whether it leaves the core, which is nobody's then.
+    /// whether it leaves the core, which no thread has then.
     pub(crate) fn yields(&mut self, now: Time) -> bool {
         if self.ready == 0 {
             return false;
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(queue.wake(0, 100), Some(false));
         assert_eq!(queue.movable(), 1);
         assert_eq!(queue.wake(0, 100), None, "it is awake");
-        // Asleep again when the other has left: the core is nobody's.
+        // Asleep again when the other has left: no thread has the core.
         assert_eq!(turn(&mut queue), (0, 180));
         queue.sleep(280);
         assert_eq!(queue.next(280, 280), Some(1));

@@ -68,12 +68,12 @@ pub(crate) struct Scheduler {
     share_cores: bool,
     cores: Vec<RunQueue>,
     threads: Vec<Thread>,
-    /// Threads that wait for a core, of all cores. Mostly none do, and then nobody looks at the cores.
+    /// Threads that wait for a core, of all cores. Mostly none do, and then the cores are not looked at.
     ready: usize,
     /// By the address that they sleep at, in the order of their sleeps.
     sleepers: BTreeMap<u32, VecDeque<u32>>,
     rt_mutexes: RtMutexes,
-    /// The thread that runs now; nobody while the caller of the simulation does.
+    /// The thread that runs now; [`NOBODY`] while the caller of the simulation does.
     pub(crate) current: u32,
     pub(crate) current_core: u32,
     /// Threads that gave their core to another.
@@ -161,7 +161,7 @@ impl Scheduler {
         self.current_core = NOBODY;
     }
 
-    /// When the running thread has to give up its core; never, if nobody else wants it.
+    /// When the running thread has to give up its core; never, if no other thread wants it.
     #[inline]
     pub(crate) fn slice_end(&self) -> Time {
         if self.ready == 0 || self.in_kernel() {
@@ -229,7 +229,7 @@ impl Scheduler {
         let (core, Thread { lag, priority, .. }) = (self.destination(thread), self.threads[thread as usize]);
         self.move_to(memory, thread, core);
         if self.is_idle(core) {
-            // Whoever starts has not slept.
+            // A thread that starts has not slept.
             let sleeps = self.threads[thread as usize].activity == Activity::Asleep;
             let at = clock.now + if sleeps { self.hardware.wake } else { 0 };
             match priority {
@@ -332,7 +332,7 @@ impl Scheduler {
         clock.push(at, Event::Resume(thread));
     }
 
-    /// The core is nobody's: the next thread runs after the switch; if there is none, one that has long waited for
+    /// No thread has the core: the next thread runs after the switch; if there is none, one that has long waited for
     /// another core.
     fn leave_core(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32) {
         let at = clock.now + self.hardware.context_switch;

@@ -49,7 +49,7 @@ impl Simulated {
 
 /// Suspends or passes time in the current simulation.
 fn advance(time: Time) {
-    // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+    // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it.
     unsafe { pass(current(), time) };
 }
 
@@ -81,7 +81,7 @@ fn call_futexes<R>(what: impl FnOnce(Futexes<'static>) -> R) -> Option<R> {
 #[inline]
 fn refuse() {
     if engine!().is_in_transaction() {
-        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+        // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it.
         unsafe { transaction::abort(current(), Abort::REFUSED) };
     }
 }
@@ -251,7 +251,7 @@ unsafe impl Machine for Simulated {
     }
 
     fn runs(thread: u32) -> Runs {
-        // Whoever has lost its core by the caller's time has to be known to have done so.
+        // A thread that has lost its core by the caller's time has to be known to have done so.
         settle();
         match engine!().scheduler.threads().get(thread.wrapping_sub(1) as usize) {
             None => Runs::CannotTell,
@@ -296,7 +296,7 @@ unsafe impl Machine for Simulated {
             advance(way);
             return Slept::GaveUp;
         }
-        // From here on nobody comes between: a waker would find no sleeper yet, and this one not look at the word again.
+        // From here on no thread comes between: a waker would find no sleeper yet, and this one not look at the word again.
         settle();
         if peek(word) != expected {
             advance(way);
@@ -306,7 +306,7 @@ unsafe impl Machine for Simulated {
         let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
         let timed_out = sleep(address, deadline, timeout.cancel.is_some());
         advance(way);
-        // Whoever was woken says so, however late it is by now: nobody else had that wake-up.
+        // A thread that was woken says so, however late it is by now: no other thread had that wake-up.
         if timed_out && (timeout.cancel.is_none() || reached(&timeout)) {
             Slept::GaveUp
         } else {
@@ -385,7 +385,7 @@ unsafe impl Machine for Simulated {
             let (thread, address) = (engine.current(), engine.offset_of(std::ptr::from_ref(word) as usize));
             let (clock, memory) = (&mut engine.clock, &mut engine.memory);
             let Some(next) = engine.scheduler.rt_release(clock, memory, address, thread) else { return 0 };
-            // In the same step, or the caller, whose priority may have sunk, could lose its core before it wakes anybody.
+            // In the same step, or the caller, whose priority may have sunk, could lose its core before it wakes a waiter.
             let woken = engine.scheduler.rt_wake(clock, memory, next);
             engine.record(thread, What::Wakes { address, count: woken.into() });
             owner_of(next) | WAITERS
@@ -398,12 +398,12 @@ unsafe impl Machine for Simulated {
     }
 
     unsafe fn begin_transaction() -> Result<(), Abort> {
-        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+        // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it.
         unsafe { transaction::begin(current()) }
     }
 
     unsafe fn commit_transaction() {
-        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+        // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it.
         unsafe { transaction::commit(current()) };
     }
 
@@ -414,8 +414,8 @@ unsafe impl Machine for Simulated {
 
     fn abort_transaction<const CODE: u8>() -> ! {
         assert!(Self::in_transaction(), "a transaction is aborted outside of any, with the code {CODE}");
-        // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it; it is
-        // in one.
+        // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it;
+        // it is in one.
         unsafe { transaction::abort(current(), Abort::explicit(CODE)) }
     }
 
@@ -527,7 +527,7 @@ unsafe impl Machine for Simulated {
 
     fn note(event: Note) {
         if matches!(event, Note::Acquiring { .. } | Note::Releasing { .. }) {
-            // Whoever takes the lock before this time must find it held, and nobody waits before it has come.
+            // A thread that takes the lock before this time must find it held, and no thread waits before it has come.
             settle();
         }
         let engine = current();
@@ -543,7 +543,7 @@ unsafe impl Machine for Simulated {
 fn peek<W: Word>(word: &W) -> W::Value {
     const { assert!(size_of::<W>() == size_of::<W::Value>() && align_of::<W>() == align_of::<W::Value>()) };
     // SAFETY: a word that the simulation has accessed lies in its memory, where only this machine's words lie; they
-    // are transparent over their value, which nobody has a reference to.
+    // are transparent over their value, to which there is no reference.
     unsafe { std::ptr::from_ref(word).cast::<W::Value>().read() }
 }
 
@@ -570,7 +570,7 @@ fn ask(address: u32, seen: u32) -> Asked {
     }
     assert!(
         thread != NOBODY,
-        "the simulation's caller waits for a lock, but it is alone and nobody ends that"
+        "the simulation's caller waits for a lock, but it is alone, and no thread ends that"
     );
     let owner = (seen & OWNER).wrapping_sub(2);
     engine.scheduler.rt_ask(&mut engine.clock, &mut engine.memory, (address, owner), thread)

@@ -12,7 +12,7 @@ use crate::engine::{access, current};
 #[inline]
 #[track_caller]
 fn charge<T>(word: &UnsafeCell<T>, request: Request) {
-    // SAFETY: the current simulation runs the caller, and nobody up the stack has a reference into it.
+    // SAFETY: the current simulation runs the caller, and no function up the stack has a reference into it.
     unsafe { access(current(), word.get() as usize, request, Location::caller()) };
 }
 

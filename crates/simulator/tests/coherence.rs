@@ -119,7 +119,7 @@ fn a_broadcast_waits_for_the_farthest_die() {
     assert!(elapsed("broadcast") > elapsed("exact"), "{} {}", elapsed("broadcast"), elapsed("exact"));
 }
 
-/// Each of these cores loads lines that nobody has, all at home on node 0.
+/// Each of these cores loads lines that no cache has, all at home on node 0.
 fn streams(hardware: &Hardware, cores: &[u32], lines: usize) -> Run {
     let body = || {
         let words = (0..cores.len() * lines)
@@ -179,8 +179,8 @@ fn a_try_that_takes_longer_than_a_millisecond_is_refused() {
     assert!(error.contains("coherence.refused_try") && error.contains("at most 1000000 ns"), "{error}");
 }
 
-/// By hand: k cores ask for a line at once. Nobody waits yet when the first is answered, whose line comes from memory; while
-/// the owner is asked for the second, k - 2 are refused, then k - 3, and so on to none.
+/// By hand: k cores ask for a line at once. No core waits yet when the first is answered, whose line comes from memory;
+/// while the owner is asked for the second, k - 2 are refused, then k - 3, and so on to none.
 #[test]
 fn an_answer_comes_behind_a_try_of_each_that_is_refused() {
     /// When all threads have started, in cycles.
@@ -229,7 +229,7 @@ fn refused_requests_take_the_home_of_other_lines_too() {
 }
 
 /// A core that watches a line sees the last value, however others of its die and of another one come for the line meanwhile: all wait
-/// for the last of those that draw a number, and nobody writes afterwards.
+/// for the last of those that draw a number, and no core writes afterwards.
 #[test]
 fn nobody_keeps_a_copy_past_the_last_write() {
     const ROUNDS: u64 = 20;

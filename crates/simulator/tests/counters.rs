@@ -94,8 +94,8 @@ fn a_trace_has_what_each_core_did() {
     assert!(none.is_null(), "a trace that nobody asked for");
 }
 
-/// Twice as many threads as cores: whoever spins for a lock whose holder has lost its core, or behind a waiter that
-/// has, spins until that one has a core again; who sleeps leaves the core to others.
+/// Twice as many threads as cores: a thread that spins for a lock whose holder has lost its core, or behind a waiter
+/// that has, spins until that one has a core again; a thread that sleeps leaves the core to others.
 #[test]
 fn a_preempted_holder_stops_those_who_spin_and_not_those_who_sleep() {
     let elapsed = |threads, spin| {
@@ -278,7 +278,7 @@ fn who_mostly_sleeps_takes_the_core_when_it_is_woken() {
     assert!(latest_ns.load(Relaxed) < most_ns, "{latest_ns:?} ns, not {most_ns}");
 }
 
-/// A thread that loses its core on its way into the kernel's sleep is not missed by whoever wakes it meanwhile.
+/// A thread that loses its core on its way into the kernel's sleep is not missed by the thread that wakes it meanwhile.
 #[test]
 fn no_wake_up_is_lost_to_one_that_loses_its_core_before_it_sleeps() {
     let hardware = with_slices();

@@ -21,7 +21,7 @@ static START: AtomicUsize = AtomicUsize::new(0);
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 fn forward() -> bool {
-    // SAFETY: a string that ends with a zero; nobody changes the environment of these tests' processes.
+    // SAFETY: a string that ends with a zero; no thread changes the environment of these tests' processes.
     unsafe { !libc::getenv(FORWARD.as_ptr()).is_null() }
 }
 

@@ -391,7 +391,8 @@ fn a_deadlock_of_three_is_denied_to_the_thread_that_would_close_it() {
     assert_eq!(again.unwrap_or_else(|stopped| panic!("{stopped}")).0, Err(Denied::Deadlock));
 }
 
-/// Many threads of all priorities that share cores, some of which give up: nobody gets in beside another, and all come to their end.
+/// Many threads of all priorities that share cores, some of which give up: no thread gets in beside another, and all come to
+/// their end.
 #[test]
 fn a_storm_of_time_outs_leaves_the_lock_free() {
     for seed in 1..=5 {
@@ -405,7 +406,7 @@ fn a_storm_of_time_outs_leaves_the_lock_free() {
                 for round in 0..20 {
                     let wait_ns = (thread as u64 * 7_919 + round * 104_729) % 60_000;
                     let timeout = Timeout::at(Deadline::after_ns::<M>(wait_ns));
-                    // Always in one order, so that nobody waits for himself.
+                    // Always in one order, so that no thread waits for itself.
                     let held =
                         locks.iter().map(|lock| lock.acquire_unless_denied(timeout)).collect::<Vec<_>>();
                     if held[2].is_ok() {

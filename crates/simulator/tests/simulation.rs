@@ -69,7 +69,7 @@ fn every_lock_has_the_throughput_of_real_polls() {
     }
 }
 
-/// A lock that lets everybody in.
+/// A lock that lets every thread in.
 struct Open;
 
 // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.
@@ -128,6 +128,32 @@ fn read_modify_writes_without_end_are_a_livelock() {
         })
         .unwrap_err();
     assert_eq!(stopped.reason, Reason::Livelock { events: 10_000 });
+}
+
+/// Who polls meanwhile makes events without end, and the kernel gives the core back all the same.
+#[test]
+fn to_wait_for_a_thread_without_a_core_is_no_livelock() {
+    let options = Options { livelock_events: 10_000, ..Options::default() };
+    let ran = Simulation::new(&hardware()).options(options).run(|| {
+        let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+        M::run(&Plan { cores: &[0, 0, 1, 2], ..Plan::threads(4) }, &|thread| match thread {
+            0 => {
+                (0..100).for_each(|_| M::delay(200_000));
+                word.store(2, Release);
+            }
+            _ => {
+                while word.load(Acquire) != 2 {
+                    M::delay(100);
+                }
+            }
+        })
+    });
+    let (run, report) = ran.expect("it comes to its end");
+    assert!(
+        run.elapsed_ns > 10_000_000 && report.totals.events > 100_000,
+        "the waiter polled: {run:?}, {} events",
+        report.totals.events
+    );
 }
 
 #[test]
@@ -364,7 +390,7 @@ fn a_thread_remembers_from_run_to_run_and_pays_for_the_line() {
         })
         .unwrap();
     assert!(runs.iter().all(|run| run.elapsed_ns > 0));
-    // Eight lines of each thread's own, which nobody else ever wants.
+    // Eight lines of each thread's own, which no other thread ever wants.
     assert_eq!(report.lines.len(), 3 * machine::THREAD_MEMORY * 8 / machine::LINE_BYTES);
     assert_eq!(report.all_lines.all_misses(), report.lines.len() as u64);
     assert_eq!(report.all_lines.accesses(), 2 * 2 * 3 * machine::THREAD_MEMORY as u64);

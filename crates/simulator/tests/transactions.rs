@@ -163,7 +163,7 @@ fn a_conflict_is_a_write_of_what_the_other_uses() {
                 let conflicts = first != Read || second != Read;
                 assert_eq!(met.first, conflicts.then_some(Abort::CONFLICT), "{case}");
                 assert_eq!(met.second, None, "the requester wins: {case}");
-                // Whoever comes second finds what was there before the transaction.
+                // The thread that comes second finds what was there before the transaction.
                 assert_eq!(met.seen, if second == Write { 8 } else { 7 }, "{case}");
                 // An abort is not held up by what the transaction would have done.
                 let expected = if conflicts { SECOND..SECOND + 2_000 } else { END..END + 2_000 };
@@ -875,8 +875,8 @@ fn a_lazily_subscribed_section_outlasts_a_holder_that_an_eager_one_waits_for() {
     assert_eq!(seen, [(1, 1)]);
 }
 
-/// The look before the commit belongs to what the transaction has read, so that nobody acquires the lock between the two. To see it the inner
-/// section ends long before the transaction does that it is part of.
+/// The look before the commit belongs to what the transaction has read, so that no thread acquires the lock between the two.
+/// To see it the inner section ends long before the transaction does that it is part of.
 #[test]
 fn a_lazy_subscription_lasts_until_the_commit() {
     let (_, report) = run(&with(&[]), || {

@@ -44,7 +44,7 @@ impl Engine {
         }
         match event {
             Note::Operation => {
-                self.progress.unproductive_events = 0;
+                self.progress.is_productive(now);
             }
             Note::Acquiring { .. } => {
                 let waiting = self.locks.get(counted_for);
@@ -58,7 +58,7 @@ impl Engine {
                 self.locks.get(lock).counts.gave_up += 1;
             }
             Note::Acquired { lock, shared } => {
-                self.progress.unproductive_events = 0;
+                self.progress.is_productive(now);
                 let lock = self.locks.number(lock as u32);
                 thread.holding_since = now;
                 let (since, met_others) = (thread.acquiring_since, thread.met_others);

@@ -51,7 +51,8 @@ pub struct Options {
     pub seed: u64,
     /// Poll for real where a waiter would be parked. Slower, with the same outcome: the oracle of the fast way.
     pub really_poll: bool,
-    /// After so many events without an acquisition or operation the run is called a livelock.
+    /// After so many events without an acquisition or operation, in which every thread has had its core, the run is called a
+    /// livelock.
     pub livelock_events: u64,
     /// How many records of a run are kept for a trace file.
     pub trace_records: usize,
@@ -101,8 +102,18 @@ struct Progress {
     counted_from: Time,
     running_until: Time,
     events: u64,
-    /// Events since the last acquisition or operation.
+    /// When the last acquisition or operation was.
+    productive_at: Time,
+    /// Events since then, or since it was last found to be no livelock yet.
     unproductive_events: u64,
+}
+
+impl Progress {
+    /// There was an acquisition or an operation.
+    fn is_productive(&mut self, now: Time) {
+        self.productive_at = now;
+        self.unproductive_events = 0;
+    }
 }
 
 /// A simulation.
@@ -145,6 +156,7 @@ impl Engine {
                 counted_from: 0,
                 running_until: Time::MAX,
                 events: 0,
+                productive_at: 0,
                 unproductive_events: 0,
             },
             interrupts: Interrupts::new(hardware.cores(), options.seed),
@@ -386,7 +398,7 @@ impl Engine {
             progress.counted_from = counted_from;
             progress.running_until =
                 duration.map_or(Time::MAX, |duration| counted_from.saturating_add(duration));
-            progress.unproductive_events = 0;
+            progress.is_productive(started);
             let mut routines = (0..count)
                 .map(|index| Self::start(engine, index, (cores, priorities), start_skew, body))
                 .collect::<Vec<_>>();
@@ -454,6 +466,17 @@ impl Engine {
         }
     }
 
+    /// How long it takes until every thread, the holder of a lock among them, has had its core [`TURNS`] times; nothing where
+    /// each has a core of its own.
+    fn turns_of_all(&self) -> Time {
+        let mut on_core = vec![0_u64; self.hardware.cores()];
+        (0..self.threads.len() as u32).for_each(|thread| {
+            on_core[self.scheduler.thread(thread).core as usize] += 1;
+        });
+        let others = on_core.into_iter().max().unwrap_or(0).saturating_sub(1);
+        TURNS * others * (self.hardware.time_slice + self.hardware.tick)
+    }
+
     /// # Safety
     /// `engine` is valid, no reference into it is alive, and the routines are those of its threads.
     unsafe fn take_events(engine: *mut Self, routines: &mut [Routine]) -> Result<(), Failure> {
@@ -469,7 +492,10 @@ impl Engine {
                 this.progress.unproductive_events += 1;
                 if this.progress.unproductive_events > this.options.livelock_events {
                     let events = this.options.livelock_events;
-                    return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
+                    if this.clock.now.saturating_sub(this.progress.productive_at) >= this.turns_of_all() {
+                        return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
+                    }
+                    this.progress.unproductive_events = 0;
                 }
                 let Some(thread) = this.handle(event) else { continue };
                 this.scheduler.run(thread);
@@ -506,7 +532,7 @@ impl Engine {
         let Self { clock, memory, scheduler, .. } = self;
         match event {
             Event::Resume(thread) => return Some(thread),
-            // Who starts was woken by nobody.
+            // A thread that starts was woken by no thread.
             Event::Ready(thread) => _ = scheduler.make_ready(clock, memory, thread),
             Event::Issue(thread) => {
                 if let Some(done) = memory.issue(clock, thread) {
@@ -602,6 +628,10 @@ unsafe fn goes_on(engine: *mut Engine, thread: u32, stage: Stage, routine: &mut 
         go_on(engine, thread)
     }
 }
+
+/// So many turns of every thread without an acquisition or operation are no matter of who has a core: what one turn ends, such
+/// as a wake-up, another may have to go on with.
+const TURNS: Time = 4;
 
 /// Threads start within so many picoseconds of each other, as released threads do.
 const START_SKEW: u64 = 200_000;

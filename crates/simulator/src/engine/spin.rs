@@ -103,7 +103,7 @@ unsafe fn holds(engine: *mut Engine, thread: u32) -> bool {
     // SAFETY: the condition lies on the stack of a coroutine that waits in `spin`, which lent it.
     unsafe {
         let Some(mut condition) = (&(*engine).threads)[thread as usize].condition else { return true };
-        // Should it use the machine, it does so as nobody.
+        // Should it use the machine, it does so as no thread.
         let current = std::mem::replace(&mut (*engine).scheduler.current, NOBODY);
         let held = catch_unwind(AssertUnwindSafe(|| condition.as_mut()()));
         (*engine).scheduler.current = current;

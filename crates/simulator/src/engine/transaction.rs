@@ -88,7 +88,8 @@ impl Attempt {
     }
 }
 
-/// When each core is interrupted next. Intervals are exponential, so that one may begin whenever somebody looks.
+/// When each core is interrupted next. Intervals are exponential, so that an interval may be taken to begin
+/// whenever this is looked at.
 pub(super) struct Interrupts {
     random: Random,
     next: Vec<Time>,
@@ -265,7 +266,7 @@ pub(super) unsafe fn pass(engine: *mut Engine, time: Time) {
         let interrupted_at = (*engine).attempt().map_or(Time::MAX, |attempt| attempt.interrupted_at);
         let this = &mut *engine;
         this.scheduler.begin_delay(&mut this.clock, end.min(interrupted_at));
-        // Whoever loses its core meanwhile does not come back.
+        // A thread that loses its core meanwhile does not come back.
         suspend(engine);
         take_turn(engine);
     }

@@ -17,7 +17,7 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
         loop {
             let this = &mut *engine;
             let end = this.clock.now + time;
-            // Nobody takes the core before the end.
+            // No other thread takes the core before the end.
             if this.scheduler.current == NOBODY
                 || !this.scheduler.share_cores()
                 || this.clock.is_free_until(end)

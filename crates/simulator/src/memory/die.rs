@@ -5,12 +5,12 @@
 //! whose dies resolve nothing themselves every miss goes to the home.
 //!
 //! A line that another die waits for at the home is passed on: the die answers those of its cores that waited when the
-//! line came, and whoever asks later waits until the line has left. So a holder that has just read its turn seldom has
+//! line came, and a core that asks later waits until the line has left. So a holder that has just read its turn seldom has
 //! the line long enough to release, and hand-overs among the cores of one die cross the machine too, once a second die
 //! waits.
 //!
 //! A core that has a line to itself gives it up when it hears of the next request ([`Hardware::hears`]): some time after that was
-//! made, and where it has waited for longer than that, after the access at hand. So nobody makes a whole acquisition and
+//! made, and where it has waited for longer than that, after the access at hand. So no core makes a whole acquisition and
 //! release on a line for which others stand in a queue.
 //!
 //! All cost comes from these two files: that a hand-over of a ticket lock grows with the waiters, and that it grows by

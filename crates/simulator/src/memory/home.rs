@@ -264,7 +264,7 @@ impl Memory {
         self.open_home(clock, line);
     }
 
-    /// A load of a line that nobody has changed: memory has it.
+    /// A load of a line that no core has changed: memory has it.
     fn load_clean(&mut self, asked: AtHome) -> Time {
         let AtHome { line, core, die, home, at, .. } = asked;
         let done = self.interconnect.reach_die(home, die, at + self.hardware.memory);
@@ -317,7 +317,7 @@ impl Memory {
             let probed = self.interconnect.reach_die(home, other, at);
             let bank = &mut self.lines.get(line).banks[other];
             let start = probed.max(bank.busy);
-            // Whoever has no copy says so as fast as its cache can be looked up.
+            // A die that has no copy says so as fast as its cache can be looked up.
             let has = holders >> other & 1 != 0;
             let gone = start + if has { invalidate } else { read };
             if other != die {

@@ -1,10 +1,10 @@
 //! Transactions in the caches: which lines each has read or written, and what undoes what it has written.
 //!
-//! What a transaction writes is written in its place at once, since nobody can see it: whoever wants to has to take the line away
-//! from its core, or to share it, and that aborts the transaction, which puts back what was there. So a conflict is found where a
-//! line leaves a core, by line, and it aborts when the core hears of it, which is before anybody else has the line: a transaction that
-//! has committed by then is out of danger. A line belongs to a set from when the core asks for it, and a transaction does not use one
-//! that the directory has taken away, as others may until they hear of it.
+//! What a transaction writes is written in its place at once, since no other core can see it: a core that wants to has to take
+//! the line away from the transaction's core, or to share it, and that aborts the transaction, which puts back what was there. So
+//! a conflict is found where a line leaves a core, by line, and it aborts when the core hears of it, which is before any other
+//! core has the line: a transaction that has committed by then is out of danger. A line belongs to a set from when the core asks
+//! for it, and a transaction does not use one that the directory has taken away, as others may until they hear of it.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -47,7 +47,7 @@ struct Transaction {
     lines: BTreeMap<u32, Use>,
     /// Those that it writes, in the order of the first writes.
     written: Vec<u32>,
-    /// What lay on each that it has written. Nothing but words and cells lies there, and nobody else can write them.
+    /// What lay on each that it has written. Nothing but words and cells lies there, and no other thread can write them.
     old: Vec<Old>,
 }
 
@@ -168,7 +168,7 @@ impl Memory {
         let of = own.lines.entry(line).or_default();
         of.used = true;
         if writes && !std::mem::replace(&mut of.written, true) {
-            // SAFETY: the caller's; what nobody has written yet is zero.
+            // SAFETY: the caller's; what no thread has written yet is zero.
             let bytes = unsafe { at.cast().read() };
             own.old.push(Old { at, bytes });
         }

@@ -1,9 +1,9 @@
 //! The simulated kernel's rt_mutexes: who waits for which word, who owns it, and what priorities the owners inherit.
 //!
-//! As in Linux (`Documentation/locking/rt-mutex-design.rst`) the kernel knows a word only while somebody waits for it. Its owner runs
-//! with the highest priority among its own and those of the top waiters of all words that it owns; when that changes and the
+//! As in Linux (`Documentation/locking/rt-mutex-design.rst`) the kernel knows a word only while a thread waits for it. Its owner
+//! runs with the highest priority among its own and those of the top waiters of all words that it owns; when that changes and the
 //! owner itself waits for another word, the next owner's may change too, and so on along the chain. A release gives the word to
-//! nobody yet: it wakes the top waiter, which takes the word when it runs, unless a thread of a strictly higher priority has
+//! no thread yet: it wakes the top waiter, which takes the word when it runs, unless a thread of a strictly higher priority has
 //! taken it by then. All functions are one step of the machine; what they cost is the caller's affair.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ struct Waiter {
     priority: u8,
 }
 
-/// A word that somebody waits for.
+/// A word that a thread waits for.
 struct RtMutex {
-    /// None between a release and the next owner's coming. [`NOBODY`] is the simulation's caller, whom nobody schedules.
+    /// None between a release and the next owner's coming. [`NOBODY`] is the simulation's caller, which is not scheduled.
     owner: Option<u32>,
     /// The highest priority first, and first in, first out within a priority. Where there is none, the word is forgotten.
     waiters: Vec<Waiter>,
@@ -81,12 +81,12 @@ impl Scheduler {
         between_owners.is_some_and(|mutex| self.thread(thread).priority > mutex.top_priority())
     }
 
-    /// Who owns a word that somebody waits for; none between two owners.
+    /// Who owns a word that a thread waits for; none between two owners.
     pub(crate) fn rt_owner(&self, address: u32) -> Option<u32> {
         self.rt_mutexes.waited_for.get(&address).and_then(|mutex| mutex.owner)
     }
 
-    /// Whether somebody waits for a word, so that the kernel knows better than the word who owns it.
+    /// Whether a thread waits for a word, so that the kernel knows better than the word who owns it.
     pub(crate) fn rt_knows(&self, address: u32) -> bool {
         self.rt_mutexes.waited_for.contains_key(&address)
     }
@@ -198,7 +198,7 @@ impl Scheduler {
         highest.max(self.thread(thread).own_priority)
     }
 
-    /// Somebody has come to wait for a word, or waits no more: passes the priorities on along the chain of owners.
+    /// A thread has come to wait for a word, or waits no more: passes the priorities on along the chain of owners.
     ///
     /// # Errors
     /// The chain comes to `caller`, or is longer than the kernel follows.
@@ -212,7 +212,7 @@ impl Scheduler {
         for _ in 0..LONGEST_CHAIN {
             let Some(mutex) = self.rt_mutexes.waited_for.get(&address) else { return Ok(()) };
             let Some(owner) = mutex.owner else {
-                // Whoever is the first now is the one to take it.
+                // The waiter that is the first now is to take it.
                 if let Some(first) = mutex.top() {
                     self.wake_thread(clock, memory, first.thread);
                 }
@@ -257,7 +257,7 @@ mod tests {
             let hardware = Rc::new(Hardware::new(&topology::carried::machine("dl580")).expect("a machine"));
             let mut scheduler = Scheduler::new(&hardware, false);
             priorities.for_each(|priority| scheduler.add(0, priority));
-            // As if they slept: nobody looks for them on a core.
+            // As if they slept: the scheduler looks for them on no core.
             scheduler
                 .threads
                 .iter_mut()
